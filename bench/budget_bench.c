@@ -1,7 +1,7 @@
 /*
- * What many workers write to etcd, and how the write budget holds it: a dispatcher in this process, on an etcd, and as
- * many workers and jobs as asked for, each of which asks for splits when its last ones would be used up. No element is
- * made.
+ * What many workers write to etcd, and how the write budget holds it: a dispatcher in this process,
+ * on an etcd, and as many workers and jobs as asked for, each of which asks for splits when its
+ * last ones would be used up. No element is made.
  *
  *     budget_bench ETCD WORKERS JOBS SECONDS [BUDGET]
  *
@@ -89,7 +89,8 @@ static ProtobufCMessage *call(struct load *l, const char *method, const Protobuf
     (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
     (void)protobuf_c_message_pack(request, bytes);
     for (int64_t until = mr_now_ms() + CALL_MS; mr_now_ms() < until; usleep(10000)) {
-        if (mr_rpc_unary_wait(l->channel, path, bytes, size, NULL, CALL_MS, true, &answer, &n, &err) < 0) {
+        if (mr_rpc_unary_wait(l->channel, path, bytes, size, NULL, CALL_MS, true, &answer, &n,
+                              &err) < 0) {
             continue;
         }
         ProtobufCMessage *msg = protobuf_c_message_unpack(reply, NULL, n, answer);
@@ -200,7 +201,8 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
 
 static void start_worker(struct load *l, size_t i)
 {
-    static const struct mr_rpc_stream_ops ops = {.message = on_update, .sent = on_sent, .ended = on_ended};
+    static const struct mr_rpc_stream_ops ops = {
+        .message = on_update, .sent = on_sent, .ended = on_ended};
     struct worker *w = &l->workers[i];
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
@@ -216,17 +218,18 @@ static void start_worker(struct load *l, size_t i)
     r.header = &header;
     r.incarnation = w->who.id;
     r.address = address;
-    protobuf_c_message_free_unpacked(call(l, "RegisterWorker", &r.base, &millrace__register_worker_reply__descriptor),
-                                     NULL);
+    protobuf_c_message_free_unpacked(
+        call(l, "RegisterWorker", &r.base, &millrace__register_worker_reply__descriptor), NULL);
     watch.header = &header;
     watch.incarnation = w->who.id;
-    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__watch_worker_request__pack(&watch, bytes)};
+    struct mr_rpc_slice slice = {.data = bytes,
+                                 .size = millrace__watch_worker_request__pack(&watch, bytes)};
 
     mr_mutex_lock(&l->lock);
     l->streams++;
     mr_mutex_unlock(&l->lock);
-    if (mr_rpc_stream_open(l->channel, "/millrace.Dispatcher/WatchWorker", NULL, -1, true, &ops, w, &w->tasks, &err) <
-            0 ||
+    if (mr_rpc_stream_open(l->channel, "/millrace.Dispatcher/WatchWorker", NULL, -1, true, &ops, w,
+                           &w->tasks, &err) < 0 ||
         mr_rpc_stream_send(w->tasks, &slice, 1, false, &err) < 0) {
         die("WatchWorker", &err);
     }
@@ -266,7 +269,8 @@ static void open_job(struct load *l, char *dataset, size_t number)
     r.client = client.id;
     r.dataset_id = dataset;
     r.job = &spec;
-    protobuf_c_message_free_unpacked(call(l, "Open", &r.base, &millrace__open_reply__descriptor), NULL);
+    protobuf_c_message_free_unpacked(call(l, "Open", &r.base, &millrace__open_reply__descriptor),
+                                     NULL);
 }
 
 static void set_up(struct load *l, size_t workers, size_t jobs)
@@ -301,7 +305,8 @@ static void answered(void *ctx, int rc, const void *bytes, size_t size, const mr
 {
     struct call *c = ctx;
     struct load *l = c->load;
-    Millrace__GetSplitsReply *reply = rc < 0 ? NULL : millrace__get_splits_reply__unpack(NULL, size, bytes);
+    Millrace__GetSplitsReply *reply =
+        rc < 0 ? NULL : millrace__get_splits_reply__unpack(NULL, size, bytes);
     uint64_t splits = 0;
     int64_t now = mr_now_ms();
 
@@ -354,15 +359,17 @@ static void ask(struct load *l, struct task *t, int64_t now)
     t->next_ms = INT64_MAX;
     t->sent_ms = now;
     l->outstanding++;
-    if (mr_rpc_unary(l->channel, "/millrace.Dispatcher/GetSplits", bytes, millrace__get_splits_request__pack(&r, bytes),
-                     NULL, CALL_MS, true, answered, c, &c->rpc, &err) < 0) {
+    if (mr_rpc_unary(l->channel, "/millrace.Dispatcher/GetSplits", bytes,
+                     millrace__get_splits_request__pack(&r, bytes), NULL, CALL_MS, true, answered,
+                     c, &c->rpc, &err) < 0) {
         die("GetSplits", &err);
     }
 }
 
 static int by_size(const void *a, const void *b)
 {
-    return (*(const int32_t *)a > *(const int32_t *)b) - (*(const int32_t *)a < *(const int32_t *)b);
+    return (*(const int32_t *)a > *(const int32_t *)b) -
+           (*(const int32_t *)a < *(const int32_t *)b);
 }
 
 static void report(struct load *l, int64_t ms)
@@ -378,10 +385,12 @@ static void report(struct load *l, int64_t ms)
     size_t n = l->nlatencies < LATENCIES ? l->nlatencies : LATENCIES;
 
     qsort(l->latencies, n, sizeof l->latencies[0], by_size);
-    printf("{\"grants_per_s\": %.0f, \"etcd_bytes_per_s\": %s, \"grant_ms\": %s, \"p50_ms\": %d, \"p99_ms\": %d, "
+    printf("{\"grants_per_s\": %.0f, \"etcd_bytes_per_s\": %s, \"grant_ms\": %s, \"p50_ms\": %d, "
+           "\"p99_ms\": %d, "
            "\"not_answered\": %" PRIu64 "}\n",
-           (double)l->answered * 1000 / (double)ms, rate != NULL ? rate : "0", grant != NULL ? grant : "0",
-           n > 0 ? l->latencies[n / 2] : 0, n > 0 ? l->latencies[n * 99 / 100] : 0, l->refused);
+           (double)l->answered * 1000 / (double)ms, rate != NULL ? rate : "0",
+           grant != NULL ? grant : "0", n > 0 ? l->latencies[n / 2] : 0,
+           n > 0 ? l->latencies[n * 99 / 100] : 0, l->refused);
     (void)fflush(stdout);
     l->answered = 0;
     l->refused = 0;
@@ -420,8 +429,10 @@ static void run(struct load *l, int64_t ms)
 int main(int argc, char **argv)
 {
     static struct load l;
-    struct mr_dispatcher_options o = {
-        .listen = "127.0.0.1:0", .cluster = "bench", .worker_timeout_ms = 3600000, .client_timeout_ms = 3600000};
+    struct mr_dispatcher_options o = {.listen = "127.0.0.1:0",
+                                      .cluster = "bench",
+                                      .worker_timeout_ms = 3600000,
+                                      .client_timeout_ms = 3600000};
     mr_error err;
 
     if (argc < 5) {

@@ -4,10 +4,11 @@
  *     cache_bench window DIR RECORD_BYTES TOTAL_MIB WINDOW_MIB
  *     cache_bench memory DIR WINDOW_MIB
  *
- * window: writes TOTAL to a window of WINDOW, then reads it from memory, from files in the page cache, and from files
- * that are not; the same with bare RocksDB: FIFO compaction, no write-ahead log, pinned gets that look at nothing. The
- * cache besides that hashes what it writes and verifies what it reads.
- * memory: a window twenty times as large as the cache's memory, with two readers; the peak of anonymous memory.
+ * window: writes TOTAL to a window of WINDOW, then reads it from memory, from files in the page
+ * cache, and from files that are not; the same with bare RocksDB: FIFO compaction, no write-ahead
+ * log, pinned gets that look at nothing. The cache besides that hashes what it writes and verifies
+ * what it reads. memory: a window twenty times as large as the cache's memory, with two readers;
+ * the peak of anonymous memory.
  */
 #include "cache/cache.h"
 
@@ -176,7 +177,8 @@ static double bare_put(struct bare *b, const unsigned char *data, size_t size, u
         double start = now(), took;
         char *why = NULL;
 
-        rocksdb_put(b->db, b->write, (const char *)&key, sizeof key, (const char *)data, size, &why);
+        rocksdb_put(b->db, b->write, (const char *)&key, sizeof key, (const char *)data, size,
+                    &why);
         check_rocks(why);
         took = now() - start;
         longest = took > longest ? took : longest;
@@ -194,7 +196,8 @@ static double bare_get(struct bare *b, uint64_t count)
         uint64_t key = htobe64(i);
         char *why = NULL;
         size_t size = 0;
-        rocksdb_pinnableslice_t *slice = rocksdb_get_pinned(b->db, b->read, (const char *)&key, sizeof key, &why);
+        rocksdb_pinnableslice_t *slice =
+            rocksdb_get_pinned(b->db, b->read, (const char *)&key, sizeof key, &why);
 
         check_rocks(why);
         if (slice == NULL) {
@@ -207,8 +210,8 @@ static double bare_get(struct bare *b, uint64_t count)
     return (double)bytes / 1e9 / (now() - start);
 }
 
-static void run_bare(struct result *r, const char *dir, const unsigned char *data, size_t size, uint64_t total,
-                     uint64_t window)
+static void run_bare(struct result *r, const char *dir, const unsigned char *data, size_t size,
+                     uint64_t total, uint64_t window)
 {
     const uint64_t half = window / 2;
     rocksdb_flushoptions_t *flush = rocksdb_flushoptions_create();
@@ -288,12 +291,14 @@ static double read_bytes(mr_cache_reader *r, uint64_t want)
     return (double)bytes / 1e9 / (now() - start);
 }
 
-static void run_cache(struct result *r, double *amplification, const char *dir, const unsigned char *data, size_t size,
-                      uint64_t total, uint64_t window)
+static void run_cache(struct result *r, double *amplification, const char *dir,
+                      const unsigned char *data, size_t size, uint64_t total, uint64_t window)
 {
     const uint64_t half = window / 2;
-    struct mr_cache_options opts = {
-        .dir = dir, .disk_bytes_max = window + 16 * MIB, .memory_bytes_max = MEMORY_MIB * MIB, .logs_max = 1};
+    struct mr_cache_options opts = {.dir = dir,
+                                    .disk_bytes_max = window + 16 * MIB,
+                                    .memory_bytes_max = MEMORY_MIB * MIB,
+                                    .logs_max = 1};
     struct mr_cache_log_options log_opts = {.bytes_max = window};
     struct mr_cache_log_stats stats;
     mr_cache_reader *reader;
@@ -349,14 +354,19 @@ static int bench_window(char **argv)
     run_bare(&bare, dir, data, size, total, window);
     snprintf(dir, sizeof dir, "%s/cache", argv[0]);
     run_cache(&own, &amplification, dir, data, size, total, window);
-    printf("{\"write_gb_per_s\": %.3f, \"bare_write_gb_per_s\": %.3f, \"write_cpu_s_per_gb\": %.3f, "
-           "\"bare_write_cpu_s_per_gb\": %.3f, \"longest_append_ms\": %.1f, \"bare_longest_put_ms\": %.1f, "
-           "\"read_memory_gb_per_s\": %.3f, \"bare_read_memory_gb_per_s\": %.3f, \"read_cached_gb_per_s\": %.3f, "
-           "\"bare_read_cached_gb_per_s\": %.3f, \"read_cached_cpu_s_per_gb\": %.3f, "
-           "\"bare_read_cached_cpu_s_per_gb\": %.3f, \"read_disk_gb_per_s\": %.3f, \"bare_read_disk_gb_per_s\": %.3f, "
-           "\"write_amplification\": %.4f}\n",
-           own.write, bare.write, own.write_cpu, bare.write_cpu, own.longest_ms, bare.longest_ms, own.memory,
-           bare.memory, own.cached, bare.cached, own.cached_cpu, bare.cached_cpu, own.disk, bare.disk, amplification);
+    printf(
+        "{\"write_gb_per_s\": %.3f, \"bare_write_gb_per_s\": %.3f, \"write_cpu_s_per_gb\": %.3f, "
+        "\"bare_write_cpu_s_per_gb\": %.3f, \"longest_append_ms\": %.1f, \"bare_longest_put_ms\": "
+        "%.1f, "
+        "\"read_memory_gb_per_s\": %.3f, \"bare_read_memory_gb_per_s\": %.3f, "
+        "\"read_cached_gb_per_s\": %.3f, "
+        "\"bare_read_cached_gb_per_s\": %.3f, \"read_cached_cpu_s_per_gb\": %.3f, "
+        "\"bare_read_cached_cpu_s_per_gb\": %.3f, \"read_disk_gb_per_s\": %.3f, "
+        "\"bare_read_disk_gb_per_s\": %.3f, "
+        "\"write_amplification\": %.4f}\n",
+        own.write, bare.write, own.write_cpu, bare.write_cpu, own.longest_ms, bare.longest_ms,
+        own.memory, bare.memory, own.cached, bare.cached, own.cached_cpu, bare.cached_cpu, own.disk,
+        bare.disk, amplification);
     free(data);
     return 0;
 }
@@ -366,8 +376,10 @@ static int bench_window(char **argv)
 static int bench_memory(char **argv)
 {
     uint64_t window = strtoull(argv[1], NULL, 10) * MIB, memory = window / 20;
-    struct mr_cache_options opts = {
-        .dir = argv[0], .disk_bytes_max = window + 16 * MIB, .memory_bytes_max = memory, .logs_max = 1};
+    struct mr_cache_options opts = {.dir = argv[0],
+                                    .disk_bytes_max = window + 16 * MIB,
+                                    .memory_bytes_max = memory,
+                                    .logs_max = 1};
     unsigned char *data = random_bytes(MIB);
     double before = proc_number("status", "RssAnon"), peak = 0;
     mr_cache_reader *near, *far;
@@ -402,7 +414,8 @@ static int bench_memory(char **argv)
 
 int main(int argc, char **argv)
 {
-    /* As the program has it: without it every large block is a mapping of its own, and faulted in anew. */
+    /* As the program has it: without it every large block is a mapping of its own, and faulted in
+     * anew. */
     mallopt(M_TRIM_THRESHOLD, 1 << 30);
     mallopt(M_MMAP_THRESHOLD, 32 << 20);
     if (argc == 6 && strcmp(argv[1], "window") == 0) {
@@ -411,6 +424,7 @@ int main(int argc, char **argv)
     if (argc == 4 && strcmp(argv[1], "memory") == 0) {
         return bench_memory(argv + 2);
     }
-    fprintf(stderr, "usage: cache_bench window DIR RECORD_BYTES TOTAL_MIB WINDOW_MIB | memory DIR WINDOW_MIB\n");
+    fprintf(stderr, "usage: cache_bench window DIR RECORD_BYTES TOTAL_MIB WINDOW_MIB | memory DIR "
+                    "WINDOW_MIB\n");
     return 2;
 }

@@ -1,12 +1,13 @@
 /*
- * The client alone, with as many workers as asked for. Dispatcher and workers are a process beside it that answers and
- * sends as little as it can, each element in a message of its own; every worker has an address, so the client has a
- * connection to each. One line of JSON for each number of workers, of the client's process alone:
+ * The client alone, with as many workers as asked for. Dispatcher and workers are a process beside
+ * it that answers and sends as little as it can, each element in a message of its own; every worker
+ * has an address, so the client has a connection to each. One line of JSON for each number of
+ * workers, of the client's process alone:
  *
  *     connect      until every worker has delivered, time for each
  *     element      CPU time for each element that is read, and the time on the clock beside it
- *     replace      CPU time for each worker that goes while another one comes, a tenth of them at a time; of each
- *                  worker one element is read then
+ *     replace      CPU time for each worker that goes while another one comes, a tenth of them at a
+ *                  time; of each worker one element is read then
  *     heap, fds    memory in use and descriptors before those rounds and after them
  *     close        until the reader is gone
  *
@@ -33,9 +34,11 @@
 #include <unistd.h>
 
 #define ELEMENTS 200000u
-#define WARM 50u /* elements of each worker before those that count: credits begin with two elements */
-#define AHEAD                                                                                                          \
-    16u /* elements of each worker that may wait: equally many messages for each element, whatever their number */
+/* elements of each worker before those that count: credits begin with two elements */
+#define WARM 50u
+/* elements of each worker that may wait: equally many messages for each element, whatever
+ * their number */
+#define AHEAD 16u
 #define ROUNDS 20u
 #define LONG_MS 120000
 #define ID_BYTES 48
@@ -44,7 +47,8 @@
 
 static _Noreturn void die(const char *what, const mr_error *err)
 {
-    (void)fprintf(stderr, "client_bench: %s: %s\n", what, err == NULL ? strerror(errno) : err->message);
+    (void)fprintf(stderr, "client_bench: %s: %s\n", what,
+                  err == NULL ? strerror(errno) : err->message);
     _exit(1);
 }
 
@@ -106,11 +110,14 @@ static void send_one(struct sender *s)
     h.elements = 1;
     check("block", mr_block_alloc(1, &leaf, 1, &block, &err), &err);
     memcpy(mr_block_data(block, 0), &s->value, sizeof s->value);
-    check("frame", mr_frame_build(&h, &(struct mr_part){.block = block}, 1, 0, false, &frame, &err), &err);
+    check("frame", mr_frame_build(&h, &(struct mr_part){.block = block}, 1, 0, false, &frame, &err),
+          &err);
     const struct iovec *iov = mr_frame_iov(frame, &n);
     for (size_t i = 0; i < n && i < 16; i++) {
-        slices[i] = (struct mr_rpc_slice){
-            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
+        slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
+                                          .size = iov[i].iov_len,
+                                          .release = mr_frame_unref,
+                                          .ctx = mr_frame_ref(frame)};
     }
     s->sending = mr_rpc_stream_send(s->stream, slices, n, false, NULL) == MR_OK;
     mr_frame_unref(frame);
@@ -195,7 +202,8 @@ static void read_accept(void *ctx, mr_rpc_stream *stream)
     mr_rpc_stream_receive(stream);
 }
 
-/* The tasks of @n places from @first on: as they are, or @lost and followed by those that come instead. */
+/* The tasks of @n places from @first on: as they are, or @lost and followed by those that come
+ * instead. */
 static void tell(struct service *v, unsigned first, unsigned n, bool replaced)
 {
     Millrace__ClientUpdate u = MILLRACE__CLIENT_UPDATE__INIT;
@@ -205,7 +213,8 @@ static void tell(struct service *v, unsigned first, unsigned n, bool replaced)
     char(*names)[3][ID_BYTES] = mr_calloc(n * each, sizeof *names);
 
     u.tasks = mr_calloc(n * each, sizeof *u.tasks);
-    if (infos == NULL || names == NULL || u.tasks == NULL || v->watcher == NULL || v->watcher_busy) {
+    if (infos == NULL || names == NULL || u.tasks == NULL || v->watcher == NULL ||
+        v->watcher_busy) {
         die("task list", NULL);
     }
     for (size_t i = 0; i < n * each; i++) {
@@ -215,7 +224,8 @@ static void tell(struct service *v, unsigned first, unsigned n, bool replaced)
         millrace__task_info__init(&infos[i]);
         v->generations[place] += replaced && !lost;
         name_task(names[i][0], place, v->generations[place]);
-        (void)snprintf(names[i][1], ID_BYTES, "127.0.%u.%u:%d", place / 250, 1 + place % 250, v->port);
+        (void)snprintf(names[i][1], ID_BYTES, "127.0.%u.%u:%d", place / 250, 1 + place % 250,
+                       v->port);
         (void)snprintf(names[i][2], ID_BYTES, "w-%u-%u", place, v->generations[place]);
         infos[i].task_id = names[i][0];
         infos[i].worker_address = names[i][1];
@@ -337,21 +347,31 @@ static void on_replace(void *ctx, mr_rpc_request *req, const void *bytes, size_t
 static _Noreturn void serve(unsigned workers, int told)
 {
     struct service v = {.workers = workers, .generations = mr_calloc(workers, sizeof(unsigned))};
-    struct mr_rpc_limits limits = {.memory_bytes = (size_t)1 << 30, .silent_calls = 2 * workers + 1000};
+    struct mr_rpc_limits limits = {.memory_bytes = (size_t)1 << 30,
+                                   .silent_calls = 2 * workers + 1000};
     mr_rpc_runtime *rt = NULL;
     mr_rpc_server *srv = NULL;
     mr_error err;
 
     check("runtime", mr_rpc_acquire(&rt, &err), &err);
     check("server", mr_rpc_server_new(rt, &limits, &srv, &err), &err);
-    check("server", mr_rpc_server_unary(srv, "/millrace.Dispatcher/Open", 65536, on_open, &v, &err), &err);
-    check("server", mr_rpc_server_unary(srv, "/millrace.Dispatcher/ClientHeartbeat", 65536, on_heartbeat, &v, &err),
+    check("server", mr_rpc_server_unary(srv, "/millrace.Dispatcher/Open", 65536, on_open, &v, &err),
           &err);
-    check("server", mr_rpc_server_unary(srv, "/millrace.Dispatcher/ReleaseClient", 65536, on_release, &v, &err), &err);
+    check("server",
+          mr_rpc_server_unary(srv, "/millrace.Dispatcher/ClientHeartbeat", 65536, on_heartbeat, &v,
+                              &err),
+          &err);
+    check(
+        "server",
+        mr_rpc_server_unary(srv, "/millrace.Dispatcher/ReleaseClient", 65536, on_release, &v, &err),
+        &err);
     check("server", mr_rpc_server_unary(srv, GO, 65536, on_go, &v, &err), &err);
     check("server", mr_rpc_server_unary(srv, REPLACE, 65536, on_replace, &v, &err), &err);
-    check("server", mr_rpc_server_stream(srv, "/millrace.Dispatcher/WatchClient", watch_accept, &v, &err), &err);
-    check("server", mr_rpc_server_stream(srv, "/millrace.Worker/Read", read_accept, &v, &err), &err);
+    check("server",
+          mr_rpc_server_stream(srv, "/millrace.Dispatcher/WatchClient", watch_accept, &v, &err),
+          &err);
+    check("server", mr_rpc_server_stream(srv, "/millrace.Worker/Read", read_accept, &v, &err),
+          &err);
     check("listening", mr_rpc_server_listen(srv, "0.0.0.0:0", NULL, &v.port, &err), &err);
     check("server", mr_rpc_server_start(srv, &err), &err);
     if (write(told, &v.port, sizeof v.port) != (ssize_t)sizeof v.port) {
@@ -455,7 +475,9 @@ static void ask(mr_rpc_channel *channel, const char *method)
     void *reply = NULL;
     mr_error err;
 
-    check(method, mr_rpc_unary_wait(channel, method, "", 0, NULL, LONG_MS, true, &reply, &size, &err), &err);
+    check(method,
+          mr_rpc_unary_wait(channel, method, "", 0, NULL, LONG_MS, true, &reply, &size, &err),
+          &err);
     mr_free(reply);
 }
 
@@ -483,7 +505,8 @@ static _Noreturn void run(unsigned workers, int port)
     double from = clock_s(CLOCK_MONOTONIC);
     check("reader", mr_reader_open(&opts, &c.reader, &err), &err);
     pull_new(&c, workers);
-    printf("{\"workers\": %u, \"connect_us\": %.0f, ", workers, 1e6 * (clock_s(CLOCK_MONOTONIC) - from) / workers);
+    printf("{\"workers\": %u, \"connect_us\": %.0f, ", workers,
+           1e6 * (clock_s(CLOCK_MONOTONIC) - from) / workers);
     ask(channel, GO);
     while (n < WARM * workers) {
         n += pull(&c, &is_new);
@@ -494,7 +517,8 @@ static _Noreturn void run(unsigned workers, int port)
     while (n < ELEMENTS) {
         n += pull(&c, &is_new);
     }
-    printf("\"element_us\": %.2f, \"element_clock_us\": %.2f, ", 1e6 * (clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / n,
+    printf("\"element_us\": %.2f, \"element_clock_us\": %.2f, ",
+           1e6 * (clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / n,
            1e6 * (clock_s(CLOCK_MONOTONIC) - from) / n);
     for (unsigned i = 0; i < 10; i++) {
         replace(&c, channel); /* what was on its way before is read, and everybody is another one */
@@ -507,7 +531,8 @@ static _Noreturn void run(unsigned workers, int port)
     }
     unsigned replaced = ROUNDS * (workers / 10);
     printf("\"replace_us\": %.0f, \"heap_mib\": [%.1f, %.1f], \"fds\": [%u, %u], ",
-           1e6 * (clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / replaced, before, heap_mib(), fds, count_fds());
+           1e6 * (clock_s(CLOCK_PROCESS_CPUTIME_ID) - cpu) / replaced, before, heap_mib(), fds,
+           count_fds());
     from = clock_s(CLOCK_MONOTONIC);
     mr_reader_close(c.reader);
     printf("\"close_ms\": %.0f}\n", 1e3 * (clock_s(CLOCK_MONOTONIC) - from));

@@ -1,7 +1,8 @@
 /*
- * The dispatcher's core alone, on one core of the machine: a cluster of many workers and jobs is built up by commands,
- * its records are kept as a store would, and another core takes over from them. One line of JSON: microseconds of the
- * commands (the median and the longest), milliseconds and MiB of the takeover without and with a grant of each task.
+ * The dispatcher's core alone, on one core of the machine: a cluster of many workers and jobs is
+ * built up by commands, its records are kept as a store would, and another core takes over from
+ * them. One line of JSON: microseconds of the commands (the median and the longest), milliseconds
+ * and MiB of the takeover without and with a grant of each task.
  *
  *     core_bench [WORKERS] [JOBS]
  */
@@ -46,7 +47,8 @@ struct times {
 
 static _Noreturn void die(const char *what, const mr_error *err)
 {
-    (void)fprintf(stderr, "core_bench: %s: %s\n", what, err == NULL ? "out of memory" : err->message);
+    (void)fprintf(stderr, "core_bench: %s: %s\n", what,
+                  err == NULL ? "out of memory" : err->message);
     exit(1);
 }
 
@@ -93,7 +95,8 @@ static void put(struct bench *b, const struct mr_change *change)
 
     if (e == NULL && change->value != NULL) {
         e = mr_calloc(1, sizeof *e);
-        if (e == NULL || (e->key = mr_strdup(change->key)) == NULL || mr_map_put(&b->map, e->key, e, NULL) < 0) {
+        if (e == NULL || (e->key = mr_strdup(change->key)) == NULL ||
+            mr_map_put(&b->map, e->key, e, NULL) < 0) {
             die("store", NULL);
         }
         TAILQ_INSERT_TAIL(&b->store, e, link);
@@ -112,7 +115,8 @@ static void put(struct bench *b, const struct mr_change *change)
     }
 }
 
-static const struct mr_effect *step(struct bench *b, struct mr_command *command, struct times *times)
+static const struct mr_effect *step(struct bench *b, struct mr_command *command,
+                                    struct times *times)
 {
     const struct mr_effect *reply = NULL;
     mr_error err;
@@ -160,8 +164,9 @@ static mr_core *load(struct bench *b, double *ms, double *mib)
 
     TAILQ_FOREACH(e, &b->store, link)
     {
-        int rc = strncmp(e->key, "blobs/", 6) == 0 ? mr_core_load_blob(core, e->key, &err)
-                                                   : mr_core_load(core, e->key, e->value, e->size, &err);
+        int rc = strncmp(e->key, "blobs/", 6) == 0
+                     ? mr_core_load_blob(core, e->key, &err)
+                     : mr_core_load(core, e->key, e->value, e->size, &err);
 
         if (rc < 0) {
             die(e->key, &err);
@@ -181,7 +186,8 @@ static void take_over(struct bench *b, const char *name)
 
     mr_core_free(load(b, &ms, &mib)); /* warm, as the second one of a process */
     mr_core_free(load(b, &ms, &mib));
-    printf("\"%s_keys\": %zu, \"%s_ms\": %.1f, \"%s_mib\": %.1f, ", name, b->map.count, name, ms, name, mib);
+    printf("\"%s_keys\": %zu, \"%s_ms\": %.1f, \"%s_mib\": %.1f, ", name, b->map.count, name, ms,
+           name, mib);
 }
 
 /* ---------------------------------------------------------------- commands */
@@ -194,7 +200,8 @@ static void hex_id(char out[33], const char *kind, unsigned n)
 static void register_dataset(struct bench *b)
 {
     static const int64_t splits[] = {1000000000};
-    struct mr_part_store part = {.blob = "bb000000000000000000000000000000", .data = "definition", .size = 10};
+    struct mr_part_store part = {
+        .blob = "bb000000000000000000000000000000", .data = "definition", .size = 10};
     struct mr_dataset_register in = {.dataset_id = "numbers",
                                      .fingerprint = "dd000000000000000000000000000000",
                                      .compression = "AUTO",
@@ -312,8 +319,9 @@ static unsigned tell(const struct bench *b, const Millrace__ClientUpdate *update
     return b->workers;
 }
 
-/* What the end of an epoch costs its clients' leader beside deciding it: messages to @b->workers clients of job 0, one
- * for each change, or for each batch. The core alone knows no batches; one here is what a transaction takes. */
+/* What the end of an epoch costs its clients' leader beside deciding it: messages to @b->workers
+ * clients of job 0, one for each change, or for each batch. The core alone knows no batches; one
+ * here is what a transaction takes. */
 static void tell_end(struct bench *b, bool joined)
 {
     Millrace__ClientUpdate *held = NULL;
@@ -338,15 +346,16 @@ static void tell_end(struct bench *b, bool joined)
                 die("joining updates", NULL);
             }
         }
-        if (held != NULL && (!joined || (i + 1) % MR_CORE_CHANGES_MAX == 0 || i + 1 == b->workers)) {
+        if (held != NULL &&
+            (!joined || (i + 1) % MR_CORE_CHANGES_MAX == 0 || i + 1 == b->workers)) {
             messages += tell(b, held, joined);
             protobuf_c_message_free_unpacked(&held->base, NULL);
             held = NULL;
         }
         us += now_us() - from;
     }
-    printf("\"tell_end%s_messages\": %u, \"tell_end%s_ms\": %.1f, ", joined ? "_joined" : "", messages,
-           joined ? "_joined" : "", 1e-3 * us);
+    printf("\"tell_end%s_messages\": %u, \"tell_end%s_ms\": %.1f, ", joined ? "_joined" : "",
+           messages, joined ? "_joined" : "", 1e-3 * us);
 }
 
 static void on_job(void *ctx, const struct mr_job_numbers *n)
@@ -394,7 +403,8 @@ int main(int argc, char **argv)
     if (b.core == NULL) {
         die("start", NULL);
     }
-    printf("{\"workers\": %u, \"jobs\": %u, \"tasks\": %u, ", b.workers, b.jobs, b.workers * b.jobs);
+    printf("{\"workers\": %u, \"jobs\": %u, \"tasks\": %u, ", b.workers, b.jobs,
+           b.workers * b.jobs);
     register_dataset(&b);
     for (unsigned i = 0; i < b.workers; i++) {
         register_worker(&b, i, NULL);

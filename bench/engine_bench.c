@@ -1,7 +1,8 @@
 /*
- * The engine alone, on one core: range(n).map(x -> {"a": x * x + 1, "b": cast(x, float32)}).batch(32) through the
- * public iterator, with one save on the way; beside it the same computation as a plain loop over arrays. Rounds are
- * interleaved; one line of JSON with the medians.
+ * The engine alone, on one core: range(n).map(x -> {"a": x * x + 1, "b": cast(x,
+ * float32)}).batch(32) through the public iterator, with one save on the way; beside it the same
+ * computation as a plain loop over arrays. Rounds are interleaved; one line of JSON with the
+ * medians.
  *
  *     engine_bench [ELEMENTS] [ROUNDS]
  */
@@ -21,7 +22,8 @@
 
 static _Noreturn void die(const char *what, const mr_error *err)
 {
-    (void)fprintf(stderr, "engine_bench: %s: %s\n", what, err == NULL ? "wrong result" : err->message);
+    (void)fprintf(stderr, "engine_bench: %s: %s\n", what,
+                  err == NULL ? "wrong result" : err->message);
     exit(1);
 }
 
@@ -53,7 +55,8 @@ static void stay_on_one_core(void)
 
 /* ---- the pipeline ---- */
 
-static uint32_t add_op(mr_builder *b, const char *op, uint32_t x, uint32_t y, size_t nin, const struct mr_attr *attr)
+static uint32_t add_op(mr_builder *b, const char *op, uint32_t x, uint32_t y, size_t nin,
+                       const struct mr_attr *attr)
 {
     const uint32_t in[2] = {x, y};
     uint32_t out;
@@ -78,7 +81,8 @@ static mr_function *make_function(const mr_spec *in)
     uint32_t one_value;
     mr_error err;
 
-    if (mr_builder_new(in, NULL, &b, &err) < 0 || mr_block_new(1, &column, 1, &constant, &err) < 0 ||
+    if (mr_builder_new(in, NULL, &b, &err) < 0 ||
+        mr_block_new(1, &column, 1, &constant, &err) < 0 ||
         mr_builder_constant(b, constant, &one_value, &err) < 0) {
         die("function", &err);
     }
@@ -94,12 +98,14 @@ static mr_function *make_function(const mr_spec *in)
     return fn;
 }
 
-static mr_dataset *apply(const char *op, mr_dataset *input, const struct mr_attr *attrs, size_t nattrs, mr_function *fn)
+static mr_dataset *apply(const char *op, mr_dataset *input, const struct mr_attr *attrs,
+                         size_t nattrs, mr_function *fn)
 {
     mr_dataset *ret = NULL;
     mr_error err;
 
-    if (mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, NULL, &ret, &err) < 0) {
+    if (mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, NULL, &ret,
+                         &err) < 0) {
         die(op, &err);
     }
     mr_dataset_unref(input);
@@ -138,7 +144,8 @@ static int64_t check_block(const mr_block *block, int64_t first)
 
 static double run_engine(mr_dataset *ds, int64_t n)
 {
-    const struct mr_iterator_options options = {.struct_size = sizeof options, .seed = 1, .threads = 1};
+    const struct mr_iterator_options options = {
+        .struct_size = sizeof options, .seed = 1, .threads = 1};
     mr_iterator *it = NULL;
     mr_block *block = NULL;
     mr_error err;
@@ -232,8 +239,10 @@ int main(int argc, char **argv)
         ratio[r] = engine[r] / loop[r];
     }
     mr_dataset_unref(ds);
-    printf("{\"m_elements_per_s\": %.1f, \"loop_m_elements_per_s\": %.1f, \"ratio\": %.3f, \"elements\": %lld, "
+    printf("{\"m_elements_per_s\": %.1f, \"loop_m_elements_per_s\": %.1f, \"ratio\": %.3f, "
+           "\"elements\": %lld, "
            "\"rounds\": %d}\n",
-           median(engine, rounds), median(loop, rounds), median(ratio, rounds), (long long)n, rounds);
+           median(engine, rounds), median(loop, rounds), median(ratio, rounds), (long long)n,
+           rounds);
     return 0;
 }

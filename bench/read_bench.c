@@ -1,11 +1,15 @@
 /*
- * Reading from a worker over loopback, in C, and the raw TCP baseline beside it. One measurement a run, one line of
- * JSON; bench/run.py interleaves the runs and takes medians.
+ * Reading from a worker over loopback, in C, and the raw TCP baseline beside it. One measurement a
+ * run, one line of JSON; bench/run.py interleaves the runs and takes medians.
  *
- *     read_bench tcp MESSAGE_BYTES COUNT            raw TCP: a second process writes, this one reads
- *     read_bench bulk SERVICE ELEMENT_BYTES COUNT   elements of one uint8 tensor each, mr_iterator_next_block()
- *     read_bench small SERVICE COUNT [MODE]         bench_range(COUNT), mr_iterator_next() for each, sum checked
- *     read_bench latency SERVICE ROUNDS             bench_range(1): open -> first element, element -> end (medians)
+ *     read_bench tcp MESSAGE_BYTES COUNT            raw TCP: a second process writes, this one
+ *                                                   reads
+ *     read_bench bulk SERVICE ELEMENT_BYTES COUNT   elements of one uint8 tensor each,
+ *                                                   mr_iterator_next_block()
+ *     read_bench small SERVICE COUNT [MODE]         bench_range(COUNT), mr_iterator_next() for
+ *                                                   each, sum checked
+ *     read_bench latency SERVICE ROUNDS             bench_range(1): open -> first element, element
+ *                                                   -> end (medians)
  */
 #include "support.h"
 
@@ -26,7 +30,8 @@ static double cpu_s(int who)
     struct rusage u;
 
     (void)getrusage(who, &u);
-    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
 }
 
 /* ---- the baseline ---- */
@@ -68,8 +73,9 @@ static void bench_tcp(size_t message_bytes, uint64_t count)
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     uint64_t received = 0;
 
-    if (message == NULL || listener < 0 || bind(listener, (struct sockaddr *)&addr, sizeof addr) != 0 ||
-        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&addr, &len) != 0) {
+    if (message == NULL || listener < 0 ||
+        bind(listener, (struct sockaddr *)&addr, sizeof addr) != 0 || listen(listener, 1) != 0 ||
+        getsockname(listener, (struct sockaddr *)&addr, &len) != 0) {
         bench_die("listen", NULL);
     }
     pid_t child = fork();
@@ -79,7 +85,8 @@ static void bench_tcp(size_t message_bytes, uint64_t count)
     int fd = accept(listener, NULL, NULL);
     double start = bench_now_s();
     for (;;) {
-        size_t have = 0; /* One message at a time into the same memory, as a reader of elements would. */
+        size_t have =
+            0; /* One message at a time into the same memory, as a reader of elements would. */
         ssize_t n = 0;
 
         while (have < message_bytes && (n = read(fd, message + have, message_bytes - have)) > 0) {
@@ -178,8 +185,8 @@ static void bench_small(const char *service, uint64_t count, const char *mode)
         bench_die("next", &err);
     }
     if (got != count || sum != count * (count - 1) / 2) {
-        (void)fprintf(stderr, "read_bench: small: %llu elements, sum %llu\n", (unsigned long long)got,
-                      (unsigned long long)sum);
+        (void)fprintf(stderr, "read_bench: small: %llu elements, sum %llu\n",
+                      (unsigned long long)got, (unsigned long long)sum);
         exit(1);
     }
     printf("{\"m_elements_per_s\": %.4f}\n", (double)count / seconds / 1e6);
@@ -230,7 +237,8 @@ static void bench_latency(const char *service, size_t rounds)
     mr_iterator_free(warm);
     qsort(first, rounds, sizeof *first, by_value);
     qsort(end, rounds, sizeof *end, by_value);
-    printf("{\"first_p50_ms\": %.3f, \"first_p99_ms\": %.3f, \"end_p50_ms\": %.3f, \"end_p99_ms\": %.3f}\n",
+    printf("{\"first_p50_ms\": %.3f, \"first_p99_ms\": %.3f, \"end_p50_ms\": %.3f, \"end_p99_ms\": "
+           "%.3f}\n",
            first[rounds / 2], first[rounds * 99 / 100], end[rounds / 2], end[rounds * 99 / 100]);
     free(first);
     free(end);
@@ -247,8 +255,10 @@ int main(int argc, char **argv)
     } else if (argc == 4 && strcmp(argv[1], "latency") == 0) {
         bench_latency(argv[2], strtoull(argv[3], NULL, 10));
     } else {
-        (void)fprintf(stderr, "usage: read_bench tcp MESSAGE_BYTES COUNT | bulk SERVICE ELEMENT_BYTES COUNT | small "
-                              "SERVICE COUNT [MODE] | latency SERVICE ROUNDS\n");
+        (void)fprintf(
+            stderr,
+            "usage: read_bench tcp MESSAGE_BYTES COUNT | bulk SERVICE ELEMENT_BYTES COUNT | small "
+            "SERVICE COUNT [MODE] | latency SERVICE ROUNDS\n");
         return 2;
     }
     return 0;

@@ -1,6 +1,7 @@
 /*
- * Consumers of one coordinated job beside readers of an ordinary one, in threads of this process: what all of them get
- * in a second. One measurement a run, one line of JSON; bench/rounds.py interleaves the runs and takes medians.
+ * Consumers of one coordinated job beside readers of an ordinary one, in threads of this process:
+ * what all of them get in a second. One measurement a run, one line of JSON; bench/rounds.py
+ * interleaves the runs and takes medians.
  *
  *     rounds_bench SERVICE JOB_NAME CONSUMERS ELEMENT_BYTES ROUNDS coordinated|ordinary
  *
@@ -36,10 +37,12 @@ struct consumer {
 static mr_dataset *dataset(const struct consumer *c)
 {
     const struct plan *p = c->plan;
-    struct mr_attr attrs[] = {bench_text("processing_mode", "parallel_epochs"), bench_text("service", p->service),
-                              bench_text("job_name", p->job), bench_int("num_consumers", p->consumers),
+    struct mr_attr attrs[] = {bench_text("processing_mode", "parallel_epochs"),
+                              bench_text("service", p->service), bench_text("job_name", p->job),
+                              bench_int("num_consumers", p->consumers),
                               bench_int("consumer_index", c->index)};
-    mr_dataset *input = p->element_bytes > 0 ? bench_tensors(p->element_bytes, ENDLESS) : bench_range(ENDLESS);
+    mr_dataset *input =
+        p->element_bytes > 0 ? bench_tensors(p->element_bytes, ENDLESS) : bench_range(ENDLESS);
 
     return bench_apply("distribute", input, attrs, p->coordinated ? 5 : 3);
 }
@@ -60,7 +63,8 @@ static void *consume(void *arg)
             (void)pthread_barrier_wait(&c->plan->started);
         }
     }
-    (void)pthread_barrier_wait(&c->plan->ended); /* The others may still want what is kept until all have it. */
+    (void)pthread_barrier_wait(
+        &c->plan->ended); /* The others may still want what is kept until all have it. */
     mr_iterator_free(it);
     mr_dataset_unref(ds);
     return NULL;
@@ -83,7 +87,8 @@ int main(int argc, char **argv)
                         .coordinated = strcmp(argv[6], "coordinated") == 0};
 
     if (plan.consumers == 0 || plan.consumers > CONSUMERS_MAX || plan.rounds == 0) {
-        (void)fprintf(stderr, "rounds_bench: 1 to %u consumers, at least one round\n", CONSUMERS_MAX);
+        (void)fprintf(stderr, "rounds_bench: 1 to %u consumers, at least one round\n",
+                      CONSUMERS_MAX);
         return 2;
     }
     (void)pthread_barrier_init(&plan.started, NULL, plan.consumers + 1);

@@ -25,7 +25,8 @@ mr_dataset *bench_apply(const char *op, mr_dataset *input, const struct mr_attr 
     mr_dataset *ds = NULL;
     mr_error err = {0};
 
-    if (mr_dataset_apply(op, &input, input == NULL ? 0 : 1, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
+    if (mr_dataset_apply(op, &input, input == NULL ? 0 : 1, attrs, n, NULL, 0, NULL, &ds, &err) !=
+        MR_OK) {
         bench_die(op, &err);
     }
     mr_dataset_unref(input);
@@ -39,12 +40,14 @@ struct mr_attr bench_int(const char *name, int64_t i)
 
 struct mr_attr bench_text(const char *name, const char *text)
 {
-    return (struct mr_attr){.name = name, .kind = MR_ATTR_BYTES, .bytes = text, .size = strlen(text)};
+    return (struct mr_attr){
+        .name = name, .kind = MR_ATTR_BYTES, .bytes = text, .size = strlen(text)};
 }
 
 mr_dataset *bench_range(uint64_t n)
 {
-    struct mr_attr attrs[] = {bench_int("start", 0), bench_int("stop", (int64_t)n), bench_int("step", 1)};
+    struct mr_attr attrs[] = {bench_int("start", 0), bench_int("stop", (int64_t)n),
+                              bench_int("step", 1)};
 
     return bench_apply("range", NULL, attrs, 3);
 }
@@ -67,7 +70,8 @@ mr_dataset *bench_tensors(size_t element_bytes, uint64_t count)
     }
     struct mr_attr tensor = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
     struct mr_attr times = bench_int("count", (int64_t)count);
-    mr_dataset *ds = bench_apply("repeat", bench_apply("from_tensors", NULL, &tensor, 1), &times, 1);
+    mr_dataset *ds =
+        bench_apply("repeat", bench_apply("from_tensors", NULL, &tensor, 1), &times, 1);
     mr_block_unref(block);
     free(data);
     return ds;

@@ -1,4 +1,5 @@
-/* What the readers among the benchmarks share: small datasets, and the end of the program when something fails. */
+/* What the readers among the benchmarks share: small datasets, and the end of the program when
+ * something fails. */
 #ifndef MR_BENCH_SUPPORT_H
 #define MR_BENCH_SUPPORT_H
 

@@ -7,7 +7,8 @@
 
 #include <millrace/base.h>
 
-int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret, mr_error *err)
+int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,
+                 mr_error *err)
 {
     mr_cache *cache = mr_calloc(1, sizeof *cache);
 
@@ -18,7 +19,8 @@ int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_c
     atomic_init(&cache->refs, 1);
     mr_mutex_init(&cache->lock);
     cache->storage = storage;
-    cache->next_id = mr_random_u64(); /* No block of an earlier life's log is taken for one of ours. */
+    cache->next_id =
+        mr_random_u64(); /* No block of an earlier life's log is taken for one of ours. */
     cache->log_bytes_max = limits->log_bytes_max;
     cache->log_memory_bytes = limits->log_memory_bytes;
     cache->logs_max = limits->logs_max;

@@ -1,13 +1,15 @@
 /*
  * What the files of this directory share. Nothing outside includes it.
  *
- * Objects: a cache has a storage and logs. A log has records in memory (its tail), a window, a thread that writes and
- * drops files, and readers. A view refers to chunks of a record, which is in memory or a pinned value of the storage.
+ * Objects: a cache has a storage and logs. A log has records in memory (its tail), a window, a
+ * thread that writes and drops files, and readers. A view refers to chunks of a record, which is in
+ * memory or a pinned value of the storage.
  *
- * References: the cache is held by its opener, its logs and records of the storage; a log by its opener and its
- * readers; a record by the tail, by readers, by views.
+ * References: the cache is held by its opener, its logs and records of the storage; a log by its
+ * opener and its readers; a record by the tail, by readers, by views.
  *
- * Locks: cache->lock and log->lock; never both. Neither is held across a callback, a release function, or the storage.
+ * Locks: cache->lock and log->lock; never both. Neither is held across a callback, a release
+ * function, or the storage.
  */
 #ifndef MR_CACHE_INTERNAL_H
 #define MR_CACHE_INTERNAL_H
@@ -26,7 +28,8 @@
 #define MR_CACHE_RECORD_AGE_MS 1000
 /* Chunks below this are copied: their memory may be a small part of something large. */
 #define MR_CACHE_COPY_BYTES (16u * 1024u)
-/* What a chunk costs besides its bytes: entries here, in the directory and its padding, and the key. */
+/* What a chunk costs besides its bytes: entries here, in the directory and its padding, and the
+ * key. */
 #define MR_CACHE_CHUNK_OVERHEAD 64u
 #define MR_CACHE_RECORD_OVERHEAD 256u
 
@@ -48,12 +51,14 @@ struct mr_cache {
 };
 
 struct mr_cache_limits {
-    uint64_t log_bytes_max;    /* disk */
-    uint64_t log_memory_bytes; /* of one log: unstored elements; the storage's write buffer is not in it */
+    uint64_t log_bytes_max; /* disk */
+    /* of one log: unstored elements; the storage's write buffer is not in it */
+    uint64_t log_memory_bytes;
     uint32_t logs_max;
 };
 /* Over any storage, which it then owns (also on failure). */
-int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret, mr_error *err);
+int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,
+                 mr_error *err);
 void mr_cache_unref(mr_cache *cache);
 /* A log of it failed. */
 void mr_cache_set_failed(mr_cache *cache);
@@ -67,7 +72,8 @@ struct mr_cache_piece {
     void *ctx;
 };
 
-/* Chunks with their bytes. In memory it grows until it is sealed, under its log's lock; then it is immutable. */
+/* Chunks with their bytes. In memory it grows until it is sealed, under its log's lock; then it is
+ * immutable. */
 struct mr_cache_run {
     _Atomic unsigned refs;
     uint64_t first;
@@ -78,7 +84,8 @@ struct mr_cache_run {
     size_t nchunks, chunks_cap;
     struct iovec *iov;
     size_t niov, iov_cap;
-    /* In memory: what its chunks belong to; small ones are copied to the arena, which is the last of several. */
+    /* In memory: what its chunks belong to; small ones are copied to the arena, which is the last
+     * of several. */
     struct mr_cache_piece *pieces;
     size_t npieces, pieces_cap;
     unsigned char *arena;
@@ -92,9 +99,10 @@ struct mr_cache_run {
 };
 
 int mr_cache_run_new(uint64_t first, struct mr_cache_run **ret, mr_error *err);
-/* Takes over @chunk's memory, or copies it; on failure nothing has changed. *@copied: release it now. */
-int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chunk, uint64_t bytes, bool *copied,
-                     mr_error *err);
+/* Takes over @chunk's memory, or copies it; on failure nothing has changed. *@copied: release it
+ * now. */
+int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chunk, uint64_t bytes,
+                     bool *copied, mr_error *err);
 /* Over @value of @cache, which it takes in any case; checks it. */
 int mr_cache_run_load(mr_cache *cache, uint64_t log, uint64_t first, struct mr_storage_value *value,
                       struct mr_cache_run **ret, mr_error *err);
@@ -102,8 +110,8 @@ struct mr_cache_run *mr_cache_run_ref(struct mr_cache_run *run);
 void mr_cache_run_unref(struct mr_cache_run *run); /* NULL is fine; not under a lock */
 
 /* Chunks of @run from the one with element @index on. */
-int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max, uint64_t bytes_max,
-                      mr_cache_view **ret, mr_error *err);
+int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max,
+                      uint64_t bytes_max, mr_cache_view **ret, mr_error *err);
 
 /* ---- the tail: records in memory, oldest first (tail.c) ---- */
 
@@ -112,8 +120,9 @@ struct mr_cache_tail {
     size_t first, n, cap;
 };
 
-int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run, mr_error *err); /* takes the reference */
-struct mr_cache_run *mr_cache_tail_last(const struct mr_cache_tail *tail);                   /* or NULL */
+int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run,
+                       mr_error *err);                                     /* takes the reference */
+struct mr_cache_run *mr_cache_tail_last(const struct mr_cache_tail *tail); /* or NULL */
 /* The record that holds element @index, or NULL: it is not here. */
 struct mr_cache_run *mr_cache_tail_find(const struct mr_cache_tail *tail, uint64_t index);
 
@@ -164,7 +173,8 @@ struct mr_cache_reader {
 };
 
 void mr_cache_log_unref(mr_cache_log *log);
-/* The log has failed as @err says, unless it had before; context is put in front. Then mr_cache_log_tell(). */
+/* The log has failed as @err says, unless it had before; context is put in front. Then
+ * mr_cache_log_tell(). */
 void mr_cache_log_fail_locked(mr_cache_log *log, const mr_error *err);
 /* Who waits for elements has something to see. Then mr_cache_log_tell(). */
 void mr_cache_log_ready_locked(mr_cache_log *log);

@@ -35,8 +35,8 @@ void mr_cache_log_unref(mr_cache_log *log)
     }
 }
 
-static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t ahead_bytes, mr_cache_log **ret,
-                mr_error *err)
+static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t ahead_bytes,
+                mr_cache_log **ret, mr_error *err)
 {
     struct mr_window_limits limits = {.bytes_max = bytes_max, .ahead_bytes = ahead_bytes};
     mr_cache_log *log = mr_calloc(1, sizeof *log);
@@ -45,7 +45,8 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
     if (log == NULL) {
         return mr_error_nomem(err);
     }
-    limits.unstored_bytes_max = cache->log_memory_bytes < bytes_max / 4 ? cache->log_memory_bytes : bytes_max / 4;
+    limits.unstored_bytes_max =
+        cache->log_memory_bytes < bytes_max / 4 ? cache->log_memory_bytes : bytes_max / 4;
     limits.flush_bytes = limits.unstored_bytes_max / 4;
     atomic_init(&log->refs, 1);
     log->cache = cache;
@@ -75,16 +76,19 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
 
     MR_LOCK(&cache->lock);
     if (cache->logs == cache->logs_max) {
-        return mr_error_set(err, MR_EEXHAUSTED, "there are %" PRIu32 " logs, as many as there may be", cache->logs);
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "there are %" PRIu32 " logs, as many as there may be", cache->logs);
     }
     left = cache->log_bytes_max - cache->reserved_bytes;
     *bytes = *bytes == 0 ? left : *bytes;
     if (*bytes < BYTES_MIN) {
         return mr_error_set(err, left < BYTES_MIN ? MR_EEXHAUSTED : MR_EINVAL,
-                            "a log of %" PRIu64 " bytes is too small, %llu is the least", *bytes, BYTES_MIN);
+                            "a log of %" PRIu64 " bytes is too small, %llu is the least", *bytes,
+                            BYTES_MIN);
     }
     if (*bytes > left) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%" PRIu64 " bytes are more than the %" PRIu64 " that are free", *bytes,
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "%" PRIu64 " bytes are more than the %" PRIu64 " that are free", *bytes,
                             left);
     }
     if (cache->failed && cache->logs == 0 && atomic_load(&cache->pinned) == 0) {
@@ -101,10 +105,11 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     return MR_OK;
 }
 
-int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts, mr_cache_log **ret,
-                      mr_error *err)
+int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts,
+                      mr_cache_log **ret, mr_error *err)
 {
-    uint64_t bytes = opts == NULL ? 0 : opts->bytes_max, ahead = opts == NULL ? 0 : opts->ahead_bytes, id = 0;
+    uint64_t bytes = opts == NULL ? 0 : opts->bytes_max,
+             ahead = opts == NULL ? 0 : opts->ahead_bytes, id = 0;
     mr_cache_log *log = NULL;
     int rc = reserve(cache, &bytes, &id, err);
 
@@ -283,7 +288,8 @@ int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_
 }
 
 /* MR_EINVAL: it is none. */
-static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t *bytes, mr_error *err)
+static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t *bytes,
+                   mr_error *err)
 {
     uint64_t sum = 0;
 
@@ -292,13 +298,15 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
     }
     if (chunk->rows == 0 || sum == 0 || sum % MR_CACHE_ALIGNMENT != 0) {
         return mr_error_set(err, MR_EINVAL,
-                            "a chunk of %" PRIu32 " rows and %" PRIu64 " bytes: neither may be 0, and the"
+                            "a chunk of %" PRIu32 " rows and %" PRIu64
+                            " bytes: neither may be 0, and the"
                             " bytes must be a multiple of %u",
                             chunk->rows, sum, MR_CACHE_ALIGNMENT);
     }
     if (sum > log->chunk_bytes_max) {
         return mr_error_set(err, MR_EINVAL,
-                            "a chunk of %" PRIu64 " bytes is more than log '%s' takes at once (%" PRIu64
+                            "a chunk of %" PRIu64
+                            " bytes is more than log '%s' takes at once (%" PRIu64
                             "): give the cache more memory",
                             sum, log->name, log->chunk_bytes_max);
     }
@@ -338,8 +346,8 @@ static struct mr_cache_run *seal_locked(mr_cache_log *log)
 }
 
 /* Add @chunk to the tail. *@sealed are records for the storage, references. */
-static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t bytes, bool *copied,
-                      struct mr_cache_run *sealed[2], mr_error *err)
+static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t bytes,
+                      bool *copied, struct mr_cache_run *sealed[2], mr_error *err)
 {
     struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
     uint64_t charge;
@@ -387,7 +395,8 @@ static void put(mr_cache_log *log, struct mr_cache_run *run)
                                   .rows = run->rows,
                                   .chunks = (uint32_t)run->nchunks};
     size_t front = mr_record_front_bytes(head.chunks), niov = run->niov + 1;
-    struct iovec *iov = mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
+    struct iovec *iov =
+        mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
     struct mr_record_entry *entries;
     mr_error err;
     int rc;

@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <millrace/base.h>
 
-int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts, mr_cache_reader **ret,
-                         uint64_t *first, mr_error *err)
+int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
+                         mr_cache_reader **ret, uint64_t *first, mr_error *err)
 {
     mr_cache_reader *r = mr_calloc(1, sizeof *r);
     int rc;
@@ -107,7 +107,8 @@ static int at_end_locked(mr_cache_reader *r, mr_error *err)
 }
 
 /* The record with element @index from the storage. No lock is held. */
-static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key, struct mr_cache_run **ret, mr_error *err)
+static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
+                struct mr_cache_run **ret, mr_error *err)
 {
     const struct mr_storage_ops *ops = log->cache->storage->ops;
     struct mr_storage_value value;
@@ -124,7 +125,8 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key, str
         return rc;
     }
     if (index - run->first >= run->rows) {
-        rc = mr_error_set(err, MR_EDATALOSS, "the record of elements %" PRIu64 " to %" PRIu64 " should hold %" PRIu64,
+        rc = mr_error_set(err, MR_EDATALOSS,
+                          "the record of elements %" PRIu64 " to %" PRIu64 " should hold %" PRIu64,
                           run->first, run->first + run->rows, index);
         mr_cache_run_unref(run);
         return rc;
@@ -141,7 +143,8 @@ static void read_ended_locked(mr_cache_log *log)
     }
 }
 
-/* A reference to the record with the reader's next element. The lock is held on entry and exit, but not meanwhile. */
+/* A reference to the record with the reader's next element. The lock is held on entry and exit, but
+ * not meanwhile. */
 static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **ret, mr_error *err)
 {
     mr_cache_log *log = r->log;
@@ -202,8 +205,8 @@ static void advance_locked(mr_cache_reader *r, struct mr_cache_run *run, const m
 /* MR_OK: *@ret; or the log goes on without this element: try again. */
 #define AGAIN 100
 
-static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret,
-                       struct mr_cache_run *drop[2], mr_error *err)
+static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max,
+                       mr_cache_view **ret, struct mr_cache_run *drop[2], mr_error *err)
 {
     mr_cache_log *log = r->log;
     uint64_t next = mr_window_next(r->cursor);
@@ -230,7 +233,8 @@ static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max
     return rc;
 }
 
-int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max,
+                         mr_cache_view **ret, mr_error *err)
 {
     mr_cache_log *log = r->log;
     mr_error local;
@@ -256,11 +260,11 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
 }
 
 /*
- * Where the next record begins that can be found behind element @index, in a file that ends at @end; @end if there is
- * none. No lock is held.
+ * Where the next record begins that can be found behind element @index, in a file that ends at
+ * @end; @end if there is none. No lock is held.
  *
- * The storage may not see past the damage before it is asked for an element far enough behind it: ever further steps
- * find one, then halving the last step finds the nearest.
+ * The storage may not see past the damage before it is asked for an element far enough behind it:
+ * ever further steps find one, then halving the last step finds the nearest.
  */
 static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t end)
 {

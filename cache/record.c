@@ -45,10 +45,12 @@ size_t mr_record_front_bytes(uint32_t chunks)
 /* Of everything in header and directory but the checksum itself. */
 static uint64_t checksum_of(const void *data, uint32_t chunks)
 {
-    return mr_hash64((const unsigned char *)data + sizeof(uint64_t), mr_record_front_bytes(chunks) - sizeof(uint64_t));
+    return mr_hash64((const unsigned char *)data + sizeof(uint64_t),
+                     mr_record_front_bytes(chunks) - sizeof(uint64_t));
 }
 
-void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries, void *front)
+void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries,
+                      void *front)
 {
     struct header header = {.magic = MAGIC,
                             .version = VERSION,
@@ -76,7 +78,8 @@ struct mr_record_entry mr_record_entry(const void *data, uint32_t i)
 {
     struct entry entry;
 
-    memcpy(&entry, (const unsigned char *)data + sizeof(struct header) + i * sizeof entry, sizeof entry);
+    memcpy(&entry, (const unsigned char *)data + sizeof(struct header) + i * sizeof entry,
+           sizeof entry);
     return (struct mr_record_entry){entry.rows, (uint64_t)entry.units * UNIT};
 }
 
@@ -95,8 +98,8 @@ static int parse_directory(const void *data, const struct header *header, mr_err
     }
     if (rows != header->rows || bytes != header->payload) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "the chunks have %" PRIu64 " rows and %" PRIu64 " bytes, the record says %" PRIu32
-                            " and %" PRIu64,
+                            "the chunks have %" PRIu64 " rows and %" PRIu64
+                            " bytes, the record says %" PRIu32 " and %" PRIu64,
                             rows, bytes, header->rows, header->payload);
     }
     return MR_OK;
@@ -109,21 +112,25 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
     int rc;
 
     if (size < sizeof header) {
-        return mr_error_set(err, MR_EDATALOSS, "a record of %zu bytes is shorter than its header", size);
+        return mr_error_set(err, MR_EDATALOSS, "a record of %zu bytes is shorter than its header",
+                            size);
     }
     memcpy(&header, data, sizeof header);
-    if (header.magic != MAGIC || header.version != VERSION || header.reserved != 0 || header.reserved2[0] != 0 ||
-        header.reserved2[1] != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "not the header of a record (magic 0x%08" PRIx32 ", version %u)",
+    if (header.magic != MAGIC || header.version != VERSION || header.reserved != 0 ||
+        header.reserved2[0] != 0 || header.reserved2[1] != 0) {
+        return mr_error_set(err, MR_EDATALOSS,
+                            "not the header of a record (magic 0x%08" PRIx32 ", version %u)",
                             header.magic, header.version);
     }
     if (header.chunks == 0 || header.chunks > (size - sizeof header) / sizeof(struct entry)) {
-        return mr_error_set(err, MR_EDATALOSS, "%" PRIu32 " chunks do not fit a record of %zu bytes", header.chunks,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "%" PRIu32 " chunks do not fit a record of %zu bytes", header.chunks,
                             size);
     }
     front = mr_record_front_bytes(header.chunks);
     if (front > size || header.payload != size - front) {
-        return mr_error_set(err, MR_EDATALOSS, "the record has %zu bytes, its header says %zu + %" PRIu64, size, front,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the record has %zu bytes, its header says %zu + %" PRIu64, size, front,
                             header.payload);
     }
     rc = parse_directory(data, &header, err);
@@ -138,8 +145,8 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
     return MR_OK;
 }
 
-int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first, struct mr_record_head *ret,
-                     mr_error *err)
+int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first,
+                     struct mr_record_head *ret, mr_error *err)
 {
     struct mr_record_head head;
     uint64_t checksum, found;
@@ -151,12 +158,14 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
     memcpy(&checksum, data, sizeof checksum);
     found = checksum_of(data, head.chunks);
     if (found != checksum) {
-        return mr_error_set(err, MR_EDATALOSS, "checksum 0x%016" PRIx64 ", the record says 0x%016" PRIx64, found,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "checksum 0x%016" PRIx64 ", the record says 0x%016" PRIx64, found,
                             checksum);
     }
     if (head.log != log || head.first != first) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "the record is element %" PRIu64 " of log %" PRIu64 ", wanted %" PRIu64 " of %" PRIu64,
+                            "the record is element %" PRIu64 " of log %" PRIu64 ", wanted %" PRIu64
+                            " of %" PRIu64,
                             head.first, head.log, first, log);
     }
     *ret = head;

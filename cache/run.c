@@ -92,8 +92,8 @@ static void copy_chunk(struct mr_cache_run *run, const struct mr_cache_chunk *ch
     }
 }
 
-int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chunk, uint64_t bytes, bool *copied,
-                     mr_error *err)
+int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chunk, uint64_t bytes,
+                     bool *copied, mr_error *err)
 {
     bool copy = bytes < MR_CACHE_COPY_BYTES;
     size_t pieces = copy ? 1 : chunk->n, iov_first = run->niov;
@@ -113,7 +113,8 @@ int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chun
         run->pieces[run->npieces++] = (struct mr_cache_piece){chunk->release, chunk->ctx};
         run->charge += bytes;
     }
-    run->chunks[run->nchunks++] = (struct mr_cache_view_chunk){chunk->rows, bytes, iov_first, run->niov - iov_first};
+    run->chunks[run->nchunks++] =
+        (struct mr_cache_view_chunk){chunk->rows, bytes, iov_first, run->niov - iov_first};
     run->rows += chunk->rows;
     run->payload += bytes;
     run->charge += MR_CACHE_CHUNK_OVERHEAD;
@@ -216,8 +217,8 @@ struct mr_cache_view {
 };
 
 /* How many chunks from @from on fit; at least one. */
-static size_t count_chunks(const struct mr_cache_run *run, size_t from, uint32_t skip, uint64_t rows_max,
-                           uint64_t bytes_max)
+static size_t count_chunks(const struct mr_cache_run *run, size_t from, uint32_t skip,
+                           uint64_t rows_max, uint64_t bytes_max)
 {
     uint64_t rows = run->chunks[from].rows - skip, bytes = run->chunks[from].bytes;
     size_t n = 1;
@@ -236,7 +237,8 @@ static mr_cache_view *allocate_view(const struct mr_cache_run *run, size_t from,
 {
     const struct mr_cache_view_chunk *last = &run->chunks[from + n - 1];
     size_t niov = last->iov_first + last->iov_count - run->chunks[from].iov_first;
-    mr_cache_view *view = mr_malloc(sizeof *view + n * sizeof *view->chunks + niov * sizeof *view->iov);
+    mr_cache_view *view =
+        mr_malloc(sizeof *view + n * sizeof *view->chunks + niov * sizeof *view->iov);
 
     if (view != NULL) {
         *view = (mr_cache_view){.nchunks = n, .niov = niov};
@@ -249,8 +251,8 @@ static mr_cache_view *allocate_view(const struct mr_cache_run *run, size_t from,
     return view;
 }
 
-int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max, uint64_t bytes_max,
-                      mr_cache_view **ret, mr_error *err)
+int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max,
+                      uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
 {
     uint64_t first = run->first;
     size_t from = 0, iov_first;

@@ -1,15 +1,19 @@
 /*
- * The port to what keeps records on disk: what the cache needs of it, and no more. The adapters: cache/rocks (RocksDB),
- * cache/memory, and cache/fake (that one with faults, for tests), held together by one suite of tests.
+ * The port to what keeps records on disk: what the cache needs of it, and no more. The adapters:
+ * cache/rocks (RocksDB), cache/memory, and cache/fake (that one with faults, for tests), held
+ * together by one suite of tests.
  *
- * A storage has logs; a log has records under ascending 64-bit keys, and files. What was put is in memory until a flush
- * makes a file of it; files hold runs of consecutive keys and are removed whole, oldest first.
+ * A storage has logs; a log has records under ascending 64-bit keys, and files. What was put is in
+ * memory until a flush makes a file of it; files hold runs of consecutive keys and are removed
+ * whole, oldest first.
  *
- * Threads: calls are safe from any thread, but put() of one log comes from one thread at a time, and so do flush() and
- * remove_oldest(); the two may overlap. get() and floor() come from any thread. drop() and reset() overlap nothing else
- * of what they destroy. All of them may do I/O; none waits for another log's.
+ * Threads: calls are safe from any thread, but put() of one log comes from one thread at a time,
+ * and so do flush() and remove_oldest(); the two may overlap. get() and floor() come from any
+ * thread. drop() and reset() overlap nothing else of what they destroy. All of them may do I/O;
+ * none waits for another log's.
  *
- * A failure is final for the log it happened to (the caller puts and flushes no more), get() goes on as far as it can.
+ * A failure is final for the log it happened to (the caller puts and flushes no more), get() goes
+ * on as far as it can.
  */
 #ifndef MR_CACHE_STORAGE_H
 #define MR_CACHE_STORAGE_H
@@ -38,19 +42,21 @@ struct mr_storage_ops {
     int (*create)(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *err);
     /* Does not wait for the disk. What iov[0..n) point at is copied. */
     int (*put)(mr_storage_log *log, uint64_t key, const struct iovec *iov, size_t n, mr_error *err);
-    /* Everything put before this call is in files when it returns, perhaps some of what was put since. One file. */
+    /* Everything put before this call is in files when it returns, perhaps some of what was put
+     * since. One file. */
     int (*flush)(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err);
     int (*remove_oldest)(mr_storage_log *log, mr_error *err);
     /*
-     * What was put: a storage that reads files verifies each byte by a checksum. MR_EDATALOSS: it is something else;
-     * MR_ENOTFOUND: no such record (any more). A value outlives its file and its log.
+     * What was put: a storage that reads files verifies each byte by a checksum. MR_EDATALOSS: it
+     * is something else; MR_ENOTFOUND: no such record (any more). A value outlives its file and its
+     * log.
      */
     int (*get)(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err);
     void (*release)(mr_storage *s, struct mr_storage_value *value);
     /* The highest key that is not above @key. MR_ENOTFOUND: there is none. */
     int (*floor)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
-    /* The lowest key that is not below @key; may fail next to a damaged record, and then succeed a little further on.
-     */
+    /* The lowest key that is not below @key; may fail next to a damaged record, and then succeed a
+     * little further on. */
     int (*ceiling)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
     /* The log and its files are gone; a failure means that files may be left until a reset. */
     int (*drop)(mr_storage_log *log, mr_error *err);

@@ -13,7 +13,8 @@ int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run, mr_
             tail->first = 0;
         } else {
             size_t cap = tail->cap == 0 ? 64 : 2 * tail->cap;
-            struct mr_cache_run **runs = mr_reallocarray(tail->runs, cap, sizeof(struct mr_cache_run *));
+            struct mr_cache_run **runs =
+                mr_reallocarray(tail->runs, cap, sizeof(struct mr_cache_run *));
 
             if (runs == NULL) {
                 return mr_error_nomem(err);

@@ -1,6 +1,7 @@
 /*
- * The thread of a log that makes files of what was appended and drops the oldest ones. Only this thread flushes and
- * drops, so that a file is never dropped while it is being made; the producer only puts, and waits for room.
+ * The thread of a log that makes files of what was appended and drops the oldest ones. Only this
+ * thread flushes and drops, so that a file is never dropped while it is being made; the producer
+ * only puts, and waits for room.
  *
  * A file is dropped before the next one is written, so that both never exceed the log's bytes.
  */
@@ -27,8 +28,8 @@ static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
 }
 
 /* Take what @file holds off the tail; the caller releases it. */
-static int move_locked(mr_cache_log *log, const struct mr_storage_file *file, struct mr_cache_run ***ret, size_t *n,
-                       mr_error *err)
+static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
+                       struct mr_cache_run ***ret, size_t *n, mr_error *err)
 {
     struct mr_cache_tail *tail = &log->tail;
     struct mr_cache_run **runs, *last;
@@ -40,7 +41,8 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file, st
         count++;
     }
     if (count == 0) {
-        return mr_error_set(err, MR_EINTERNAL, "a file up to element %" PRIu64 " holds nothing that was not stored",
+        return mr_error_set(err, MR_EINTERNAL,
+                            "a file up to element %" PRIu64 " holds nothing that was not stored",
                             file->last);
     }
     runs = mr_reallocarray(NULL, count, sizeof(struct mr_cache_run *));

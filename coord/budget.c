@@ -2,8 +2,8 @@
 
 #include "base/assert.h"
 
-void mr_budget_init(struct mr_budget *b, int64_t bytes_per_s, int64_t base_ms, int64_t max_ms, uint64_t written,
-                    int64_t now_ms)
+void mr_budget_init(struct mr_budget *b, int64_t bytes_per_s, int64_t base_ms, int64_t max_ms,
+                    uint64_t written, int64_t now_ms)
 {
     MR_ASSERT(bytes_per_s > 0);
     MR_ASSERT(max_ms <= MR_BUDGET_INTERVAL_MS * (MR_BUDGET_INTERVALS - 1));

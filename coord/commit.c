@@ -19,7 +19,8 @@ struct batch {
     struct batch *next;
     uint64_t number;
     char nonce[MR_INSTANCE_SIZE];
-    struct mr_op ops[MR_TXN_OPS_MAX]; /* keys and values are owned; the last one is meta/batch once sealed */
+    /* keys and values are owned; the last one is meta/batch once sealed */
+    struct mr_op ops[MR_TXN_OPS_MAX];
     size_t nops;
     size_t bytes;
     bool alone;
@@ -108,7 +109,8 @@ static struct batch *batch_make(mr_commit *c, mr_error *err)
         return NULL;
     }
     b->number = ++c->newest;
-    (void)snprintf(b->nonce, sizeof b->nonce, "%016llx%016llx", (unsigned long long)mr_rng_next(&c->rng),
+    (void)snprintf(b->nonce, sizeof b->nonce, "%016llx%016llx",
+                   (unsigned long long)mr_rng_next(&c->rng),
                    (unsigned long long)mr_rng_next(&c->rng));
     if (c->head == NULL) {
         c->head = b;
@@ -149,7 +151,8 @@ static void set_op(struct batch *b, struct mr_op op)
 }
 
 /* Copies of all writes, or nothing: a command is in a batch as a whole. */
-static int copy_ops(const mr_commit *c, const struct mr_write *writes, size_t n, struct mr_op *ops, mr_error *err)
+static int copy_ops(const mr_commit *c, const struct mr_write *writes, size_t n, struct mr_op *ops,
+                    mr_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         char *key = mr_asprintf("%s%s", c->root, writes[i].key);
@@ -169,7 +172,8 @@ static int copy_ops(const mr_commit *c, const struct mr_write *writes, size_t n,
     return MR_OK;
 }
 
-int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err)
+int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool alone,
+                  uint64_t *batch, mr_error *err)
 {
     struct mr_op ops[MR_TXN_OPS_MAX];
     struct batch *b = open_batch(c);
@@ -180,12 +184,13 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
         bytes += write_bytes(c, &writes[i]);
     }
     if (n > MR_TXN_OPS_MAX - 1 || bytes > MR_TXN_BYTES_MAX) {
-        return mr_error_set(err, MR_ERANGE, "%zu changes of %zu bytes do not fit into one transaction (%d, %llu)", n,
-                            bytes, MR_TXN_OPS_MAX - 1, (unsigned long long)MR_TXN_BYTES_MAX);
+        return mr_error_set(err, MR_ERANGE,
+                            "%zu changes of %zu bytes do not fit into one transaction (%d, %llu)",
+                            n, bytes, MR_TXN_OPS_MAX - 1, (unsigned long long)MR_TXN_BYTES_MAX);
     }
     if (c->backlog_bytes + bytes > MR_COMMIT_BACKLOG_BYTES_MAX) {
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "%zu bytes wait for etcd already",
-                                   c->backlog_bytes);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                   "%zu bytes wait for etcd already", c->backlog_bytes);
     }
     rc = copy_ops(c, writes, n, ops, err);
     if (rc < 0) {
@@ -296,7 +301,8 @@ static bool seal(mr_commit *c)
     c->backlog_bytes -= b->bytes;
     b->ops[b->nops++] = (struct mr_op){.kind = MR_OP_PUT, .key = key, .value = mr_bytes_str(value)};
     c->compares[0] = (struct mr_compare){mr_bytes_str(c->leader_key), MR_COMPARE_CREATE, c->epoch};
-    c->compares[1] = (struct mr_compare){mr_bytes_str(c->batch_key), MR_COMPARE_MOD, c->batch_revision};
+    c->compares[1] =
+        (struct mr_compare){mr_bytes_str(c->batch_key), MR_COMPARE_MOD, c->batch_revision};
     c->reads[0] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->leader_key)};
     c->reads[1] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->batch_key)};
     c->sealed = true;
@@ -314,7 +320,8 @@ bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn)
     if (!c->sealed) {
         c->first_sent_ms = now_ms;
         if (!seal(c)) {
-            c->due_ms = now_ms + RETRY_BASE_MS; /* No memory for two small strings: later, perhaps. */
+            c->due_ms =
+                now_ms + RETRY_BASE_MS; /* No memory for two small strings: later, perhaps. */
             return false;
         }
     }
@@ -363,9 +370,10 @@ static bool head_puts(const mr_commit *c)
 }
 
 /*
- * May it be withdrawn? An answer "full" says that its attempt was applied before, or never will be; one that timed out
- * may come later. It cannot pass when the withdrawal has deleted the key that it compares. But an attempt that was sent
- * while there was no such key, of this batch or of an earlier one of the term, would pass again when it is deleted.
+ * May it be withdrawn? An answer "full" says that its attempt was applied before, or never will be;
+ * one that timed out may come later. It cannot pass when the withdrawal has deleted the key that it
+ * compares. But an attempt that was sent while there was no such key, of this batch or of an
+ * earlier one of the term, would pass again when it is deleted.
  */
 static bool can_withdraw(const mr_commit *c)
 {
@@ -410,16 +418,18 @@ static enum mr_verdict withdrawn(mr_commit *c, mr_error *err)
         settle(c, 0);
         return MR_VERDICT_COMMITTED;
     }
-    (void)mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
-                              "batch %llu: etcd is full (alarm NOSPACE): compact, defragment and disarm it",
-                              (unsigned long long)c->head->number);
+    (void)mr_error_set_traits(
+        err, MR_EEXHAUSTED, MR_RETRYABLE,
+        "batch %llu: etcd is full (alarm NOSPACE): compact, defragment and disarm it",
+        (unsigned long long)c->head->number);
     c->batch_revision = 0;
     drop_head(c);
     return MR_VERDICT_REFUSED;
 }
 
 /* A guard failed. The answer shows both keys as they were at that moment. */
-static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r, bool *maybe_applied, mr_error *err)
+static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r,
+                                     bool *maybe_applied, mr_error *err)
 {
     char nonce[MR_INSTANCE_SIZE] = "";
     bool ours = false;
@@ -443,20 +453,24 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
     }
     *maybe_applied = c->ambiguous;
     if (leading) {
-        /* Nobody but this term may have written meta/batch: a hand edit, or a bug. Not to be built upon. */
-        (void)mr_error_set_traits(err, MR_EABORTED, MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
+        /* Nobody but this term may have written meta/batch: a hand edit, or a bug. Not to be built
+         * upon. */
+        (void)mr_error_set_traits(err, MR_EABORTED,
+                                  MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
                                   "batch %llu: " MR_KEY_BATCH " was changed by somebody else",
                                   (unsigned long long)c->head->number);
     } else {
-        (void)mr_error_set_traits(err, MR_EABORTED, MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
-                                  "batch %llu: no longer leader at epoch %lld", (unsigned long long)c->head->number,
-                                  (long long)c->epoch);
+        (void)mr_error_set_traits(err, MR_EABORTED,
+                                  MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
+                                  "batch %llu: no longer leader at epoch %lld",
+                                  (unsigned long long)c->head->number, (long long)c->epoch);
     }
     return MR_VERDICT_DEPOSED;
 }
 
-enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const struct mr_txn_result *r,
-                                 const mr_error *why, bool *maybe_applied, mr_error *err)
+enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
+                                 const struct mr_txn_result *r, const mr_error *why,
+                                 bool *maybe_applied, mr_error *err)
 {
     MR_ASSERT(c->awaiting);
     c->awaiting = false;
@@ -485,11 +499,12 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc, const str
     }
     if (c->ambiguous || (why->traits & MR_RETRYABLE) != 0) {
         /* Once one attempt was ambiguous, a definite error of a later one settles nothing. */
-        c->due_ms = now_ms + mr_backoff_ms(c->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&c->rng));
+        c->due_ms = now_ms +
+                    mr_backoff_ms(c->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&c->rng));
         return MR_VERDICT_AGAIN;
     }
-    (void)mr_error_set_traits(err, why->code, why->traits, "batch %llu: %s", (unsigned long long)c->head->number,
-                              why->message);
+    (void)mr_error_set_traits(err, why->code, why->traits, "batch %llu: %s",
+                              (unsigned long long)c->head->number, why->message);
     drop_head(c);
     return MR_VERDICT_REFUSED;
 }

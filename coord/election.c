@@ -1,6 +1,7 @@
 /*
- * The road in, and what a member does while it is in: lease, own key, campaign, following or leading. The request of a
- * state is sent by its tick and answered by its event; an answer that is not the state's any more is ignored.
+ * The road in, and what a member does while it is in: lease, own key, campaign, following or
+ * leading. The request of a state is sent by its tick and answered by its event; an answer that is
+ * not the state's any more is ignored.
  */
 #include "coord/election_internal.h"
 
@@ -56,7 +57,8 @@ void mr_election_enter(mr_election *e, enum mr_election_state state, int64_t at_
 void mr_election_back_off(mr_election *e, int64_t now_ms)
 {
     e->busy = false;
-    e->retry_ms = now_ms + mr_backoff_ms(e->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&e->rng));
+    e->retry_ms =
+        now_ms + mr_backoff_ms(e->attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&e->rng));
 }
 
 static int64_t renew_every_ms(const mr_election *e)
@@ -92,7 +94,8 @@ static void watch_from(mr_election *e, int64_t revision, struct mr_election_acti
 
 /* ---- answers ---- */
 
-static void on_granted(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_granted(mr_election *e, const struct mr_election_event *in,
+                       struct mr_election_actions *out)
 {
     if (in->rc < 0) {
         mr_election_back_off(e, in->now_ms);
@@ -104,7 +107,8 @@ static void on_granted(mr_election *e, const struct mr_election_event *in, struc
     mr_election_enter(e, e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_REGISTERING, in->now_ms);
 }
 
-static void on_renewed(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_renewed(mr_election *e, const struct mr_election_event *in,
+                       struct mr_election_actions *out)
 {
     e->renewing = false;
     if (in->lease != e->lease || e->lease == 0) {
@@ -117,7 +121,8 @@ static void on_renewed(mr_election *e, const struct mr_election_event *in, struc
     e->lease_gone = e->lease_gone || in->ttl_s <= 0;
 }
 
-static void on_registered(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_registered(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     if (in->rc == MR_ENOTFOUND) {
         mr_election_lose_lease(e, in->now_ms);
@@ -128,7 +133,8 @@ static void on_registered(mr_election *e, const struct mr_election_event *in, st
     }
 }
 
-static void follow(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void follow(mr_election *e, const struct mr_election_event *in,
+                   struct mr_election_actions *out)
 {
     mr_election_enter(e, MR_ELECTION_FOLLOWING, in->now_ms);
     e->seen_revision = in->revision;
@@ -137,12 +143,14 @@ static void follow(mr_election *e, const struct mr_election_event *in, struct mr
     mr_election_compare_sockets(e);
 }
 
-static void on_campaigned(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_campaigned(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     if (in->rc == MR_ENOTFOUND) {
         mr_election_lose_lease(e, in->now_ms);
     } else if (in->rc < 0) {
-        mr_election_back_off(e, in->now_ms); /* Perhaps applied: the next attempt finds our key, and clears it. */
+        mr_election_back_off(
+            e, in->now_ms); /* Perhaps applied: the next attempt finds our key, and clears it. */
     } else if (in->succeeded) {
         mr_election_enter(e, MR_ELECTION_LEADING, in->now_ms);
         e->epoch = in->revision;
@@ -161,8 +169,10 @@ static void on_campaigned(mr_election *e, const struct mr_election_event *in, st
     }
 }
 
-/* CLEARING, FOLLOWING (forced) and RESIGNING all delete the leader key, under its create revision. */
-static void on_deleted(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+/* CLEARING, FOLLOWING (forced) and RESIGNING all delete the leader key, under its create
+ * revision. */
+static void on_deleted(mr_election *e, const struct mr_election_event *in,
+                       struct mr_election_actions *out)
 {
     switch (e->state) {
     case MR_ELECTION_CLEARING:
@@ -176,7 +186,8 @@ static void on_deleted(mr_election *e, const struct mr_election_event *in, struc
     case MR_ELECTION_FOLLOWING:
         e->busy = false;
         if (in->rc < 0 && e->suspect) {
-            mr_election_look_again(e, in->now_ms); /* Unknown: the evidence is looked at before any retry. */
+            mr_election_look_again(
+                e, in->now_ms); /* Unknown: the evidence is looked at before any retry. */
         } else {
             mr_election_enter(e, MR_ELECTION_CAMPAIGNING, in->now_ms);
         }
@@ -204,7 +215,8 @@ static int64_t campaign_delay_ms(mr_election *e)
     return strcmp(successor, e->config.instance) == 0 ? 0 : SUCCESSOR_HEAD_START_MS;
 }
 
-static void on_seen(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_seen(mr_election *e, const struct mr_election_event *in,
+                    struct mr_election_actions *out)
 {
     e->watch_attempts = 0;
     if (in->revision <= e->seen_revision) {
@@ -238,15 +250,18 @@ static void on_seen(mr_election *e, const struct mr_election_event *in, struct m
     }
 }
 
-static void on_watch_lost(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_watch_lost(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     e->watching = false;
-    e->watch_ms = in->now_ms + mr_backoff_ms(e->watch_attempts++, RETRY_BASE_MS, RETRY_MAX_MS, mr_rng_next(&e->rng));
+    e->watch_ms = in->now_ms + mr_backoff_ms(e->watch_attempts++, RETRY_BASE_MS, RETRY_MAX_MS,
+                                             mr_rng_next(&e->rng));
     if (in->rc != MR_ERANGE) {
         return;
     }
     if (e->state == MR_ELECTION_FOLLOWING && !e->busy) {
-        mr_election_enter(e, MR_ELECTION_CAMPAIGNING, e->watch_ms); /* It reads the key, and starts a new watch. */
+        mr_election_enter(e, MR_ELECTION_CAMPAIGNING,
+                          e->watch_ms); /* It reads the key, and starts a new watch. */
     } else {
         e->seen_revision = -1; /* Leading: the fence tells what was missed. */
     }
@@ -254,7 +269,8 @@ static void on_watch_lost(mr_election *e, const struct mr_election_event *in, st
 
 /* ---- ticks ---- */
 
-static void campaign(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void campaign(mr_election *e, const struct mr_election_event *in,
+                     struct mr_election_actions *out)
 {
     struct mr_election_action *a = mr_election_emit(e, out, MR_ELECTION_CAMPAIGN);
 
@@ -283,7 +299,8 @@ static void register_self(mr_election *e, struct mr_election_actions *out)
 }
 
 /* The request that this state is about. */
-static void state_tick(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void state_tick(mr_election *e, const struct mr_election_event *in,
+                       struct mr_election_actions *out)
 {
     if (e->busy || in->now_ms < e->retry_ms) {
         return;
@@ -343,13 +360,15 @@ static bool wants_list(const mr_election *e)
     return (e->state == MR_ELECTION_FOLLOWING && e->forcing) || e->state == MR_ELECTION_LEADING;
 }
 
-static void on_tick(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void on_tick(mr_election *e, const struct mr_election_event *in,
+                    struct mr_election_actions *out)
 {
     if (e->lease_gone) {
         mr_election_on_lease_gone(e, in, out);
     }
     state_tick(e, in, out);
-    if (e->lease != 0 && !e->renewing && in->now_ms >= e->renew_ms && e->state != MR_ELECTION_LEAVING) {
+    if (e->lease != 0 && !e->renewing && in->now_ms >= e->renew_ms &&
+        e->state != MR_ELECTION_LEAVING) {
         e->renewing = true;
         e->renew_ms = in->now_ms + renew_every_ms(e);
         mr_election_emit(e, out, MR_ELECTION_RENEW)->lease = e->lease;
@@ -369,8 +388,10 @@ static void on_tick(mr_election *e, const struct mr_election_event *in, struct m
     }
 }
 
-/* Who is there: to hand over to, and whether etcd answers in time to somebody who wants to force. */
-static void on_listed(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+/* Who is there: to hand over to, and whether etcd answers in time to somebody who wants to
+ * force. */
+static void on_listed(mr_election *e, const struct mr_election_event *in,
+                      struct mr_election_actions *out)
 {
     bool to_force = e->list_to_force;
 
@@ -386,7 +407,8 @@ static void on_listed(mr_election *e, const struct mr_election_event *in, struct
             if (in->follows[i] && e->npeers < sizeof e->peers / sizeof e->peers[0]) {
                 e->peers[e->npeers++] = in->dispatchers[i];
             }
-            mr_election_hear_of_wrong(e, in->dispatchers[i].deposed_alive, in->dispatchers[i].deposed_ms, in->wall_ms);
+            mr_election_hear_of_wrong(e, in->dispatchers[i].deposed_alive,
+                                      in->dispatchers[i].deposed_ms, in->wall_ms);
         }
     }
     if (to_force) {
@@ -424,8 +446,10 @@ int64_t mr_election_due(const mr_election *e)
 }
 
 static const struct {
-    void (*handle)(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
-    bool answers_state; /* to the request of a state: those to an earlier state come too late to matter */
+    void (*handle)(mr_election *e, const struct mr_election_event *in,
+                   struct mr_election_actions *out);
+    /* to the request of a state: those to an earlier state come too late to matter */
+    bool answers_state;
 } events[] = {
     [MR_ELECTION_TICK] = {NULL, false}, /* as after every event */
     [MR_ELECTION_FENCED] = {mr_election_on_fenced, false},
@@ -448,9 +472,11 @@ static const struct {
     [MR_ELECTION_WATCH_LOST] = {on_watch_lost, false},
 };
 
-void mr_election_step(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_step(mr_election *e, const struct mr_election_event *in,
+                      struct mr_election_actions *out)
 {
-    mr_election_hear_of_wrong(e, e->leader.record.deposed_alive, e->leader.record.deposed_ms, in->wall_ms);
+    mr_election_hear_of_wrong(e, e->leader.record.deposed_alive, e->leader.record.deposed_ms,
+                              in->wall_ms);
     MR_ASSERT(in->kind < sizeof events / sizeof events[0]);
     if (events[in->kind].answers_state && in->serial != e->serial) {
         return;

@@ -1,15 +1,17 @@
 /*
- * Who leads: one key held by a lease, its create revision is the epoch. This is the decision alone: events go in with
- * their time, requests and notes come out. No I/O, clock or thread; coord/member.h turns the requests into calls of a
- * store.
+ * Who leads: one key held by a lease, its create revision is the epoch. This is the decision alone:
+ * events go in with their time, requests and notes come out. No I/O, clock or thread;
+ * coord/member.h turns the requests into calls of a store.
  *
- * Life of a member: lease -> own key under dispatchers/ -> campaign: create the leader key if there is none, else
- * follow. A follower watches the leader key and campaigns when it is gone. It may remove the key of a leader whose
- * process is gone (refused connects after a live stream, or it holds that leader's listening socket itself, having been
- * restarted), or whose lease is not renewed any more; but not sooner than min_tenure after that term began.
+ * Life of a member: lease -> own key under dispatchers/ -> campaign: create the leader key if there
+ * is none, else follow. A follower watches the leader key and campaigns when it is gone. It may
+ * remove the key of a leader whose process is gone (refused connects after a live stream, or it
+ * holds that leader's listening socket itself, having been restarted), or whose lease is not
+ * renewed any more; but not sooner than min_tenure after that term began.
  *
- * A term ends for good: with a failed fence, the key gone or made anew, or the lease gone. Then everything starts again
- * with a new lease. A term is never resumed: a leader key of one's own from an earlier attempt is removed first.
+ * A term ends for good: with a failed fence, the key gone or made anew, or the lease gone. Then
+ * everything starts again with a new lease. A term is never resumed: a leader key of one's own from
+ * an earlier attempt is removed first.
  *
  * Threads: one at a time.
  */
@@ -23,7 +25,8 @@ struct mr_election_config {
     char instance[MR_INSTANCE_SIZE];
     char address[MR_ADDRESS_BYTES_MAX];
     char version[32];
-    char socket[MR_INSTANCE_SIZE]; /* identity of the listening socket, unique as long as it is held; "": none */
+    /* identity of the listening socket, unique as long as it is held; "": none */
+    char socket[MR_INSTANCE_SIZE];
     int64_t ttl_ms;
     uint64_t started_ms; /* wall time, for the record */
     uint64_t seed;
@@ -40,13 +43,15 @@ struct mr_leader_view {
 enum mr_election_event_kind {
     /* from whoever drives it */
     MR_ELECTION_TICK,
-    MR_ELECTION_FENCED,    /* a fenced transaction showed that the term is over */
-    MR_ELECTION_STEP_DOWN, /* leader: give up this term (`hold_off_ms`: and do not campaign that long) */
+    MR_ELECTION_FENCED, /* a fenced transaction showed that the term is over */
+    /* leader: give up this term (`hold_off_ms`: and do not campaign that long) */
+    MR_ELECTION_STEP_DOWN,
     MR_ELECTION_STOP,      /* leave: hand over if leading */
     MR_ELECTION_PEER_BACK, /* the live stream to the leader of `epoch` is there (again) */
     MR_ELECTION_PEER_LOST, /* it ended */
-    MR_ELECTION_PEER_AWAY, /* it cannot be established: no evidence of anything, but a reason to watch its lease */
-    MR_ELECTION_PROBED,    /* answer to PROBE: `refused` */
+    /* it cannot be established: no evidence of anything, but a reason to watch its lease */
+    MR_ELECTION_PEER_AWAY,
+    MR_ELECTION_PROBED, /* answer to PROBE: `refused` */
     /* answers; rc as the store gave it */
     MR_ELECTION_GRANTED, /* lease, ttl_s */
     MR_ELECTION_RENEWED, /* lease, ttl_s */
@@ -82,17 +87,20 @@ struct mr_election_event {
 };
 
 enum mr_election_action_kind {
-    /* requests to the store; one of a kind is outstanding at a time, and each is answered by its event */
+    /* requests to the store; one of a kind is outstanding at a time, and each is answered by its
+     * event */
     MR_ELECTION_GRANT,
     MR_ELECTION_RENEW,    /* lease */
     MR_ELECTION_REVOKE,   /* lease */
     MR_ELECTION_REGISTER, /* put dispatchers/<instance> = dispatcher, with lease */
-    MR_ELECTION_CAMPAIGN, /* if CREATE(leader) = 0 put it = record, with lease; read it in any case */
+    /* if CREATE(leader) = 0 put it = record, with lease; read it in any case */
+    MR_ELECTION_CAMPAIGN,
     MR_ELECTION_NAME,     /* if CREATE(leader) = epoch put it = record, with lease */
     MR_ELECTION_DELETE,   /* if CREATE(leader) = epoch delete it */
     MR_ELECTION_READ_TTL, /* lease */
     MR_ELECTION_LIST,     /* read dispatchers/ */
-    MR_ELECTION_WATCH,    /* the leader key from revision on (0: from now), instead of an earlier watch */
+    /* the leader key from revision on (0: from now), instead of an earlier watch */
+    MR_ELECTION_WATCH,
     /* to the owner */
     MR_ELECTION_PROBE,   /* connect to record.address: is it refused? */
     MR_ELECTION_LEADER,  /* who leads has changed: mr_election_leader() */
@@ -140,7 +148,8 @@ typedef struct mr_election {
     bool busy;         /* the request of this state is outstanding */
     uint32_t attempts; /* of this state's request */
     int64_t retry_ms;  /* not before */
-    int64_t hold_ms;   /* no new lease before, after stepping down for a reason that will not go away by itself */
+    /* no new lease before, after stepping down for a reason that will not go away by itself */
+    int64_t hold_ms;
     int64_t lease;
     bool lease_gone; /* the store said so */
     int64_t ttl_ms;  /* granted */
@@ -182,12 +191,13 @@ typedef struct mr_election {
 
 void mr_election_init(mr_election *e, const struct mr_election_config *config);
 /* Actions are appended; at most MR_ELECTION_ACTIONS_MAX come out of one step. */
-void mr_election_step(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out);
+void mr_election_step(mr_election *e, const struct mr_election_event *in,
+                      struct mr_election_actions *out);
 /* When the next TICK is due. */
 int64_t mr_election_due(const mr_election *e);
 const struct mr_leader_view *mr_election_leader(const mr_election *e);
-/* Does all speak for the known leader's process being gone? Nobody should be sent to it; soon another leads, or it is
- * back. */
+/* Does all speak for the known leader's process being gone? Nobody should be sent to it; soon
+ * another leads, or it is back. */
 bool mr_election_leader_gone(const mr_election *e);
 
 #endif

@@ -1,14 +1,16 @@
 /*
  * When a leader may be removed by others, and when not.
  *
- *  - Its stream has ended, or is silent: connect to it. Refused twice in a row, the process is gone: that is evidence.
- *  - It accepts, or nothing is heard: ask for the remaining time of its lease, again and again. Not renewed for
- *    SILENT_MS is evidence.
- *  - This process holds the socket that the leader listened on, having been restarted: evidence that does not age.
+ *  - Its stream has ended, or is silent: connect to it. Refused twice in a row, the process is
+ *    gone: that is evidence.
+ *  - It accepts, or nothing is heard: ask for the remaining time of its lease, again and again. Not
+ *    renewed for SILENT_MS is evidence.
+ *  - This process holds the socket that the leader listened on, having been restarted: evidence
+ *    that does not age.
  *
- * With evidence, an own read that etcd answers in time (else the fault may be ours), and a term that is old enough, the
- * key is deleted. A wrong guess costs a term, so each one makes every term be left alone for twice as long
- * (min_tenure_ms()).
+ * With evidence, an own read that etcd answers in time (else the fault may be ours), and a term
+ * that is old enough, the key is deleted. A wrong guess costs a term, so each one makes every term
+ * be left alone for twice as long (min_tenure_ms()).
  */
 #include "coord/election_internal.h"
 
@@ -16,7 +18,8 @@
 
 #define PROBE_GAP_MS 50
 #define PROBE_GAP_MS_MAX 1000
-#define LIST_ANSWER_MS_MAX 1000 /* a member that etcd answers slower than this has no business deposing anybody */
+/* a member that etcd answers slower than this has no business deposing anybody */
+#define LIST_ANSWER_MS_MAX 1000
 #define TTL_EVERY_MS 500
 #define SILENT_MS 3000 /* without a renewal of the leader's lease */
 #define MIN_TENURE_MS 1000
@@ -88,7 +91,8 @@ void mr_election_compare_sockets(mr_election *e)
     }
 }
 
-static void force_or_wait(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+static void force_or_wait(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     int64_t tenure = min_tenure_ms(e);
 
@@ -133,7 +137,8 @@ int64_t mr_election_suspicion_due(const mr_election *e)
     return next > e->no_force_ms ? next : e->no_force_ms;
 }
 
-void mr_election_on_peer(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_peer(mr_election *e, const struct mr_election_event *in,
+                         struct mr_election_actions *out)
 {
     bool back = in->kind == MR_ELECTION_PEER_BACK;
     bool away = in->kind == MR_ELECTION_PEER_AWAY;
@@ -155,7 +160,8 @@ void mr_election_on_peer(mr_election *e, const struct mr_election_event *in, str
     }
 }
 
-void mr_election_on_probed(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_probed(mr_election *e, const struct mr_election_event *in,
+                           struct mr_election_actions *out)
 {
     e->probing = false;
     if (!e->suspect || in->epoch != e->leader.epoch || e->state != MR_ELECTION_FOLLOWING) {
@@ -170,17 +176,20 @@ void mr_election_on_probed(mr_election *e, const struct mr_election_event *in, s
         e->probe_ms = in->now_ms + PROBE_GAP_MS;
         return;
     }
-    /* It accepts, or nothing is heard: no evidence that the process is gone. Watch how its lease does. */
+    /* It accepts, or nothing is heard: no evidence that the process is gone. Watch how its lease
+     * does. */
     e->refusals = 0;
     e->renewed_ms = e->renewed_ms == INT64_MIN ? in->now_ms : e->renewed_ms;
     e->ttl_read_ms = e->ttl_read_ms == INT64_MAX ? in->now_ms : e->ttl_read_ms;
-    /* A process that is being killed may still have its listening socket for a moment: ask again soon, then more
-     * rarely. */
+    /* A process that is being killed may still have its listening socket for a moment: ask again
+     * soon, then more rarely. */
     e->probe_ms = in->now_ms + e->probe_gap_ms;
-    e->probe_gap_ms = 2 * e->probe_gap_ms < PROBE_GAP_MS_MAX ? 2 * e->probe_gap_ms : PROBE_GAP_MS_MAX;
+    e->probe_gap_ms =
+        2 * e->probe_gap_ms < PROBE_GAP_MS_MAX ? 2 * e->probe_gap_ms : PROBE_GAP_MS_MAX;
 }
 
-void mr_election_on_ttl(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_ttl(mr_election *e, const struct mr_election_event *in,
+                        struct mr_election_actions *out)
 {
     e->reading_ttl = false;
     if (!e->suspect || e->state != MR_ELECTION_FOLLOWING) {
@@ -207,7 +216,8 @@ void mr_election_on_ttl(mr_election *e, const struct mr_election_event *in, stru
     }
 }
 
-void mr_election_listed_to_force(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_listed_to_force(mr_election *e, const struct mr_election_event *in,
+                                 struct mr_election_actions *out)
 {
     if (!e->forcing || e->state != MR_ELECTION_FOLLOWING || !e->leader.known) {
         return;

@@ -1,10 +1,11 @@
 /*
- * The ways out. A term ends because it is handed over (stopping), given up (step down), or lost: the fence failed, the
- * key is another's, the lease is gone. All of them give the lease back, which takes along whatever hangs on it, and
- * then begin again with another one, or are done.
+ * The ways out. A term ends because it is handed over (stopping), given up (step down), or lost:
+ * the fence failed, the key is another's, the lease is gone. All of them give the lease back, which
+ * takes along whatever hangs on it, and then begin again with another one, or are done.
  *
- * Handing over: who is there? The best of them is named in the leader key, so that the others let it go first; then the
- * key is deleted, then the lease revoked. Each step is a courtesy to those who stay: none of them has to succeed.
+ * Handing over: who is there? The best of them is named in the leader key, so that the others let
+ * it go first; then the key is deleted, then the lease revoked. Each step is a courtesy to those
+ * who stay: none of them has to succeed.
  */
 #include "coord/election_internal.h"
 
@@ -15,7 +16,8 @@
 /* Give the lease back and start again with another one (or not at all, when stopping). */
 static void leave(mr_election *e, int64_t at_ms)
 {
-    mr_election_enter(e, e->lease != 0 || e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_JOINING, at_ms);
+    mr_election_enter(e, e->lease != 0 || e->stopping ? MR_ELECTION_LEAVING : MR_ELECTION_JOINING,
+                      at_ms);
 }
 
 /* The lease is gone: nothing may be put with it any more, and a term that rested on it is over. */
@@ -26,7 +28,8 @@ void mr_election_lose_lease(mr_election *e, int64_t now_ms)
     leave(e, now_ms);
 }
 
-void mr_election_end_term(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_end_term(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     e->epoch = 0;
     e->deposed = true;
@@ -34,7 +37,8 @@ void mr_election_end_term(mr_election *e, const struct mr_election_event *in, st
     leave(e, in->now_ms);
 }
 
-void mr_election_on_lease_gone(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_lease_gone(mr_election *e, const struct mr_election_event *in,
+                               struct mr_election_actions *out)
 {
     if (e->state == MR_ELECTION_LEADING || e->state == MR_ELECTION_RESIGNING) {
         mr_election_nobody_leads(e, in->now_ms, out);
@@ -46,7 +50,8 @@ void mr_election_on_lease_gone(mr_election *e, const struct mr_election_event *i
     }
 }
 
-void mr_election_on_step_down(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_step_down(mr_election *e, const struct mr_election_event *in,
+                              struct mr_election_actions *out)
 {
     if (e->state == MR_ELECTION_LEADING) {
         e->epoch = 0;
@@ -57,7 +62,8 @@ void mr_election_on_step_down(mr_election *e, const struct mr_election_event *in
     }
 }
 
-void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in,
+                           struct mr_election_actions *out)
 {
     if (e->state == MR_ELECTION_LEADING || e->state == MR_ELECTION_RESIGNING) {
         mr_election_nobody_leads(e, in->now_ms, out);
@@ -66,8 +72,9 @@ void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in, s
 }
 
 /*
- * Only somebody who is certainly there is named: the key of a process that was killed outlives it by a TTL, and the
- * longer it had run, the better it would look. Waiting for the dead costs the others their head start.
+ * Only somebody who is certainly there is named: the key of a process that was killed outlives it
+ * by a TTL, and the longer it had run, the better it would look. Waiting for the dead costs the
+ * others their head start.
  */
 static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
 {
@@ -85,7 +92,8 @@ static const struct mr_dispatcher_record *choose_successor(const mr_election *e)
     return best;
 }
 
-void mr_election_on_named(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_named(mr_election *e, const struct mr_election_event *in,
+                          struct mr_election_actions *out)
 {
     /* A courtesy: whatever became of it, the key goes next. */
     if (e->state == MR_ELECTION_RESIGNING) {
@@ -111,7 +119,8 @@ void mr_election_resign(mr_election *e, struct mr_election_actions *out)
     memcpy(a->record.successor, successor->instance, sizeof a->record.successor);
 }
 
-void mr_election_on_stop(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_stop(mr_election *e, const struct mr_election_event *in,
+                         struct mr_election_actions *out)
 {
     if (e->stopping) {
         return;
@@ -121,12 +130,14 @@ void mr_election_on_stop(mr_election *e, const struct mr_election_event *in, str
         mr_election_enter(e, MR_ELECTION_RESIGNING, in->now_ms);
         e->fresh = false;
     } else if (e->state != MR_ELECTION_JOINING || !e->busy) {
-        /* An answer that is under way finds another state and is ignored; the lease takes its key along. */
+        /* An answer that is under way finds another state and is ignored; the lease takes its key
+         * along. */
         mr_election_enter(e, MR_ELECTION_LEAVING, in->now_ms);
     }
 }
 
-void mr_election_on_resigned(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_resigned(mr_election *e, const struct mr_election_event *in,
+                             struct mr_election_actions *out)
 {
     if (in->rc < 0) {
         mr_election_back_off(e, in->now_ms);
@@ -139,7 +150,8 @@ void mr_election_on_resigned(mr_election *e, const struct mr_election_event *in,
     leave(e, in->now_ms);
 }
 
-void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in, struct mr_election_actions *out)
+void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in,
+                            struct mr_election_actions *out)
 {
     if (in->rc < 0 && in->rc != MR_ENOTFOUND && e->attempts < REVOKE_ATTEMPTS) {
         mr_election_back_off(e, in->now_ms);
@@ -161,6 +173,7 @@ void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in, 
         e->state = MR_ELECTION_DONE;
         (void)mr_election_emit(e, out, MR_ELECTION_STOPPED);
     } else {
-        mr_election_enter(e, MR_ELECTION_JOINING, in->now_ms > e->hold_ms ? in->now_ms : e->hold_ms);
+        mr_election_enter(e, MR_ELECTION_JOINING,
+                          in->now_ms > e->hold_ms ? in->now_ms : e->hold_ms);
     }
 }

@@ -43,10 +43,12 @@ static void unlist(mr_member *m, struct mr_member_event *ev)
 
 static struct mr_leader_view view_of(const struct mr_kv *kv)
 {
-    struct mr_leader_view v = {.known = kv->key.size > 0, .epoch = kv->create_revision, .lease = kv->lease};
+    struct mr_leader_view v = {
+        .known = kv->key.size > 0, .epoch = kv->create_revision, .lease = kv->lease};
     mr_error err;
 
-    /* A leader key that cannot be read still is one; nobody can be sent to it, and its fence holds all the same. */
+    /* A leader key that cannot be read still is one; nobody can be sent to it, and its fence holds
+     * all the same. */
     if (v.known && mr_leader_record_parse(kv->value, &v.record, &err) < 0) {
         mr_log(MR_LOG_WARN, "the leader key cannot be read", "error", "%s", err.message, NULL);
     }
@@ -54,36 +56,39 @@ static struct mr_leader_view view_of(const struct mr_kv *kv)
 }
 
 /*
- * Which life of the store is this? Another one than was seen before may have any revision: somebody else has dealt with
- * it. In the one that is known a campaign writes a revision of its own, above all that were seen when it was sent; if
- * it does not, the store went back to an older state.
+ * Which life of the store is this? Another one than was seen before may have any revision: somebody
+ * else has dealt with it. In the one that is known a campaign writes a revision of its own, above
+ * all that were seen when it was sent; if it does not, the store went back to an older state.
  */
 static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
 {
     const struct mr_kv *record = &ev->kvs[1];
     m->incarnation_bad = (mr_error){.code = MR_OK};
-    bool known =
-        record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation, &m->incarnation_bad) >= 0;
+    bool known = record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation,
+                                                                     &m->incarnation_bad) >= 0;
     bool same = known && strcmp(m->incarnation.id, m->incarnation_seen) == 0;
 
     if (known && !same) {
         memcpy(m->incarnation_seen, m->incarnation.id, sizeof m->incarnation_seen);
         m->newest_revision = ev->revision;
     }
-    m->went_back = (m->went_back && (same || !known)) || (same && ev->succeeded && ev->revision <= ev->floor);
+    m->went_back =
+        (m->went_back && (same || !known)) || (same && ev->succeeded && ev->revision <= ev->floor);
     return known;
 }
 
 /*
- * A new incarnation begins if none is recorded, if the record was made in another cluster of etcd (this one was built
- * from a snapshot), or if the store went back: what was promised since is forgotten, and epochs come again.
+ * A new incarnation begins if none is recorded, if the record was made in another cluster of etcd
+ * (this one was built from a snapshot), or if the store went back: what was promised since is
+ * forgotten, and epochs come again.
  */
 static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bool known)
 {
     bool moved = known && m->incarnation.store_id != 0 && m->incarnation.store_id != ev->store_id;
     bool begins = (!known && m->incarnation_bad.code == MR_OK) || moved || m->went_back;
 
-    m->incarnation_unwritten = begins || (known && m->incarnation.secret[0] == '\0'); /* an older version's */
+    m->incarnation_unwritten =
+        begins || (known && m->incarnation.secret[0] == '\0'); /* an older version's */
     m->doubt = CERTAIN;
     if (m->incarnation_unwritten) {
         m->incarnation.store_id = ev->store_id;
@@ -94,13 +99,15 @@ static void begin_incarnation(mr_member *m, const struct mr_member_event *ev, bo
     }
     m->incarnation_bad.code = MR_OK;
     if (known || ev->floor > ev->revision) {
-        mr_log(MR_LOG_ERROR, "etcd was restored or made anew, beginning a new incarnation of the cluster", "rev",
+        mr_log(MR_LOG_ERROR,
+               "etcd was restored or made anew, beginning a new incarnation of the cluster", "rev",
                "%lld", (long long)ev->revision, "seen", "%lld", (long long)ev->floor, NULL);
     }
     m->went_back = false;
     m->newest_revision = ev->revision;
     (void)snprintf(m->incarnation.id, sizeof m->incarnation.id, "%016llx%016llx",
-                   (unsigned long long)mr_rng_next(&m->rng), (unsigned long long)mr_rng_next(&m->rng));
+                   (unsigned long long)mr_rng_next(&m->rng),
+                   (unsigned long long)mr_rng_next(&m->rng));
     memcpy(m->incarnation_seen, m->incarnation.id, sizeof m->incarnation_seen);
 }
 
@@ -114,8 +121,8 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
 
     if (ev->rc >= 0 && ev->succeeded) {
         MR_ASSERT(ev->count == 2);
-        in.leader =
-            (struct mr_leader_view){.known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
+        in.leader = (struct mr_leader_view){
+            .known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
         m->batch_revision = ev->kvs[0].mod_revision;
         m->campaign_sent_ms = ev->sent_ms;
         begin_incarnation(m, ev, learn_incarnation(m, ev));
@@ -131,14 +138,16 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
 {
     struct mr_dispatcher_record *peers = mr_calloc(MR_MEMBER_PEERS_MAX, sizeof *peers);
     bool follows[MR_MEMBER_PEERS_MAX] = {false};
-    struct mr_election_event in = {.kind = MR_ELECTION_LISTED, .rc = ev->rc, .dispatchers = peers, .follows = follows};
+    struct mr_election_event in = {
+        .kind = MR_ELECTION_LISTED, .rc = ev->rc, .dispatchers = peers, .follows = follows};
 
     MR_ASSERT(peers != NULL);
     for (size_t i = 0; i < ev->count && i < MR_MEMBER_PEERS_MAX; i++) {
         struct mr_dispatcher_record *peer = &peers[in.ndispatchers];
 
         if (mr_dispatcher_record_parse(ev->kvs[i].value, peer, NULL) >= 0) {
-            follows[in.ndispatchers++] = m->leading && m->opts.ops->follows(m->opts.ctx, peer->instance);
+            follows[in.ndispatchers++] =
+                m->leading && m->opts.ops->follows(m->opts.ctx, peer->instance);
         }
     }
     if (ev->rc >= 0 && m->leading) {
@@ -150,15 +159,17 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
 
 static void on_watched(mr_member *m, const struct mr_member_event *ev)
 {
-    struct mr_election_event in = {
-        .kind = ev->rc < 0 ? MR_ELECTION_WATCH_LOST : MR_ELECTION_SEEN, .rc = ev->rc, .revision = ev->revision};
+    struct mr_election_event in = {.kind = ev->rc < 0 ? MR_ELECTION_WATCH_LOST : MR_ELECTION_SEEN,
+                                   .rc = ev->rc,
+                                   .revision = ev->revision};
 
     if (ev->serial != m->watch_serial) {
         return; /* That watch was replaced: what it said is old. */
     }
     if (ev->rc == MR_ERANGE) {
-        mr_log(MR_LOG_INFO, "etcd was compacted beyond what was seen of the leader key, reading it again", "error",
-               "%s", ev->err.message, NULL);
+        mr_log(MR_LOG_INFO,
+               "etcd was compacted beyond what was seen of the leader key, reading it again",
+               "error", "%s", ev->err.message, NULL);
     }
     if (ev->rc < 0) {
         m->watch = 0;
@@ -169,7 +180,8 @@ static void on_watched(mr_member *m, const struct mr_member_event *ev)
 }
 
 /* Answers that only carry a result, a lease and a time. */
-static void on_plain(mr_member *m, const struct mr_member_event *ev, enum mr_election_event_kind kind)
+static void on_plain(mr_member *m, const struct mr_member_event *ev,
+                     enum mr_election_event_kind kind)
 {
     struct mr_election_event in = {.kind = kind,
                                    .rc = ev->rc,
@@ -184,7 +196,8 @@ static void on_plain(mr_member *m, const struct mr_member_event *ev, enum mr_ele
 static void on_status(mr_member *m, const struct mr_member_event *ev)
 {
     m->status_out = false;
-    m->status_ms = m->now_ms + (ev->rc >= 0 || ev->rc == MR_EPERM ? STATUS_EVERY_MS : STATUS_RETRY_MS);
+    m->status_ms =
+        m->now_ms + (ev->rc >= 0 || ev->rc == MR_EPERM ? STATUS_EVERY_MS : STATUS_RETRY_MS);
     if (ev->rc >= 0 && m->leading) {
         m->opts.ops->store(m->opts.ctx, &ev->status);
     }
@@ -246,7 +259,8 @@ static void set_now(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 /* For whoever has to say why nothing works. */
 static void note_trouble(mr_member *m, const struct mr_member_event *ev)
 {
-    bool work = ev->kind == MR_MEMBER_REGISTER || ev->kind == MR_MEMBER_CAMPAIGN || ev->kind == MR_MEMBER_LOAD ||
+    bool work = ev->kind == MR_MEMBER_REGISTER || ev->kind == MR_MEMBER_CAMPAIGN ||
+                ev->kind == MR_MEMBER_LOAD ||
                 ev->kind == MR_MEMBER_COMMIT; /* A lease may be had and renewed by anybody. */
 
     if (ev->rc >= 0 && work) {
@@ -256,7 +270,8 @@ static void note_trouble(mr_member *m, const struct mr_member_event *ev)
     }
 }
 
-void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms, uint64_t wall_ms)
+void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms,
+                       uint64_t wall_ms)
 {
     set_now(m, now_ms, wall_ms);
     unlist(m, event);
@@ -284,7 +299,8 @@ void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
     mr_member_election(m, &tick);
     mr_member_load_tick(m);
     if (now_ms >= mr_member_idle_due_ms(m)) {
-        (void)mr_commit_fence(m->commit, &batch, NULL); /* Without memory the right to answer just ends. */
+        (void)mr_commit_fence(m->commit, &batch,
+                              NULL); /* Without memory the right to answer just ends. */
     }
     mr_member_send_batch(m);
     if (m->leading && !m->status_out && now_ms >= m->status_ms) {
@@ -392,9 +408,11 @@ uint64_t mr_member_sign(const mr_member *m, uint64_t epoch)
 
 void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature)
 {
-    if (m->leading && m->doubt == CERTAIN && epoch > (uint64_t)m->epoch && signature == mr_member_sign(m, epoch)) {
+    if (m->leading && m->doubt == CERTAIN && epoch > (uint64_t)m->epoch &&
+        signature == mr_member_sign(m, epoch)) {
         m->doubt = DOUBTFUL;
-        (void)mr_commit_fence(m->commit, &(uint64_t){0}, NULL); /* Without memory an idle one will do. */
+        (void)mr_commit_fence(m->commit, &(uint64_t){0},
+                              NULL); /* Without memory an idle one will do. */
     }
 }
 
@@ -403,7 +421,8 @@ static int not_leading(mr_error *err)
     return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE | MR_FENCED, "not the leader");
 }
 
-int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone, uint64_t *batch, mr_error *err)
+int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone,
+                  uint64_t *batch, mr_error *err)
 {
     return m->leading ? mr_commit_add(m->commit, writes, n, alone, batch, err) : not_leading(err);
 }
@@ -428,7 +447,8 @@ uint64_t mr_member_committed(const mr_member *m)
     return m->commit != NULL ? mr_commit_committed(m->commit) : 0;
 }
 
-void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64_t now_ms, uint64_t wall_ms)
+void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64_t now_ms,
+                    uint64_t wall_ms)
 {
     static const enum mr_election_event_kind kinds[] = {[MR_PEER_ALIVE] = MR_ELECTION_PEER_BACK,
                                                         [MR_PEER_LOST] = MR_ELECTION_PEER_LOST,
@@ -465,10 +485,12 @@ void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 
 int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err)
 {
-    struct mr_election_config config = {.ttl_ms = opts->ttl_ms, .started_ms = opts->started_ms, .seed = opts->seed};
+    struct mr_election_config config = {
+        .ttl_ms = opts->ttl_ms, .started_ms = opts->started_ms, .seed = opts->seed};
     mr_member *m;
 
-    if (strlen(opts->instance) >= sizeof config.instance || strlen(opts->address) >= sizeof config.address ||
+    if (strlen(opts->instance) >= sizeof config.instance ||
+        strlen(opts->address) >= sizeof config.address ||
         strlen(opts->secret) >= sizeof m->secret) {
         return mr_error_set(err, MR_EINVAL, "instance, address or secret is too long");
     }
@@ -485,7 +507,8 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     (void)snprintf(config.instance, sizeof config.instance, "%s", opts->instance);
     (void)snprintf(config.address, sizeof config.address, "%s", opts->address);
     (void)snprintf(config.version, sizeof config.version, "%s", opts->version);
-    (void)snprintf(config.socket, sizeof config.socket, "%s", opts->socket != NULL ? opts->socket : "");
+    (void)snprintf(config.socket, sizeof config.socket, "%s",
+                   opts->socket != NULL ? opts->socket : "");
     m->opts = *opts;
     (void)snprintf(m->instance, sizeof m->instance, "%s", opts->instance);
     (void)snprintf(m->secret, sizeof m->secret, "%s", opts->secret);

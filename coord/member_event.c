@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "coord/bytes.h"
 
-struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *), void *ctx)
+struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *),
+                                            void *ctx)
 {
     struct mr_member_event *ev = mr_calloc(1, sizeof *ev);
 
@@ -117,13 +118,14 @@ void mr_member_status_done(void *ctx, int rc, const struct mr_store_status *r, c
     ev->post(ev->ctx, ev);
 }
 
-void mr_member_watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
-                       const mr_error *err)
+void mr_member_watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
+                       int64_t revision, const mr_error *err)
 {
     const struct mr_member_watch *w = ctx;
     struct mr_member_event *ev = mr_member_event_new(w->post, w->ctx);
 
-    MR_ASSERT(ev != NULL); /* An event of the leader key that is dropped silently would leave us blind. */
+    MR_ASSERT(ev !=
+              NULL); /* An event of the leader key that is dropped silently would leave us blind. */
     ev->kind = MR_MEMBER_WATCHED;
     ev->serial = w->serial;
     set_outcome(ev, rc, err);

@@ -1,6 +1,6 @@
 /*
- * Internal to coord/member: one request and, later, its answer. The store's callbacks run on its own threads: they copy
- * what they are given into the event and post it, nothing else.
+ * Internal to coord/member: one request and, later, its answer. The store's callbacks run on its
+ * own threads: they copy what they are given into the event and post it, nothing else.
  */
 #ifndef MR_COORD_MEMBER_EVENT_H
 #define MR_COORD_MEMBER_EVENT_H
@@ -58,7 +58,8 @@ struct mr_member_watch {
     uint64_t serial;
 };
 
-struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *), void *ctx);
+struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *),
+                                            void *ctx);
 void mr_member_event_free(struct mr_member_event *ev);
 
 /* Callbacks for the store; ctx is the event, for the watch a mr_member_watch. */

@@ -1,5 +1,5 @@
-/* What the files of member.c share: the member itself, and the parts that it is made of. Nothing outside includes it.
- */
+/* What the files of member.c share: the member itself, and the parts that it is made of. Nothing
+ * outside includes it. */
 #ifndef MR_COORD_MEMBER_INTERNAL_H
 #define MR_COORD_MEMBER_INTERNAL_H
 
@@ -31,8 +31,8 @@ struct mr_member {
     uint64_t wall_ms;
     uint64_t watch;        /* 0: none */
     uint64_t watch_serial; /* of the youngest one */
-    struct mr_member_watch
-        watches[MR_MEMBER_WATCHES]; /* contexts, reused in turn: a callback of an old one may be running */
+    /* contexts, reused in turn: a callback of an old one may be running */
+    struct mr_member_watch watches[MR_MEMBER_WATCHES];
 
     /* the term of our own */
     int64_t epoch;
@@ -41,16 +41,19 @@ struct mr_member {
     bool leading;
     bool commit_out;
     struct mr_incarnation_record incarnation; /* its `store_id`: where it was made; 0: not told */
-    char incarnation_seen[MR_INSTANCE_SIZE];  /* at the last campaign; `newest_revision` counts within it */
+    /* at the last campaign; `newest_revision` counts within it */
+    char incarnation_seen[MR_INSTANCE_SIZE];
     bool incarnation_unwritten;
-    mr_error incarnation_bad;      /* why the stored one cannot be used; code 0: it can, or there is none */
+    /* why the stored one cannot be used; code 0: it can, or there is none */
+    mr_error incarnation_bad;
     char secret[MR_INSTANCE_SIZE]; /* for an incarnation that we begin */
     int64_t batch_revision;        /* mod revision of meta/batch, for the next load's commits */
     int64_t answered_revision;     /* of the last answer to a batch of this term */
     int64_t campaign_sent_ms;
     mr_error refusal;
-    int64_t newest_revision; /* seen of the store; a campaign that is won at an older one shows that it went back */
-    bool went_back;          /* the next term of ours begins a new incarnation */
+    /* seen of the store; a campaign that is won at an older one shows that it went back */
+    int64_t newest_revision;
+    bool went_back; /* the next term of ours begins a new incarnation */
     enum { CERTAIN, DOUBTFUL, PROVING } doubt;
     bool full;
     bool stray;       /* mr_commit_stray() of this term's earlier loads */
@@ -72,21 +75,24 @@ struct mr_member {
 void mr_member_election(mr_member *m, struct mr_election_event *in);
 
 /* member_send.c: requests to the store, and what the election wants of it */
-/* "<root><name>" in a buffer that is long enough for every fixed key and for dispatchers/<instance>. */
+/* "<root><name>" in a buffer that is long enough for every fixed key and for
+ * dispatchers/<instance>. */
 struct key {
     char s[MR_ROOT_SIZE + 64];
 };
 
 struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, const char *b);
 /* An event to be filled in by its answer, on the member's list. */
-struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind, uint64_t serial);
+struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
+                                          uint64_t serial);
 void mr_member_act(mr_member *m, struct mr_election_actions *actions);
 
 /* member_load.c: what a term begins with */
 void mr_member_load_begin(mr_member *m);
 void mr_member_load_drop(mr_member *m);
 void mr_member_load_tick(mr_member *m);
-int64_t mr_member_load_due_ms(const mr_member *m); /* INT64_MAX: nothing but answers are waited for */
+/* INT64_MAX: nothing but answers are waited for */
+int64_t mr_member_load_due_ms(const mr_member *m);
 void mr_member_on_page(mr_member *m, const struct mr_member_event *ev);
 
 /* member_term.c: a term of one's own, from the load to the last commit */

@@ -1,10 +1,10 @@
 /*
  * The load of a term: everything below the prefixes, at one revision that is not below the epoch.
  *
- * The first prefix is loaded alone. Its first answer decides the revision, and it may hold what the rest is understood
- * by. Then a few prefixes are under way at a time, each page by page, so that the store reads with more than one
- * processor, and reads on while a page is taken in here. A page that comes finds the next one of its prefix asked for;
- * so no more than two of each are in memory.
+ * The first prefix is loaded alone. Its first answer decides the revision, and it may hold what the
+ * rest is understood by. Then a few prefixes are under way at a time, each page by page, so that
+ * the store reads with more than one processor, and reads on while a page is taken in here. A page
+ * that comes finds the next one of its prefix asked for; so no more than two of each are in memory.
  */
 #include "coord/member_internal.h"
 
@@ -17,8 +17,9 @@
 #include <stdio.h>
 
 #define LOAD_TIMEOUT_MS 8000
-/* etcd 3.4 counts all keys that are left for each page of them: with pages of 2000 that is two thirds of its work when
- * there are 100,000. Without pages it would build the whole answer in memory, and so would we. */
+/* etcd 3.4 counts all keys that are left for each page of them: with pages of 2000 that is two
+ * thirds of its work when there are 100,000. Without pages it would build the whole answer in
+ * memory, and so would we. */
 #define LOAD_PAGE 4000
 #define LOAD_RETRY_MS 100
 
@@ -74,8 +75,9 @@ static void ask(mr_member *m, struct mr_member_lane *lane)
     }
     ev->lane = (size_t)(lane - m->lanes);
     lane->out = true;
-    m->opts.store->ops->range(m->opts.store, from, end, m->load_revision, p->page > 0 ? p->page : LOAD_PAGE,
-                              p->keys_only, LOAD_TIMEOUT_MS, mr_member_range_done, ev);
+    m->opts.store->ops->range(m->opts.store, from, end, m->load_revision,
+                              p->page > 0 ? p->page : LOAD_PAGE, p->keys_only, LOAD_TIMEOUT_MS,
+                              mr_member_range_done, ev);
 }
 
 /* Lanes without a prefix take the next ones; the first prefix goes alone. */
@@ -99,7 +101,8 @@ static void refuse_incarnation(mr_member *m)
 {
     mr_error err;
 
-    (void)mr_error_set(&err, MR_EDATALOSS, "%.90s: put it right, or begin a new incarnation: etcdctl del '%s%s'",
+    (void)mr_error_set(&err, MR_EDATALOSS,
+                       "%.90s: put it right, or begin a new incarnation: etcdctl del '%s%s'",
                        m->incarnation_bad.message, m->root, MR_KEY_INCARNATION);
     m->loading = false;
     mr_member_bad_state(m, &err);
@@ -147,9 +150,11 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
         int rc;
 
         if (kv->key.size <= skip || memchr(kv->key.data, '\0', kv->key.size) != NULL) {
-            return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i, m->root);
+            return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i,
+                                m->root);
         }
-        rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data, kv->value.size, err);
+        rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data,
+                                   kv->value.size, err);
         if (rc < 0) {
             return rc;
         }
@@ -158,16 +163,18 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
 }
 
 /*
- * Reads may be stale. One below the epoch may lack what the last leader committed; one below our own last batch, when
- * the state is loaded again within a term, what we did.
+ * Reads may be stale. One below the epoch may lack what the last leader committed; one below our
+ * own last batch, when the state is loaded again within a term, what we did.
  */
 static int64_t load_floor(const mr_member *m)
 {
     return m->epoch > m->answered_revision ? m->epoch : m->answered_revision;
 }
 
-/* What the lane is to load after the page of @ev is on its way when this returns; or the lane is free. */
-static void go_on_behind(mr_member *m, struct mr_member_lane *lane, const struct mr_member_event *ev)
+/* What the lane is to load after the page of @ev is on its way when this returns; or the lane is
+ * free. */
+static void go_on_behind(mr_member *m, struct mr_member_lane *lane,
+                         const struct mr_member_event *ev)
 {
     if (!ev->more || ev->count == 0) {
         lane_drop(lane);
@@ -176,7 +183,8 @@ static void go_on_behind(mr_member *m, struct mr_member_lane *lane, const struct
     const struct mr_kv *last = &ev->kvs[ev->count - 1];
 
     mr_free(lane->from);
-    /* The least key above the last one is that key with a smallest byte more; \x01, because keys are C strings here. */
+    /* The least key above the last one is that key with a smallest byte more; \x01, because keys
+     * are C strings here. */
     lane->from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
     MR_ASSERT(lane->from != NULL);
     ask(m, lane);

@@ -14,11 +14,13 @@
 
 /* ---- requests ---- */
 
-struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind, uint64_t serial)
+struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
+                                          uint64_t serial)
 {
     struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);
 
-    /* Coordination without memory for a small struct is not possible; a crash hands over, as any crash does. */
+    /* Coordination without memory for a small struct is not possible; a crash hands over, as any
+     * crash does. */
     MR_ASSERT(ev != NULL);
     ev->kind = kind;
     ev->serial = serial;
@@ -41,11 +43,13 @@ struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, 
     return (struct mr_bytes){k->s, (size_t)n};
 }
 
-static void send_put(mr_member *m, const struct mr_election_action *a, enum mr_member_request kind, struct mr_bytes key,
-                     char *value, const struct mr_compare *compare)
+static void send_put(mr_member *m, const struct mr_election_action *a, enum mr_member_request kind,
+                     struct mr_bytes key, char *value, const struct mr_compare *compare)
 {
-    struct mr_op put = {.kind = MR_OP_PUT, .key = key, .value = {value, value != NULL ? strlen(value) : 0}};
-    struct mr_txn txn = {.compares = compare, .ncompares = compare != NULL, .success = &put, .nsuccess = 1};
+    struct mr_op put = {
+        .kind = MR_OP_PUT, .key = key, .value = {value, value != NULL ? strlen(value) : 0}};
+    struct mr_txn txn = {
+        .compares = compare, .ncompares = compare != NULL, .success = &put, .nsuccess = 1};
 
     MR_ASSERT(value != NULL);
     put.lease = a->lease;
@@ -63,12 +67,19 @@ static void send_campaign(mr_member *m, const struct mr_election_action *a)
     struct mr_bytes life = mr_member_key(m, &incarnation, MR_KEY_INCARNATION, "");
     struct mr_op reads[] = {{.kind = MR_OP_GET, .key = k}, {.kind = MR_OP_GET, .key = life}};
     struct mr_op ops[] = {
-        {.kind = MR_OP_PUT, .key = k, .value = {value, value != NULL ? strlen(value) : 0}, .lease = a->lease},
+        {.kind = MR_OP_PUT,
+         .key = k,
+         .value = {value, value != NULL ? strlen(value) : 0},
+         .lease = a->lease},
         {.kind = MR_OP_GET, .key = mr_member_key(m, &batch, MR_KEY_BATCH, "")},
         {.kind = MR_OP_GET, .key = life},
     };
-    struct mr_txn txn = {
-        .compares = &absent, .ncompares = 1, .success = ops, .nsuccess = 3, .failure = reads, .nfailure = 2};
+    struct mr_txn txn = {.compares = &absent,
+                         .ncompares = 1,
+                         .success = ops,
+                         .nsuccess = 3,
+                         .failure = reads,
+                         .nfailure = 2};
     struct mr_member_event *ev = mr_member_request(m, MR_MEMBER_CAMPAIGN, a->serial);
 
     MR_ASSERT(value != NULL);
@@ -95,8 +106,8 @@ static void send_list(mr_member *m, const struct mr_election_action *a)
     struct key from, end;
 
     m->opts.store->ops->range(m->opts.store, mr_member_key(m, &from, MR_KEY_DISPATCHERS, ""),
-                              mr_member_key(m, &end, "dispatchers0", ""), 0, MR_MEMBER_PEERS_MAX, false,
-                              MR_MEMBER_REQUEST_MS, mr_member_range_done,
+                              mr_member_key(m, &end, "dispatchers0", ""), 0, MR_MEMBER_PEERS_MAX,
+                              false, MR_MEMBER_REQUEST_MS, mr_member_range_done,
                               mr_member_request(m, MR_MEMBER_LIST, a->serial));
 }
 
@@ -108,15 +119,17 @@ static void start_watch(mr_member *m, int64_t revision)
     if (m->watch != 0) {
         m->opts.store->ops->watch_cancel(m->opts.store, m->watch);
     }
-    *w = (struct mr_member_watch){.post = m->opts.post, .ctx = m->opts.ctx, .serial = m->watch_serial};
-    m->watch = m->opts.store->ops->watch(m->opts.store, mr_member_key(m, &leader, MR_KEY_LEADER, ""), revision,
-                                         mr_member_watched, w);
+    *w = (struct mr_member_watch){
+        .post = m->opts.post, .ctx = m->opts.ctx, .serial = m->watch_serial};
+    m->watch =
+        m->opts.store->ops->watch(m->opts.store, mr_member_key(m, &leader, MR_KEY_LEADER, ""),
+                                  revision, mr_member_watched, w);
 }
 
 /* ---- what the election wants ---- */
 
-/* A member of etcd that is frozen, or has no leader, says nothing. Others must have their turn before the lease ends.
- */
+/* A member of etcd that is frozen, or has no leader, says nothing. Others must have their turn
+ * before the lease ends. */
 static int64_t renew_timeout_ms(const mr_member *m)
 {
     int64_t ms = m->election.ttl_ms / RENEWALS_PER_TTL;
@@ -132,8 +145,8 @@ static void act_one(mr_member *m, const struct mr_election_action *a)
 
     switch (a->kind) {
     case MR_ELECTION_GRANT:
-        ops->lease_grant(s, (m->opts.ttl_ms + 999) / 1000, MR_MEMBER_REQUEST_MS, mr_member_lease_done,
-                         mr_member_request(m, MR_MEMBER_GRANT, a->serial));
+        ops->lease_grant(s, (m->opts.ttl_ms + 999) / 1000, MR_MEMBER_REQUEST_MS,
+                         mr_member_lease_done, mr_member_request(m, MR_MEMBER_GRANT, a->serial));
         break;
     case MR_ELECTION_RENEW:
         ops->lease_renew(s, a->lease, renew_timeout_ms(m), mr_member_lease_done,
@@ -155,7 +168,8 @@ static void act_one(mr_member *m, const struct mr_election_action *a)
         send_campaign(m, a);
         break;
     case MR_ELECTION_NAME: {
-        struct mr_compare same = {mr_member_key(m, &k, MR_KEY_LEADER, ""), MR_COMPARE_CREATE, a->epoch};
+        struct mr_compare same = {mr_member_key(m, &k, MR_KEY_LEADER, ""), MR_COMPARE_CREATE,
+                                  a->epoch};
 
         send_put(m, a, MR_MEMBER_NAME, same.key, mr_leader_record_write(&a->record), &same);
         break;

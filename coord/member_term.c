@@ -1,6 +1,6 @@
 /*
- * A term of our own: the state is loaded (member_load.c), then batches are committed, one at a time, until the term is
- * over.
+ * A term of our own: the state is loaded (member_load.c), then batches are committed, one at a
+ * time, until the term is over.
  */
 #include "coord/member_internal.h"
 
@@ -13,8 +13,8 @@
 
 #include <stdio.h>
 
-#define FIRST_ATTEMPT_MS                                                                                               \
-    1000 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
+/* a member that has just lost its leader sits on a proposal; sent again it goes through */
+#define FIRST_ATTEMPT_MS 1000
 #define BAD_STATE_HOLD_OFF_MS 5000
 
 /* ---- terms ---- */
@@ -78,9 +78,11 @@ void mr_member_term_end(mr_member *m)
 
 void mr_member_bad_state(mr_member *m, const mr_error *why)
 {
-    struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN, .hold_off_ms = BAD_STATE_HOLD_OFF_MS};
+    struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN,
+                                   .hold_off_ms = BAD_STATE_HOLD_OFF_MS};
 
-    mr_log(MR_LOG_ERROR, "the state in etcd cannot be used, stepping down", "error", "%s", why->message, NULL);
+    mr_log(MR_LOG_ERROR, "the state in etcd cannot be used, stepping down", "error", "%s",
+           why->message, NULL);
     mr_member_election(m, &in);
 }
 
@@ -113,8 +115,8 @@ void mr_member_finish_load(mr_member *m)
 
 /* ---- commits ---- */
 
-/* A batch that was sent after a later epoch was heard of, signed by its leader, has committed: that epoch was of
- * another past. */
+/* A batch that was sent after a later epoch was heard of, signed by its leader, has committed: that
+ * epoch was of another past. */
 static void resolve_doubt(mr_member *m)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN};
@@ -125,8 +127,9 @@ static void resolve_doubt(mr_member *m)
     m->doubt = CERTAIN;
     m->went_back = true;
     mr_log(MR_LOG_ERROR,
-           "callers know a later epoch than the one that holds: etcd went back, beginning a new incarnation", "epoch",
-           "%lld", (long long)m->epoch, NULL);
+           "callers know a later epoch than the one that holds: etcd went back, beginning a new "
+           "incarnation",
+           "epoch", "%lld", (long long)m->epoch, NULL);
     mr_member_election(m, &in);
 }
 
@@ -148,12 +151,13 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
     case MR_VERDICT_AGAIN:
         break;
     case MR_VERDICT_DEPOSED:
-        mr_log(MR_LOG_WARN, "a fenced transaction failed, stepping down", "error", "%s", m->refusal.message, "unknown",
-               "%d", maybe_applied, NULL);
+        mr_log(MR_LOG_WARN, "a fenced transaction failed, stepping down", "error", "%s",
+               m->refusal.message, "unknown", "%d", maybe_applied, NULL);
         mr_member_election(m, &fenced);
         break;
     case MR_VERDICT_REFUSED:
-        mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s", m->refusal.message, NULL);
+        mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s",
+               m->refusal.message, NULL);
         m->opts.ops->refused(m->opts.ctx, committed + 1, &m->refusal);
         m->batch_revision = mr_commit_batch_revision(m->commit);
         m->stray = mr_commit_stray(m->commit);
@@ -169,7 +173,8 @@ static void note_room(mr_member *m)
     if (full != m->full) {
         m->full = full;
         mr_log(full ? MR_LOG_ERROR : MR_LOG_INFO,
-               full ? "etcd is full (alarm NOSPACE): nothing is handed out until somebody compacts it, defragments its "
+               full ? "etcd is full (alarm NOSPACE): nothing is handed out until somebody compacts "
+                      "it, defragments its "
                       "members and disarms the alarm"
                     : "etcd has room again",
                NULL);
@@ -190,7 +195,8 @@ void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev)
     if (ev->rc >= 0 && ev->revision > m->answered_revision) {
         m->answered_revision = ev->revision;
     }
-    verdict = mr_commit_answer(m->commit, m->now_ms, ev->rc, &r, &ev->err, &maybe_applied, &m->refusal);
+    verdict =
+        mr_commit_answer(m->commit, m->now_ms, ev->rc, &r, &ev->err, &maybe_applied, &m->refusal);
     note_room(m);
     on_verdict(m, verdict, maybe_applied);
 }
@@ -202,10 +208,11 @@ void mr_member_send_batch(mr_member *m)
     if (m->leading && !m->commit_out && mr_commit_send(m->commit, m->now_ms, &txn)) {
         m->commit_out = true;
         m->doubt = m->doubt == DOUBTFUL ? PROVING : m->doubt;
-        m->opts.store->ops->txn(m->opts.store, &txn,
-                                mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? MR_MEMBER_REQUEST_MS
-                                                                               : FIRST_ATTEMPT_MS,
-                                mr_member_txn_done, mr_member_request(m, MR_MEMBER_COMMIT, m->term));
+        m->opts.store->ops->txn(
+            m->opts.store, &txn,
+            mr_commit_stalled_ms(m->commit, m->now_ms) > 0 ? MR_MEMBER_REQUEST_MS
+                                                           : FIRST_ATTEMPT_MS,
+            mr_member_txn_done, mr_member_request(m, MR_MEMBER_COMMIT, m->term));
     }
 }
 

@@ -14,9 +14,10 @@ int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err)
 {
     size_t n = strlen(cluster);
 
-    if (n == 0 || n > MR_CLUSTER_BYTES_MAX || strspn(cluster, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n) {
-        return mr_error_set(err, MR_EINVAL, "cluster '%s': 1 to %d of a-z 0-9 . _ - are allowed", MR_SHOWN(cluster),
-                            MR_CLUSTER_BYTES_MAX);
+    if (n == 0 || n > MR_CLUSTER_BYTES_MAX ||
+        strspn(cluster, "abcdefghijklmnopqrstuvwxyz0123456789._-") != n) {
+        return mr_error_set(err, MR_EINVAL, "cluster '%s': 1 to %d of a-z 0-9 . _ - are allowed",
+                            MR_SHOWN(cluster), MR_CLUSTER_BYTES_MAX);
     }
     (void)snprintf(root, MR_ROOT_SIZE, "/millrace/%s/", cluster);
     return MR_OK;
@@ -109,7 +110,8 @@ static int copy(char *dst, size_t size, const char *src, const char *what, mr_er
     size_t n = strlen(src);
 
     if (n >= size) {
-        return mr_error_set(err, MR_EDATALOSS, "record '%s': a field of %zu bytes, at most %zu fit", what, n, size - 1);
+        return mr_error_set(err, MR_EDATALOSS, "record '%s': a field of %zu bytes, at most %zu fit",
+                            what, n, size - 1);
     }
     memcpy(dst, src, n + 1);
     return MR_OK;
@@ -142,7 +144,8 @@ int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, 
     return rc;
 }
 
-int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret, mr_error *err)
+int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret,
+                               mr_error *err)
 {
     ProtobufCMessage *msg = NULL;
     struct mr_dispatcher_record r = {0};
@@ -174,21 +177,25 @@ int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], m
     if (rc < 0) {
         return rc;
     }
-    rc = copy(nonce, MR_INSTANCE_SIZE, ((const Millrace__Coord__BatchRecord *)msg)->nonce, MR_KEY_BATCH, err);
+    rc = copy(nonce, MR_INSTANCE_SIZE, ((const Millrace__Coord__BatchRecord *)msg)->nonce,
+              MR_KEY_BATCH, err);
     protobuf_c_message_free_unpacked(msg, NULL);
     return rc;
 }
 
 static bool is_hex(const char *s)
 {
-    return strlen(s) == MR_INSTANCE_SIZE - 1 && strspn(s, "0123456789abcdef") == MR_INSTANCE_SIZE - 1;
+    return strlen(s) == MR_INSTANCE_SIZE - 1 &&
+           strspn(s, "0123456789abcdef") == MR_INSTANCE_SIZE - 1;
 }
 
-int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret, mr_error *err)
+int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret,
+                                mr_error *err)
 {
     struct mr_incarnation_record r = {0};
     ProtobufCMessage *msg = NULL;
-    int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value, &msg, err);
+    int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value,
+                   &msg, err);
 
     if (rc < 0) {
         return rc;
@@ -197,7 +204,8 @@ int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_rec
 
     rc = is_hex(m->id) && (m->secret[0] == '\0' || is_hex(m->secret))
              ? MR_OK
-             : mr_error_set(err, MR_EDATALOSS, "record '%s': its id or its secret is not 32 hex digits",
+             : mr_error_set(err, MR_EDATALOSS,
+                            "record '%s': its id or its secret is not 32 hex digits",
                             MR_KEY_INCARNATION);
     rc = rc < 0 ? rc : copy(r.id, sizeof r.id, m->id, MR_KEY_INCARNATION, err);
     rc = rc < 0 ? rc : copy(r.secret, sizeof r.secret, m->secret, MR_KEY_INCARNATION, err);

@@ -1,8 +1,9 @@
 /*
- * What coordination writes under the root of a cluster, "/millrace/<cluster>/": names of keys, and their values in C.
+ * What coordination writes under the root of a cluster, "/millrace/<cluster>/": names of keys, and
+ * their values in C.
  *
- * Reading is for bytes from outside: a value that does not parse is MR_EDATALOSS, too long a string is cut off as one
- * that does not parse. Threads: pure; safe from any thread.
+ * Reading is for bytes from outside: a value that does not parse is MR_EDATALOSS, too long a string
+ * is cut off as one that does not parse. Threads: pure; safe from any thread.
  */
 #ifndef MR_COORD_RECORD_H
 #define MR_COORD_RECORD_H
@@ -55,8 +56,10 @@ char *mr_batch_record_write(uint64_t epoch, uint64_t number, const char *nonce);
 char *mr_incarnation_record_write(const struct mr_incarnation_record *r);
 
 int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, mr_error *err);
-int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret, mr_error *err);
+int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret,
+                               mr_error *err);
 int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err);
-int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret, mr_error *err);
+int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret,
+                                mr_error *err);
 
 #endif

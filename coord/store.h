@@ -1,18 +1,22 @@
 /*
- * The port to the store of the control plane: what coordination needs of etcd, and no more. Two adapters: coord/etcd
- * (over its gRPC API) and coord/fake (in memory, for simulation), held together by one conformance suite.
+ * The port to the store of the control plane: what coordination needs of etcd, and no more. Two
+ * adapters: coord/etcd (over its gRPC API) and coord/fake (in memory, for simulation), held
+ * together by one conformance suite.
  *
- * All calls are asynchronous: the callback runs exactly once, on a thread of the adapter's (fake: inside
- * mr_fake_step()), possibly before the call has returned. It must not block. After close() no callback runs any more.
- * What is passed in is copied before the call returns; what a callback is given is lent to it.
+ * All calls are asynchronous: the callback runs exactly once, on a thread of the adapter's (fake:
+ * inside mr_fake_step()), possibly before the call has returned. It must not block. After close()
+ * no callback runs any more. What is passed in is copied before the call returns; what a callback
+ * is given is lent to it.
  *
- * Outcomes: MR_OK; a definite refusal (< 0 without MR_MAYBE_APPLIED): nothing was changed; or "unknown" (< 0 with
- * MR_MAYBE_APPLIED): it may have been applied, or be applied later. Unknown is settled only by sending the same bytes
- * again (coord/README.md), never by reading. MR_RETRYABLE: the store may answer later. An adapter never repeats a
- * transaction by itself. A store that is full says MR_EEXHAUSTED with MR_MAYBE_APPLIED: that attempt was applied
- * before it was answered, or never will be; deletes still go through.
+ * Outcomes: MR_OK; a definite refusal (< 0 without MR_MAYBE_APPLIED): nothing was changed; or
+ * "unknown" (< 0 with MR_MAYBE_APPLIED): it may have been applied, or be applied later. Unknown is
+ * settled only by sending the same bytes again (coord/README.md), never by reading. MR_RETRYABLE:
+ * the store may answer later. An adapter never repeats a transaction by itself. A store that is
+ * full says MR_EEXHAUSTED with MR_MAYBE_APPLIED: that attempt was applied before it was answered,
+ * or never will be; deletes still go through.
  *
- * Limits of a transaction: 128 compares, 128 operations a branch, 1.5 MiB, no key written twice (MR_EINVAL).
+ * Limits of a transaction: 128 compares, 128 operations a branch, 1.5 MiB, no key written twice
+ * (MR_EINVAL).
  */
 #ifndef MR_COORD_STORE_H
 #define MR_COORD_STORE_H
@@ -48,7 +52,7 @@ struct mr_op {
     enum mr_op_kind kind;
     struct mr_bytes key;
     struct mr_bytes value; /* PUT */
-    int64_t lease;         /* PUT; 0 = none. MR_ENOTFOUND refuses the transaction when the lease is gone. */
+    int64_t lease; /* PUT; 0 = none. MR_ENOTFOUND refuses the transaction when the lease is gone. */
 };
 
 /* If all compares hold, `success` is applied at one revision, else `failure` (GETs only). */
@@ -63,9 +67,11 @@ struct mr_txn {
 
 struct mr_txn_result {
     bool succeeded;
-    int64_t revision;  /* of the store after the transaction; a transaction that changed something has a revision of its
-                          own */
-    uint64_t store_id; /* of the cluster of etcd; one that is built anew from a snapshot has another */
+    /* of the store after the transaction; a transaction that changed something has a revision of
+     * its own */
+    int64_t revision;
+    /* of the cluster of etcd; one that is built anew from a snapshot has another */
+    uint64_t store_id;
     /* One per GET of the branch that ran, in order; key.size = 0: no such key. */
     const struct mr_kv *gets;
     size_t ngets;
@@ -86,47 +92,57 @@ struct mr_watch_event {
 struct mr_store_status {
     int64_t size_bytes;  /* of the database */
     int64_t quota_bytes; /* 0: it does not tell */
-    bool full;           /* alarm NOSPACE: only reads and deletes go through, until somebody has made room */
+    bool full; /* alarm NOSPACE: only reads and deletes go through, until somebody has made room */
     char version[24];
 };
 
 typedef void mr_txn_done(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err);
 typedef void mr_range_done(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err);
 typedef void mr_lease_done(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err);
-typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r, const mr_error *err);
+typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r,
+                            const mr_error *err);
 /*
- * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and needs no cancel.
- * MR_ERANGE: the history was compacted, or the store is behind (a member that lags, or one that was restored): read
- * again, then watch from the revision read + 1. Anything else: watch again from the last revision seen + 1, nothing is
- * missed.
+ * Events of one revision at a time, in order, with that revision. rc < 0: the watch is over and
+ * needs no cancel. MR_ERANGE: the history was compacted, or the store is behind (a member that
+ * lags, or one that was restored): read again, then watch from the revision read + 1. Anything
+ * else: watch again from the last revision seen + 1, nothing is missed.
  */
-typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
-                         const mr_error *err);
+typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
+                         int64_t revision, const mr_error *err);
 
 struct mr_store_ops {
-    void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done, void *ctx);
+    void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                void *ctx);
     /*
-     * Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted or lies in the
-     * future.
-     * @limit 0: no limit. @keys_only: values are left out. A linearizable read, as far as the store keeps its word:
-     * check the revision (coord/README.md).
+     * Keys in [key, end); end.size = 0: one key. @revision 0: newest; MR_ERANGE if it was compacted
+     * or lies in the future. @limit 0: no limit. @keys_only: values are left out. A linearizable
+     * read, as far as the store keeps its word: check the revision (coord/README.md).
      */
-    void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                  bool keys_only, int64_t timeout_ms, mr_range_done *done, void *ctx);
+    void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                  int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
+                  void *ctx);
     /* The ttl in the answer counts: the store may have raised it. */
-    void (*lease_grant)(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    void (*lease_grant)(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
+                        void *ctx);
     /* ttl 0 in the answer: the lease is gone. */
-    void (*lease_renew)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    void (*lease_renew)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                        void *ctx);
     /* Deletes its keys. MR_ENOTFOUND: it was gone. */
-    void (*lease_revoke)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    void (*lease_revoke)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                         void *ctx);
     /* What is left of somebody's lease; -1: gone. */
-    void (*lease_ttl)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+    void (*lease_ttl)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                      void *ctx);
     /* How the store does. MR_EPERM: it does not tell us. */
     void (*status)(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx);
-    /* Watch one key from @revision on (0: from now). The returned id is for watch_cancel and never 0. */
-    uint64_t (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx);
-    void (*watch_cancel)(mr_store *s, uint64_t id); /* no callback of it starts after this; one may be running */
-    void (*close)(mr_store *s); /* frees it; outstanding callbacks are dropped. Not from a callback. */
+    /* Watch one key from @revision on (0: from now). The returned id is for watch_cancel and never
+     * 0. */
+    uint64_t (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
+                      void *ctx);
+    void (*watch_cancel)(mr_store *s,
+                         uint64_t id); /* no callback of it starts after this; one may be running */
+    void (*close)(
+        mr_store *s); /* frees it; outstanding callbacks are dropped. Not from a callback. */
 };
 
 struct mr_store {

@@ -30,15 +30,21 @@ static int new_square(const mr_dataset *ds, mr_function **ret, mr_error *err)
     return rc;
 }
 
-/* range(1000).map(x * x), distributed unless @service is NULL. Operators and arguments: docs/operators.md. */
+/* range(1000).map(x * x), distributed unless @service is NULL. Operators and arguments:
+ * docs/operators.md. */
 static int new_squares(const char *service, mr_dataset **ret, mr_error *err)
 {
     const struct mr_attr range[] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},
                                     {.name = "stop", .kind = MR_ATTR_INT, .i = 1000},
                                     {.name = "step", .kind = MR_ATTR_INT, .i = 1}};
-    const struct mr_attr job[] = {
-        {.name = "service", .kind = MR_ATTR_BYTES, .bytes = service, .size = service == NULL ? 0 : strlen(service)},
-        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .bytes = "DYNAMIC", .size = strlen("DYNAMIC")}};
+    const struct mr_attr job[] = {{.name = "service",
+                                   .kind = MR_ATTR_BYTES,
+                                   .bytes = service,
+                                   .size = service == NULL ? 0 : strlen(service)},
+                                  {.name = "processing_mode",
+                                   .kind = MR_ATTR_BYTES,
+                                   .bytes = "DYNAMIC",
+                                   .size = strlen("DYNAMIC")}};
     mr_dataset *numbers = NULL;
     mr_dataset *squares = NULL;
     mr_function *square = NULL;

@@ -29,7 +29,8 @@ struct memory_log {
     mr_storage_log base;
     pthread_mutex_t lock; /* guards everything below */
     uint64_t files;
-    TAILQ_HEAD(recordhead, record) records; /* by key; as many as a window in memory has, which are not many */
+    TAILQ_HEAD(recordhead, record)
+    records; /* by key; as many as a window in memory has, which are not many */
 };
 
 static struct memory *memory_of(mr_storage_log *log)

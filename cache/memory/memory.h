@@ -1,6 +1,6 @@
 /*
- * The storage port in memory: for a window where there is no disk to be had. What was put is copied, a file is a run of
- * records, and nothing fails but for memory.
+ * The storage port in memory: for a window where there is no disk to be had. What was put is
+ * copied, a file is a run of records, and nothing fails but for memory.
  *
  * Threads: as the port says.
  */

@@ -34,10 +34,12 @@ static int take_lock(struct mr_rocks_dir *dir, const char *path, mr_error *err)
             return mr_error_errno(err, errno, "locking %s", path);
         }
         read_owner(dir->lock, owner, sizeof owner);
-        return mr_error_set(err, MR_EPRECOND, "in use by process %s: every worker needs a cache directory of its own",
+        return mr_error_set(err, MR_EPRECOND,
+                            "in use by process %s: every worker needs a cache directory of its own",
                             owner[0] == '\0' ? "(unknown)" : owner);
     }
-    /* The lock is what counts: nothing depends on the number in the file, so that a full disk is no reason to fail. */
+    /* The lock is what counts: nothing depends on the number in the file, so that a full disk is no
+     * reason to fail. */
     (void)snprintf(owner, sizeof owner, "%ld\n", (long)getpid());
     if (ftruncate(dir->lock, 0) == 0) {
         (void)!pwrite(dir->lock, owner, strlen(owner), 0);

@@ -26,7 +26,8 @@ struct mr_rocks {
     rocksdb_flushoptions_t *flush;
 };
 
-/* Say what RocksDB says, whose @why it frees, with what a user can do about it. Returns the code. */
+/* Say what RocksDB says, whose @why it frees, with what a user can do about it. Returns the
+ * code. */
 int mr_rocks_error(mr_error *err, char *why);
 
 /* Parts of the port (rocks.c); the rest, and the table, is in log.c. */

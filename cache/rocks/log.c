@@ -127,13 +127,14 @@ static uint64_t parse_key(const char *key, size_t size)
 }
 
 /*
- * The files of the log: how many, and the newest one, with the highest key; its name is the caller's (mr_free()).
+ * The files of the log: how many, and the newest one, with the highest key; its name is the
+ * caller's (mr_free()).
  *
- * Not from the column family's metadata: those are of what readers see, which a flush that has ended may not have
- * reached yet (another log's flush may have written the manifest for both).
+ * Not from the column family's metadata: those are of what readers see, which a flush that has
+ * ended may not have reached yet (another log's flush may have written the manifest for both).
  */
-static int list_files(const struct mr_rocks *s, const struct rocks_log *log, struct mr_storage_file *newest,
-                      char **name, size_t *count, mr_error *err)
+static int list_files(const struct mr_rocks *s, const struct rocks_log *log,
+                      struct mr_storage_file *newest, char **name, size_t *count, mr_error *err)
 {
     const rocksdb_livefiles_t *files = rocksdb_livefiles(s->db);
     int n = rocksdb_livefiles_count(files), found = -1;
@@ -171,9 +172,11 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
         return mr_error_nomem(err);
     }
     rocksdb_flush_cf(s->db, s->flush, log->cf, &why);
-    rc = why == NULL ? list_files(s, log, &file, &entry->name, &count, err) : mr_rocks_error(err, why);
+    rc = why == NULL ? list_files(s, log, &file, &entry->name, &count, err)
+                     : mr_rocks_error(err, why);
     if (rc == MR_OK && count != log->nfiles + 1) {
-        rc = mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", count, log->nfiles + 1);
+        rc = mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", count,
+                          log->nfiles + 1);
         mr_free(entry->name);
     }
     if (rc < 0) {
@@ -196,12 +199,14 @@ static int remove_oldest(mr_storage_log *base, mr_error *err)
     int rc;
 
     MR_ASSERT(!STAILQ_EMPTY(&log->files));
-    /* Allowed for the oldest file of level 0 while there are no others; it says nothing when it fails. */
+    /* Allowed for the oldest file of level 0 while there are no others; it says nothing when it
+     * fails. */
     rocksdb_delete_file(s->db, STAILQ_FIRST(&log->files)->name);
     rc = list_files(s, log, &newest, &name, &count, err);
     mr_free(name);
     if (rc == MR_OK && count != log->nfiles - 1) {
-        rc = mr_error_set(err, MR_EUNAVAIL, "file %s cannot be dropped: is the directory still writable?",
+        rc = mr_error_set(err, MR_EUNAVAIL,
+                          "file %s cannot be dropped: is the directory still writable?",
                           STAILQ_FIRST(&log->files)->name);
     }
     if (rc == MR_OK) {
@@ -255,7 +260,8 @@ static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *
     if (why != NULL) {
         rc = mr_rocks_error(err, why);
     } else if (!rocksdb_iter_valid(it)) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "no record at or %s element %" PRIu64, upwards ? "behind" : "before", key);
+        rc = mr_error_set(err, MR_ENOTFOUND, "no record at or %s element %" PRIu64,
+                          upwards ? "behind" : "before", key);
     } else {
         const char *found = rocksdb_iter_key(it, &size);
 

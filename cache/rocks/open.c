@@ -15,7 +15,8 @@
 #define MEMORY_BYTES_MIN (16 * MR_MIB)
 #define LOGS_MAX 4u
 #define LOGS_LIMIT 1024u
-/* Quarters of what a log may have unstored that it holds: those records 4, write buffer 4, the record being put 2. */
+/* Quarters of what a log may have unstored that it holds: those records 4, write buffer 4, the
+ * record being put 2. */
 #define QUARTERS_PER_LOG 10
 
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
@@ -26,17 +27,20 @@ int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error 
     struct mr_cache_limits limits = {.log_bytes_max = disk - DISK_BYTES_RESERVED,
                                      .log_memory_bytes = memory / logs * 4 / QUARTERS_PER_LOG,
                                      .logs_max = logs};
-    struct mr_rocks_options rocks = {.dir = opts->dir, .log_memory_bytes = limits.log_memory_bytes, .logs_max = logs};
+    struct mr_rocks_options rocks = {
+        .dir = opts->dir, .log_memory_bytes = limits.log_memory_bytes, .logs_max = logs};
     mr_storage *storage;
     int rc;
 
     if (disk < DISK_BYTES_MIN || memory < MEMORY_BYTES_MIN || logs > LOGS_LIMIT) {
         rc = mr_error_set(err, MR_EINVAL,
-                          "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64 " of memory (at least %llu), %" PRIu32
-                          " logs (at most %u)",
+                          "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64
+                          " of memory (at least %llu), %" PRIu32 " logs (at most %u)",
                           disk, DISK_BYTES_MIN, memory, MEMORY_BYTES_MIN, logs, LOGS_LIMIT);
     } else if (limits.log_memory_bytes < MR_MIB) {
-        rc = mr_error_set(err, MR_EINVAL, "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory, logs);
+        rc = mr_error_set(err, MR_EINVAL,
+                          "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory,
+                          logs);
     } else {
         rc = mr_rocks_open(&rocks, &storage, err);
     }

@@ -8,7 +8,8 @@
 #include <millrace/base.h>
 #include <string.h>
 
-/* Tables that are open at the same time: a reader needs one, and opening one costs little beside reading it. */
+/* Tables that are open at the same time: a reader needs one, and opening one costs little beside
+ * reading it. */
 #define OPEN_FILES_MAX 256
 #define FLUSH_THREADS_MAX 4
 #define INFO_LOG_HEADER 5 /* of enum InfoLogLevel: above all that has a level */
@@ -21,8 +22,10 @@ int mr_rocks_error(mr_error *err, char *why)
 {
     int rc;
 
-    if (strstr(why, "No space left") != NULL || strstr(why, "quota") != NULL || strstr(why, "File too large") != NULL) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "%s: make room there, give the cache another directory, or fewer bytes",
+    if (strstr(why, "No space left") != NULL || strstr(why, "quota") != NULL ||
+        strstr(why, "File too large") != NULL) {
+        rc = mr_error_set(err, MR_EEXHAUSTED,
+                          "%s: make room there, give the cache another directory, or fewer bytes",
                           why);
     } else if (strstr(why, "Permission denied") != NULL || strstr(why, "Read-only") != NULL) {
         rc = mr_error_set(err, MR_EPERM, "%s: the cache's directory must be writable", why);
@@ -63,8 +66,9 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     /* The rest of the directory stays small. */
     rocksdb_options_set_max_manifest_file_size(o, MANIFEST_BYTES_MAX);
     /*
-     * Nothing goes into its log of what happens: on a full disk a line of it fails, and where assertions are on, as in
-     * Debian's library, the next one ends the process. What goes wrong is told by the calls that fail.
+     * Nothing goes into its log of what happens: on a full disk a line of it fails, and where
+     * assertions are on, as in Debian's library, the next one ends the process. What goes wrong is
+     * told by the calls that fail.
      */
     rocksdb_options_set_info_log_level(o, INFO_LOG_HEADER);
     rocksdb_options_set_max_log_file_size(o, 0);
@@ -76,15 +80,18 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     rocksdb_block_based_options_set_checksum(table, CHECKSUM_XXH3);
     rocksdb_block_based_options_set_block_size(table, TABLE_BLOCK_BYTES);
     /*
-     * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block cache RocksDB would
-     * copy each value out of its block. A larger one gains nothing: the kernel's page cache does as well, and a value
-     * that is not kept lands in memory that is still warm.
+     * Of no bytes: what is read is in it as long as it is pinned, and no longer. Without a block
+     * cache RocksDB would copy each value out of its block. A larger one gains nothing: the
+     * kernel's page cache does as well, and a value that is not kept lands in memory that is still
+     * warm.
      */
     rocksdb_cache_t *cache = rocksdb_cache_create_lru(0);
     rocksdb_block_based_options_set_block_cache(table, cache);
     rocksdb_cache_destroy(cache); /* the table's options have a reference */
-    /* Of three files or fewer RocksDB looks into each, newest first, whatever their keys: a whole block read. */
-    rocksdb_block_based_options_set_filter_policy(table, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
+    /* Of three files or fewer RocksDB looks into each, newest first, whatever their keys: a whole
+     * block read. */
+    rocksdb_block_based_options_set_filter_policy(
+        table, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
     rocksdb_options_set_block_based_table_factory(o, table);
     rocksdb_block_based_options_destroy(table);
     return o;
@@ -163,9 +170,11 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
     s->options = new_options(opts);
     s->write = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write, 1);
-    rocksdb_writeoptions_set_no_slowdown(s->write, 1); /* an error instead of a wait that nobody expects */
+    rocksdb_writeoptions_set_no_slowdown(s->write,
+                                         1); /* an error instead of a wait that nobody expects */
     s->read = rocksdb_readoptions_create();
-    /* The one checksum of a record's bytes; and RocksDB itself believes what it reads, and ends the process over it. */
+    /* The one checksum of a record's bytes; and RocksDB itself believes what it reads, and ends the
+     * process over it. */
     rocksdb_readoptions_set_verify_checksums(s->read, 1);
     s->flush = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush, 1);

@@ -10,8 +10,9 @@
 #include <sys/queue.h>
 
 /*
- * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is forgotten: going back over
- * it counts it again. It takes as many files dropped under the elements that one consumer has not confirmed.
+ * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is
+ * forgotten: going back over it counts it again. It takes as many files dropped under the elements
+ * that one consumer has not confirmed.
  */
 #define GAPS_MAX 64
 
@@ -32,7 +33,8 @@ struct mr_window_reader {
     uint64_t next;
     uint64_t returned;
     uint64_t skipped;
-    /* What was skipped between `returned` and `next`: not handed out, so not skipped anew by going back over it. */
+    /* What was skipped between `returned` and `next`: not handed out, so not skipped anew by going
+     * back over it. */
     struct gap gaps[GAPS_MAX];
     size_t ngaps;
 };
@@ -109,7 +111,8 @@ uint64_t mr_window_demand(const mr_window *w)
 
 bool mr_window_room(const mr_window *w, uint64_t bytes)
 {
-    return bytes <= w->limits.unstored_bytes_max && w->unstored_bytes <= w->limits.unstored_bytes_max - bytes;
+    return bytes <= w->limits.unstored_bytes_max &&
+           w->unstored_bytes <= w->limits.unstored_bytes_max - bytes;
 }
 
 void mr_window_append(mr_window *w, uint64_t rows, uint64_t bytes)
@@ -131,7 +134,8 @@ void mr_window_finish(mr_window *w)
 bool mr_window_flush_due(const mr_window *w, uint64_t ready)
 {
     /* More may be appended while the file is written: all that memory holds must fit. */
-    return ready >= w->limits.flush_bytes && w->file_bytes + w->limits.unstored_bytes_max <= w->limits.bytes_max;
+    return ready >= w->limits.flush_bytes &&
+           w->file_bytes + w->limits.unstored_bytes_max <= w->limits.bytes_max;
 }
 
 /* Room for one more at the end of files[]. */
@@ -279,7 +283,8 @@ size_t mr_window_files(const mr_window *w)
 
 /* ---- readers ---- */
 
-int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret, mr_error *err)
+int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret,
+                   mr_error *err)
 {
     mr_window_reader *r = mr_calloc(1, sizeof *r);
 
@@ -367,8 +372,9 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
     size_t passed = 0;
 
     if (upto > r->next) {
-        return mr_error_set(err, MR_EINVAL, "reader '%s' returned up to %" PRIu64 ", and was handed %" PRIu64, r->name,
-                            upto, r->next);
+        return mr_error_set(err, MR_EINVAL,
+                            "reader '%s' returned up to %" PRIu64 ", and was handed %" PRIu64,
+                            r->name, upto, r->next);
     }
     if (upto > r->returned) {
         r->returned = upto;
@@ -405,12 +411,12 @@ int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error
     MR_ASSERT(r->started);
     if (index < r->returned || index > r->next) {
         return mr_error_set(err, MR_EINVAL,
-                            "reader '%s' goes back to %" PRIu64 ", outside of %" PRIu64 " (returned) to %" PRIu64
-                            " (handed out)",
+                            "reader '%s' goes back to %" PRIu64 ", outside of %" PRIu64
+                            " (returned) to %" PRIu64 " (handed out)",
                             r->name, index, r->returned, r->next);
     }
-    /* What is gone of it, or cannot be read, counts when it is passed again; so it must not have been counted before.
-     */
+    /* What is gone of it, or cannot be read, counts when it is passed again; so it must not have
+     * been counted before. */
     r->skipped -= forget_gaps(r, index);
     r->next = index;
     if (index < w->head) {
@@ -421,8 +427,11 @@ int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error
 
 void mr_window_reader_stats(const mr_window_reader *r, struct mr_cache_reader_stats *ret)
 {
-    *ret = (struct mr_cache_reader_stats){
-        .lag = r->lag, .started = r->started, .next = r->next, .returned = r->returned, .skipped = r->skipped};
+    *ret = (struct mr_cache_reader_stats){.lag = r->lag,
+                                          .started = r->started,
+                                          .next = r->next,
+                                          .returned = r->returned,
+                                          .skipped = r->skipped};
     memcpy(ret->name, r->name, strnlen(r->name, sizeof ret->name - 1));
 }
 

@@ -1,18 +1,20 @@
 /*
- * Who reads where in a log, what of it may be dropped, and when there is something to produce: the policy of a sliding
- * window, apart from any storage.
+ * Who reads where in a log, what of it may be dropped, and when there is something to produce: the
+ * policy of a sliding window, apart from any storage.
  *
- * Elements are numbered from 0. [head, end) can be read. What was appended is in memory first ("unstored"), then in
- * files: a file covers a run of elements, files are dropped whole, oldest first. A reader has two positions: `next`, up
- * to which it was handed elements, and `returned`, up to which an application has them: only the latter is consumption,
- * and a reader whose consumer went away goes back to it.
+ * Elements are numbered from 0. [head, end) can be read. What was appended is in memory first
+ * ("unstored"), then in files: a file covers a run of elements, files are dropped whole, oldest
+ * first. A reader has two positions: `next`, up to which it was handed elements, and `returned`, up
+ * to which an application has them: only the latter is consumption, and a reader whose consumer
+ * went away goes back to it.
  *
- *   lag "skip"   files are dropped without regard to the reader; what it was not handed before is counted.
- *   lag "wait"   no file is dropped of which the reader did not return all elements; the producer waits. What such a
- *                reader misses is only what a disk gives back damaged.
+ *   lag "skip"   files are dropped without regard to the reader; what it was not handed before is
+ *                counted.
+ *   lag "wait"   no file is dropped of which the reader did not return all elements; the producer
+ *                waits. What such a reader misses is only what a disk gives back damaged.
  *
- * Joining has two steps: a reader that finds element 0 holds it (no file is dropped) until it is started or leaves; one
- * that does not is told where the window begins.
+ * Joining has two steps: a reader that finds element 0 holds it (no file is dropped) until it is
+ * started or leaves; one that does not is told where the window begins.
  *
  * Pure: no I/O, clock, lock or thread. One owner at a time.
  */
@@ -36,7 +38,8 @@ void mr_window_free(mr_window *w); /* with all readers; NULL is fine */
 
 /* ---- production ---- */
 
-/* Rows to produce now; 0: the fastest reader has enough before it, nobody reads, or the log is finished. */
+/* Rows to produce now; 0: the fastest reader has enough before it, nobody reads, or the log is
+ * finished. */
 uint64_t mr_window_demand(const mr_window *w);
 /* @bytes more may be appended without exceeding unstored_bytes_max. */
 bool mr_window_room(const mr_window *w, uint64_t bytes);
@@ -46,10 +49,12 @@ void mr_window_finish(mr_window *w);
 
 /* ---- storage ---- */
 
-/* @ready bytes of what is unstored could be written: true when that is worth a file, and the file fits. */
+/* @ready bytes of what is unstored could be written: true when that is worth a file, and the file
+ * fits. */
 bool mr_window_flush_due(const mr_window *w, uint64_t ready);
 /* Elements below @end are in a new file of @file_bytes; they were @bytes of what is unstored. */
-int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err);
+int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes,
+                     mr_error *err);
 /* The oldest file must go to make room for the next one, and may. */
 bool mr_window_trim_due(const mr_window *w);
 /* ... must, and may not: some reader holds it. */
@@ -69,8 +74,10 @@ size_t mr_window_files(const mr_window *w);
 /* ---- readers ---- */
 
 /* Step one; not started yet. The name is copied. *@first: see mr_window_reader_first(). */
-int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret, mr_error *err);
-/* The first element that it will get if it is started now. 0 is held for it, anything else moves on. */
+int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret,
+                   mr_error *err);
+/* The first element that it will get if it is started now. 0 is held for it, anything else moves
+ * on. */
 uint64_t mr_window_reader_first(const mr_window_reader *r);
 /* Step two: it reads from there. */
 void mr_window_start(mr_window *w, mr_window_reader *r);
@@ -85,14 +92,14 @@ void mr_window_leave(mr_window *w, mr_window_reader *r);
 uint64_t mr_window_next(const mr_window_reader *r);
 /* It was handed the elements up to @upto (next < upto <= end). */
 void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto);
-/* It is not handed the elements up to @upto, which are in files that cannot be read: whatever its lag, they are
- * skipped. */
+/* It is not handed the elements up to @upto, which are in files that cannot be read: whatever its
+ * lag, they are skipped. */
 void mr_window_pass(mr_window *w, mr_window_reader *r, uint64_t upto);
 /* An application has everything below @upto that was handed out. MR_EINVAL: not handed out yet. */
 int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_error *err);
 /*
- * Hand out again from @index on. MR_EINVAL: below what was returned, or beyond what was handed out. What is no longer
- * there counts as skipped.
+ * Hand out again from @index on. MR_EINVAL: below what was returned, or beyond what was handed out.
+ * What is no longer there counts as skipped.
  */
 int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error *err);
 

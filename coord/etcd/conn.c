@@ -1,6 +1,6 @@
 /*
- * Connections: one endpoint is active, until something on it fails; then the next one is. Credentials are read for each
- * connection, because those who renew certificates replace the files.
+ * Connections: one endpoint is active, until something on it fails; then the next one is.
+ * Credentials are read for each connection, because those who renew certificates replace the files.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -53,7 +53,8 @@ int mr_etcd_read_file(const char *path, char **ret, mr_error *err)
 }
 
 /* @path "": *@ret stays NULL. */
-static int read_pem(const char *path, const char *begin, const char *what, char **ret, mr_error *err)
+static int read_pem(const char *path, const char *begin, const char *what, char **ret,
+                    mr_error *err)
 {
     char *text = NULL;
     int rc;
@@ -92,7 +93,9 @@ static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
     int rc = read_pem(e->ca_file, certificate, "certificate", &p->ca, err);
 
     rc = rc < 0 ? rc : read_pem(e->cert_file, certificate, "certificate", &p->cert, err);
-    return rc < 0 ? rc : read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
+    return rc < 0
+               ? rc
+               : read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
 }
 
 int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)
@@ -133,8 +136,10 @@ static int conn_new(struct mr_etcd *e, struct mr_etcd_conn **ret, mr_error *err)
     const char *address = e->endpoints[e->active];
     struct pem p = {0};
     int rc = c == NULL ? mr_error_nomem(err) : pem_read(e, &p, err);
-    struct mr_rpc_tls tls = {
-        .ca = p.ca, .cert = p.cert, .key = p.key, .server_name = e->server_name[0] != '\0' ? e->server_name : NULL};
+    struct mr_rpc_tls tls = {.ca = p.ca,
+                             .cert = p.cert,
+                             .key = p.key,
+                             .server_name = e->server_name[0] != '\0' ? e->server_name : NULL};
 
     if (rc >= 0) {
         rc = mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->bulk, err);
@@ -184,7 +189,8 @@ void mr_etcd_conn_answered_locked(struct mr_etcd *e, struct mr_etcd_conn *c)
     c->answered = true;
     if (e->quiet && e->conn == c) {
         e->quiet = false;
-        mr_log(MR_LOG_INFO, "etcd answers again", "endpoint", "%s", e->endpoints[c->endpoint], NULL);
+        mr_log(MR_LOG_INFO, "etcd answers again", "endpoint", "%s", e->endpoints[c->endpoint],
+               NULL);
     }
 }
 
@@ -197,8 +203,8 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
     if (!e->quiet) {
         e->quiet = true;
         mr_log(MR_LOG_WARN, "etcd endpoint does not answer, trying the next", "endpoint", "%s",
-               e->endpoints[c->endpoint], "next", "%s", e->endpoints[(e->active + 1) % e->nendpoints], "error", "%s",
-               why->message, NULL);
+               e->endpoints[c->endpoint], "next", "%s",
+               e->endpoints[(e->active + 1) % e->nendpoints], "error", "%s", why->message, NULL);
     }
     if (e->nendpoints == 1 && !e->tls) {
         /* Its channels reconnect by themselves, and others' calls on them may be doing well. */

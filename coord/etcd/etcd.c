@@ -82,7 +82,8 @@ static bool is_address(const char *p, size_t n)
 {
     char text[MR_ADDRESS_BYTES_MAX + 1];
 
-    return n < sizeof text && snprintf(text, sizeof text, "%.*s", (int)n, p) >= 0 && mr_address_is_valid(text);
+    return n < sizeof text && snprintf(text, sizeof text, "%.*s", (int)n, p) >= 0 &&
+           mr_address_is_valid(text);
 }
 
 /* One endpoint of the list: [p, p + n). */
@@ -97,14 +98,17 @@ static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *er
         n--;
     }
     if (!is_address(p, n)) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s': host:port is wanted", MR_SHOWN(given));
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s': host:port is wanted",
+                            MR_SHOWN(given));
     }
     if (plain && e->tls) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s' is plain text, but TLS was asked for", MR_SHOWN(given));
+        return mr_error_set(err, MR_EINVAL,
+                            "etcd endpoint '%s' is plain text, but TLS was asked for",
+                            MR_SHOWN(given));
     }
     if (tls && !e->tls && e->nendpoints > 0) {
-        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s' is TLS, '%s' is not", MR_SHOWN(given),
-                            MR_SHOWN(e->endpoints[0]));
+        return mr_error_set(err, MR_EINVAL, "etcd endpoint '%s' is TLS, '%s' is not",
+                            MR_SHOWN(given), MR_SHOWN(e->endpoints[0]));
     }
     e->tls = e->tls || tls;
     if (e->nendpoints == MR_ETCD_ENDPOINTS_MAX) {
@@ -157,7 +161,8 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
         return mr_error_set(err, MR_EINVAL, "a certificate for etcd and its key go together");
     }
     if ((e->user[0] == '\0') != (e->password_file[0] == '\0')) {
-        return mr_error_set(err, MR_EINVAL, "a user of etcd and the file with the password go together");
+        return mr_error_set(err, MR_EINVAL,
+                            "a user of etcd and the file with the password go together");
     }
     if (e->server_name[0] != '\0' && !mr_address_is_host(e->server_name)) {
         return mr_error_set(err, MR_EINVAL, "etcd's certificate cannot name '%s', which is no host",

@@ -8,7 +8,8 @@
 
 #include <pthread.h>
 
-/* Connections to one endpoint. Replaced as a whole when it fails; lives on until its last call is over. */
+/* Connections to one endpoint. Replaced as a whole when it fails; lives on until its last call is
+ * over. */
 struct mr_etcd_conn {
     unsigned refs; /* lock of the store */
     size_t endpoint;
@@ -42,7 +43,8 @@ struct mr_etcd {
     char *password_file;
     struct mr_etcd_seconds *seconds; /* lent; may be NULL */
 
-    pthread_mutex_t lock; /* guards all below; held around calls into rpc/, never around callbacks of the user */
+    /* guards all below; held around calls into rpc/, never around callbacks of the user */
+    pthread_mutex_t lock;
     pthread_cond_t idle;
     bool closing;
     struct mr_etcd_conn *conn; /* the active one; NULL: to be made */
@@ -50,7 +52,7 @@ struct mr_etcd {
     bool quiet;                    /* no endpoint has answered since one failed: that was logged */
     struct mr_etcd_op *ops;        /* outstanding */
     struct mr_etcd_watch *watches; /* not over */
-    unsigned running;              /* ops, streams and logins whose last callback has not returned */
+    unsigned running; /* ops, streams and logins whose last callback has not returned */
     uint64_t watch_ids;
 
     enum mr_etcd_login login;
@@ -64,7 +66,8 @@ struct mr_etcd {
 
 /* conn.c */
 
-/* The active connection with a reference. NULL: it could not be made; @err is retryable, nothing has left. */
+/* The active connection with a reference. NULL: it could not be made; @err is retryable, nothing
+ * has left. */
 struct mr_etcd_conn *mr_etcd_conn_get_locked(struct mr_etcd *e, mr_error *err);
 void mr_etcd_conn_put_locked(struct mr_etcd *e, struct mr_etcd_conn *c);
 void mr_etcd_conn_answered_locked(struct mr_etcd *e, struct mr_etcd_conn *c);
@@ -90,14 +93,16 @@ void mr_etcd_login_lost_locked(struct mr_etcd *e, uint64_t number);
 /* Metadata for a request: pairs, lent while the lock is held. */
 void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5]);
 
-/* op.c: the token is there, or (@why) will not be. What cannot be sent is given back, to be told without the lock. */
+/* op.c: the token is there, or (@why) will not be. What cannot be sent is given back, to be told
+ * without the lock. */
 struct mr_etcd_op *mr_etcd_ops_resume_locked(struct mr_etcd *e, const mr_error *why);
 void mr_etcd_ops_fail(struct mr_etcd_op *list);
 void mr_etcd_ops_cancel_locked(struct mr_etcd *e);
 extern const struct mr_store_ops mr_etcd_ops;
 
 /* watch.c */
-uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx);
+uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
+                       void *ctx);
 void mr_etcd_watch_cancel(mr_store *s, uint64_t id);
 void mr_etcd_watch_break_locked(struct mr_etcd *e, const struct mr_etcd_conn *c); /* NULL: all */
 struct mr_etcd_watch *mr_etcd_watches_resume_locked(struct mr_etcd *e, const mr_error *why);
@@ -105,10 +110,11 @@ void mr_etcd_watches_fail(struct mr_etcd_watch *list);
 
 /* wire.c: requests as bytes (an empty buffer with `failed`: out of memory), answers as results. */
 struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn);
-struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                                 bool keys_only);
+struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                                 int64_t limit, bool keys_only);
 struct mr_buf mr_etcd_pack_grant(int64_t ttl_s);
-struct mr_buf mr_etcd_pack_lease(int64_t lease); /* revoke, keep-alive and time-to-live: field 1 in all three */
+/* revoke, keep-alive and time-to-live: field 1 in all three */
+struct mr_buf mr_etcd_pack_lease(int64_t lease);
 struct mr_buf mr_etcd_pack_watch(struct mr_bytes key, int64_t revision);
 struct mr_buf mr_etcd_pack_status(void);
 struct mr_buf mr_etcd_pack_login(const char *user, const char *password);

@@ -1,9 +1,10 @@
 /*
- * User and password: a token is asked for before the first request, and again when etcd does not know it any more (it
- * ran out, the member was restarted, users or roles were changed). Meanwhile requests wait.
+ * User and password: a token is asked for before the first request, and again when etcd does not
+ * know it any more (it ran out, the member was restarted, users or roles were changed). Meanwhile
+ * requests wait.
  *
- * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again within a second;
- * requests fail at once until then.
+ * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again
+ * within a second; requests fail at once until then.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -17,7 +18,8 @@
 #include <millrace/base.h>
 #include <string.h>
 
-/* Doubled with each failure: etcd spends CPU on a password, and may be as busy as it was at the last try. */
+/* Doubled with each failure: etcd spends CPU on a password, and may be as busy as it was at the
+ * last try. */
 #define LOGIN_TIMEOUT_MS 2000
 #define LOGIN_DOUBLED_MAX 3u
 #define LOGIN_AGAIN_MS 1000
@@ -48,7 +50,8 @@ void mr_etcd_login_lost_locked(struct mr_etcd *e, uint64_t number)
 
 static void take_token_locked(struct mr_etcd *e, const void *bytes, size_t size, mr_error *err)
 {
-    Etcdserverpb__AuthenticateResponse *r = etcdserverpb__authenticate_response__unpack(NULL, size, bytes);
+    Etcdserverpb__AuthenticateResponse *r =
+        etcdserverpb__authenticate_response__unpack(NULL, size, bytes);
 
     mr_free(e->token);
     e->token = r != NULL ? mr_strdup(r->token) : NULL;
@@ -56,7 +59,8 @@ static void take_token_locked(struct mr_etcd *e, const void *bytes, size_t size,
     if (e->token != NULL) {
         e->login = MR_ETCD_LOGIN_DONE;
     } else {
-        (void)mr_error_set_traits(err, MR_EINTERNAL, MR_RETRYABLE, "etcd's answer to a login cannot be read");
+        (void)mr_error_set_traits(err, MR_EINTERNAL, MR_RETRYABLE,
+                                  "etcd's answer to a login cannot be read");
     }
     if (r != NULL) {
         etcdserverpb__authenticate_response__free_unpacked(r, NULL);
@@ -69,7 +73,8 @@ static void judge_locked(struct mr_etcd *e, struct mr_etcd_conn *conn, mr_error 
 
     memcpy(why, err->message, sizeof why);
     if (err->code == MR_EPRECOND && strstr(why, "not enabled") != NULL) {
-        mr_log(MR_LOG_WARN, "etcd does not authenticate anybody, going on without", "user", "%s", e->user, NULL);
+        mr_log(MR_LOG_WARN, "etcd does not authenticate anybody, going on without", "user", "%s",
+               e->user, NULL);
         mr_free(e->token);
         e->token = NULL;
         e->logins++;
@@ -77,8 +82,8 @@ static void judge_locked(struct mr_etcd *e, struct mr_etcd_conn *conn, mr_error 
         mr_error_clear(err);
     } else if (err->code == MR_EINVAL) {
         e->login_again_ms = mr_now_ms() + LOGIN_AGAIN_MS;
-        (void)mr_error_set_traits(err, MR_EUNAUTH, MR_RETRYABLE, "etcd does not let user '%.60s' in: %.140s", e->user,
-                                  why);
+        (void)mr_error_set_traits(err, MR_EUNAUTH, MR_RETRYABLE,
+                                  "etcd does not let user '%.60s' in: %.140s", e->user, why);
         e->login_error = *err;
     } else {
         mr_etcd_translate(false, err);
@@ -121,7 +126,8 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
 
 static int timeout_ms(const struct mr_etcd *e)
 {
-    return LOGIN_TIMEOUT_MS << (e->logins_failed < LOGIN_DOUBLED_MAX ? e->logins_failed : LOGIN_DOUBLED_MAX);
+    return LOGIN_TIMEOUT_MS << (e->logins_failed < LOGIN_DOUBLED_MAX ? e->logins_failed
+                                                                     : LOGIN_DOUBLED_MAX);
 }
 
 static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
@@ -140,10 +146,10 @@ static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
     request = mr_etcd_pack_login(e->user, password);
     login->etcd = e;
     login->conn = request.failed ? NULL : mr_etcd_conn_get_locked(e, err);
-    rc = login->conn == NULL
-             ? (request.failed ? mr_error_nomem(err) : err->code)
-             : mr_rpc_unary(login->conn->live, "/etcdserverpb.Auth/Authenticate", request.data, request.len, metadata,
-                            timeout_ms(e), false, login_over, login, &e->login_call, err);
+    rc = login->conn == NULL ? (request.failed ? mr_error_nomem(err) : err->code)
+                             : mr_rpc_unary(login->conn->live, "/etcdserverpb.Auth/Authenticate",
+                                            request.data, request.len, metadata, timeout_ms(e),
+                                            false, login_over, login, &e->login_call, err);
     if (rc < 0) {
         mr_etcd_conn_put_locked(e, login->conn);
         err->traits |= MR_RETRYABLE;

@@ -1,7 +1,7 @@
 /*
- * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its callback. It may have
- * to wait for a token first, and is sent once more when etcd did not know the token it went with; close() cancels all
- * and waits for them.
+ * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
+ * callback. It may have to wait for a token first, and is sent once more when etcd did not know the
+ * token it went with; close() cancels all and waits for them.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -42,7 +42,8 @@ static const char *const paths[] = {
     [OP_TXN] = "/etcdserverpb.KV/Txn",
     [OP_RANGE] = "/etcdserverpb.KV/Range",
     [OP_GRANT] = "/etcdserverpb.Lease/LeaseGrant",
-    /* A stream of its own; one request and one answer on it look like a unary call, and need no state. */
+    /* A stream of its own; one request and one answer on it look like a unary call, and need no
+     * state. */
     [OP_RENEW] = "/etcdserverpb.Lease/LeaseKeepAlive",
     [OP_REVOKE] = "/etcdserverpb.Lease/LeaseRevoke",
     [OP_TTL] = "/etcdserverpb.Lease/LeaseTimeToLive",
@@ -69,11 +70,13 @@ static int bad_answer(const struct mr_etcd_op *op, mr_error *err)
 {
     uint32_t traits = MR_RETRYABLE | (op->kind == OP_TXN ? (uint32_t)MR_MAYBE_APPLIED : 0u);
 
-    return mr_error_set_traits(err, MR_EINTERNAL, traits, "etcd's answer to %s cannot be read", paths[op->kind]);
+    return mr_error_set_traits(err, MR_EINTERNAL, traits, "etcd's answer to %s cannot be read",
+                               paths[op->kind]);
 }
 
 /* A transaction is over. @r NULL: with @err. */
-static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r, const mr_error *err)
+static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r,
+                     const mr_error *err)
 {
     struct mr_etcd_seconds *s = op->etcd->seconds;
     struct mr_histogram *h;
@@ -151,7 +154,8 @@ static void answer_range(const struct mr_etcd_op *op, const void *bytes, size_t 
     }
 }
 
-/* Grant, keep-alive and time-to-live have their id and ttl in the same fields. A revoke's answer says nothing. */
+/* Grant, keep-alive and time-to-live have their id and ttl in the same fields. A revoke's answer
+ * says nothing. */
 static void answer_lease(const struct mr_etcd_op *op, const void *bytes, size_t size)
 {
     mr_lease_done *done = (mr_lease_done *)op->done;
@@ -283,9 +287,9 @@ static int send_locked(struct mr_etcd *e, struct mr_etcd_op *op, mr_error *err)
     }
     mr_etcd_metadata_locked(e, metadata);
     op->login = e->logins;
-    rc = mr_rpc_unary(op->kind >= OP_GRANT ? op->conn->live : op->conn->bulk, paths[op->kind], op->request.data,
-                      op->request.len, metadata, left > 1 ? left : 1, false /* fail at once while not connected */,
-                      op_over, op, &op->call, err);
+    rc = mr_rpc_unary(op->kind >= OP_GRANT ? op->conn->live : op->conn->bulk, paths[op->kind],
+                      op->request.data, op->request.len, metadata, left > 1 ? left : 1,
+                      false /* fail at once while not connected */, op_over, op, &op->call, err);
     if (rc < 0) {
         mr_etcd_conn_put_locked(e, op->conn);
         op->conn = NULL;
@@ -334,13 +338,14 @@ static void op_over(void *ctx, int rc, const void *reply, size_t size, const mr_
     mr_mutex_lock(&e->lock);
     if (rc < 0) {
         err = *why;
-        mr_etcd_translate(op->kind == OP_TXN || op->kind == OP_GRANT || op->kind == OP_REVOKE, &err);
+        mr_etcd_translate(op->kind == OP_TXN || op->kind == OP_GRANT || op->kind == OP_REVOKE,
+                          &err);
         if (sent_again_locked(e, op, &err)) {
             mr_mutex_unlock(&e->lock);
             return;
         }
-        if ((err.traits & MR_RETRYABLE) != 0 && err.code != MR_EEXHAUSTED && err.code != MR_EUNAUTH &&
-            op->conn != NULL) {
+        if ((err.traits & MR_RETRYABLE) != 0 && err.code != MR_EEXHAUSTED &&
+            err.code != MR_EUNAUTH && op->conn != NULL) {
             mr_etcd_conn_failed_locked(e, op->conn, &err);
         }
     } else {
@@ -416,7 +421,8 @@ void mr_etcd_ops_cancel_locked(struct mr_etcd *e)
     }
 }
 
-static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf request, int64_t timeout_ms)
+static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf request,
+                   int64_t timeout_ms)
 {
     int rc;
 
@@ -458,7 +464,8 @@ static size_t count_gets(const struct mr_op *ops, size_t n)
     return gets;
 }
 
-static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done, void *ctx)
+static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                     void *ctx)
 {
     struct mr_etcd_op *op = op_new(OP_TXN, 0, (void *)done, ctx);
 
@@ -467,30 +474,36 @@ static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, 
     submit((struct mr_etcd *)s, op, mr_etcd_pack_txn(txn), timeout_ms);
 }
 
-static void etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                       bool keys_only, int64_t timeout_ms, mr_range_done *done, void *ctx)
+static void etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                       int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
+                       void *ctx)
 {
     submit((struct mr_etcd *)s, op_new(OP_RANGE, 0, (void *)done, ctx),
            mr_etcd_pack_range(key, end, revision, limit, keys_only), timeout_ms);
 }
 
-static void etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
+                       void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(OP_GRANT, 0, (void *)done, ctx), mr_etcd_pack_grant(ttl_s), timeout_ms);
+    submit((struct mr_etcd *)s, op_new(OP_GRANT, 0, (void *)done, ctx), mr_etcd_pack_grant(ttl_s),
+           timeout_ms);
 }
 
-static void lease_request(mr_store *s, enum op_kind kind, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                          void *ctx)
+static void lease_request(mr_store *s, enum op_kind kind, int64_t lease, int64_t timeout_ms,
+                          mr_lease_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(kind, lease, (void *)done, ctx), mr_etcd_pack_lease(lease), timeout_ms);
+    submit((struct mr_etcd *)s, op_new(kind, lease, (void *)done, ctx), mr_etcd_pack_lease(lease),
+           timeout_ms);
 }
 
-static void etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                       void *ctx)
 {
     lease_request(s, OP_RENEW, lease, timeout_ms, done, ctx);
 }
 
-static void etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                        void *ctx)
 {
     lease_request(s, OP_REVOKE, lease, timeout_ms, done, ctx);
 }
@@ -502,7 +515,8 @@ static void etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_do
 
 static void etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(OP_STATUS, 0, (void *)done, ctx), mr_etcd_pack_status(), timeout_ms);
+    submit((struct mr_etcd *)s, op_new(OP_STATUS, 0, (void *)done, ctx), mr_etcd_pack_status(),
+           timeout_ms);
 }
 
 const struct mr_store_ops mr_etcd_ops = {

@@ -1,8 +1,9 @@
 /*
- * Watches: one stream each, there are few. A stream that ends is reported and forgotten; the watcher starts a new one
- * from the last revision it saw.
+ * Watches: one stream each, there are few. A stream that ends is reported and forgotten; the
+ * watcher starts a new one from the last revision it saw.
  *
- * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream has ended.
+ * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream
+ * has ended.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -82,7 +83,8 @@ static void cancelled_by_etcd(struct mr_etcd_watch *w, const Etcdserverpb__Watch
         (void)mr_error_set(&err, MR_ERANGE, "the watch's history was compacted at %lld",
                            (long long)r->compact_revision);
     } else {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd cancelled the watch: %s", r->cancel_reason);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd cancelled the watch: %s",
+                                  r->cancel_reason);
     }
     fail(w, &err, r->compact_revision);
 }
@@ -118,8 +120,8 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_rpc_message_free(m);
     mr_free(bytes);
     if (r == NULL) {
-        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE, "a watch response of %zu bytes cannot be read",
-                                  size);
+        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE,
+                                  "a watch response of %zu bytes cannot be read", size);
         fail(w, &err, 0);
         return;
     }
@@ -134,8 +136,8 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     if (r->canceled) {
         cancelled_by_etcd(w, r);
     } else if (r->created && r->header != NULL && r->header->revision + 1 < w->from) {
-        (void)mr_error_set(&err, MR_ERANGE, "watching from %lld: the store is at %lld", (long long)w->from,
-                           (long long)r->header->revision);
+        (void)mr_error_set(&err, MR_ERANGE, "watching from %lld: the store is at %lld",
+                           (long long)w->from, (long long)r->header->revision);
         fail(w, &err, r->header->revision);
     } else {
         mr_rpc_stream_receive(s);
@@ -155,7 +157,8 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *why)
     mr_error err;
 
     if (rc < 0) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "watch stream: %s", why->message);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "watch stream: %s",
+                                  why->message);
     } else {
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "watch stream: ended by etcd");
     }
@@ -176,7 +179,8 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *why)
     mr_etcd_ran(e);
 }
 
-static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops stream_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 /* Open the stream and send the create request. */
 static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, mr_error *err)
@@ -191,8 +195,8 @@ static int start_locked(struct mr_etcd *e, struct mr_etcd_watch *w, mr_error *er
     }
     mr_etcd_metadata_locked(e, metadata);
     w->login = e->logins;
-    rc = mr_rpc_stream_open(w->conn->live, "/etcdserverpb.Watch/Watch", metadata, -1, false, &stream_ops, w, &w->stream,
-                            err);
+    rc = mr_rpc_stream_open(w->conn->live, "/etcdserverpb.Watch/Watch", metadata, -1, false,
+                            &stream_ops, w, &w->stream, err);
     if (rc < 0) {
         mr_etcd_conn_put_locked(e, w->conn);
         w->conn = NULL;
@@ -247,7 +251,8 @@ struct mr_etcd_watch *mr_etcd_watches_resume_locked(struct mr_etcd *e, const mr_
     return failed;
 }
 
-uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx)
+uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
+                       void *ctx)
 {
     struct mr_etcd *e = (struct mr_etcd *)s;
     struct mr_etcd_watch *w = mr_calloc(1, sizeof *w);

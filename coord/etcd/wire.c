@@ -24,7 +24,8 @@ static struct mr_buf pack(const ProtobufCMessage *msg)
     return b;
 }
 
-/* One operation and the message inside it; both live in arrays, so that packing needs two allocations and no more. */
+/* One operation and the message inside it; both live in arrays, so that packing needs two
+ * allocations and no more. */
 struct op_storage {
     Etcdserverpb__RequestOp op;
     union {
@@ -112,8 +113,8 @@ out:
     return b;
 }
 
-struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                                 bool keys_only)
+struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                                 int64_t limit, bool keys_only)
 {
     Etcdserverpb__RangeRequest msg = ETCDSERVERPB__RANGE_REQUEST__INIT;
 
@@ -180,8 +181,10 @@ bool mr_etcd_wants_login(const mr_error *err)
 static void translate_login(mr_error *err)
 {
     if (err->code == MR_EINVAL && strstr(err->message, "user name is empty") != NULL) {
-        (void)mr_error_set(err, MR_EUNAUTH, "etcd wants a user and a password: %s", "etcdserver: user name is empty");
-    } else if (err->code == MR_EINVAL && strstr(err->message, "revision of auth store is old") != NULL) {
+        (void)mr_error_set(err, MR_EUNAUTH, "etcd wants a user and a password: %s",
+                           "etcdserver: user name is empty");
+    } else if (err->code == MR_EINVAL &&
+               strstr(err->message, "revision of auth store is old") != NULL) {
         err->code = MR_EUNAUTH;
     }
 }
@@ -198,7 +201,8 @@ static bool definite(const mr_error *err)
     case MR_EUNIMPL:
         return true;
     case MR_EEXHAUSTED:
-        /* "database space exceeded" may come after the proposal was made; the others come before it. */
+        /* "database space exceeded" may come after the proposal was made; the others come before
+         * it. */
         return strstr(err->message, "space exceeded") == NULL;
     default:
         return false;
@@ -218,9 +222,10 @@ void mr_etcd_translate(bool mutates, mr_error *err)
     if (!final && mutates) {
         err->traits |= MR_MAYBE_APPLIED;
     }
-    /* A learner ("not supported for learner"), "too many requests" and a token that ran out refuse now; another member,
-     * or later, may not. */
-    if (!final || err->code == MR_EEXHAUSTED || err->code == MR_EPRECOND || err->code == MR_EUNAUTH) {
+    /* A learner ("not supported for learner"), "too many requests" and a token that ran out refuse
+     * now; another member, or later, may not. */
+    if (!final || err->code == MR_EEXHAUSTED || err->code == MR_EPRECOND ||
+        err->code == MR_EUNAUTH) {
         err->traits |= MR_RETRYABLE;
     }
 }

@@ -1,4 +1,5 @@
-/* The virtual clock: what is due next, and what else moves with it: leases and watches. Requests are in request.c. */
+/* The virtual clock: what is due next, and what else moves with it: leases and watches. Requests
+ * are in request.c. */
 #include "coord/fake/internal.h"
 
 #include "base/assert.h"
@@ -33,7 +34,8 @@ int64_t mr_fake_between(mr_fake *f, int64_t lo, int64_t hi)
     return lo + (hi > lo ? (int64_t)mr_rng_below(&f->rng, (uint64_t)(hi - lo) + 1) : 0);
 }
 
-void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r, uint64_t watch)
+void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r,
+                      uint64_t watch)
 {
     f->events = mr_fake_grow(f->events, f->nevents, &f->events_cap, sizeof *f->events);
     f->events[f->nevents++] = (struct event){.kind = kind,
@@ -60,7 +62,9 @@ void mr_fake_pump_all(mr_fake *f)
 {
     for (struct client *c = f->clients; c != NULL; c = c->next) {
         for (struct watch *w = c->watches; w != NULL; w = w->next) {
-            mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, 0, MR_FAKE_LATENCY_MAX_MS), NULL, w->id);
+            mr_fake_schedule(f, EVENT_PUMP,
+                             f->now_ms + mr_fake_between(f, 0, MR_FAKE_LATENCY_MAX_MS), NULL,
+                             w->id);
         }
     }
 }
@@ -111,8 +115,8 @@ static struct client *watch_owner(mr_fake *f, uint64_t id, struct watch **ret)
     return NULL;
 }
 
-/* Tell one watch everything that it has not been told. The callback may cancel it, so it is looked up anew each time.
- */
+/* Tell one watch everything that it has not been told. The callback may cancel it, so it is looked
+ * up anew each time. */
 static void pump(mr_fake *f, uint64_t id)
 {
     struct watch *w = NULL;
@@ -123,8 +127,8 @@ static void pump(mr_fake *f, uint64_t id)
 
         if (w->from < mr_mvcc_compacted(f->data)) {
             mr_error err;
-            int rc = mr_error_set(&err, MR_ERANGE, "watching from %lld: compacted at %lld", (long long)w->from,
-                                  (long long)mr_mvcc_compacted(f->data));
+            int rc = mr_error_set(&err, MR_ERANGE, "watching from %lld: compacted at %lld",
+                                  (long long)w->from, (long long)mr_mvcc_compacted(f->data));
 
             mr_fake_watch_take(c, id);
             w->fn(w->ctx, rc, NULL, 0, mr_mvcc_compacted(f->data), &err);
@@ -359,7 +363,8 @@ struct mr_kv mr_fake_get(const mr_fake *f, const char *key)
     struct mr_mvcc_reads reads = {0};
     struct mr_kv kv = {0};
     bool more;
-    int rc = mr_mvcc_range(f->data, mr_bytes_str(key), (struct mr_bytes){0}, 0, 0, &reads, &more, NULL);
+    int rc =
+        mr_mvcc_range(f->data, mr_bytes_str(key), (struct mr_bytes){0}, 0, 0, &reads, &more, NULL);
 
     MR_ASSERT(rc >= 0);
     if (reads.count > 0) {

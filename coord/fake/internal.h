@@ -102,7 +102,8 @@ struct mr_fake {
 void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size); /* room for one more */
 struct mr_bytes mr_fake_dup(struct mr_bytes b);
 int64_t mr_fake_between(mr_fake *f, int64_t lo, int64_t hi);
-void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r, uint64_t watch);
+void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r,
+                      uint64_t watch);
 struct fake_lease *mr_fake_lease_find(mr_fake *f, int64_t id);
 void mr_fake_lease_drop(mr_fake *f, struct fake_lease *lease);
 void mr_fake_pump_all(mr_fake *f); /* the watches have something to look at */

@@ -140,8 +140,11 @@ static const struct version *current(const mr_mvcc *m, struct mr_bytes key)
 
 static struct mr_kv kv_of(struct mr_bytes key, const struct version *v)
 {
-    return (struct mr_kv){
-        .key = key, .value = v->value, .create_revision = v->create, .mod_revision = v->mod, .lease = v->lease};
+    return (struct mr_kv){.key = key,
+                          .value = v->value,
+                          .create_revision = v->create,
+                          .mod_revision = v->mod,
+                          .lease = v->lease};
 }
 
 static struct entry *entry_make(mr_mvcc *m, struct mr_bytes key)
@@ -274,7 +277,8 @@ static bool holds(const mr_mvcc *m, const struct mr_compare *c)
     return have == c->revision;
 }
 
-static int apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_reads *reads, mr_error *err)
+static int apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_reads *reads,
+                 mr_error *err)
 {
     int64_t revision = m->revision + 1;
     bool changed = false;
@@ -296,7 +300,8 @@ static int apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_r
     if (changed) {
         m->revision = revision;
     }
-    /* After the writes, as etcd has it when they come first, which is how everybody here orders them. */
+    /* After the writes, as etcd has it when they come first, which is how everybody here orders
+     * them. */
     for (size_t i = 0; i < n && rc >= 0; i++) {
         if (ops[i].kind == MR_OP_GET) {
             const struct entry *e = find(m, ops[i].key);
@@ -308,7 +313,8 @@ static int apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_r
     return rc;
 }
 
-int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads, mr_error *err)
+int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads,
+                mr_error *err)
 {
     bool all = true;
     int rc = check_txn(txn, err);
@@ -319,15 +325,16 @@ int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr
     for (size_t i = 0; i < txn->ncompares; i++) {
         all = all && holds(m, &txn->compares[i]);
     }
-    rc = all ? apply(m, txn->success, txn->nsuccess, reads, err) : apply(m, txn->failure, txn->nfailure, reads, err);
+    rc = all ? apply(m, txn->success, txn->nsuccess, reads, err)
+             : apply(m, txn->failure, txn->nfailure, reads, err);
     if (rc >= 0) {
         *succeeded = all;
     }
     return rc;
 }
 
-int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                  struct mr_mvcc_reads *reads, bool *more, mr_error *err)
+int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                  int64_t limit, struct mr_mvcc_reads *reads, bool *more, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -416,7 +423,8 @@ int mr_mvcc_compact(mr_mvcc *m, int64_t revision, mr_error *err)
     return MR_OK;
 }
 
-bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision, struct mr_watch_event *ret)
+bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision,
+                        struct mr_watch_event *ret)
 {
     const struct entry *e = find(m, key);
 

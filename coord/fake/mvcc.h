@@ -1,5 +1,6 @@
 /*
- * The data model of etcd in memory: one revision a transaction, versions of keys, compaction. No time, no faults.
+ * The data model of etcd in memory: one revision a transaction, versions of keys, compaction. No
+ * time, no faults.
  *
  * Threads: one at a time.
  */
@@ -25,17 +26,19 @@ struct mr_mvcc_reads {
 void mr_mvcc_reads_free(struct mr_mvcc_reads *r);
 
 /*
- * Apply @txn. MR_EINVAL: against etcd's limits (nothing was changed). Leases must have been checked by the caller.
- * *@succeeded and the GETs of the branch taken are outputs.
+ * Apply @txn. MR_EINVAL: against etcd's limits (nothing was changed). Leases must have been checked
+ * by the caller. *@succeeded and the GETs of the branch taken are outputs.
  */
-int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads, mr_error *err);
+int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads,
+                mr_error *err);
 /* As mr_store_ops.range. */
-int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                  struct mr_mvcc_reads *reads, bool *more, mr_error *err);
+int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                  int64_t limit, struct mr_mvcc_reads *reads, bool *more, mr_error *err);
 /* Delete every key of @lease, at one revision (none if there is no key). */
 int mr_mvcc_delete_lease(mr_mvcc *m, int64_t lease, mr_error *err);
 int mr_mvcc_compact(mr_mvcc *m, int64_t revision, mr_error *err);
 /* The first change of @key at or after @revision. false: there is none yet. */
-bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision, struct mr_watch_event *ret);
+bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision,
+                        struct mr_watch_event *ret);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * A request is two events on the virtual clock: it is applied, and it is answered. Faults move them apart, or drop one.
- * Its result is copied when it is applied, because the store may have moved on by the time of the answer.
+ * A request is two events on the virtual clock: it is applied, and it is answered. Faults move them
+ * apart, or drop one. Its result is copied when it is applied, because the store may have moved on
+ * by the time of the answer.
  */
 #include "coord/fake/internal.h"
 
@@ -78,7 +79,8 @@ static void keep_reads(struct request *r, const struct mr_mvcc_reads *reads)
     for (size_t i = 0; i < reads->count; i++) {
         r->kvs[i] = reads->kvs[i];
         r->kvs[i].key = mr_fake_dup(reads->kvs[i].key);
-        r->kvs[i].value = mr_fake_dup(r->keys_only ? (struct mr_bytes){NULL, 0} : reads->kvs[i].value);
+        r->kvs[i].value =
+            mr_fake_dup(r->keys_only ? (struct mr_bytes){NULL, 0} : reads->kvs[i].value);
     }
     r->count = reads->count;
 }
@@ -132,8 +134,10 @@ static int apply_range(mr_fake *f, struct request *r)
     if (r->fault == MR_FAKE_STALE && at == 0) {
         int64_t oldest = mr_mvcc_compacted(f->data) > 1 ? mr_mvcc_compacted(f->data) : 1;
 
-        at = mr_fake_between(f, r->at_revision - STALE_REVISIONS > oldest ? r->at_revision - STALE_REVISIONS : oldest,
-                             r->at_revision);
+        at = mr_fake_between(
+            f,
+            r->at_revision - STALE_REVISIONS > oldest ? r->at_revision - STALE_REVISIONS : oldest,
+            r->at_revision);
         r->at_revision = at;
     }
     int rc = mr_mvcc_range(f->data, r->key, r->end, at, r->limit, &reads, &r->flag, &r->err);
@@ -154,8 +158,8 @@ static int apply_lease(mr_fake *f, struct request *r)
         f->leases = mr_fake_grow(f->leases, f->nleases, &f->leases_cap, sizeof *f->leases);
         r->lease = ++f->lease_ids;
         r->ttl_s = r->ttl_s < 1 ? 1 : r->ttl_s;
-        f->leases[f->nleases++] =
-            (struct fake_lease){.id = r->lease, .ttl_ms = r->ttl_s * 1000, .expires_ms = f->now_ms + r->ttl_s * 1000};
+        f->leases[f->nleases++] = (struct fake_lease){
+            .id = r->lease, .ttl_ms = r->ttl_s * 1000, .expires_ms = f->now_ms + r->ttl_s * 1000};
         return MR_OK;
     case REQ_RENEW:
         r->ttl_s = lease != NULL ? lease->ttl_ms / 1000 : 0;
@@ -202,7 +206,8 @@ static bool refused_full(mr_fake *f, struct request *r)
         f->overflowed = true;
         (void)apply_txn(f, r);
     }
-    r->rc = mr_error_set_traits(&r->err, MR_EEXHAUSTED, MR_RETRYABLE | MR_MAYBE_APPLIED, "database space exceeded");
+    r->rc = mr_error_set_traits(&r->err, MR_EEXHAUSTED, MR_RETRYABLE | MR_MAYBE_APPLIED,
+                                "database space exceeded");
     r->applied = true;
     return true;
 }
@@ -268,7 +273,8 @@ static void call_done(struct request *r, int rc, const mr_error *err)
         break;
     }
     case REQ_RANGE: {
-        struct mr_range_result result = {.revision = r->at_revision, .kvs = r->kvs, .count = r->count, .more = r->flag};
+        struct mr_range_result result = {
+            .revision = r->at_revision, .kvs = r->kvs, .count = r->count, .more = r->flag};
 
         ((mr_range_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &result, err);
         break;
@@ -314,7 +320,8 @@ void mr_fake_answer(mr_fake *f, struct request *r)
     call_done(r, rc, rc < 0 ? &err : NULL);
 }
 
-static enum mr_fake_fault draw(mr_fake *f, struct client *c, enum mr_fake_kind kind, int64_t *delay_ms)
+static enum mr_fake_fault draw(mr_fake *f, struct client *c, enum mr_fake_kind kind,
+                               int64_t *delay_ms)
 {
     enum mr_fake_fault fault = c->script[kind].fault;
 
@@ -373,7 +380,9 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
     case MR_FAKE_DELAYED:
         mr_fake_schedule(f, EVENT_APPLY, there + delay_ms, r, 0);
         mr_fake_schedule(f, EVENT_ANSWER,
-                         there + delay_ms + back < r->deadline_ms ? there + delay_ms + back : r->deadline_ms, r, 0);
+                         there + delay_ms + back < r->deadline_ms ? there + delay_ms + back
+                                                                  : r->deadline_ms,
+                         r, 0);
         break;
     case MR_FAKE_APPLIED_LATER:
         mr_fake_schedule(f, EVENT_ANSWER, there + back, r, 0);
@@ -389,7 +398,8 @@ static void submit(struct request *r, enum mr_fake_kind kind, int64_t timeout_ms
 
 /* ---- the port ---- */
 
-static void fake_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done, void *ctx)
+static void fake_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                     void *ctx)
 {
     struct request *r = request_new(s, REQ_TXN, (void *)done, ctx);
 
@@ -397,8 +407,9 @@ static void fake_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, 
     submit(r, MR_FAKE_TXN, timeout_ms);
 }
 
-static void fake_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision, int64_t limit,
-                       bool keys_only, int64_t timeout_ms, mr_range_done *done, void *ctx)
+static void fake_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                       int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
+                       void *ctx)
 {
     struct request *r = request_new(s, REQ_RANGE, (void *)done, ctx);
 
@@ -410,8 +421,8 @@ static void fake_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, in
     submit(r, MR_FAKE_RANGE, timeout_ms);
 }
 
-static void lease_request(mr_store *s, enum request_op op, int64_t lease, int64_t ttl_s, int64_t timeout_ms,
-                          mr_lease_done *done, void *ctx)
+static void lease_request(mr_store *s, enum request_op op, int64_t lease, int64_t ttl_s,
+                          int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     struct request *r = request_new(s, op, (void *)done, ctx);
 
@@ -420,17 +431,20 @@ static void lease_request(mr_store *s, enum request_op op, int64_t lease, int64_
     submit(r, MR_FAKE_LEASE, timeout_ms);
 }
 
-static void fake_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void fake_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
+                       void *ctx)
 {
     lease_request(s, REQ_GRANT, 0, ttl_s, timeout_ms, done, ctx);
 }
 
-static void fake_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void fake_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                       void *ctx)
 {
     lease_request(s, REQ_RENEW, lease, 0, timeout_ms, done, ctx);
 }
 
-static void fake_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void fake_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
+                        void *ctx)
 {
     lease_request(s, REQ_REVOKE, lease, 0, timeout_ms, done, ctx);
 }
@@ -445,7 +459,8 @@ static void fake_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, v
     submit(request_new(s, REQ_STATUS, (void *)done, ctx), MR_FAKE_LEASE, timeout_ms);
 }
 
-static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn, void *ctx)
+static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
+                           void *ctx)
 {
     struct client *c = (struct client *)s;
     mr_fake *f = c->fake;
@@ -459,7 +474,8 @@ static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, m
                         .fn = fn,
                         .ctx = ctx};
     c->watches = w;
-    mr_fake_schedule(f, EVENT_PUMP, f->now_ms + mr_fake_between(f, MR_FAKE_LATENCY_MIN_MS, MR_FAKE_LATENCY_MAX_MS),
+    mr_fake_schedule(f, EVENT_PUMP,
+                     f->now_ms + mr_fake_between(f, MR_FAKE_LATENCY_MIN_MS, MR_FAKE_LATENCY_MAX_MS),
                      NULL, w->id);
     return w->id;
 }

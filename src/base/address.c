@@ -19,7 +19,8 @@ static bool is_ipv6(const char *host)
     size_t n = strcspn(host, "%");
     const char *zone = host[n] == '%' ? host + n + 1 : NULL;
 
-    if (n >= sizeof text || (zone != NULL && (zone[0] == '\0' || zone[strspn(zone, WORD)] != '\0'))) {
+    if (n >= sizeof text ||
+        (zone != NULL && (zone[0] == '\0' || zone[strspn(zone, WORD)] != '\0'))) {
         return false;
     }
     (void)snprintf(text, sizeof text, "%.*s", (int)n, host);
@@ -37,7 +38,8 @@ static bool parse(const char *text, bool to_listen, struct mr_address *ret)
     size_t n = colon != NULL ? (size_t)(colon - text) : 0;
     size_t digits = colon != NULL ? strspn(colon + 1, DIGITS) : 0;
 
-    if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0' || strlen(text) > MR_ADDRESS_BYTES_MAX) {
+    if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0' ||
+        strlen(text) > MR_ADDRESS_BYTES_MAX) {
         return false;
     }
     unsigned long port = strtoul(colon + 1, NULL, 10);
@@ -47,7 +49,8 @@ static bool parse(const char *text, bool to_listen, struct mr_address *ret)
         return false;
     }
     (void)snprintf(ret->port, sizeof ret->port, "%s", colon + 1);
-    (void)snprintf(ret->host, sizeof ret->host, "%.*s", (int)(brackets ? n - 2 : n), text + (brackets ? 1 : 0));
+    (void)snprintf(ret->host, sizeof ret->host, "%.*s", (int)(brackets ? n - 2 : n),
+                   text + (brackets ? 1 : 0));
     return brackets ? is_ipv6(ret->host) : is_word(ret->host);
 }
 

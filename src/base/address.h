@@ -1,7 +1,7 @@
 /*
- * "host:port", the one way in which addresses are written: a host name, an IPv4 address, or an IPv6 address in
- * brackets, and a port. Nothing else is taken, whoever says it: gRPC takes 99999 for 34463, a word for a service's
- * name, and "unix:" for a file.
+ * "host:port", the one way in which addresses are written: a host name, an IPv4 address, or an IPv6
+ * address in brackets, and a port. Nothing else is taken, whoever says it: gRPC takes 99999 for
+ * 34463, a word for a service's name, and "unix:" for a file.
  *
  * Threads: pure.
  */
@@ -28,7 +28,8 @@ bool mr_address_is_valid(const char *text);
 /* The host alone, as a certificate names it: an IPv6 address without brackets. */
 bool mr_address_is_host(const char *host);
 
-/* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from elsewhere. */
+/* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from
+ * elsewhere. */
 bool mr_address_is_any(const struct mr_address *address);
 
 #endif

@@ -1,24 +1,25 @@
 /*
- * Assertions for programmer mistakes; they stay on in release builds. Bytes from outside are checked, never asserted.
- * MR_ASSERT for cheap facts, MR_ASSERT_SLOW for walks (debug and simulation builds).
+ * Assertions for programmer mistakes; they stay on in release builds. Bytes from outside are
+ * checked, never asserted. MR_ASSERT for cheap facts, MR_ASSERT_SLOW for walks (debug and
+ * simulation builds).
  */
 #ifndef MR_BASE_ASSERT_H
 #define MR_BASE_ASSERT_H
 
 _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, const char *func);
 
-#define MR_ASSERT(expr)                                                                                                \
-    do {                                                                                                               \
-        if (__builtin_expect(!(expr), 0)) {                                                                            \
-            mr_assert_failed(#expr, __FILE__, __LINE__, __func__);                                                     \
-        }                                                                                                              \
+#define MR_ASSERT(expr)                                                                            \
+    do {                                                                                           \
+        if (__builtin_expect(!(expr), 0)) {                                                        \
+            mr_assert_failed(#expr, __FILE__, __LINE__, __func__);                                 \
+        }                                                                                          \
     } while (0)
 
 #ifdef MR_SLOW_ASSERTIONS
 #define MR_ASSERT_SLOW(expr) MR_ASSERT(expr)
 #else
-#define MR_ASSERT_SLOW(expr)                                                                                           \
-    do {                                                                                                               \
+#define MR_ASSERT_SLOW(expr)                                                                       \
+    do {                                                                                           \
     } while (0)
 #endif
 

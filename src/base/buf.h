@@ -1,6 +1,6 @@
 /*
- * A growable string of bytes. Zero-initialise it (MR_BUF_INIT); the first failed allocation sets `failed`, later
- * appends do nothing, so that a caller may check once at the end.
+ * A growable string of bytes. Zero-initialise it (MR_BUF_INIT); the first failed allocation sets
+ * `failed`, later appends do nothing, so that a caller may check once at the end.
  */
 #ifndef MR_BASE_BUF_H
 #define MR_BASE_BUF_H
@@ -16,9 +16,9 @@ struct mr_buf {
     size_t refused;    /* bytes that it did not give */
 };
 
-#define MR_BUF_INIT                                                                                                    \
-    {                                                                                                                  \
-        NULL, 0, 0, false, NULL, 0                                                                                     \
+#define MR_BUF_INIT                                                                                \
+    {                                                                                              \
+        NULL, 0, 0, false, NULL, 0                                                                 \
     }
 
 void mr_buf_append(struct mr_buf *b, const void *p, size_t n);

@@ -60,8 +60,9 @@ size_t mr_utc_format(int64_t seconds, char out[32])
         month = (month + 1) % 12;
         year += month == 0;
     }
-    return (size_t)snprintf(out, 32, "%04" PRId64 "-%02d-%02dT%02d:%02d:%02d", year, month + 1, (int)days + 1,
-                            (int)(time / 3600), (int)(time / 60 % 60), (int)(time % 60));
+    return (size_t)snprintf(out, 32, "%04" PRId64 "-%02d-%02dT%02d:%02d:%02d", year, month + 1,
+                            (int)days + 1, (int)(time / 3600), (int)(time / 60 % 60),
+                            (int)(time % 60));
 }
 
 void mr_wall_format(int64_t wall_ms, char out[32])

@@ -6,10 +6,23 @@
 #include <string.h>
 
 static const char *const code_names[] = {
-    "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
-    "NOT_FOUND", "ALREADY_EXISTS",  "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-    "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
-    "DATA_LOSS", "UNAUTHENTICATED",
+    "OK",
+    "CANCELLED",
+    "UNKNOWN",
+    "INVALID_ARGUMENT",
+    "DEADLINE_EXCEEDED",
+    "NOT_FOUND",
+    "ALREADY_EXISTS",
+    "PERMISSION_DENIED",
+    "RESOURCE_EXHAUSTED",
+    "FAILED_PRECONDITION",
+    "ABORTED",
+    "OUT_OF_RANGE",
+    "UNIMPLEMENTED",
+    "INTERNAL",
+    "UNAVAILABLE",
+    "DATA_LOSS",
+    "UNAUTHENTICATED",
 };
 
 _Static_assert(sizeof code_names / sizeof code_names[0] == MR_CODES, "every code has a name");
@@ -148,18 +161,24 @@ int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(what, sizeof what, fmt, ap);
     va_end(ap);
-    return mr_error_set(err, code_of_errno(errnum), "%s: %s", what, strerror_r(errnum, text, sizeof text));
+    return mr_error_set(err, code_of_errno(errnum), "%s: %s", what,
+                        strerror_r(errnum, text, sizeof text));
 }
 
 /* Bytes of the character at @s that can be shown as it is; 0: it cannot. */
 static size_t plain_bytes(const unsigned char *s)
 {
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] < 0xf5 ? 4 : 0;
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : s[0] < 0xf5                 ? 4
+                                             : 0;
 
     if (n == 1) {
         return s[0] >= 0x20 && s[0] != 0x7f ? 1 : 0;
     }
-    if (s[0] < 0xc2 || (s[0] == 0xc2 && s[1] < 0xa0)) { /* The latter are control characters, too. */
+    if (s[0] < 0xc2 ||
+        (s[0] == 0xc2 && s[1] < 0xa0)) { /* The latter are control characters, too. */
         return 0;
     }
     for (size_t i = 1; i < n; i++) {
@@ -184,7 +203,11 @@ const char *mr_escape(const char *text, char *out, size_t size)
         size_t plain = plain_bytes(s);
 
         if (plain == 0) {
-            (void)snprintf(word, sizeof word, *s == '\n' ? "\\n" : *s == '\t' ? "\\t" : "\\x%02x", *s);
+            (void)snprintf(word, sizeof word,
+                           *s == '\n'   ? "\\n"
+                           : *s == '\t' ? "\\t"
+                                        : "\\x%02x",
+                           *s);
         } else {
             memcpy(word, s, plain);
         }

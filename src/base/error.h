@@ -1,16 +1,18 @@
 /*
- * Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and omit "failed to";
- * each layer puts its own context in front.
+ * Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and
+ * omit "failed to"; each layer puts its own context in front.
  */
 #ifndef MR_BASE_ERROR_H
 #define MR_BASE_ERROR_H
 
 #include <millrace/base.h>
 
-/* Set @err (NULL is fine) and return @code, which is negative. A message that is too long is cut with "...". */
+/* Set @err (NULL is fine) and return @code, which is negative. A message that is too long is cut
+ * with "...". */
 int mr_error_set(mr_error *err, int code, const char *fmt, ...) MR_PRINTF(3, 4);
 /* The same with enum mr_trait bits. */
-int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fmt, ...) MR_PRINTF(4, 5);
+int mr_error_set_traits(mr_error *err, int code, uint32_t traits, const char *fmt, ...)
+    MR_PRINTF(4, 5);
 /* "context: old message"; code and traits stay. */
 void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
 /* MR_EEXHAUSTED "out of memory". */
@@ -20,9 +22,10 @@ int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3,
 void mr_error_clear(mr_error *err);
 
 /*
- * A value that somebody gave, for a message: what is no text, and what a terminal would obey, is written as \n or \x1b,
- * and what does not fit is cut with "...". Returns @out, of @size bytes, at least 8. What was escaped once stays as it
- * is. MR_SHOWN(): in a room of its own until the end of the block.
+ * A value that somebody gave, for a message: what is no text, and what a terminal would obey, is
+ * written as \n or \x1b, and what does not fit is cut with "...". Returns @out, of @size bytes, at
+ * least 8. What was escaped once stays as it is. MR_SHOWN(): in a room of its own until the end of
+ * the block.
  */
 const char *mr_escape(const char *text, char *out, size_t size);
 #define MR_SHOWN_BYTES 80

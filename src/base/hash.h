@@ -1,4 +1,5 @@
-/* XXH3 (xxHash 0.8, inlined: the shared library's build is three to four times slower), by AVX2 where there is one. */
+/* XXH3 (xxHash 0.8, inlined: the shared library's build is three to four times slower), by AVX2
+ * where there is one. */
 #ifndef MR_BASE_HASH_H
 #define MR_BASE_HASH_H
 

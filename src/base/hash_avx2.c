@@ -1,4 +1,5 @@
-/* XXH3 with AVX2 (compiled with -mavx2, called where the processor has it): three times as fast as with SSE2. */
+/* XXH3 with AVX2 (compiled with -mavx2, called where the processor has it): three times as fast as
+ * with SSE2. */
 #include "base/hash_internal.h"
 
 #ifdef MR_HASH_AVX2

@@ -18,8 +18,8 @@ static bool left_alone(void)
 }
 
 /*
- * glibc gives the top of the heap back after each message and faults it in again: 600,000 page faults for 10 GB.
- * Raising the trim threshold more than doubles the throughput of large messages.
+ * glibc gives the top of the heap back after each message and faults it in again: 600,000 page
+ * faults for 10 GB. Raising the trim threshold more than doubles the throughput of large messages.
  */
 void mr_heap_keep_large(void)
 {
@@ -49,7 +49,8 @@ static size_t anonymous_bytes(void)
     if (f == NULL) {
         return 0;
     }
-    int n = fscanf(f, "%*u %lu %lu", &resident, &shared); /* NOLINT(cert-err34-c): the kernel wrote it */
+    int n = fscanf(f, "%*u %lu %lu", &resident,
+                   &shared); /* NOLINT(cert-err34-c): the kernel wrote it */
     (void)fclose(f);
     return n == 2 && resident > shared ? (resident - shared) * (size_t)sysconf(_SC_PAGESIZE) : 0;
 }
@@ -61,10 +62,12 @@ void mr_heap_trim(void)
     if (left_alone() || resident <= MR_HEAP_FREE_BYTES) {
         return;
     }
-    /* Of what is free to malloc a part was given back before, and of what is resident a part is not malloc's. */
+    /* Of what is free to malloc a part was given back before, and of what is resident a part is not
+     * malloc's. */
     struct mallinfo2 info = mallinfo2();
     size_t used = info.uordblks + info.hblkhd;
-    if (info.fordblks > MR_HEAP_FREE_BYTES && resident > used && resident - used > MR_HEAP_FREE_BYTES) {
+    if (info.fordblks > MR_HEAP_FREE_BYTES && resident > used &&
+        resident - used > MR_HEAP_FREE_BYTES) {
         (void)malloc_trim(0);
     }
 }

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A keyed hash of texts that everybody knows tells nothing of the key: that is what it is made for. */
+/* A keyed hash of texts that everybody knows tells nothing of the key: that is what it is made
+ * for. */
 static void make_id(const uint8_t key[MR_SIPHASH_KEY_BYTES], char id[33])
 {
     uint64_t hi = mr_siphash(key, "id 0", 4);

@@ -1,7 +1,7 @@
 /*
- * Who may speak as whom. A process draws a key and makes its id of it; the id is told to everyone, the key goes only to
- * dispatchers, with each call. Who knows an id cannot find the key that it is made of, and without that the dispatchers
- * do not listen. Nobody has to store anything for it.
+ * Who may speak as whom. A process draws a key and makes its id of it; the id is told to everyone,
+ * the key goes only to dispatchers, with each call. Who knows an id cannot find the key that it is
+ * made of, and without that the dispatchers do not listen. Nobody has to store anything for it.
  *
  * Threads: pure, but for drawing.
  */

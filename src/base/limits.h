@@ -10,7 +10,8 @@
 #define MR_ADDRESS_BYTES_MAX 512
 #define MR_HOST_BYTES_MAX 253 /* of DNS; gRPC aborts the process for the sake of a longer one */
 
-/* A dataset definition with its constants, and as it is sent and stored: compressed where that helps. */
+/* A dataset definition with its constants, and as it is sent and stored: compressed where that
+ * helps. */
 #define MR_DEFINITION_BYTES_MAX (256 * MR_MIB)
 #define MR_DEFINITION_SENT_BYTES_MAX (96 * MR_MIB)
 #define MR_DEFINITION_PART_BYTES (1 * MR_MIB)

@@ -16,15 +16,17 @@
 
 #define LINE_MAX_BYTES 4096
 
-static atomic_int log_level = MR_LOG_WARN; /* A library keeps quiet until its program says otherwise. */
+static atomic_int log_level =
+    MR_LOG_WARN; /* A library keeps quiet until its program says otherwise. */
 static atomic_int log_format = MR_LOG_TEXT;
 static char log_component[32] = "millrace";
 
 #define KEPT_LINE_BYTES ((MR_LOG_KEPT_BYTES_MAX - 1) / MR_LOG_KEPT)
 
 static struct {
-    atomic_int fd;        /* -1: nobody wants them */
-    pthread_mutex_t lock; /* guards the rest; a server's alone, for a forked child may find it held for ever */
+    atomic_int fd; /* -1: nobody wants them */
+    /* guards the rest; a server's alone, for a forked child may find it held for ever */
+    pthread_mutex_t lock;
     unsigned next;
     char lines[MR_LOG_KEPT][KEPT_LINE_BYTES + 1]; /* a ring */
 } kept = {.lock = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
@@ -56,7 +58,8 @@ int mr_log_level_parse(const char *s, enum mr_log_level *ret, mr_error *err)
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "log level '%s': use debug, info, warn, error or off", MR_SHOWN(s));
+    return mr_error_set(err, MR_EINVAL, "log level '%s': use debug, info, warn, error or off",
+                        MR_SHOWN(s));
 }
 
 static void put(struct line *l, const char *s, size_t n)
@@ -129,7 +132,8 @@ static void put_time(struct line *l)
     put_str(l, text);
 }
 
-/* va_list advances across a vsnprintf only by convention: take each argument by its format's type instead. */
+/* va_list advances across a vsnprintf only by convention: take each argument by its format's type
+ * instead. */
 static void put_next(struct line *l, const char *fmt, va_list *ap)
 {
     va_list copy;
@@ -155,7 +159,8 @@ void mr_log_keep_last(int fd)
     atomic_store(&kept.fd, fd);
 }
 
-/* Written anew with each line, in one call: whoever is killed between two calls leaves no half of it. */
+/* Written anew with each line, in one call: whoever is killed between two calls leaves no half of
+ * it. */
 static void keep(const char *line, size_t n)
 {
     char all[MR_LOG_KEPT_BYTES_MAX];
@@ -167,8 +172,8 @@ static void keep(const char *line, size_t n)
     MR_LOCK(&kept.lock);
     bool whole = n <= KEPT_LINE_BYTES;
 
-    (void)snprintf(kept.lines[kept.next], sizeof kept.lines[0], "%.*s%s", (int)(whole ? n : KEPT_LINE_BYTES - 4), line,
-                   whole ? "" : "...\n");
+    (void)snprintf(kept.lines[kept.next], sizeof kept.lines[0], "%.*s%s",
+                   (int)(whole ? n : KEPT_LINE_BYTES - 4), line, whole ? "" : "...\n");
     kept.next = (kept.next + 1) % MR_LOG_KEPT;
     for (unsigned i = 0; i < MR_LOG_KEPT; i++) {
         const char *one = kept.lines[(kept.next + i) % MR_LOG_KEPT];
@@ -234,7 +239,8 @@ _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, co
 {
     char text[1024];
 
-    (void)snprintf(text, sizeof text, "millrace: assertion failed: %s at %s:%d in %s\n", expr, file, line, func);
+    (void)snprintf(text, sizeof text, "millrace: assertion failed: %s at %s:%d in %s\n", expr, file,
+                   line, func);
     mr_log_line(text);
     abort();
 }

@@ -1,11 +1,12 @@
 /*
- * Structured logs on stderr: one line a record, key=value (or JSON). Libraries return errors; the function that decides
- * what to do about one logs it, once.
+ * Structured logs on stderr: one line a record, key=value (or JSON). Libraries return errors; the
+ * function that decides what to do about one logs it, once.
  *
- *     mr_log(MR_LOG_WARN, "etcd does not answer, retrying", "endpoint", "%s", ep, "retry_ms", "%d", 200, NULL);
+ *     mr_log(MR_LOG_WARN, "etcd does not answer, retrying", "endpoint", "%s", ep, "retry_ms", "%d",
+ *     200, NULL);
  *
- * After the constant message come triples (key, printf format, one argument); a NULL key ends them. Formats are limited
- * to %s %d %u %ld %lu %lld %llu %zu %f.
+ * After the constant message come triples (key, printf format, one argument); a NULL key ends them.
+ * Formats are limited to %s %d %u %ld %lu %lld %llu %zu %f.
  *
  * Threads: safe from any thread; a record is one write(2).
  */
@@ -24,8 +25,8 @@ void mr_log_init(enum mr_log_level level, enum mr_log_format format, const char 
 bool mr_log_enabled(enum mr_log_level level);
 void mr_log(enum mr_log_level level, const char *msg, ...);
 /*
- * From now on the last MR_LOG_KEPT records are in the file @fd, too, whatever becomes of this process: text that ends
- * with a NUL, of at most MR_LOG_KEPT_BYTES_MAX with that.
+ * From now on the last MR_LOG_KEPT records are in the file @fd, too, whatever becomes of this
+ * process: text that ends with a NUL, of at most MR_LOG_KEPT_BYTES_MAX with that.
  */
 void mr_log_keep_last(int fd);
 /* A line (with its newline) that is no record, on stderr and among the last. */

@@ -1,8 +1,9 @@
 /*
- * A hash map from strings to pointers. Keys are lent: they must live as long as their entry, usually inside the value.
+ * A hash map from strings to pointers. Keys are lent: they must live as long as their entry,
+ * usually inside the value.
  *
- * Iteration is not offered on purpose: what walks over objects keeps them in a list, whose order does not depend on
- * hashes. Threads: an object has one owner at a time.
+ * Iteration is not offered on purpose: what walks over objects keeps them in a list, whose order
+ * does not depend on hashes. Threads: an object has one owner at a time.
  */
 #ifndef MR_BASE_MAP_H
 #define MR_BASE_MAP_H
@@ -24,8 +25,8 @@ struct mr_map {
 
 /* The value under @key, or NULL. */
 void *mr_map_get(const struct mr_map *map, const char *key);
-/* Add or replace (the entry then borrows the new @key). MR_EEXHAUSTED: out of memory, nothing changed. @value is not
- * NULL. */
+/* Add or replace (the entry then borrows the new @key). MR_EEXHAUSTED: out of memory, nothing
+ * changed. @value is not NULL. */
 int mr_map_put(struct mr_map *map, const char *key, void *value, mr_error *err);
 /* Remove @key; returns its value, or NULL if there was none. */
 void *mr_map_remove(struct mr_map *map, const char *key);

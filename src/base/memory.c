@@ -88,8 +88,8 @@ static bool try_charge(mr_memory *m, enum mr_memory_use use, size_t bytes)
         if (bytes > most || used > most - bytes) {
             return false;
         }
-    } while (!atomic_compare_exchange_weak_explicit(&m->used, &used, used + bytes, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&m->used, &used, used + bytes,
+                                                    memory_order_relaxed, memory_order_relaxed));
     return true;
 }
 
@@ -168,8 +168,9 @@ int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err)
     }
     return mr_error_set_traits(
         err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
-        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use", bytes,
-        (unsigned long long)mr_memory_limit(which), (unsigned long long)mr_memory_used(which));
+        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use",
+        bytes, (unsigned long long)mr_memory_limit(which),
+        (unsigned long long)mr_memory_used(which));
 }
 
 uint64_t mr_memory_limit(const mr_memory *m)

@@ -1,6 +1,6 @@
 /*
- * Random numbers: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for everything that must be repeatable,
- * and the kernel's for identities.
+ * Random numbers: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for everything that
+ * must be repeatable, and the kernel's for identities.
  */
 #ifndef MR_BASE_RNG_H
 #define MR_BASE_RNG_H

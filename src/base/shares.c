@@ -65,16 +65,18 @@ int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, m
     uint64_t held = has != NULL ? has->held : 0;
 
     if (!has_room(all, held, n)) {
-        return mr_error_set_traits(
-            err, MR_EEXHAUSTED, MR_RETRYABLE,
-            "host %.64s has %llu of %llu %s (%llu are taken in all) and may have no more than it leaves free: end some "
-            "of its, or ask again later",
-            host, (unsigned long long)held, (unsigned long long)all->max, all->what, (unsigned long long)all->taken);
+        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                   "host %.64s has %llu of %llu %s (%llu are taken in all) and may "
+                                   "have no more than it leaves free: end some "
+                                   "of its, or ask again later",
+                                   host, (unsigned long long)held, (unsigned long long)all->max,
+                                   all->what, (unsigned long long)all->taken);
     }
     return MR_OK;
 }
 
-int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret, mr_error *err)
+int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret,
+                   mr_error *err)
 {
     int rc = mr_shares_check(all, host, n, err);
 

@@ -1,9 +1,10 @@
 /*
- * One host's share of what a server has for all. A host may hold no more than it leaves free: alone it gets half, with
- * others less, and whoever holds nothing yet gets in, whatever one host does and however many connections it opens.
+ * One host's share of what a server has for all. A host may hold no more than it leaves free: alone
+ * it gets half, with others less, and whoever holds nothing yet gets in, whatever one host does and
+ * however many connections it opens.
  *
- * There is one struct mr_shares for each limit, at whoever keeps that limit. What is counted is the owner's business:
- * calls, bytes, records.
+ * There is one struct mr_shares for each limit, at whoever keeps that limit. What is counted is the
+ * owner's business: calls, bytes, records.
  *
  * Pure. Threads: an object has one owner at a time.
  */
@@ -37,10 +38,12 @@ void mr_shares_init(struct mr_shares *all, const char *what, uint64_t max);
 void mr_shares_free(struct mr_shares *all); /* nothing may be held */
 
 /*
- * @host takes @n more. MR_EEXHAUSTED, retryable: it holds its share already, or there is no room at all; @err says what
- * to do. *@ret is to be given back. What takes one thing larger than half of all gets it when it holds nothing.
+ * @host takes @n more. MR_EEXHAUSTED, retryable: it holds its share already, or there is no room at
+ * all; @err says what to do. *@ret is to be given back. What takes one thing larger than half of
+ * all gets it when it holds nothing.
  */
-int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret, mr_error *err);
+int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret,
+                   mr_error *err);
 /* May it? The same errors, and nothing is taken. */
 int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, mr_error *err);
 /* Take without looking at the limit. NULL: no memory. */

@@ -1,4 +1,5 @@
-/* After Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012): two rounds a word, four at the end. */
+/* After Aumasson and Bernstein, "SipHash: a fast short-input PRF" (2012): two rounds a word, four
+ * at the end. */
 #include "base/siphash.h"
 
 struct state {

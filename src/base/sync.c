@@ -69,7 +69,8 @@ bool mr_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms)
     return rc == 0;
 }
 
-int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg, mr_error *err)
+int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg,
+                    mr_error *err)
 {
     sigset_t all;
     sigset_t old;
@@ -79,7 +80,8 @@ int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), vo
     int rc = pthread_create(thread, NULL, fn, arg);
     (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
     if (rc != 0) {
-        return mr_error_set(err, MR_EEXHAUSTED, "no thread for '%s' (limit of processes or memory)", name);
+        return mr_error_set(err, MR_EEXHAUSTED, "no thread for '%s' (limit of processes or memory)",
+                            name);
     }
     (void)pthread_setname_np(*thread, name);
     return MR_OK;

@@ -1,6 +1,6 @@
 /*
- * Locks that end with their scope, condition variables with a monotonic clock, and threads that block all signals (so
- * that only the program's own threads see them).
+ * Locks that end with their scope, condition variables with a monotonic clock, and threads that
+ * block all signals (so that only the program's own threads see them).
  *
  *     MR_LOCK(&queue->lock);      // until the end of the scope
  */
@@ -19,8 +19,10 @@ void mr_cond_wait(pthread_cond_t *c, pthread_mutex_t *m);
 /* false after @timeout_ms; -1 waits for ever. */
 bool mr_cond_wait_ms(pthread_cond_t *c, pthread_mutex_t *m, int64_t timeout_ms);
 
-/* All signals blocked; @name is at most 15 bytes. MR_EEXHAUSTED if the system has no thread to give. */
-int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg, mr_error *err);
+/* All signals blocked; @name is at most 15 bytes. MR_EEXHAUSTED if the system has no thread to
+ * give. */
+int mr_thread_start(pthread_t *thread, const char *name, void *(*fn)(void *), void *arg,
+                    mr_error *err);
 
 static inline void mr_unlock_scope(pthread_mutex_t **m)
 {
@@ -29,8 +31,9 @@ static inline void mr_unlock_scope(pthread_mutex_t **m)
 
 #define MR_LOCK_NAME2(line) mr_lock_##line
 #define MR_LOCK_NAME(line) MR_LOCK_NAME2(line)
-#define MR_LOCK(m)                                                                                                     \
-    pthread_mutex_t *MR_LOCK_NAME(__LINE__) __attribute__((cleanup(mr_unlock_scope), unused)) = (m);                   \
+#define MR_LOCK(m)                                                                                 \
+    pthread_mutex_t *MR_LOCK_NAME(__LINE__) __attribute__((cleanup(mr_unlock_scope), unused)) =    \
+        (m);                                                                                       \
     mr_mutex_lock(MR_LOCK_NAME(__LINE__))
 
 #endif

@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Rounds of one worker that may be here at once, unless the application asks for less. Each message, receipt and
- * credit is for about half of them: with 16 they cost four times the CPU time. Large elements are bounded in bytes. */
+/* Rounds of one worker that may be here at once, unless the application asks for less. Each
+ * message, receipt and credit is for about half of them: with 16 they cost four times the CPU time.
+ * Large elements are bounded in bytes. */
 #define AHEAD_ROUNDS 64u
 #define AHEAD_ROUNDS_MIN 2u
 
@@ -179,7 +180,8 @@ static uint64_t rows_of(const struct mr_frame_content *c)
 }
 
 /* Queue the elements of @c from the @first-th on. */
-static int queue_elements(struct mr_round_queue *q, const struct mr_frame_content *c, size_t first, mr_error *err)
+static int queue_elements(struct mr_round_queue *q, const struct mr_frame_content *c, size_t first,
+                          mr_error *err)
 {
     const Millrace__RoundHeader *header = c->header->rounds;
     size_t k = 0;
@@ -207,21 +209,24 @@ static int queue_elements(struct mr_round_queue *q, const struct mr_frame_conten
     return MR_OK;
 }
 
-int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_content *c, mr_error *err)
+int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_content *c,
+                                  mr_error *err)
 {
     mr_reader *r = t->reader;
     const Millrace__RoundHeader *header = c->header->rounds;
     size_t first = 0;
 
     if (header == NULL || header->n_rounds != rows_of(c)) {
-        return mr_error_set(err, MR_EDATALOSS, "a message of a coordinated job has %" PRIu64 " elements of %zu rounds",
+        return mr_error_set(err, MR_EDATALOSS,
+                            "a message of a coordinated job has %" PRIu64 " elements of %zu rounds",
                             rows_of(c), header == NULL ? 0 : header->n_rounds);
     }
     int rc = mr_rounds_receive(r->rounds, t->id, header, &first, err);
     if (rc == MR_OK) {
         rc = queue_elements(&t->rounds, c, first, err);
         if (rc < 0) {
-            mr_reader_fail_locked(r, err); /* Its rounds count as received: there is no going back. */
+            mr_reader_fail_locked(r,
+                                  err); /* Its rounds count as received: there is no going back. */
         }
     }
     return rc;
@@ -235,7 +240,8 @@ static struct mr_read_task *find_queue(const mr_reader *r, const char *task_id, 
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (strcmp(t->id, task_id) == 0 && t->rounds.count > 0 && t->rounds.ring[t->rounds.head].round == round) {
+        if (strcmp(t->id, task_id) == 0 && t->rounds.count > 0 &&
+            t->rounds.ring[t->rounds.head].round == round) {
             return t;
         }
     }
@@ -285,9 +291,11 @@ void mr_coordinated_explain_locked(mr_reader *r, char *out, size_t size)
     if (mr_rounds_next(r->rounds, &next, NULL) < 0 || next.task_id == NULL) {
         (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
     } else if (find_queue(r, next.task_id, next.round) != NULL) {
-        (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it", next.round);
+        (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it",
+                       next.round);
     } else {
-        (void)snprintf(out, size, "worker %.60s has not sent round %" PRIu64, address_of(r, next.task_id), next.round);
+        (void)snprintf(out, size, "worker %.60s has not sent round %" PRIu64,
+                       address_of(r, next.task_id), next.round);
     }
 }
 
@@ -298,7 +306,9 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
     mr_error why;
 
     if (r->rounds == NULL) {
-        return r->finished ? MR_END : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
+        return r->finished
+                   ? MR_END
+                   : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
     }
     if (mr_rounds_next(r->rounds, &next, &why) < 0) {
         return fail(r, &why, err);
@@ -319,8 +329,10 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
     }
     t = find_queue(r, next.task_id, next.round);
     if (t == NULL) {
-        /* Its worker sent later ones first, which a schedule that came only then does not bear out. */
-        (void)mr_error_set(&why, MR_EDATALOSS, "round %" PRIu64 " is due, and task %.60s has left its element out",
+        /* Its worker sent later ones first, which a schedule that came only then does not bear
+         * out. */
+        (void)mr_error_set(&why, MR_EDATALOSS,
+                           "round %" PRIu64 " is due, and task %.60s has left its element out",
                            next.round, next.task_id);
         return fail(r, &why, err);
     }

@@ -1,6 +1,7 @@
 /*
- * A reader that is a consumer of a coordinated job: what rounds.h decides, done. Each task has a queue of the elements
- * that came, by round; the application gets them in the order of the rounds, whoever's they are.
+ * A reader that is a consumer of a coordinated job: what rounds.h decides, done. Each task has a
+ * queue of the elements that came, by round; the application gets them in the order of the rounds,
+ * whoever's they are.
  *
  * Threads: everything with the reader's lock, but for what says that it takes it.
  */
@@ -33,10 +34,12 @@ struct mr_round_queue {
 void mr_round_queue_clear(struct mr_round_queue *q);
 
 /* Attached: from here on it is a consumer. Again after a new leader did not know us: nothing. */
-int mr_coordinated_attach_locked(struct mr_reader *r, const Millrace__OpenReply *reply, mr_error *err);
+int mr_coordinated_attach_locked(struct mr_reader *r, const Millrace__OpenReply *reply,
+                                 mr_error *err);
 /* What the dispatcher says of the rounds. Streams are opened and cut as it follows. */
 void mr_coordinated_update_locked(struct mr_reader *r, const Millrace__RoundsUpdate *update);
-/* For a heartbeat: as mr_rounds_report() and mr_rounds_reported(). These two take the lock themselves. */
+/* For a heartbeat: as mr_rounds_report() and mr_rounds_reported(). These two take the lock
+ * themselves. */
 uint64_t mr_coordinated_report(struct mr_reader *r, Millrace__ConsumerReport *ret);
 void mr_coordinated_reported(struct mr_reader *r, uint64_t number);
 /* A heartbeat is due at once; never for a reader that is no consumer. */
@@ -49,7 +52,8 @@ int mr_coordinated_open_locked(struct mr_read_task *t, Millrace__RoundOpen *ret,
 /* ... of each message. True: there is something to tell. */
 bool mr_coordinated_tell_locked(struct mr_read_task *t, Millrace__ReadRequest *ret);
 /* Elements came. MR_EDATALOSS: they cannot be. */
-int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_content *c, mr_error *err);
+int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_content *c,
+                                  mr_error *err);
 
 /* What a wait for it is for, as far as it is known here. */
 void mr_coordinated_explain_locked(struct mr_reader *r, char *out, size_t size);

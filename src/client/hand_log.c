@@ -31,7 +31,8 @@ static bool is_read(const mr_dataset *ds)
 
 static bool holds_back(const mr_dataset *ds)
 {
-    static const char *const names[] = {"prefetch", "shuffle", "window", "group_by_window", "interleave", "cache"};
+    static const char *const names[] = {"prefetch",        "shuffle",    "window",
+                                        "group_by_window", "interleave", "cache"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (is_named(ds, names[i])) {
@@ -53,7 +54,8 @@ static bool has_job_name(const mr_dataset *read)
 }
 
 struct behind {
-    size_t steps; /* so many are left: a graph whose nodes meet again has more paths than anybody can walk */
+    /* so many are left: a graph whose nodes meet again has more paths than anybody can walk */
+    size_t steps;
     bool has_read;
     bool splits_elements;
 };
@@ -80,7 +82,8 @@ static bool takes_what_it_needs(const mr_dataset *ds, struct behind *behind)
     if (behind->has_read && holds_back(ds)) {
         return false;
     }
-    behind->splits_elements |= behind->has_read && (is_named(ds, "flat_map") || is_named(ds, "unbatch"));
+    behind->splits_elements |=
+        behind->has_read && (is_named(ds, "flat_map") || is_named(ds, "unbatch"));
     behind->has_read |= had_read;
     return true;
 }

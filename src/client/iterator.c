@@ -1,6 +1,6 @@
 /*
- * Public iterators: the engine's, plus a cursor for those who take one element at a time, and the rule that an iterator
- * lives in the process that opened it.
+ * Public iterators: the engine's, plus a cursor for those who take one element at a time, and the
+ * rule that an iterator lives in the process that opened it.
  */
 #include "base/alloc.h"
 #include "base/buf.h"
@@ -15,7 +15,8 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* State: magic, length of the block of elements not yet handed out, that block, the engine's state. */
+/* State: magic, length of the block of elements not yet handed out, that block, the engine's
+ * state. */
 #define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */
 
 struct mr_iterator {
@@ -27,11 +28,11 @@ struct mr_iterator {
     bool started;
 };
 
-/* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to ask than getpid().
- */
+/* Grows with each fork, in the child: an iterator of another generation is the parent's. Cheaper to
+ * ask than getpid(). */
 static unsigned generation;
-/* The budget of this process, made by its first iterator. A child's begins empty: what its parent has is not its own.
- */
+/* The budget of this process, made by its first iterator. A child's begins empty: what its parent
+ * has is not its own. */
 static _Atomic(mr_memory *) process_memory;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_errnum; /* by once */
@@ -52,8 +53,9 @@ static int check_process(const mr_iterator *it, mr_error *err)
     if (it->generation == generation) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EPRECOND,
-                        "iterator opened before fork: open it in the worker process, or start workers by spawn");
+    return mr_error_set(
+        err, MR_EPRECOND,
+        "iterator opened before fork: open it in the worker process, or start workers by spawn");
 }
 
 /* Lent, for as long as the process lives. */
@@ -88,7 +90,8 @@ static void reports_destroy(struct mr_read_reports *reports)
     mr_round_log_destroy(&reports->rounds);
 }
 
-int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_iterator **ret, mr_error *err)
+int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_iterator **ret,
+                     mr_error *err)
 {
     struct mr_iterator_options given = {0};
     struct mr_engine_options engine = {0};
@@ -100,7 +103,8 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         size_t known = opts->struct_size < sizeof given ? opts->struct_size : sizeof given;
 
         if (opts->struct_size < sizeof given.struct_size) {
-            return mr_error_set(err, MR_EINVAL, "iterator options: struct_size %zu is not a size", opts->struct_size);
+            return mr_error_set(err, MR_EINVAL, "iterator options: struct_size %zu is not a size",
+                                opts->struct_size);
         }
         memcpy(&given, opts, known);
     }
@@ -123,8 +127,9 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     engine.threads = given.threads;
     reports_init(&it->reports, ds);
     opener = mr_client_opener(&it->reports);
-    engine.external = &opener;  /* copied */
-    engine.count_epochs = true; /* A loop over a dataset is a pass each time: shuffles change their order. */
+    engine.external = &opener; /* copied */
+    /* A loop over a dataset is a pass each time: shuffles change their order. */
+    engine.count_epochs = true;
     rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
         reports_destroy(&it->reports);
@@ -152,7 +157,8 @@ void mr_iterator_close(mr_iterator *it, struct mr_losses *ret)
     if (it == NULL) {
         return;
     }
-    /* In a forked child the threads and connections behind this are the parent's: leave them alone. */
+    /* In a forked child the threads and connections behind this are the parent's: leave them
+     * alone. */
     if (it->generation == generation) {
         if (it->block != NULL) {
             atomic_fetch_add(&it->reports.hand.unused, mr_block_rows(it->block) - it->row);
@@ -210,8 +216,10 @@ int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
 }
 
 /*
- * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for one where elements
- * are of rounds (whoever has an element can ask for its round), and where it is not known otherwise what was used.
+ * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for
+ *   one where elements
+ * are of rounds (whoever has an element can ask for its round), and where it is not known otherwise
+ * what was used.
  */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
@@ -250,7 +258,8 @@ static int give(int rc, mr_block **block)
     return rc;
 }
 
-int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
+int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret,
+                           mr_error *err)
 {
     int rc = check_process(it, err);
 
@@ -399,19 +408,22 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
         return rc;
     }
     if (it->started) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "restoring an iterator that was read from: restore comes before the first read");
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "restoring an iterator that was read from: restore comes before the first read");
     }
     if (size < sizeof head) {
         return mr_error_set(err, MR_EINVAL, "restoring the iterator: %zu bytes are no state", size);
     }
     memcpy(head, bytes, sizeof head);
     if (head[0] != STATE_MAGIC || head[1] > size - sizeof head) {
-        return mr_error_set(err, MR_EINVAL, "restoring the iterator: not a state of this version, or damaged");
+        return mr_error_set(err, MR_EINVAL,
+                            "restoring the iterator: not a state of this version, or damaged");
     }
     rc = decode_rest(bytes + sizeof head, (size_t)head[1], &rest, err);
     if (rc == MR_OK) {
-        rc = mr_engine_restore(it->engine, bytes + sizeof head + head[1], size - sizeof head - (size_t)head[1], err);
+        rc = mr_engine_restore(it->engine, bytes + sizeof head + head[1],
+                               size - sizeof head - (size_t)head[1], err);
     }
     if (rc < 0) {
         mr_error_wrap(err, "restoring the iterator");

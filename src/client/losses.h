@@ -1,6 +1,6 @@
 /*
- * What the reads of one iterator ended without, summed up: an iterator may hold several (zip), and read each of them
- * several times (repeat).
+ * What the reads of one iterator ended without, summed up: an iterator may hold several (zip), and
+ * read each of them several times (repeat).
  *
  * Threads: all functions are safe from any thread; init and destroy belong to the owner.
  */
@@ -40,13 +40,13 @@ uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t);
 /* What the dispatcher knows of it; what was skipped is the workers' to say. */
 void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg);
 /*
- * Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others took over, or that
- * had none, is no loss. Without it nobody can produce the rest of a lost worker's copy. What was skipped, or went with
- * a reader, is missing either way.
+ * Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others
+ * took over, or that had none, is no loss. Without it nobody can produce the rest of a lost
+ * worker's copy. What was skipped, or went with a reader, is missing either way.
  */
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode);
-/* "3 splits lost (at most 3000 elements), 1 of them quarantined, 2 workers lost, 5 splits handed out again, ...", into
- * @text. */
+/* "3 splits lost (at most 3000 elements), 1 of them quarantined, 2 workers lost, 5 splits handed
+ * out again, ...", into @text. */
 void mr_read_end_describe(const struct mr_read_end *end, char *text, size_t size);
 
 #endif

@@ -3,8 +3,9 @@
 #include "base/error.h"
 #include "client/reader.h"
 
-static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
-                       uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+static int open_reader(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs,
+                       mr_dataset *input, uint64_t ordinal, struct mr_external_iter *ret,
+                       mr_error *err)
 {
     struct mr_read_reports *reports = ctx;
     struct mr_read_options opts;

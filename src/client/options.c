@@ -18,8 +18,8 @@ static const struct mr_attr *find(const struct mr_attr *attrs, size_t n, const c
     return NULL;
 }
 
-static int text(const struct mr_attr *attrs, size_t n, const char *name, const char *fallback, char **ret,
-                mr_error *err)
+static int text(const struct mr_attr *attrs, size_t n, const char *name, const char *fallback,
+                char **ret, mr_error *err)
 {
     const struct mr_attr *a = find(attrs, n, name);
 
@@ -51,11 +51,13 @@ static int parse_mode(const char *name, Millrace__ProcessingMode *ret, mr_error 
     }
     for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
         if (strcmp(name, later[i]) == 0) {
-            return mr_error_set(err, MR_EUNIMPL, "processing_mode '%s' is not built: OFF and DYNAMIC are", name);
+            return mr_error_set(err, MR_EUNIMPL,
+                                "processing_mode '%s' is not built: OFF and DYNAMIC are", name);
         }
     }
-    return mr_error_set(err, MR_EINVAL,
-                        "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch", name);
+    return mr_error_set(
+        err, MR_EINVAL,
+        "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch", name);
 }
 
 static int parse_guarantee(const char *name, Millrace__Guarantee *ret, mr_error *err)
@@ -65,9 +67,12 @@ static int parse_guarantee(const char *name, Millrace__Guarantee *ret, mr_error 
     } else if (strcmp(name, "at_least_once") == 0) {
         *ret = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     } else if (strcmp(name, "exactly_once") == 0) {
-        return mr_error_set(err, MR_EUNIMPL, "guarantee '%s' is not built: at_most_once and at_least_once are", name);
+        return mr_error_set(err, MR_EUNIMPL,
+                            "guarantee '%s' is not built: at_most_once and at_least_once are",
+                            name);
     } else {
-        return mr_error_set(err, MR_EINVAL, "guarantee '%s' is none of at_most_once, at_least_once", name);
+        return mr_error_set(err, MR_EINVAL, "guarantee '%s' is none of at_most_once, at_least_once",
+                            name);
     }
     return MR_OK;
 }
@@ -91,7 +96,8 @@ static int parse_target(const char *name, mr_error *err)
     if (strcmp(name, "AUTO") == 0 || strcmp(name, "ANY") == 0) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are", name);
+    return mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are",
+                        name);
 }
 
 static int parse_sharing(const char *name, Millrace__Sharing *ret, mr_error *err)
@@ -119,21 +125,26 @@ static int parse_lag(const char *name, Millrace__Lag *ret, mr_error *err)
 }
 
 /* What goes together, as the dispatcher sees it, too: here it is said before anything was sent. */
-static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_read_options *o, mr_error *err)
+static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_read_options *o,
+                         mr_error *err)
 {
     if (find(attrs, n, "trainer_id") == NULL) {
         return o->lag == MILLRACE__LAG__LAG_SKIP || mr_read_options_share(o)
                    ? MR_OK
-                   : mr_error_set(err, MR_EINVAL, "lag is for a job that shares: give trainer_id or sharing");
+                   : mr_error_set(err, MR_EINVAL,
+                                  "lag is for a job that shares: give trainer_id or sharing");
     }
     if (o->trainer[0] == '\0') {
         return mr_error_set(err, MR_EINVAL, "trainer_id is empty");
     }
     if (o->job_name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "trainer_id needs a job_name: trainers meet by that name");
+        return mr_error_set(err, MR_EINVAL,
+                            "trainer_id needs a job_name: trainers meet by that name");
     }
     if (o->sharing != MILLRACE__SHARING__SHARING_OFF) {
-        return mr_error_set(err, MR_EINVAL, "trainer_id and sharing: trainers share with those of their job_name only");
+        return mr_error_set(
+            err, MR_EINVAL,
+            "trainer_id and sharing: trainers share with those of their job_name only");
     }
     if (o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
         return mr_error_set(err, MR_EINVAL,
@@ -143,7 +154,8 @@ static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_
     return MR_OK;
 }
 
-static int parse_share(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+static int parse_share(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
+                       mr_error *err)
 {
     char *sharing = NULL;
     char *lag = NULL;
@@ -182,7 +194,8 @@ static int parse_last_round(const char *name, Millrace__LastRound *ret, mr_error
 }
 
 /* A coordinated job; what belongs to one alone is refused without it. */
-static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
+                          mr_error *err)
 {
     static const char *const others[] = {"consumer_index", "last_round", "resume_round"};
     const struct mr_attr *num = find(attrs, n, "num_consumers");
@@ -192,7 +205,8 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
 
     for (size_t i = 0; num == NULL && i < sizeof others / sizeof others[0]; i++) {
         if (find(attrs, n, others[i]) != NULL) {
-            return mr_error_set(err, MR_EINVAL, "%s is for coordinated reads: give num_consumers", others[i]);
+            return mr_error_set(err, MR_EINVAL, "%s is for coordinated reads: give num_consumers",
+                                others[i]);
         }
     }
     if (num == NULL) {
@@ -210,11 +224,13 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
         return mr_error_set(err, MR_EINVAL, "resume_round %" PRId64 " is negative", resume->i);
     }
     if (o->job_name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "num_consumers needs a job_name: consumers meet by that name");
+        return mr_error_set(err, MR_EINVAL,
+                            "num_consumers needs a job_name: consumers meet by that name");
     }
     if (mr_read_options_share(o)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "num_consumers with trainer_id or sharing: a coordinated read does not share");
+        return mr_error_set(
+            err, MR_EINVAL,
+            "num_consumers with trainer_id or sharing: a coordinated read does not share");
     }
     o->num_consumers = (uint32_t)num->i;
     o->consumer_index = (uint32_t)index->i;
@@ -230,11 +246,13 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
 
 bool mr_read_options_share(const struct mr_read_options *o)
 {
-    return (o->trainer != NULL && o->trainer[0] != '\0') || o->sharing != MILLRACE__SHARING__SHARING_OFF;
+    return (o->trainer != NULL && o->trainer[0] != '\0') ||
+           o->sharing != MILLRACE__SHARING__SHARING_OFF;
 }
 
 /* What the job asks for and this library cannot give is refused here, not ignored. */
-static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o, mr_error *err)
+static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
+                         mr_error *err)
 {
     char *guarantee = NULL;
     char *on_loss = NULL;
@@ -262,7 +280,8 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
     if (rc == MR_OK && o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
         o->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         rc = mr_error_set(err, MR_EINVAL,
-                          "guarantee 'at_least_once' needs DYNAMIC sharding: nobody takes over another worker's copy");
+                          "guarantee 'at_least_once' needs DYNAMIC sharding: nobody takes over "
+                          "another worker's copy");
     }
     mr_free(guarantee);
     mr_free(on_loss);
@@ -270,8 +289,8 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
     return rc;
 }
 
-static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input, struct mr_read_options *o,
-                      mr_error *err)
+static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input,
+                      struct mr_read_options *o, mr_error *err)
 {
     if (input != NULL) {
         o->input = mr_dataset_ref(input);
@@ -287,8 +306,8 @@ static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input, 
 }
 
 /* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
-static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal, struct mr_read_options *o,
-                       mr_error *err)
+static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
+                       struct mr_read_options *o, mr_error *err)
 {
     const struct mr_attr *given = find(attrs, n, "first_epoch");
     int64_t first = given != NULL ? given->i : 0;
@@ -297,14 +316,16 @@ static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal, 
         return mr_error_set(err, MR_EINVAL, "first_epoch %" PRId64 " is negative", first);
     }
     if (first > 0 && o->job_name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "first_epoch needs a job_name: a job without one begins with its reader");
+        return mr_error_set(
+            err, MR_EINVAL,
+            "first_epoch needs a job_name: a job without one begins with its reader");
     }
     o->repetition = (uint64_t)first + ordinal;
     return MR_OK;
 }
 
-int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
-                          struct mr_read_options *ret, mr_error *err)
+int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
+                          uint64_t ordinal, struct mr_read_options *ret, mr_error *err)
 {
     memset(ret, 0, sizeof *ret);
     ret->begins = ordinal == 0;

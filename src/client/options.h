@@ -53,10 +53,10 @@ struct mr_read_options {
 /* The job may get its elements from a production that other jobs use, too. */
 bool mr_read_options_share(const struct mr_read_options *o);
 
-/* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free with
- * mr_read_options_clear(), also after a failure. */
-int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input, uint64_t ordinal,
-                          struct mr_read_options *ret, mr_error *err);
+/* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free
+ * with mr_read_options_clear(), also after a failure. */
+int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
+                          uint64_t ordinal, struct mr_read_options *ret, mr_error *err);
 void mr_read_options_clear(struct mr_read_options *o);
 
 #endif

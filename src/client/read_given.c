@@ -1,17 +1,19 @@
 /*
- * What a reader gave and the application is not through with, in the order in which it was given. Workers are told of
- * an element that it was returned when it is used. They keep it until then, so it is nobody's loss when this reader
- * closes before.
+ * What a reader gave and the application is not through with, in the order in which it was given.
+ * Workers are told of an element that it was returned when it is used. They keep it until then, so
+ * it is nobody's loss when this reader closes before.
  *
- * Where nothing is known of what stands behind the read, what was given counts as used when more is asked for. Where
- * elements are handed out in the order in which they were given (hand_log.h), those are used that the application is
- * through with, however many prefetch or a parallel map hold back. Nobody waits for ever on that: an application that
- * waits is through with all that it was handed, and what is held back comes out without anything more going in.
+ * Where nothing is known of what stands behind the read, what was given counts as used when more is
+ * asked for. Where elements are handed out in the order in which they were given (hand_log.h),
+ * those are used that the application is through with, however many prefetch or a parallel map hold
+ * back. Nobody waits for ever on that: an application that waits is through with all that it was
+ * handed, and what is held back comes out without anything more going in.
  *
- * Where operators take no more than they need for the next element, what was given for it counts as used when the
- * application has come back for another. But a large batch may take more than a worker keeps for us, and other readers
- * may wait until we say what became of it. So after some bytes, or some time of waiting, what was given counts as used
- * at once. If the element is not handed out after all, that part is counted as abandoned.
+ * Where operators take no more than they need for the next element, what was given for it counts as
+ * used when the application has come back for another. But a large batch may take more than a
+ * worker keeps for us, and other readers may wait until we say what became of it. So after some
+ * bytes, or some time of waiting, what was given counts as used at once. If the element is not
+ * handed out after all, that part is counted as abandoned.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -19,7 +21,8 @@
 #include "client/hand_log.h"
 #include "client/reader_internal.h"
 
-/* Given for an element that is not there yet. A worker keeps as much for a reader, if it has 32 MiB or more. */
+/* Given for an element that is not there yet. A worker keeps as much for a reader, if it has 32 MiB
+ * or more. */
 #define GATHERED_BYTES (8 * MR_MIB)
 #define GATHERED_MS 50
 
@@ -139,7 +142,8 @@ static bool is_at_least_once(const mr_reader *r)
     return r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
 }
 
-/* What was given so far was for elements that the application was handed; a part of the last one may not have been. */
+/* What was given so far was for elements that the application was handed; a part of the last one
+ * may not have been. */
 static void begin_gathering_locked(mr_reader *r, uint64_t pull)
 {
     bool in_part = r->opts.hand_log->splits_elements && is_at_least_once(r) && r->taken > 0;
@@ -175,15 +179,16 @@ int64_t mr_read_given_wait_locked(mr_reader *r, int64_t now_ms)
     return INT64_MAX;
 }
 
-/* The pull that the application was handed nothing of, or not all, has taken some of what this read gave. */
+/* The pull that the application was handed nothing of, or not all, has taken some of what this read
+ * gave. */
 static bool is_in_hand_locked(const mr_reader *r)
 {
     return gathers(r) && r->pull == atomic_load(&r->opts.hand_log->pulls);
 }
 
 /*
- * At the goodbye: how many of the elements that were given are used. At least once, where that is not known the last
- * ones are said not to be; else nobody else may get them.
+ * At the goodbye: how many of the elements that were given are used. At least once, where that is
+ * not known the last ones are said not to be; else nobody else may get them.
  */
 static uint64_t used_locked(const mr_reader *r)
 {
@@ -195,7 +200,8 @@ static uint64_t used_locked(const mr_reader *r)
     if (is_in_hand_locked(r) && mr_hand_log_unused_last(log)) {
         return r->used;
     }
-    bool all = gathers(r) && !log->splits_elements && (!is_in_hand_locked(r) || !mr_hand_log_unused(log));
+    bool all =
+        gathers(r) && !log->splits_elements && (!is_in_hand_locked(r) || !mr_hand_log_unused(log));
     if (all || !is_at_least_once(r)) {
         return r->taken;
     }

@@ -1,9 +1,10 @@
 /*
- * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow the task list (a
- * watch), prove to be alive (heartbeats). When the leader does not know us any more, attach again to the same job.
+ * A reader's dealings with the dispatchers: register the dataset, attach to the job (Open), follow
+ * the task list (a watch), prove to be alive (heartbeats). When the leader does not know us any
+ * more, attach again to the same job.
  *
- * A reader that holds elements when its iteration ends goes on to prove that until it has used them, and leaves then:
- * who falls silent before that has lost them.
+ * A reader that holds elements when its iteration ends goes on to prove that until it has used
+ * them, and leaves then: who falls silent before that has lost them.
  *
  * While nobody leads, the calls wait; reading from the workers that are known goes on.
  */
@@ -19,7 +20,8 @@
 #include <string.h>
 
 #define UNREACHABLE_MAX 64
-#define ROUNDED_MS 2 /* two times that are compared, each the difference of two that were cut to milliseconds */
+/* two times that are compared, each the difference of two that were cut to milliseconds */
+#define ROUNDED_MS 2
 
 void mr_reader_fail_locked(mr_reader *r, const mr_error *err)
 {
@@ -126,22 +128,23 @@ static const struct mr_control_watch_ops watch_ops = {.update = on_update, .refu
 /* ---- calls, on the link's thread ---- */
 
 /*
- * Until a dispatcher has answered for the first time, the connect timeout holds; afterwards only the application's
- * patience.
+ * Until a dispatcher has answered for the first time, the connect timeout holds; afterwards only
+ * the application's patience.
  */
-static int call(mr_reader *r, const char *method, ProtobufCMessage *request, const ProtobufCMessageDescriptor *type,
-                ProtobufCMessage **reply, mr_error *err)
+static int call(mr_reader *r, const char *method, ProtobufCMessage *request,
+                const ProtobufCMessageDescriptor *type, ProtobufCMessage **reply, mr_error *err)
 {
     int64_t timeout_ms = r->attached ? -1 : r->opts.connect_timeout_ms;
 
-    int rc = mr_control_call(r->control, method, request, type, timeout_ms, &r->cancelled, reply, err);
+    int rc =
+        mr_control_call(r->control, method, request, type, timeout_ms, &r->cancelled, reply, err);
     MR_LOCK(&r->lock);
     r->heard_ms = mr_now_ms();
     return rc;
 }
 
-static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__RegisterDatasetReply **reply,
-                             mr_error *err)
+static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req,
+                             Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
     return call(ctx, "RegisterDataset", &req->base, &millrace__register_dataset_reply__descriptor,
                 (ProtobufCMessage **)reply, err);
@@ -157,7 +160,8 @@ static int register_dataset(mr_reader *r, mr_error *err)
         return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
     }
     req.compression = r->opts.compression;
-    int rc = mr_registration_send(r->opts.service, r->opts.input, &req, send_registration, r, &reply, err);
+    int rc = mr_registration_send(r->opts.service, r->opts.input, &req, send_registration, r,
+                                  &reply, err);
     if (rc == MR_OK) {
         r->dataset_id = mr_strdup(reply->dataset_id);
         rc = r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
@@ -173,11 +177,13 @@ static bool resumes_at_end(const mr_reader *r, const Millrace__IterationEnd *end
 }
 
 /*
- * Whoever begins anew under a name that was used finds an end, and would take it for an epoch without elements. A later
- * epoch of an object, or one that others have read while this reader opened, may well have none for it; and a consumer
- * may say that it has had all rounds. @age_ms: of the reader, when it asked.
+ * Whoever begins anew under a name that was used finds an end, and would take it for an epoch
+ * without elements. A later epoch of an object, or one that others have read while this reader
+ * opened, may well have none for it; and a consumer may say that it has had all rounds. @age_ms: of
+ * the reader, when it asked.
  */
-static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)
+static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms,
+                     mr_error *err)
 {
     bool named = r->opts.job_name[0] != '\0';
     bool failed = reply->end != NULL && reply->end->error_code < 0;
@@ -187,18 +193,21 @@ static int judge_end(const mr_reader *r, const Millrace__OpenReply *reply, int64
         return MR_OK;
     }
     if (!r->opts.begins || meanwhile || resumes_at_end(r, reply->end)) {
-        mr_log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it", "job", "%s",
-               r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
+        mr_log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it", "job",
+               "%s", r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
         return MR_OK;
     }
-    return mr_error_set(err, MR_EPRECOND,
-                        "job '%s' had ended its epoch %" PRIu64 " before this dataset was read. To read the data anew "
-                        "give another job_name; for the next epoch read the same Dataset object again, or give "
-                        "first_epoch=%" PRIu64 " (DataLoader: persistent_workers=True)",
-                        r->opts.job_name, r->opts.repetition, r->opts.repetition + 1);
+    return mr_error_set(
+        err, MR_EPRECOND,
+        "job '%s' had ended its epoch %" PRIu64
+        " before this dataset was read. To read the data anew "
+        "give another job_name; for the next epoch read the same Dataset object again, or give "
+        "first_epoch=%" PRIu64 " (DataLoader: persistent_workers=True)",
+        r->opts.job_name, r->opts.repetition, r->opts.repetition + 1);
 }
 
-static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms, mr_error *err)
+static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64_t age_ms,
+                           mr_error *err)
 {
     char *job = mr_strdup(reply->job_id);
     char *iteration = mr_strdup(reply->iteration_id);
@@ -235,15 +244,15 @@ static int take_open_reply(mr_reader *r, const Millrace__OpenReply *reply, int64
         }
     }
     if (!again && reply->unshared[0] != '\0') {
-        mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job, "why", "%s",
-               reply->unshared, NULL);
+        mr_log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job", "%s", job,
+               "why", "%s", reply->unshared, NULL);
     }
     bool has_failed = reply->end != NULL && reply->end->error_code < 0;
 
     if (reply->finished) {
-        /* Who comes late to an iteration that is over has read nothing of it, so nothing is missing. One that has
-         * failed is over for all: a consumer that took that for the end would think that the others are through, too.
-         */
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is
+         * missing. One that has failed is over for all: a consumer that took that for the end would
+         * think that the others are through, too. */
         take_end_locked(r, again || has_failed ? reply->end : NULL);
         r->lingers = false; /* It was given up. */
         (void)pthread_cond_broadcast(&r->ready);
@@ -281,7 +290,8 @@ static int open_job(mr_reader *r, mr_error *err)
         req.iteration_id = r->iteration_id;
     }
     int64_t age_ms = mr_now_ms() - r->opened_ms;
-    int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor, (ProtobufCMessage **)&reply, err);
+    int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor,
+                  (ProtobufCMessage **)&reply, err);
     if (rc == MR_OK) {
         rc = take_open_reply(r, reply, age_ms, err);
         millrace__open_reply__free_unpacked(reply, NULL);
@@ -348,8 +358,9 @@ static bool rest(mr_reader *r)
 
     MR_LOCK(&r->lock);
     int64_t until = mr_now_ms() + r->heartbeat_ms;
-    while (!r->stopping && !is_through_locked(r) && !r->failed && !r->reopen && mr_now_ms() < until &&
-           !mr_coordinated_must_report_locked(r) && !mr_read_must_ask_locked(r)) {
+    while (!r->stopping && !is_through_locked(r) && !r->failed && !r->reopen &&
+           mr_now_ms() < until && !mr_coordinated_must_report_locked(r) &&
+           !mr_read_must_ask_locked(r)) {
         (void)mr_cond_wait_ms(&r->due, &r->lock, until - mr_now_ms());
     }
     if (!r->finished && mr_read_nobody_reached_locked(r, mr_now_ms(), &err)) {
@@ -365,7 +376,8 @@ static bool over(mr_reader *r, bool *reopen)
     return r->stopping || is_through_locked(r) || r->failed;
 }
 
-/* Attached: watch and beat until the end of the iteration or of the reader, or until we have to attach anew. */
+/* Attached: watch and beat until the end of the iteration or of the reader, or until we have to
+ * attach anew. */
 static int follow(mr_reader *r, mr_error *err)
 {
     Millrace__WatchClientRequest req = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
@@ -374,8 +386,8 @@ static int follow(mr_reader *r, mr_error *err)
 
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    int rc = mr_control_watch_new(r->control, "WatchClient", &req.base, &millrace__client_update__descriptor,
-                                  &watch_ops, r, &watch, err);
+    int rc = mr_control_watch_new(r->control, "WatchClient", &req.base,
+                                  &millrace__client_update__descriptor, &watch_ops, r, &watch, err);
     while (rc == MR_OK && rest(r) && !over(r, &reopen) && !reopen) {
         rc = heartbeat(r, err);
     }
@@ -384,20 +396,22 @@ static int follow(mr_reader *r, mr_error *err)
 }
 
 /*
- * Its iteration is over, and it has used all that it got. Where silence counts as a loss the dispatcher is to hear
- * that, also if we never held anything beyond the end of a task: its worker may have heard too late of what we had
- * used, and have named us as a holder. Who was given up is not heard of meanwhile, and says it late.
+ * Its iteration is over, and it has used all that it got. Where silence counts as a loss the
+ * dispatcher is to hear that, also if we never held anything beyond the end of a task: its worker
+ * may have heard too late of what we had used, and have named us as a holder. Who was given up is
+ * not heard of meanwhile, and says it late.
  */
 static bool has_used_up(mr_reader *r)
 {
-    bool counts = r->opts.job_name[0] != '\0' && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    bool counts =
+        r->opts.job_name[0] != '\0' && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 
     MR_LOCK(&r->lock);
     while (r->finished && !mr_reader_used_up_locked(r) && !r->stopping) {
         mr_cond_wait(&r->due, &r->lock);
     }
-    return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping && !r->failed_for_all &&
-           r->end_err.code >= 0;
+    return counts && r->had_tasks && r->rounds == NULL && r->finished && !r->stopping &&
+           !r->failed_for_all && r->end_err.code >= 0;
 }
 
 /* There is nothing more to say at its end. Else that is said again. */

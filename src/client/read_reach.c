@@ -1,10 +1,12 @@
 /*
- * Which workers a reader cannot reach. The dispatcher is told: when no client of an iteration reaches a worker, it
- * closes the worker's tasks there as lost. A reader that has never reached any of its workers fails by itself: that is
- * an address which the workers advertise and nobody here can use.
+ * Which workers a reader cannot reach. The dispatcher is told: when no client of an iteration
+ * reaches a worker, it closes the worker's tasks there as lost. A reader that has never reached any
+ * of its workers fails by itself: that is an address which the workers advertise and nobody here
+ * can use.
  *
- * A stream proves that its worker is reachable when elements come, or when it has stood for a while: a pipeline may be
- * slow. That something took the connection proves nothing: an address may be another worker's by now, which refuses.
+ * A stream proves that its worker is reachable when elements come, or when it has stood for a
+ * while: a pipeline may be slow. That something took the connection proves nothing: an address may
+ * be another worker's by now, which refuses.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,7 +24,8 @@
 /* Attempts after which a refused connection is no accident. */
 #define REFUSED_TIMES 2u
 #define TRIED_BYTES 120
-/* Workers that cannot be reached are worth a line in the log after this, and another number of them after as long. */
+/* Workers that cannot be reached are worth a line in the log after this, and another number of them
+ * after as long. */
 #define COMPLAIN_MS 3000
 #define LOOK_MS 1000
 
@@ -54,7 +57,8 @@ size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
     {
         bool wanted = !t->settled && !t->closed;
 
-        if (wanted && n < max && mr_read_task_is_away_locked(t, now) && now - t->failing_ms >= UNREACHABLE_MS) {
+        if (wanted && n < max && mr_read_task_is_away_locked(t, now) &&
+            now - t->failing_ms >= UNREACHABLE_MS) {
             n = add_copy(list, n, t->incarnation);
         }
     }
@@ -89,7 +93,8 @@ int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
         bool wanted = !t->settled && !t->closed;
 
         all += wanted;
-        if (wanted && mr_read_task_is_away_locked(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
+        if (wanted && mr_read_task_is_away_locked(t, now_ms) &&
+            now_ms - t->failing_ms >= COMPLAIN_MS) {
             first = first != NULL ? first : t;
             away++;
         }
@@ -103,8 +108,9 @@ int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
         mr_log(MR_LOG_WARN, "no worker is out of reach any more", "workers", "%u", all, NULL);
     } else {
         (void)snprintf(count, sizeof count, "%u of %u", away, all);
-        mr_log(MR_LOG_WARN, "workers cannot be reached, trying on until the dispatcher gives them up", "workers", "%s",
-               count, "first", "%s", first->address, "error", "%s", first->why, NULL);
+        mr_log(MR_LOG_WARN,
+               "workers cannot be reached, trying on until the dispatcher gives them up", "workers",
+               "%s", count, "first", "%s", first->address, "error", "%s", first->why, NULL);
     }
     return r->away.look_ms;
 }
@@ -131,8 +137,8 @@ void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err)
     } else if (strstr(err->message, "Connection refused") != NULL) {
         t->refused++; /* gRPC has no code for it, only the text of ECONNREFUSED */
     }
-    /* Whatever else goes wrong on the way there says nothing: gRPC's poll engine overlooks an answer now and then, and
-     * the attempt ends by its timeout. */
+    /* Whatever else goes wrong on the way there says nothing: gRPC's poll engine overlooks an
+     * answer now and then, and the attempt ends by its timeout. */
 }
 
 /* The addresses that were tried, as many as fit. */
@@ -180,7 +186,8 @@ bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err)
         return false;
     }
     list_tried_locked(r, tried);
-    (void)mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "no worker reachable after %lld ms, tried %s (%.90s)",
+    (void)mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                              "no worker reachable after %lld ms, tried %s (%.90s)",
                               (long long)(now_ms - since), tried, why);
     return true;
 }

@@ -1,15 +1,16 @@
 /*
  * The streams to the workers (/millrace.Worker/Read).
  *
- * Happy path: open with the session and the first limits; messages come, each is acknowledged at once (one send in
- * flight, the next says all that has happened meanwhile); END comes; the last acknowledgement says "done"; the worker
- * closes.
+ * Happy path: open with the session and the first limits; messages come, each is acknowledged at
+ * once (one send in flight, the next says all that has happened meanwhile); END comes; the last
+ * acknowledgement says "done"; the worker closes.
  *
- * Failures: a broken stream is opened again with the same session, from the first element that did not come; the
- * waiting grows, and the dispatcher is told whom we cannot reach. So is one that broke before the worker had our last
- * acknowledgement: until it has that, the task does not end for anybody. A worker that cannot resume says ABORTED: then
- * the next session begins. "Moved" (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it
- * is lost. What a task's pipeline failed with is the reader's error.
+ * Failures: a broken stream is opened again with the same session, from the first element that did
+ * not come; the waiting grows, and the dispatcher is told whom we cannot reach. So is one that
+ * broke before the worker had our last acknowledgement: until it has that, the task does not end
+ * for anybody. A worker that cannot resume says ABORTED: then the next session begins. "Moved"
+ * (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it is lost.
+ * What a task's pipeline failed with is the reader's error.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -50,8 +51,8 @@ static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_
     if (r->opts.max_outstanding > 0) {
         window_max = r->opts.max_outstanding / tasks;
     }
-    mr_session_limits(&t->session, window_max, mr_reader_share(r, tasks), MR_READER_BUDGET_BYTES / tasks, limit,
-                      limit_bytes);
+    mr_session_limits(&t->session, window_max, mr_reader_share(r, tasks),
+                      MR_READER_BUDGET_BYTES / tasks, limit, limit_bytes);
     if (r->opts.max_outstanding > 0 && r->opts.max_outstanding < tasks) {
         *limit = t->session.limit; /* mr_read_grant_locked() decides */
         if (*limit < t->session.received || t->revoking) {
@@ -60,7 +61,8 @@ static void limits_locked(const struct mr_read_task *t, uint64_t *limit, uint64_
     }
 }
 
-static void fill_open(struct mr_read_task *t, Millrace__ReadOpen *open, char *cluster, char *incarnation)
+static void fill_open(struct mr_read_task *t, Millrace__ReadOpen *open, char *cluster,
+                      char *incarnation)
 {
     mr_reader *r = t->reader;
 
@@ -77,8 +79,8 @@ static void fill_open(struct mr_read_task *t, Millrace__ReadOpen *open, char *cl
 }
 
 /* The limits and receipts of @req, and with @open what only the first message has. */
-static int fill_request(struct mr_read_task *t, Millrace__ReadRequest *req, Millrace__ReadOpen *open,
-                        Millrace__RoundOpen *rounds, mr_error *err)
+static int fill_request(struct mr_read_task *t, Millrace__ReadRequest *req,
+                        Millrace__ReadOpen *open, Millrace__RoundOpen *rounds, mr_error *err)
 {
     if (t->reader->rounds == NULL) {
         limits_locked(t, &req->limit_elements, &req->limit_bytes);
@@ -171,7 +173,8 @@ void mr_read_task_tell_locked(struct mr_read_task *t, bool force)
     }
 }
 
-/* What the application does not have yet is still ours to give back, or to lose, so the worker keeps it. */
+/* What the application does not have yet is still ours to give back, or to lose, so the worker
+ * keeps it. */
 static bool owes_returns_locked(const struct mr_read_task *t)
 {
     return t->session.used < t->session.received;
@@ -205,8 +208,8 @@ static struct mr_read_task *hungriest_locked(const mr_reader *r)
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool idle = t->stream != NULL && t->connected && !t->end && !t->closed && !t->revoking && !t->sending &&
-                    t->session.count == 0 && t->session.limit <= t->session.received;
+        bool idle = t->stream != NULL && t->connected && !t->end && !t->closed && !t->revoking &&
+                    !t->sending && t->session.count == 0 && t->session.limit <= t->session.received;
 
         if (idle && (best == NULL || t->granted_ms < best->granted_ms)) {
             best = t;
@@ -332,7 +335,8 @@ static void refused_locked(struct mr_read_task *t, const Millrace__ReadHeader *h
         t->settled = true; /* It has closed the session, so it knows. */
     } else if (h->code == MR_EABORTED) {
         if (mr_read_options_share(&t->reader->opts)) {
-            /* It has given to others what we had not returned. At least once, better twice than never. */
+            /* It has given to others what we had not returned. At least once, better twice than
+             * never. */
             mr_session_clear(&t->session);
         }
         mr_session_next(&t->session);
@@ -360,11 +364,13 @@ static void skipped_locked(struct mr_read_task *t, uint64_t skipped)
 }
 
 /* A message of our session. *@wake: the application waits for what it brought. */
-static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c, bool *wake, mr_error *err)
+static int data_locked(struct mr_read_task *t, const struct mr_frame_content *c, bool *wake,
+                       mr_error *err)
 {
     mr_reader *r = t->reader;
-    int rc = r->rounds != NULL ? mr_coordinated_receive_locked(t, c, err)
-                               : mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
+    int rc = r->rounds != NULL
+                 ? mr_coordinated_receive_locked(t, c, err)
+                 : mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
 
     if (rc < 0) {
         return rc;
@@ -431,8 +437,8 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     }
     if (rc < 0) {
         /* Not what was agreed: what is missing is asked for again on a new stream. */
-        mr_log(MR_LOG_WARN, "breaking off a stream, trying again", "worker", "%s", t->address, "task", "%s", t->id,
-               "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "breaking off a stream, trying again", "worker", "%s", t->address,
+               "task", "%s", t->id, "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(stream);
     } else if (more) {
         mr_read_task_share_locked(t);
@@ -442,7 +448,8 @@ static void on_message(void *ctx, mr_rpc_stream *stream, mr_rpc_message *m)
     mr_read_task_list_locked(t);
     mr_mutex_unlock(&r->lock);
     if (wake) {
-        (void)pthread_cond_signal(&r->ready); /* Not under the lock, on which the woken thread would wait again. */
+        (void)pthread_cond_signal(
+            &r->ready); /* Not under the lock, on which the woken thread would wait again. */
     }
     if (more && rc == MR_OK) {
         mr_rpc_stream_receive(stream);
@@ -492,10 +499,11 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
         t->closed = true; /* Our goodbye came after its end. */
     }
     if (!t->settled && !t->closed && !r->stopping && !r->failed) {
-        mr_log(MR_LOG_DEBUG, "a stream ended", "worker", "%s", t->address, "task", "%s", t->id, "why", "%s",
-               rc < 0 ? err->message : "closed", NULL);
+        mr_log(MR_LOG_DEBUG, "a stream ended", "worker", "%s", t->address, "task", "%s", t->id,
+               "why", "%s", rc < 0 ? err->message : "closed", NULL);
         mr_read_task_fails_locked(t, said_why ? NULL : rc < 0 ? err->message : "it refuses", now);
-        t->retry_ms = now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
+        t->retry_ms =
+            now + mr_backoff_ms(t->failures++, RETRY_MS_FIRST, RETRY_MS_MAX, mr_rng_next(&r->rng));
         mr_read_retry_locked(r, t->retry_ms);
     }
     /* Its credits are free again. */
@@ -508,7 +516,8 @@ static void on_ended(void *ctx, mr_rpc_stream *stream, int rc, const mr_error *e
     (void)pthread_cond_signal(&r->ready);
 }
 
-static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops stream_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 /* ---- life ---- */
 
@@ -522,7 +531,8 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
         rc = mr_rpc_channel_new(r->rt, t->address, NULL, &t->channel, &err);
     }
     if (rc == MR_OK) {
-        rc = mr_rpc_stream_open(t->channel, "/millrace.Worker/Read", NULL, -1, false, &stream_ops, t, &t->stream, &err);
+        rc = mr_rpc_stream_open(t->channel, "/millrace.Worker/Read", NULL, -1, false, &stream_ops,
+                                t, &t->stream, &err);
     }
     if (rc < 0) {
         t->retry_ms = mr_now_ms() + RETRY_MS_MAX;

@@ -1,10 +1,10 @@
 /*
- * The tasks of a reader: those that the dispatcher names, until it says that they are over and all of their elements
- * were taken. Then they go, so that a reader whose workers come and go for weeks holds as much as one whose workers
- * stay.
+ * The tasks of a reader: those that the dispatcher names, until it says that they are over and all
+ * of their elements were taken. Then they go, so that a reader whose workers come and go for weeks
+ * holds as much as one whose workers stay.
  *
- * What is done for each element looks at one task, not at all: which of them have elements, have something to tell, or
- * have changed stands in lists.
+ * What is done for each element looks at one task, not at all: which of them have elements, have
+ * something to tell, or have changed stands in lists.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -19,8 +19,8 @@
 /* Channels that are freed at a time. */
 #define TIDY_MAX 64
 /*
- * Connections that are being made at once, and how long an attempt may take at most: a thousand at once would take both
- * ends longer than that, and all fail, again and again.
+ * Connections that are being made at once, and how long an attempt may take at most: a thousand at
+ * once would take both ends longer than that, and all fail, again and again.
  */
 #define CONNECTING_MAX 32u
 #define CONNECTING_MS 1000
@@ -57,8 +57,8 @@ static char *make_key(const Millrace__TaskInfo *info)
     char *key = mr_malloc(size);
 
     if (key != NULL) {
-        (void)snprintf(key, size, "%u:%zu:%s:%s", info->attempt, strlen(info->task_id), info->task_id,
-                       info->worker_incarnation);
+        (void)snprintf(key, size, "%u:%zu:%s:%s", info->attempt, strlen(info->task_id),
+                       info->task_id, info->worker_incarnation);
     }
     return key;
 }
@@ -86,7 +86,8 @@ static struct mr_read_task *new_task(mr_reader *r, const Millrace__TaskInfo *inf
     return t;
 }
 
-static struct mr_read_task *add_locked(mr_reader *r, const Millrace__TaskInfo *info, const char *key)
+static struct mr_read_task *add_locked(mr_reader *r, const Millrace__TaskInfo *info,
+                                       const char *key)
 {
     struct mr_read_task *t = key != NULL ? new_task(r, info, key) : NULL;
     mr_error err;
@@ -197,13 +198,15 @@ void mr_read_task_is_through_locked(struct mr_read_task *t)
         r->connecting--;
     }
     t->batch = 0;
-    if (r->in_line && r->connecting <= CONNECTING_MAX / 2) { /* Some at a time: the timer looks at all tasks. */
+    if (r->in_line &&
+        r->connecting <= CONNECTING_MAX / 2) { /* Some at a time: the timer looks at all tasks. */
         r->in_line = false;
         mr_read_retry_locked(r, 0);
     }
 }
 
-/* What came and what was taken is said with the next credit, or soon: a message of its own for each would cost more. */
+/* What came and what was taken is said with the next credit, or soon: a message of its own for each
+ * would cost more. */
 static bool has_news(const struct mr_read_task *t)
 {
     const struct mr_session *s = &t->session;
@@ -247,7 +250,8 @@ int64_t mr_read_acknowledge_locked(mr_reader *r, int64_t now_ms)
             TAILQ_REMOVE(&r->news, t, news_link); /* Another message has said it. */
             t->news = false;
         } else if (due <= now_ms) {
-            mr_read_task_tell_locked(t, true); /* Or when what is being sent has left; or its stream has ended. */
+            mr_read_task_tell_locked(
+                t, true); /* Or when what is being sent has left; or its stream has ended. */
         } else {
             r->ack_ms = due < r->ack_ms ? due : r->ack_ms;
         }
@@ -255,7 +259,8 @@ int64_t mr_read_acknowledge_locked(mr_reader *r, int64_t now_ms)
     return r->ack_ms;
 }
 
-/* gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a descriptor and threads. */
+/* gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a
+ * descriptor and threads. */
 static bool is_idle(const struct mr_read_task *t)
 {
     return t->channel != NULL && t->stream == NULL && (t->settled || t->closed);
@@ -341,7 +346,9 @@ void mr_read_tidy_locked(mr_reader *r)
         size_t n = 0;
 
         r->litter = !collect_locked(r, &over, channels, &n);
-        mr_mutex_unlock(&r->lock); /* Freeing a channel may wait for gRPC, whose thread may wait for the lock. */
+        mr_mutex_unlock(
+            /* Freeing a channel may wait for gRPC, whose thread may wait for the lock. */
+            &r->lock);
         while (n > 0) {
             mr_rpc_channel_free(channels[--n]);
         }

@@ -1,8 +1,9 @@
 /*
- * Telling people why a read waits. A read that waits for long looks like one that hangs: after a few seconds it says,
- * in one line, what for; again when it has waited twice as long, and so on; within 5 s when it waits for
- * something else; and once that it goes on. What holds a job up is often somebody else (another consumer, a slow
- * pipeline, a full store): the dispatcher is asked, in heartbeats.
+ * Telling people why a read waits. A read that waits for long looks like one that hangs: after a
+ * few seconds it says, in one line, what for; again when it has waited twice as long, and so on;
+ * within 5 s when it waits for something else; and once that it goes on. What holds a job up is
+ * often somebody else (another consumer, a slow pipeline, a full store): the dispatcher is asked,
+ * in heartbeats.
  */
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,7 +17,8 @@
 #define FIRST_LINE_MS 3000
 /* So much earlier the dispatcher is asked for the first time, so that its word is there. */
 #define ASK_AHEAD_MS 1000
-/* What has changed is told 5 s later at most: as often the dispatcher is asked, and no more often something is told. */
+/* What has changed is told 5 s later at most: as often the dispatcher is asked, and no more often
+ * something is told. */
 #define CHANGE_MS 3000
 /* An application that has not come back for so long does something else. */
 #define ABSENT_MS 1000
@@ -75,7 +77,8 @@ static bool say_dispatcher(mr_reader *r, int64_t now_ms, char *out, size_t size)
         return !r->attached; /* nothing has gone wrong so far */
     }
     (void)snprintf(out, size, "%s at %.60s (%.120s)",
-                   r->attached ? "no dispatcher leads" : "it is not taken on by a dispatcher", r->opts.service, why);
+                   r->attached ? "no dispatcher leads" : "it is not taken on by a dispatcher",
+                   r->opts.service, why);
     return true;
 }
 
@@ -121,7 +124,8 @@ static void say_workers(const mr_reader *r, char *out, size_t size)
         }
     }
     if (first == NULL) {
-        (void)snprintf(out, size, "its workers have no more; whether others come is not decided yet");
+        (void)snprintf(out, size,
+                       "its workers have no more; whether others come is not decided yet");
         return;
     }
     name_tasks(who, first, open);
@@ -136,7 +140,8 @@ static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
         return out[0] != '\0';
     }
     if (!r->had_tasks) {
-        (void)snprintf(out, size, "no worker has joined the service at %.120s yet", r->opts.service);
+        (void)snprintf(out, size, "no worker has joined the service at %.120s yet",
+                       r->opts.service);
     } else if (say_away(r, now_ms, true, out, size)) {
         return true;
     } else if (r->wait.word[0] != '\0') {
@@ -167,8 +172,8 @@ static const char *behind_brackets(const char *s)
 }
 
 /*
- * The next byte of a reason that tells it from another one: what stands in brackets and a number by itself say how
- * things stand, not what is waited for. Except a consumer's, which is its name.
+ * The next byte of a reason that tells it from another one: what stands in brackets and a number by
+ * itself say how things stand, not what is waited for. Except a consumer's, which is its name.
  */
 static const char *telling(const char *text, const char *s)
 {
@@ -182,7 +187,8 @@ static const char *telling(const char *text, const char *s)
 
         if (*s == '(') {
             s = behind_brackets(s);
-        } else if (begins && !named && digits > 0 && strchr(" ,", s[digits]) != NULL) { /* or the end */
+        } else if (begins && !named && digits > 0 &&
+                   strchr(" ,", s[digits]) != NULL) { /* or the end */
             s += digits;
         } else {
             return s;
@@ -204,8 +210,10 @@ bool mr_read_wait_same(const char *a, const char *b)
 
 bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms)
 {
-    int64_t again_ms = w->said_ms == 0 ? w->since_ms + FIRST_LINE_MS : w->since_ms + 2 * (w->said_ms - w->since_ms);
-    bool changed = w->said_ms != 0 && now_ms - w->said_ms >= CHANGE_MS && !mr_read_wait_same(w->said, why);
+    int64_t again_ms = w->said_ms == 0 ? w->since_ms + FIRST_LINE_MS
+                                       : w->since_ms + 2 * (w->said_ms - w->since_ms);
+    bool changed =
+        w->said_ms != 0 && now_ms - w->said_ms >= CHANGE_MS && !mr_read_wait_same(w->said, why);
 
     if (now_ms < again_ms && !changed) {
         return false;

@@ -13,9 +13,9 @@
 #include <string.h>
 
 /*
- * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it only when the
- * client's time is over: so also a host where everything has to wait for a CPU gets through. Only what is frozen takes
- * all of it.
+ * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
+ * only when the client's time is over: so also a host where everything has to wait for a CPU gets
+ * through. Only what is frozen takes all of it.
  */
 #define GOODBYE_MS 2000
 
@@ -84,8 +84,9 @@ void mr_reader_wake_locked(mr_reader *r)
 }
 
 /*
- * What the application is through with may be all that others, or the worker's memory, wait for. The timer says it
- * soon; a message for each of many small elements would cost worker and client more than the elements do.
+ * What the application is through with may be all that others, or the worker's memory, wait for.
+ * The timer says it soon; a message for each of many small elements would cost worker and client
+ * more than the elements do.
  */
 static bool owes_word_locked(const struct mr_read_task *t)
 {
@@ -105,9 +106,10 @@ static void allow_more_locked(struct mr_read_task *t)
 }
 
 /*
- * The application waits: those that could deliver more if they were allowed to are allowed to. Only where something has
- * happened since it waited last can that have changed; for an element of one worker the others, a thousand, are not
- * looked at. The rounds of a coordinated job and what few credits allow depend on the others, too.
+ * The application waits: those that could deliver more if they were allowed to are allowed to. Only
+ * where something has happened since it waited last can that have changed; for an element of one
+ * worker the others, a thousand, are not looked at. The rounds of a coordinated job and what few
+ * credits allow depend on the others, too.
  */
 static void found_empty_locked(mr_reader *r)
 {
@@ -148,7 +150,8 @@ void mr_reader_missed_locked(mr_reader *r, uint64_t n)
     if (r->opts.on_loss == MR_ON_LOSS_ERROR) {
         mr_reader_fail_locked(r, &err);
     } else if (r->opts.on_loss == MR_ON_LOSS_WARN && first) {
-        mr_log(MR_LOG_WARN, "elements are missing", "job", "%s", r->job_id, "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "elements are missing", "job", "%s", r->job_id, "error", "%s",
+               err.message, NULL);
     }
 }
 
@@ -163,7 +166,8 @@ static void tally_end_locked(mr_reader *r, bool incomplete)
     }
 }
 
-/* Everything was taken. That something is missing is told once; as an error, if that was asked for, each time. */
+/* Everything was taken. That something is missing is told once; as an error, if that was asked for,
+ * each time. */
 static int end_locked(mr_reader *r, mr_error *err)
 {
     char what[240];
@@ -179,11 +183,13 @@ static int end_locked(mr_reader *r, mr_error *err)
         tally_end_locked(r, incomplete);
         mr_read_end_describe(&r->end, what, sizeof what);
         if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
-            mr_log(MR_LOG_WARN, incomplete ? "a read ended with elements missing" : "a read ended after losses", "job",
-                   "%s", r->job_id, "what", "%s", what, NULL);
+            mr_log(MR_LOG_WARN,
+                   incomplete ? "a read ended with elements missing" : "a read ended after losses",
+                   "job", "%s", r->job_id, "what", "%s", what, NULL);
         }
         if (incomplete && r->opts.on_loss == MR_ON_LOSS_ERROR && !r->failed) {
-            (void)mr_error_set(&r->err, MR_EDATALOSS, "the read of job %s ended with elements missing: %s", r->job_id,
+            (void)mr_error_set(&r->err, MR_EDATALOSS,
+                               "the read of job %s ended with elements missing: %s", r->job_id,
                                what);
             r->failed = true;
         }
@@ -237,7 +243,8 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
         mr_read_hungry_locked(r, now);
         int64_t look = least(mr_read_given_wait_locked(r, now), timeout_ms > 0 ? until : INT64_MAX);
         r->waiting = true;
-        (void)mr_cond_wait_ms(&r->ready, &r->lock, look < INT64_MAX ? least(look - now, INT_MAX) : -1);
+        (void)mr_cond_wait_ms(&r->ready, &r->lock,
+                              look < INT64_MAX ? least(look - now, INT_MAX) : -1);
         r->waiting = false;
     }
 }
@@ -275,7 +282,9 @@ static int64_t reconnect_locked(mr_reader *r, int64_t now)
         if (t->retry_ms > now) {
             mr_read_retry_locked(r, t->retry_ms);
         } else if (mr_read_may_connect_locked(r, now)) {
-            TAILQ_REMOVE(&r->tasks, t, link); /* Who fails again does not come before those that were not tried yet. */
+            TAILQ_REMOVE(
+                &r->tasks, t,
+                link); /* Who fails again does not come before those that were not tried yet. */
             TAILQ_INSERT_TAIL(&r->tasks, t, link);
             mr_read_task_connect_locked(t);
         }
@@ -396,24 +405,27 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
 /* Would others read what this reader goes with? */
 static bool has_others_locked(const mr_reader *r)
 {
-    return r->rounds == NULL && !r->failed_for_all && r->end_err.code >= 0 && r->opts.job_name[0] != '\0';
+    return r->rounds == NULL && !r->failed_for_all && r->end_err.code >= 0 &&
+           r->opts.job_name[0] != '\0';
 }
 
 /*
- * Does it count what this reader goes with? Else nobody else would read it, or somebody does. That this read alone has
- * failed is no reason not to: others miss what it had read ahead.
+ * Does it count what this reader goes with? Else nobody else would read it, or somebody does. That
+ * this read alone has failed is no reason not to: others miss what it had read ahead.
  */
 static bool counts_locked(const mr_reader *r)
 {
     return has_others_locked(r) && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
-/* Of one that we broke off ourselves, since its elements are not what they should be, the worker keeps them. */
+/* Of one that we broke off ourselves, since its elements are not what they should be, the worker
+ * keeps them. */
 static uint64_t unused_locked(const struct mr_read_task *t)
 {
     bool kept = !t->settled || (t->failed && !t->refused_open);
 
-    return kept && t->session.received > t->session.used ? t->session.received - t->session.used : 0;
+    return kept && t->session.received > t->session.used ? t->session.received - t->session.used
+                                                         : 0;
 }
 
 static bool is_over_locked(const struct mr_read_task *t)
@@ -440,7 +452,8 @@ uint64_t mr_reader_holds_locked(const mr_reader *r)
 
 bool mr_reader_used_up_locked(const mr_reader *r)
 {
-    bool mixed = r->opts.hand_log != NULL && r->opts.hand_log->way == MR_HAND_MIXED && counts_locked(r);
+    bool mixed =
+        r->opts.hand_log != NULL && r->opts.hand_log->way == MR_HAND_MIXED && counts_locked(r);
 
     return mr_reader_holds_locked(r) == 0 && !(mixed && r->taken > r->handed);
 }
@@ -456,20 +469,22 @@ static void say_what_is_not_counted_locked(const mr_reader *r)
     const struct mr_hand_log *log = r->opts.hand_log;
     bool comes_again = log != NULL && log->splits_elements && !counts_locked(r);
 
-    if (log != NULL && mr_hand_log_may_hold(log) && !comes_again && r->taken > 0 && has_others_locked(r)) {
-        mr_log(
-            MR_LOG_WARN,
-            "closing a reader in the middle: nobody gets what operators behind distribute hold, a buffer or the rest "
-            "of an element that is split, and its number is not known; to lose nothing, put them before it, and "
-            "only map, take, enumerate and prefetch behind it",
-            "job", "%s", r->job_id, NULL);
+    if (log != NULL && mr_hand_log_may_hold(log) && !comes_again && r->taken > 0 &&
+        has_others_locked(r)) {
+        mr_log(MR_LOG_WARN,
+               "closing a reader in the middle: nobody gets what operators behind distribute hold, "
+               "a buffer or the rest "
+               "of an element that is split, and its number is not known; to lose nothing, put "
+               "them before it, and "
+               "only map, take, enumerate and prefetch behind it",
+               "job", "%s", r->job_id, NULL);
     }
 }
 
 /*
- * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of tasks that are over, and
- * what is held back, the dispatcher is told; of the rest the workers hear from it that this client is gone, and count
- * it.
+ * After the goodbyes: what was not used, and was not given back, is nobody's. What of it is of
+ * tasks that are over, and what is held back, the dispatcher is told; of the rest the workers hear
+ * from it that this client is gone, and count it.
  */
 static void count_abandoned_locked(mr_reader *r)
 {
@@ -477,8 +492,9 @@ static void count_abandoned_locked(mr_reader *r)
     struct mr_read_task *t;
 
     if (sum.abandoned_elements > 0) {
-        mr_log(MR_LOG_WARN, "closing a reader with elements that nobody gets: a buffer behind it holds them", "job",
-               "%s", r->job_id, "elements", "%" PRIu64, sum.abandoned_elements, NULL);
+        mr_log(MR_LOG_WARN,
+               "closing a reader with elements that nobody gets: a buffer behind it holds them",
+               "job", "%s", r->job_id, "elements", "%" PRIu64, sum.abandoned_elements, NULL);
     }
 
     say_what_is_not_counted_locked(r);
@@ -491,24 +507,28 @@ static void count_abandoned_locked(mr_reader *r)
             continue;
         }
         sum.abandoned_elements += n;
-        mr_log(MR_LOG_WARN,
-               over ? "closing a reader with elements that nobody gets: their task has ended"
-                    : "closing a reader with elements that nobody gets: their worker cannot be reached",
-               "job", "%s", r->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n, NULL);
+        mr_log(
+            MR_LOG_WARN,
+            over
+                ? "closing a reader with elements that nobody gets: their task has ended"
+                : "closing a reader with elements that nobody gets: their worker cannot be reached",
+            "job", "%s", r->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n, NULL);
     }
     if (sum.abandoned_elements > 0 && r->opts.losses != NULL) {
         mr_loss_tally_add(r->opts.losses, &sum, true /* incomplete */);
     }
 }
 
-/* What was not used of tasks whose worker did not hear our goodbye, as the dispatcher is told of it. */
+/* What was not used of tasks whose worker did not hear our goodbye, as the dispatcher is told of
+ * it. */
 struct unheard {
     Millrace__Unheard all[MR_HOLDERS_MAX];
     Millrace__Unheard *list[MR_HOLDERS_MAX];
 };
 
 /* And what we take along for sure. More than fits counts so: perhaps the worker counts it, too. */
-static void fill_release_locked(mr_reader *r, struct unheard *u, Millrace__ReleaseClientRequest *req)
+static void fill_release_locked(mr_reader *r, struct unheard *u,
+                                Millrace__ReleaseClientRequest *req)
 {
     struct mr_read_task *t;
 
@@ -537,8 +557,9 @@ static void fill_release_locked(mr_reader *r, struct unheard *u, Millrace__Relea
 }
 
 /*
- * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told when they know, since
- * its word alone ("this client is gone") does not say what of the elements on their way was used.
+ * What did not come, or was not taken, may go to others: tell the workers. The dispatcher is told
+ * when they know, since its word alone ("this client is gone") does not say what of the elements on
+ * their way was used.
  */
 static void say_goodbye(mr_reader *r)
 {
@@ -552,13 +573,16 @@ static void say_goodbye(mr_reader *r)
     TAILQ_FOREACH(t, &r->tasks, link)
     {
         if (r->failed && t->failing_ms != 0) {
-            mr_read_task_drop_locked(t); /* Nobody may be there who takes anything back: it is counted. */
+            mr_read_task_drop_locked(
+                t); /* Nobody may be there who takes anything back: it is counted. */
             continue;
         }
-        if (t->stream == NULL && !r->failed && !t->settled && !t->closed && t->session.received > t->session.used) {
+        if (t->stream == NULL && !r->failed && !t->settled && !t->closed &&
+            t->session.received > t->session.used) {
             mr_read_task_connect_locked(t); /* It was about to try again. */
         }
-        /* Also one on which nothing came yet: the worker may have sent. One that does not connect ends by itself. */
+        /* Also one on which nothing came yet: the worker may have sent. One that does not connect
+         * ends by itself. */
         if (t->stream != NULL && !t->goodbye) {
             t->goodbye = true;
             mr_read_task_tell_locked(t, true);

@@ -1,6 +1,6 @@
 /*
- * A reader: one iterator over a dataset that workers produce. It attaches to a job, learns of its tasks, reads from all
- * of them at once and gives their elements in turn.
+ * A reader: one iterator over a dataset that workers produce. It attaches to a job, learns of its
+ * tasks, reads from all of them at once and gives their elements in turn.
  *
  * Threads: pull and close belong to one thread at a time; cancel is safe from any.
  */
@@ -12,12 +12,15 @@
 
 typedef struct mr_reader mr_reader;
 
-/* Takes what @opts holds (on success). Does not wait: what goes wrong with the service is told by the first pull. */
+/* Takes what @opts holds (on success). Does not wait: what goes wrong with the service is told by
+ * the first pull. */
 int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err);
-/* As struct mr_external_iter says; @ctx is the mr_reader. An error is given again by each further pull. */
+/* As struct mr_external_iter says; @ctx is the mr_reader. An error is given again by each further
+ * pull. */
 int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
 void mr_reader_cancel(void *ctx);
-/* Says goodbye (bounded: some seconds if who is there does not answer), ends its threads, frees it. */
+/* Says goodbye (bounded: some seconds if who is there does not answer), ends its threads, frees
+ * it. */
 void mr_reader_close(void *ctx);
 
 #endif

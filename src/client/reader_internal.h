@@ -1,9 +1,10 @@
 /*
  * What the files of a reader share. Nothing else includes it.
  *
- * Threads: the application's (pull); `link` (attaches, heartbeats; it makes and frees the watch); the watch's own (task
- * lists); `timer` (reconnects, acknowledgements that are due, credits that are to move on); rpc's (messages). All meet
- * under reader->lock, which is never held while anything waits; rpc's lock of a stream is taken within it.
+ * Threads: the application's (pull); `link` (attaches, heartbeats; it makes and frees the watch);
+ * the watch's own (task lists); `timer` (reconnects, acknowledgements that are due, credits that
+ * are to move on); rpc's (messages). All meet under reader->lock, which is never held while
+ * anything waits; rpc's lock of a stream is taken within it.
  */
 #ifndef MR_CLIENT_READER_INTERNAL_H
 #define MR_CLIENT_READER_INTERNAL_H
@@ -47,32 +48,34 @@ struct mr_read_task {
     mr_rpc_channel *channel;
     mr_rpc_stream *stream; /* NULL: not connected; set until `ended` has run */
     struct mr_session session;
-    unsigned given;               /* of what the application is not through with, so many are this one's */
+    unsigned given; /* of what the application is not through with, so many are this one's */
     struct mr_round_queue rounds; /* coordinated: in place of the session's queue */
-    uint64_t batch;               /* there is a stream, begun in this batch, and no connection yet; 0: no */
-    bool connected;               /* something was sent on this stream: there is a connection */
+    uint64_t batch; /* there is a stream, begun in this batch, and no connection yet; 0: no */
+    bool connected; /* something was sent on this stream: there is a connection */
     bool sending;
-    bool unsaid;       /* something to say when the send in flight is done */
-    bool revoking;     /* a lowered limit was told; the next message is the answer */
-    bool goodbye;      /* the stream is to end: nothing more is wanted */
-    bool said_bye;     /* ... and that was said on this stream */
-    bool refused_open; /* the worker did not take this stream: the task is not there any more, or our session */
-    bool end;          /* the worker has no more */
-    bool settled;      /* ... and knows that we know: no need to connect again */
-    bool closed;       /* it ended or is lost, or is not wanted */
-    bool gone;         /* ... as the dispatcher says, which will not name it as one to read again */
+    bool unsaid;   /* something to say when the send in flight is done */
+    bool revoking; /* a lowered limit was told; the next message is the answer */
+    bool goodbye;  /* the stream is to end: nothing more is wanted */
+    bool said_bye; /* ... and that was said on this stream */
+    /* the worker did not take this stream: the task is not there any more, or our session */
+    bool refused_open;
+    bool end;     /* the worker has no more */
+    bool settled; /* ... and knows that we know: no need to connect again */
+    bool closed;  /* it ended or is lost, or is not wanted */
+    bool gone;    /* ... as the dispatcher says, which will not name it as one to read again */
     bool failed;
-    uint64_t skipped;     /* elements that the job missed there, whichever of its readers was slow */
-    mr_error err;         /* failed */
-    int64_t told_ms;      /* when credits were sent last */
-    int64_t granted_ms;   /* when a single credit was given (few credits for many tasks) */
-    int64_t retry_ms;     /* not connected: when to try */
-    unsigned failures;    /* since the last message */
+    uint64_t skipped;   /* elements that the job missed there, whichever of its readers was slow */
+    mr_error err;       /* failed */
+    int64_t told_ms;    /* when credits were sent last */
+    int64_t granted_ms; /* when a single credit was given (few credits for many tasks) */
+    int64_t retry_ms;   /* not connected: when to try */
+    unsigned failures;  /* since the last message */
     int64_t connected_ms; /* since when this stream is */
-    unsigned refused;     /* attempts since the last connection that were refused: nobody listens there */
-    int64_t failing_ms;   /* since when it cannot be reached; 0: it can */
-    char why[160];        /* failing: what was seen last */
-    bool refused_why;     /* `why` is what the worker said, and its stream has not ended yet */
+    /* attempts since the last connection that were refused: nobody listens there */
+    unsigned refused;
+    int64_t failing_ms; /* since when it cannot be reached; 0: it can */
+    char why[160];      /* failing: what was seen last */
+    bool refused_why;   /* `why` is what the worker said, and its stream has not ended yet */
 };
 
 /* Elements of one task that the application was given and is not through with. */
@@ -116,28 +119,31 @@ struct mr_reader {
     pthread_t timer;
     atomic_bool cancelled; /* also the cancel flag of all calls */
 
-    pthread_mutex_t lock;     /* guards everything below, and the tasks */
-    pthread_cond_t ready;     /* for pull */
-    pthread_cond_t due;       /* for link, and for who opens or closes */
-    pthread_cond_t timer_due; /* for the timer, which has much more to do: for each message that comes */
+    pthread_mutex_t lock; /* guards everything below, and the tasks */
+    pthread_cond_t ready; /* for pull */
+    pthread_cond_t due;   /* for link, and for who opens or closes */
+    /* for the timer, which has much more to do: for each message that comes */
+    pthread_cond_t timer_due;
     struct mr_rng rng;
-    mr_read_tasks tasks;   /* all that something is still to be done for */
-    struct mr_map by_key;  /* ... */
-    mr_read_tasks full;    /* have elements, or have failed; in turn: who was read last stands last */
-    mr_read_tasks touched; /* something happened there since the application found that nobody has elements */
-    mr_read_tasks news;    /* owe their worker a word */
-    unsigned shares;       /* tasks that the credits are for */
-    bool reshared;         /* of few credits each has more, for somebody has left */
-    bool litter;           /* there are channels or tasks that nobody needs any more */
-    uint64_t lists;        /* complete task lists that came */
-    mr_read_givens given;  /* what the application is not through with, in its order */
-    size_t given_bytes;    /* ... */
-    uint64_t taken;        /* elements that it was given, in all */
-    uint64_t used;         /* ... and is through with */
-    uint64_t pull;         /* one by one: that of the iterator for which elements were given last */
-    uint64_t pull_first;   /* ... and how many had been given before */
-    uint64_t handed;       /* mixed by operators: so many were handed on, and the application came back for more */
-    uint64_t held_back;    /* at the goodbye: used, and never handed on by operators behind the read */
+    mr_read_tasks tasks;  /* all that something is still to be done for */
+    struct mr_map by_key; /* ... */
+    mr_read_tasks full; /* have elements, or have failed; in turn: who was read last stands last */
+    /* something happened there since the application found that nobody has elements */
+    mr_read_tasks touched;
+    mr_read_tasks news;   /* owe their worker a word */
+    unsigned shares;      /* tasks that the credits are for */
+    bool reshared;        /* of few credits each has more, for somebody has left */
+    bool litter;          /* there are channels or tasks that nobody needs any more */
+    uint64_t lists;       /* complete task lists that came */
+    mr_read_givens given; /* what the application is not through with, in its order */
+    size_t given_bytes;   /* ... */
+    uint64_t taken;       /* elements that it was given, in all */
+    uint64_t used;        /* ... and is through with */
+    uint64_t pull;        /* one by one: that of the iterator for which elements were given last */
+    uint64_t pull_first;  /* ... and how many had been given before */
+    /* mixed by operators: so many were handed on, and the application came back for more */
+    uint64_t handed;
+    uint64_t held_back; /* at the goodbye: used, and never handed on by operators behind the read */
     unsigned ntasks;
     bool had_tasks;
     uint64_t skipped; /* as in the tasks: all that there ever were */
@@ -160,10 +166,11 @@ struct mr_reader {
     uint64_t version;       /* of the task list */
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
-    mr_error end_err;       /* ... and why it failed, if it did: said after the elements that came */
-    bool lingers;           /* it ended while we held elements of it: the dispatcher hears of us until they are used */
-    bool told_end;          /* finished, and was told of: in the tally, in the log */
-    uint64_t told_missed;   /* elements missed with lag "wait", which is told at once */
+    mr_error end_err; /* ... and why it failed, if it did: said after the elements that came */
+    /* it ended while we held elements of it: the dispatcher hears of us until they are used */
+    bool lingers;
+    bool told_end;        /* finished, and was told of: in the tally, in the log */
+    uint64_t told_missed; /* elements missed with lag "wait", which is told at once */
     bool failed;
     bool failed_for_all; /* a pipeline did: the iteration is over for everybody */
     bool reached;        /* some worker sent something */
@@ -176,16 +183,18 @@ struct mr_reader {
 
 /* ---- reader.c ---- */
 
-/* Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then one element. */
+/* Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then
+ * one element. */
 size_t mr_reader_share(const mr_reader *r, unsigned tasks);
 /*
- * @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now: a read of an
- * endless dataset has no end to tell it at.
+ * @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now:
+ * a read of an endless dataset has no end to tell it at.
  */
 void mr_reader_missed_locked(mr_reader *r, uint64_t n);
 /* The link and the timer look at everything again. */
 void mr_reader_wake_locked(mr_reader *r);
-/* Elements that nobody gets when this reader goes: the application is not through with them, and their task is over. */
+/* Elements that nobody gets when this reader goes: the application is not through with them, and
+ * their task is over. */
 uint64_t mr_reader_holds_locked(const mr_reader *r);
 uint64_t mr_reader_holds_of_locked(const struct mr_read_task *t);
 /* There are none, nor does an operator behind the read that mixes elements hold any. */
@@ -215,8 +224,8 @@ void mr_read_given_unfollow(mr_reader *r);
 void mr_read_tasks_init(mr_reader *r);
 void mr_read_tasks_free(mr_reader *r);
 /*
- * The task of @info, added and connected if it is not known and not over; NULL then, or when the reader has failed for
- * want of room.
+ * The task of @info, added and connected if it is not known and not over; NULL then, or when the
+ * reader has failed for want of room.
  */
 struct mr_read_task *mr_read_task_get_locked(mr_reader *r, const Millrace__TaskInfo *info);
 /* The dispatcher is through with it. */
@@ -225,9 +234,11 @@ void mr_read_task_close_locked(struct mr_read_task *t);
 void mr_read_task_share_locked(struct mr_read_task *t);
 /* Tell workers what is due. When to look again. */
 int64_t mr_read_acknowledge_locked(mr_reader *r, int64_t now_ms);
-/* Something has happened to @t: the reader's lists follow. Last of all, when its worker was told. */
+/* Something has happened to @t: the reader's lists follow. Last of all, when its worker was
+ * told. */
 void mr_read_task_list_locked(struct mr_read_task *t);
-/* Not too many connect at the moment. Else the timer looks at tasks without a stream when some of those are through. */
+/* Not too many connect at the moment. Else the timer looks at tasks without a stream when some of
+ * those are through. */
 bool mr_read_may_connect_locked(mr_reader *r, int64_t now_ms);
 /* @t connects, and is through: it is connected, or that has failed. */
 void mr_read_task_begins_locked(struct mr_read_task *t);
@@ -249,7 +260,8 @@ void mr_read_task_taken_locked(struct mr_read_task *t);
 void mr_read_task_drop_locked(struct mr_read_task *t);
 /* Few credits for many tasks: give out those that are free. */
 void mr_read_grant_locked(mr_reader *r);
-/* Few credits for many tasks: take back those that lie at slow workers. When to look again, or INT64_MAX. */
+/* Few credits for many tasks: take back those that lie at slow workers. When to look again, or
+ * INT64_MAX. */
 int64_t mr_read_rotate_locked(mr_reader *r, int64_t now_ms);
 bool mr_read_few_credits_locked(const mr_reader *r);
 void mr_read_task_free(struct mr_read_task *t);
@@ -258,7 +270,8 @@ void mr_read_task_free(struct mr_read_task *t);
 
 /* Its stream has stood for long enough to prove that the worker is there. */
 bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms);
-/* Incarnations of workers that cannot be reached: copies, the caller's. Without memory some are left out. */
+/* Incarnations of workers that cannot be reached: copies, the caller's. Without memory some are
+ * left out. */
 size_t mr_read_unreachable(mr_reader *r, char **list, size_t max);
 /* ... whose host refuses connections, again and again. */
 size_t mr_read_refusing(mr_reader *r, char **list, size_t max);
@@ -270,7 +283,8 @@ bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err);
 bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms);
 /* A stream to it has ended, or could not be begun. @why NULL: it is known. */
 void mr_read_task_fails_locked(struct mr_read_task *t, const char *why, int64_t now_ms);
-/* Tell people how many workers cannot be reached, if it is another number than they know. When to look again. */
+/* Tell people how many workers cannot be reached, if it is another number than they know. When to
+ * look again. */
 int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms);
 
 /* ---- read_waits.c ---- */

@@ -13,8 +13,8 @@
 #define LARGE_BYTES (64 * MR_KIB)
 
 /*
- * What this process has registered, as hashes of service, content and names. It only says what to try first: a
- * collision, or what was forgotten there since, costs a call.
+ * What this process has registered, as hashes of service, content and names. It only says what to
+ * try first: a collision, or what was forgotten there since, costs a call.
  */
 #define KNOWN_MAX 256u
 static atomic_uint_least64_t known[KNOWN_MAX];
@@ -40,8 +40,8 @@ static void note_known(uint64_t key)
     atomic_store_explicit(&known[key % KNOWN_MAX], key, memory_order_relaxed);
 }
 
-/* true: that is the answer. Else the definition is wanted; a dispatcher of an earlier version takes none for a bad one.
- */
+/* true: that is the answer. Else the definition is wanted; a dispatcher of an earlier version takes
+ * none for a bad one. */
 static bool by_content(Millrace__RegisterDatasetRequest *req, mr_registration_call *call, void *ctx,
                        Millrace__RegisterDatasetReply **reply, int *rc, mr_error *err)
 {
@@ -51,13 +51,15 @@ static bool by_content(Millrace__RegisterDatasetRequest *req, mr_registration_ca
 }
 
 static int with_definition(mr_dataset *ds, bool asked, Millrace__RegisterDatasetRequest *req,
-                           mr_registration_call *call, void *ctx, Millrace__RegisterDatasetReply **reply, mr_error *err)
+                           mr_registration_call *call, void *ctx,
+                           Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
     void *bytes = NULL;
     size_t size = 0;
     int rc = mr_dataset_serialize(ds, &bytes, &size, err);
 
-    if (rc == MR_OK && (asked || size < LARGE_BYTES || !by_content(req, call, ctx, reply, &rc, err))) {
+    if (rc == MR_OK &&
+        (asked || size < LARGE_BYTES || !by_content(req, call, ctx, reply, &rc, err))) {
         rc = mr_definition_compress(&bytes, &size, err);
         if (rc == MR_OK) {
             req->definition = (ProtobufCBinaryData){size, bytes};
@@ -69,7 +71,8 @@ static int with_definition(mr_dataset *ds, bool asked, Millrace__RegisterDataset
 }
 
 int mr_registration_send(const char *service, mr_dataset *ds, Millrace__RegisterDatasetRequest *req,
-                         mr_registration_call *call, void *ctx, Millrace__RegisterDatasetReply **reply, mr_error *err)
+                         mr_registration_call *call, void *ctx,
+                         Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
     uint8_t fingerprint[16];
     char text[33];

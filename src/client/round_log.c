@@ -125,15 +125,16 @@ void mr_round_log_fail(struct mr_round_log *log)
 int mr_round_log_get(struct mr_round_log *log, uint64_t *ret, mr_error *err)
 {
     if (log->obstacle != NULL) {
-        return mr_error_set(
-            err, MR_EPRECOND,
-            "the round of an element is not known behind '%s': it does not keep elements one for one and "
-            "in order; put it before the service",
-            log->obstacle);
+        return mr_error_set(err, MR_EPRECOND,
+                            "the round of an element is not known behind '%s': it does not keep "
+                            "elements one for one and "
+                            "in order; put it before the service",
+                            log->obstacle);
     }
     MR_LOCK(&log->lock);
     if (log->lost) {
-        return mr_error_set(err, MR_EPRECOND, "the round of an element is not known any more: one before it failed");
+        return mr_error_set(err, MR_EPRECOND,
+                            "the round of an element is not known any more: one before it failed");
     }
     if (!log->any) {
         return MR_END;

@@ -1,10 +1,11 @@
 /*
- * Of which round is the element that an application was given last? The read from the service knows the rounds of what
- * it gives, operators behind it may hold some of that back (prefetch, a parallel map). So rounds are noted when
- * elements are given, and taken off again, in the same order, when elements are handed out.
+ * Of which round is the element that an application was given last? The read from the service knows
+ * the rounds of what it gives, operators behind it may hold some of that back (prefetch, a parallel
+ * map). So rounds are noted when elements are given, and taken off again, in the same order, when
+ * elements are handed out.
  *
- * That works where one element comes out for each that went in, in that order. Behind other operators the round is not
- * known, and asking for it says behind which one.
+ * That works where one element comes out for each that went in, in that order. Behind other
+ * operators the round is not known, and asking for it says behind which one.
  *
  * Threads: safe from any; init and destroy belong to the owner.
  */
@@ -15,7 +16,8 @@
 #include <pthread.h>
 
 struct mr_round_log {
-    bool follows; /* a coordinated read, and nothing behind it that is in the way. Constant, as is the next one */
+    /* a coordinated read, and nothing behind it that is in the way. Constant, as is the next one */
+    bool follows;
     const char *obstacle; /* the operator behind a coordinated read that is; NULL: none */
     pthread_mutex_t lock;
     uint64_t *ring; /* rounds of what was given and not handed out; lock, as all below */

@@ -1,13 +1,13 @@
 /*
- * The rounds of a consumer, and which is next. What must hold, here and in the two files beside, and why:
+ * The rounds of a consumer, and which is next. What must hold, here and in the two files beside,
+ * and why:
  *
- *  A round is returned when it is complete, or when an outcome says that it was delivered. Then everybody has it, or
- *  has begun behind it.
- *  Whoever promised not to listen to a task any more returns none of its rounds before the outcome: the dispatcher
- *  decides on what was reported with the promise.
- *  A new session returns nothing before it has everything that was complete without it ("may start"). From then on a
- *  round that anybody returns is one that this session has received: it can never be told of a delivered round in the
- *  middle of its own that it lacks.
+ *  A round is returned when it is complete, or when an outcome says that it was delivered. Then
+ *  everybody has it, or has begun behind it. Whoever promised not to listen to a task any more
+ *  returns none of its rounds before the outcome: the dispatcher decides on what was reported with
+ *  the promise. A new session returns nothing before it has everything that was complete without it
+ *  ("may start"). From then on a round that anybody returns is one that this session has received:
+ *  it can never be told of a delivered round in the middle of its own that it lacks.
  */
 #include "client/rounds_internal.h"
 
@@ -90,7 +90,8 @@ struct mr_round_task *mr_rounds_task_find(const mr_rounds *rounds, const char *i
 
 static struct mr_round_task *add_task(mr_rounds *rounds, const char *id)
 {
-    struct mr_round_task **bigger = mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
+    struct mr_round_task **bigger =
+        mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
     struct mr_round_task *task;
 
     if (bigger == NULL) {
@@ -119,25 +120,30 @@ struct mr_round_task *mr_rounds_task_get(mr_rounds *rounds, const char *id)
     return task != NULL ? task : add_task(rounds, id);
 }
 
-uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task, uint64_t from)
+uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task,
+                             uint64_t from)
 {
-    return task->index == MR_ROUND_NOBODY ? MR_ROUND_NEVER : mr_schedule_next(rounds->schedule, task->index, from);
+    return task->index == MR_ROUND_NOBODY ? MR_ROUND_NEVER
+                                          : mr_schedule_next(rounds->schedule, task->index, from);
 }
 
 static bool is_void(const struct mr_round_task *task, uint64_t round)
 {
-    return (task->has_outcome && round >= task->delivered) || (task->ended && round >= task->end_round);
+    return (task->has_outcome && round >= task->delivered) ||
+           (task->ended && round >= task->end_round);
 }
 
 /* ---------------------------------------------------------------- where it begins */
 
-/* Begin at @round: whatever is before it is of no concern. MR_EPRECOND: it was to begin with one before that. */
+/* Begin at @round: whatever is before it is of no concern. MR_EPRECOND: it was to begin with one
+ * before that. */
 static int begin_at(mr_rounds *rounds, uint64_t round, mr_error *err)
 {
     if (rounds->config.placed) {
-        rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND,
-                                      "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64,
-                                      rounds->first, round);
+        rounds->failed =
+            mr_error_set(&rounds->failure, MR_EPRECOND,
+                         "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64,
+                         rounds->first, round);
         return mr_rounds_fail(rounds, err);
     }
     rounds->first = round;
@@ -148,7 +154,8 @@ static int begin_at(mr_rounds *rounds, uint64_t round, mr_error *err)
     return MR_OK;
 }
 
-int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below, mr_error *err)
+int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below,
+                           mr_error *err)
 {
     uint64_t missing = mr_rounds_task_next(rounds, task, max_u64(task->held, rounds->position));
 
@@ -156,8 +163,9 @@ int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, 
         return MR_OK;
     }
     if (rounds->started) {
-        rounds->failed = mr_error_set(&rounds->failure, MR_EDATALOSS,
-                                      "round %" PRIu64 " was returned by other consumers and is lost here", missing);
+        rounds->failed = mr_error_set(
+            &rounds->failure, MR_EDATALOSS,
+            "round %" PRIu64 " was returned by other consumers and is lost here", missing);
         return mr_rounds_fail(rounds, err);
     }
     return begin_at(rounds, mr_schedule_behind(rounds->schedule, task->index, below), err);
@@ -180,7 +188,8 @@ static bool is_over_from(const mr_rounds *rounds, size_t segment)
     return true;
 }
 
-/* Move on over rounds that nobody returns. False: at the horizon, or where the schedule has nobody (yet). */
+/* Move on over rounds that nobody returns. False: at the horizon, or where the schedule has nobody
+ * (yet). */
 static bool skip_voids(mr_rounds *rounds)
 {
     while (rounds->position < rounds->horizon) {
@@ -207,17 +216,19 @@ static bool skip_voids(mr_rounds *rounds)
     return false;
 }
 
-/* Whose word or rounds are missing before it may begin: all that may have been complete without this session. NULL:
- * nothing is, or it has begun. */
+/* Whose word or rounds are missing before it may begin: all that may have been complete without
+ * this session. NULL: nothing is, or it has begun. */
 static const struct mr_round_task *missing_to_start(const mr_rounds *rounds)
 {
     for (size_t i = 0; !rounds->started && i < rounds->ntasks; i++) {
         const struct mr_round_task *task = rounds->tasks[i];
 
-        if (task->has_outcome || mr_rounds_task_next(rounds, task, rounds->first) >= rounds->horizon) {
+        if (task->has_outcome ||
+            mr_rounds_task_next(rounds, task, rounds->first) >= rounds->horizon) {
             continue;
         }
-        if (task->closing || !task->met || mr_rounds_task_next(rounds, task, task->held) < task->complete_before) {
+        if (task->closing || !task->met ||
+            mr_rounds_task_next(rounds, task, task->held) < task->complete_before) {
             return task;
         }
     }
@@ -235,9 +246,11 @@ static bool is_ready(const mr_rounds *rounds, const struct mr_round_task *task)
 }
 
 /* Of whom something is waited for before the round of @task may be returned. */
-static const struct mr_round_task *waited_for(const mr_rounds *rounds, const struct mr_round_task *task)
+static const struct mr_round_task *waited_for(const mr_rounds *rounds,
+                                              const struct mr_round_task *task)
 {
-    const struct mr_round_task *missing = rounds->position < task->held ? missing_to_start(rounds) : NULL;
+    const struct mr_round_task *missing =
+        rounds->position < task->held ? missing_to_start(rounds) : NULL;
 
     return missing != NULL ? missing : task;
 }
@@ -263,7 +276,9 @@ int mr_rounds_next(mr_rounds *rounds, struct mr_rounds_next *ret, mr_error *err)
     if (task != NULL) {
         ret->task_id = rounds->ready_to_take ? task->id : waited_for(rounds, task)->id;
     }
-    ret->turn = rounds->ready_to_take ? MR_ROUNDS_TAKE : rounds->finished ? MR_ROUNDS_END : MR_ROUNDS_WAIT;
+    ret->turn = rounds->ready_to_take ? MR_ROUNDS_TAKE
+                : rounds->finished    ? MR_ROUNDS_END
+                                      : MR_ROUNDS_WAIT;
     return MR_OK;
 }
 

@@ -1,16 +1,16 @@
 /*
- * A consumer of a coordinated job (docs/rounds.md): which round comes next and from whom, whether it may be returned,
- * and what is to be told to workers and to the dispatcher. It knows rounds by their number; the elements are the
- * caller's, who queues them by task, in the order in which they were accepted, and drops those that are below
- * mr_rounds_position().
+ * A consumer of a coordinated job (docs/rounds.md): which round comes next and from whom, whether
+ * it may be returned, and what is to be told to workers and to the dispatcher. It knows rounds by
+ * their number; the elements are the caller's, who queues them by task, in the order in which they
+ * were accepted, and drops those that are below mr_rounds_position().
  *
- *     mr_rounds_update() ◄── ClientUpdate.rounds. Nothing before the first one, which must be complete
+ *     mr_rounds_update() ◄── ClientUpdate.rounds: the first must be complete
  *     mr_rounds_open(), mr_rounds_receive(), mr_rounds_tell() ── the stream of each task
  *     mr_rounds_next() ── take, and mr_rounds_taken(); or wait; or the end
  *     mr_rounds_report() ──► ClientHeartbeatRequest.rounds
  *
- * Tasks are named by their id and may be spoken of in any order: a task that the schedule does not know yet (or any
- * more) is one that nothing is expected of.
+ * Tasks are named by their id and may be spoken of in any order: a task that the schedule does not
+ * know yet (or any more) is one that nothing is expected of.
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
@@ -28,7 +28,8 @@ struct mr_rounds_config {
     uint64_t session;    /* OpenReply */
     uint64_t from_round; /* OpenReply */
     bool placed;         /* resume_round was given: it begins there or not at all */
-    uint32_t ahead;      /* rounds of each worker that may be here at once; 2 at least hide the way of the receipts */
+    /* rounds of each worker that may be here at once; 2 at least hide the way of the receipts */
+    uint32_t ahead;
 };
 
 mr_rounds *mr_rounds_new(const struct mr_rounds_config *config); /* NULL: out of memory */
@@ -37,9 +38,9 @@ void mr_rounds_free(mr_rounds *rounds);                          /* NULL is fine
 /* ---- the dispatcher ---- */
 
 /*
- * MR_EPRECOND: this session is over (another process has its place), or all consumers are new. MR_EDATALOSS: a schedule
- * that cannot be, or a round that the others have returned is not here: going on would put this consumer out of step.
- * Errors are final: mr_rounds_next() says them again.
+ * MR_EPRECOND: this session is over (another process has its place), or all consumers are new.
+ * MR_EDATALOSS: a schedule that cannot be, or a round that the others have returned is not here:
+ * going on would put this consumer out of step. Errors are final: mr_rounds_next() says them again.
  */
 int mr_rounds_update(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr_error *err);
 /* The iteration has ended, without an error. */
@@ -57,19 +58,20 @@ void mr_rounds_report_clear(Millrace__ConsumerReport *report);
 
 /* ---- the stream of a task ---- */
 
-/* Should there be a stream to it? Not to one that is closing, or over: that stream is to be cut, and what is queued of
- * it kept until it is below the position. */
+/* Should there be a stream to it? Not to one that is closing, or over: that stream is to be cut,
+ * and what is queued of it kept until it is below the position. */
 bool mr_rounds_wants(const mr_rounds *rounds, const char *task_id);
 /* What to open a stream with; the answer to earlier ones is not waited for any more. */
 int mr_rounds_open(mr_rounds *rounds, const char *task_id, Millrace__RoundOpen *ret, mr_error *err);
 /*
- * A message came. Of its @n elements those from *@first on are new, the ones before it are known; without elements n
- * is 0 and *first too. MR_EDATALOSS: it cannot be. A task that is closing is not listened to: *first is n.
+ * A message came. Of its @n elements those from *@first on are new, the ones before it are known;
+ * without elements n is 0 and *first too. MR_EDATALOSS: it cannot be. A task that is closing is not
+ * listened to: *first is n.
  */
-int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__RoundHeader *header, size_t *first,
-                      mr_error *err);
-/* Fill the round fields of @ret; true: they say more than the last ones that were told on this stream, so that they
- * should be sent. They count as told then. */
+int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__RoundHeader *header,
+                      size_t *first, mr_error *err);
+/* Fill the round fields of @ret; true: they say more than the last ones that were told on this
+ * stream, so that they should be sent. They count as told then. */
 bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadRequest *ret);
 
 /* ---- next ---- */
@@ -82,7 +84,8 @@ enum mr_rounds_turn {
 struct mr_rounds_next {
     enum mr_rounds_turn turn;
     uint64_t round;
-    /* Of whom; lent until the next update. Of a WAIT: of whom something is missing; NULL: no round is due. */
+    /* Of whom; lent until the next update. Of a WAIT: of whom something is missing; NULL: no round
+     * is due. */
     const char *task_id;
 };
 

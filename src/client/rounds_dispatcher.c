@@ -1,6 +1,6 @@
 /*
- * What the dispatcher says of the rounds, and what it is told: the schedule with its outcomes, the horizon, tasks that
- * are closing; and where this consumer is, with the promises that it made.
+ * What the dispatcher says of the rounds, and what it is told: the schedule with its outcomes, the
+ * horizon, tasks that are closing; and where this consumer is, with the promises that it made.
  */
 #include "client/rounds_internal.h"
 
@@ -103,8 +103,8 @@ static int check_place(mr_rounds *rounds, const Millrace__RoundsUpdate *update, 
         return mr_rounds_fail(rounds, err);
     }
     if (i < update->n_sessions && update->sessions[i] > rounds->config.session) {
-        rounds->failed =
-            mr_error_set(&rounds->failure, MR_EPRECOND, "another process has taken the place of consumer %u", i);
+        rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND,
+                                      "another process has taken the place of consumer %u", i);
         return mr_rounds_fail(rounds, err);
     }
     return MR_OK;
@@ -114,7 +114,8 @@ static int take_outcomes(mr_rounds *rounds, mr_error *err)
 {
     for (size_t i = 0; i < rounds->ntasks; i++) {
         const struct mr_round_task *task = rounds->tasks[i];
-        int rc = task->has_outcome ? mr_rounds_begin_behind(rounds, task, task->delivered, err) : MR_OK;
+        int rc =
+            task->has_outcome ? mr_rounds_begin_behind(rounds, task, task->delivered, err) : MR_OK;
 
         if (rc < 0) {
             return rc;

@@ -57,11 +57,13 @@ struct mr_round_task *mr_rounds_task_find(const mr_rounds *rounds, const char *i
 struct mr_round_task *mr_rounds_task_get(mr_rounds *rounds, const char *id);
 void mr_rounds_task_free(struct mr_round_task *task); /* NULL is fine */
 /* Its first round that is not below @from, as far as the schedule is known. */
-uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task, uint64_t from);
+uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task,
+                             uint64_t from);
 /*
- * Rounds of @task below @below were returned by others: if some of them are not here, begin behind them. An error where
- * that is too late, which is final.
+ * Rounds of @task below @below were returned by others: if some of them are not here, begin behind
+ * them. An error where that is too late, which is final.
  */
-int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below, mr_error *err);
+int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below,
+                           mr_error *err);
 
 #endif

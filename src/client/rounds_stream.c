@@ -1,4 +1,5 @@
-/* The rounds on the stream of one task: what it is opened with, what comes, how far the worker may go. */
+/* The rounds on the stream of one task: what it is opened with, what comes, how far the worker may
+ * go. */
 #include "client/rounds_internal.h"
 
 #include "base/error.h"
@@ -22,7 +23,8 @@ static uint64_t received_below(const mr_rounds *rounds, const struct mr_round_ta
 
 static uint64_t returned_below(const mr_rounds *rounds, const struct mr_round_task *task)
 {
-    bool all = task->ended && mr_rounds_task_next(rounds, task, rounds->position) >= task->end_round;
+    bool all =
+        task->ended && mr_rounds_task_next(rounds, task, rounds->position) >= task->end_round;
 
     return all ? max_u64(task->end_round + 1, rounds->position) : rounds->position;
 }
@@ -45,15 +47,17 @@ int mr_rounds_open(mr_rounds *rounds, const char *task_id, Millrace__RoundOpen *
     return MR_OK;
 }
 
-static int out_of_turn(const struct mr_round_task *task, uint64_t round, uint64_t expected, mr_error *err)
+static int out_of_turn(const struct mr_round_task *task, uint64_t round, uint64_t expected,
+                       mr_error *err)
 {
-    return mr_error_set(err, MR_EDATALOSS, "task %.60s sent round %" PRIu64 ", its next one is %" PRIu64, task->id,
+    return mr_error_set(err, MR_EDATALOSS,
+                        "task %.60s sent round %" PRIu64 ", its next one is %" PRIu64, task->id,
                         round, expected);
 }
 
 /* Its elements from @first on are new. */
-static int take_rounds(mr_rounds *rounds, struct mr_round_task *task, const Millrace__RoundHeader *header,
-                       size_t *first, mr_error *err)
+static int take_rounds(mr_rounds *rounds, struct mr_round_task *task,
+                       const Millrace__RoundHeader *header, size_t *first, mr_error *err)
 {
     uint64_t held = task->held;
     size_t i = 0;
@@ -76,8 +80,8 @@ static int take_rounds(mr_rounds *rounds, struct mr_round_task *task, const Mill
     return MR_OK;
 }
 
-int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__RoundHeader *header, size_t *first,
-                      mr_error *err)
+int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__RoundHeader *header,
+                      size_t *first, mr_error *err)
 {
     struct mr_round_task *task = mr_rounds_task_find(rounds, task_id);
     int rc;
@@ -90,7 +94,8 @@ int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__Ro
         return MR_OK;
     }
     if (header->ended && task->ended && header->end_round != task->end_round) {
-        return mr_error_set(err, MR_EDATALOSS, "task %.60s ended at round %" PRIu64 ", and now at %" PRIu64, task->id,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "task %.60s ended at round %" PRIu64 ", and now at %" PRIu64, task->id,
                             task->end_round, header->end_round);
     }
     if (header->opened) {
@@ -148,8 +153,10 @@ bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadReques
     ret->limit_round = limit;
     ret->received_below = received;
     ret->returned_below = returned;
-    if (received <= task->told_received && limit >= task->told_limit && !has_grown(limit, task->told_limit, room / 2) &&
-        !has_grown(returned, task->told_returned, room / 2) && (returned <= task->told_returned || !nothing_left)) {
+    if (received <= task->told_received && limit >= task->told_limit &&
+        !has_grown(limit, task->told_limit, room / 2) &&
+        !has_grown(returned, task->told_returned, room / 2) &&
+        (returned <= task->told_returned || !nothing_left)) {
         return false;
     }
     task->told_limit = limit;

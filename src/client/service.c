@@ -1,4 +1,5 @@
-/* The calls to the service that are not reading (<millrace/service.h>). Each opens a connection and closes it. */
+/* The calls to the service that are not reading (<millrace/service.h>). Each opens a connection and
+ * closes it. */
 #include <millrace/service.h>
 
 #include "base/alloc.h"
@@ -12,7 +13,8 @@
 
 /* One call at @service's leader. */
 static int call(const char *service, const char *method, ProtobufCMessage *request,
-                const ProtobufCMessageDescriptor *reply_type, int timeout_ms, ProtobufCMessage **reply, mr_error *err)
+                const ProtobufCMessageDescriptor *reply_type, int timeout_ms,
+                ProtobufCMessage **reply, mr_error *err)
 {
     struct mr_control_options opts = {.service = service, .announce = true};
     mr_rpc_runtime *rt = NULL;
@@ -25,8 +27,8 @@ static int call(const char *service, const char *method, ProtobufCMessage *reque
     }
     rc = mr_control_new(rt, &opts, &control, err);
     if (rc == MR_OK) {
-        rc = mr_control_call(control, method, request, reply_type, timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL,
-                             reply, err);
+        rc = mr_control_call(control, method, request, reply_type,
+                             timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL, reply, err);
     }
     mr_control_free(control);
     mr_rpc_release(rt);
@@ -49,17 +51,18 @@ struct sender {
     int timeout_ms;
 };
 
-static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__RegisterDatasetReply **reply,
-                             mr_error *err)
+static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req,
+                             Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
     const struct sender *s = ctx;
 
-    return call(s->service, "RegisterDataset", &req->base, &millrace__register_dataset_reply__descriptor, s->timeout_ms,
+    return call(s->service, "RegisterDataset", &req->base,
+                &millrace__register_dataset_reply__descriptor, s->timeout_ms,
                 (ProtobufCMessage **)reply, err);
 }
 
-int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id, const char *compression,
-                        int timeout_ms, char **ret, mr_error *err)
+int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id,
+                        const char *compression, int timeout_ms, char **ret, mr_error *err)
 {
     Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
     Millrace__RegisterDatasetReply *reply = NULL;
@@ -75,14 +78,15 @@ int mr_service_register(const char *service, mr_dataset *ds, const char *dataset
     return rc;
 }
 
-int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms, mr_spec **ret,
-                            int64_t *cardinality, mr_error *err)
+int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms,
+                            mr_spec **ret, int64_t *cardinality, mr_error *err)
 {
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc = call(service, "GetDataset", &req.base, &millrace__get_dataset_reply__descriptor, timeout_ms, &msg, err);
+    int rc = call(service, "GetDataset", &req.base, &millrace__get_dataset_reply__descriptor,
+                  timeout_ms, &msg, err);
     if (rc < 0) {
         return rc;
     }
@@ -99,7 +103,8 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
 {
     Millrace__StatusRequest req = MILLRACE__STATUS_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
-    int rc = call(service, "Status", &req.base, &millrace__status_reply__descriptor, timeout_ms, &msg, err);
+    int rc = call(service, "Status", &req.base, &millrace__status_reply__descriptor, timeout_ms,
+                  &msg, err);
 
     if (rc == MR_OK) {
         rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
@@ -108,14 +113,15 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
     return rc;
 }
 
-int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms, mr_error *err)
+int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms,
+                              mr_error *err)
 {
     Millrace__DeleteDatasetRequest req = MILLRACE__DELETE_DATASET_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc =
-        call(service, "DeleteDataset", &req.base, &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err);
+    int rc = call(service, "DeleteDataset", &req.base, &millrace__delete_dataset_reply__descriptor,
+                  timeout_ms, &msg, err);
 
     if (rc == MR_OK) {
         protobuf_c_message_free_unpacked(msg, NULL);
@@ -123,14 +129,16 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
     return rc;
 }
 
-int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms, mr_error *err)
+int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
+                          mr_error *err)
 {
     Millrace__DeleteJobRequest req = MILLRACE__DELETE_JOB_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
 
     req.job = (char *)(uintptr_t)job;
     req.force = force;
-    int rc = call(service, "DeleteJob", &req.base, &millrace__delete_job_reply__descriptor, timeout_ms, &msg, err);
+    int rc = call(service, "DeleteJob", &req.base, &millrace__delete_job_reply__descriptor,
+                  timeout_ms, &msg, err);
 
     if (rc == MR_OK) {
         protobuf_c_message_free_unpacked(msg, NULL);

@@ -93,7 +93,8 @@ static void append(struct mr_session *s, mr_block *block, uint32_t skip)
     s->received += rows - skip;
 }
 
-int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n, mr_error *err)
+int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n,
+                   mr_error *err)
 {
     uint64_t total = 0;
 
@@ -101,12 +102,14 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
         total += mr_block_rows(blocks[i]);
     }
     if (first > s->received) {
-        return mr_error_set(err, MR_EDATALOSS, "element %llu came where %llu was due", (unsigned long long)first,
-                            (unsigned long long)s->received);
+        return mr_error_set(err, MR_EDATALOSS, "element %llu came where %llu was due",
+                            (unsigned long long)first, (unsigned long long)s->received);
     }
     if (total > UINT64_MAX - first || first + total > s->limit_max) {
-        return mr_error_set(err, MR_EDATALOSS, "%llu elements from %llu on came, only those below %llu were allowed",
-                            (unsigned long long)total, (unsigned long long)first, (unsigned long long)s->limit_max);
+        return mr_error_set(err, MR_EDATALOSS,
+                            "%llu elements from %llu on came, only those below %llu were allowed",
+                            (unsigned long long)total, (unsigned long long)first,
+                            (unsigned long long)s->limit_max);
     }
     int rc = reserve(s, n, err);
     if (rc < 0) {
@@ -125,7 +128,8 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
     return MR_OK;
 }
 
-int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_t *session, mr_error *err)
+int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_t *session,
+                    mr_error *err)
 {
     if (s->count == 0) {
         return MR_END;
@@ -173,14 +177,15 @@ uint64_t mr_session_outstanding(const struct mr_session *s)
 
 void mr_session_found_empty(struct mr_session *s)
 {
-    /* Half of it is used and the next credit has not left (a send is in flight): the worker is about to wait for us. */
+    /* Half of it is used and the next credit has not left (a send is in flight): the worker is
+     * about to wait for us. */
     if (s->limit > 0 && s->received + s->window / 2 >= s->limit && s->window < MR_WINDOW_MAX) {
         s->window *= 2;
     }
 }
 
-void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget, uint64_t given_max,
-                       uint64_t *limit, uint64_t *limit_bytes)
+void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget,
+                       uint64_t given_max, uint64_t *limit, uint64_t *limit_bytes)
 {
     uint64_t window = s->window < window_max ? s->window : window_max;
     uint64_t most = s->returned + window;
@@ -197,7 +202,8 @@ bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64
     }
     /* Half of it used up: early enough for the worker never to wait, rare enough to cost little. */
     bool elements = limit > s->limit && 2 * (s->limit - s->received) <= limit - s->received;
-    bool bytes = limit_bytes > s->limit_bytes && s->limit_bytes < s->bytes + (limit_bytes - s->bytes) / 2;
+    bool bytes =
+        limit_bytes > s->limit_bytes && s->limit_bytes < s->bytes + (limit_bytes - s->bytes) / 2;
 
     return elements || (bytes && limit > s->received);
 }

@@ -10,9 +10,8 @@
 #include <stdbool.h>
 
 /*
- * The input of which one element (or an error in its place) comes out of @ds for each that went in; NULL: there is
- * none.
- * *@mixed is set where they may come in another order.
+ * The input of which one element (or an error in its place) comes out of @ds for each that went in;
+ * NULL: there is none. *@mixed is set where they may come in another order.
  */
 const mr_dataset *mr_steps_input(const mr_dataset *ds, bool *mixed);
 

@@ -31,14 +31,16 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
     }
     s = skip_scheme(s, &n);
     if (n > MR_ADDRESS_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "an address of %zu bytes (limit %d)", n, MR_ADDRESS_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "an address of %zu bytes (limit %d)", n,
+                            MR_ADDRESS_BYTES_MAX);
     }
     char *address = mr_strndup(s, n);
     if (address == NULL) {
         return mr_error_nomem(err);
     }
     if (!mr_address_is_valid(address)) {
-        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted", MR_SHOWN(address));
+        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted",
+                              MR_SHOWN(address));
 
         mr_free(address);
         return rc;

@@ -1,8 +1,8 @@
 /*
  * Calls: attempts at one member after the other until the leader has answered.
  *
- * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag, the line on stderr
- * and the bound of the attempt all are reasons to look up.
+ * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag,
+ * the line on stderr and the bound of the attempt all are reasons to look up.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* From here on a definition counts as large; what time it gets to be sent (32 Mbit/s), and how often that may double.
- */
+/* From here on a definition counts as large; what time it gets to be sent (32 Mbit/s), and how
+ * often that may double. */
 #define LARGE_BYTES (32 * MR_KIB)
 #define LARGE_MS_PER_MIB 250
 #define LATE_MAX 5u
@@ -87,8 +87,8 @@ static int64_t announce_locked(mr_control *c, const struct mr_pending *p)
     if (p->until_ms < 0) {
         (void)fprintf(stderr, "millrace: no dispatcher answers at %s yet, waiting\n", c->service);
     } else {
-        (void)fprintf(stderr, "millrace: no dispatcher answers at %s yet, waiting up to %lld s\n", c->service,
-                      (long long)((p->until_ms - p->begin_ms + 999) / 1000));
+        (void)fprintf(stderr, "millrace: no dispatcher answers at %s yet, waiting up to %lld s\n",
+                      c->service, (long long)((p->until_ms - p->begin_ms + 999) / 1000));
     }
     return INT64_MAX;
 }
@@ -102,8 +102,9 @@ static void wait_locked(mr_control *c, const struct mr_pending *p, int64_t ms)
 }
 
 /* Start a call at @m and wait for its end. The lock is given up meanwhile. */
-static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_control_member *m, const char *path,
-                          ProtobufCMessage *request, int64_t timeout_ms, mr_error *err)
+static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_control_member *m,
+                          const char *path, ProtobufCMessage *request, int64_t timeout_ms,
+                          mr_error *err)
 {
     void *bytes = NULL;
     size_t size = 0;
@@ -117,7 +118,8 @@ static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_control
     p->reply = NULL;
     p->call = NULL;
     mr_mutex_unlock(&c->lock);
-    rc = mr_rpc_unary(m->channel, path, bytes, size, NULL, timeout_ms, false, attempt_done, p, &p->call, err);
+    rc = mr_rpc_unary(m->channel, path, bytes, size, NULL, timeout_ms, false, attempt_done, p,
+                      &p->call, err);
     mr_free(bytes);
     mr_mutex_lock(&c->lock);
     if (rc < 0) {
@@ -154,25 +156,29 @@ static bool is_large(const ProtobufCMessage *request)
     return definition_bytes(request) >= LARGE_BYTES;
 }
 
-/* It takes its time to be sent and stored, and what is wanted has a size that nobody knows yet: each attempt has more.
- */
-static int64_t patience_for_large_ms(const mr_control *c, const struct mr_pending *p, const ProtobufCMessage *request)
+/* It takes its time to be sent and stored, and what is wanted has a size that nobody knows yet:
+ * each attempt has more. */
+static int64_t patience_for_large_ms(const mr_control *c, const struct mr_pending *p,
+                                     const ProtobufCMessage *request)
 {
     size_t size = definition_bytes(request);
-    int64_t ms = c->attempt_timeout_ms + (size != SIZE_MAX ? (int64_t)(size / MR_MIB) * LARGE_MS_PER_MIB : 0);
+    int64_t ms = c->attempt_timeout_ms +
+                 (size != SIZE_MAX ? (int64_t)(size / MR_MIB) * LARGE_MS_PER_MIB : 0);
 
     return ms << (p->late < LATE_MAX ? p->late : LATE_MAX);
 }
 
 /*
- * How long an attempt may take. A leader answers within milliseconds, so one that does not within a second may be
- * frozen: the others are asked before it gets more time. Not where what is sent or answered is large.
+ * How long an attempt may take. A leader answers within milliseconds, so one that does not within a
+ * second may be frozen: the others are asked before it gets more time. Not where what is sent or
+ * answered is large.
  */
-static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, const struct mr_control_member *m,
-                           const ProtobufCMessage *request)
+static int64_t patience_ms(const mr_control *c, const struct mr_pending *p,
+                           const struct mr_control_member *m, const ProtobufCMessage *request)
 {
     bool stores = request->descriptor == &millrace__register_dataset_request__descriptor;
-    bool others = c->nmembers > 1 && p->search.silent == NULL && p->search.rounds == 0 && m == c->leader;
+    bool others =
+        c->nmembers > 1 && p->search.silent == NULL && p->search.rounds == 0 && m == c->leader;
 
     if (is_large(request)) {
         return patience_for_large_ms(c, p, request);
@@ -181,9 +187,10 @@ static int64_t patience_ms(const mr_control *c, const struct mr_pending *p, cons
 }
 
 /* One round trip; *@verdict says what it means. MR_OK with *@reply only for MR_VERDICT_OK. */
-static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path, ProtobufCMessage *request,
-                                       const ProtobufCMessageDescriptor *reply_type, ProtobufCMessage **reply,
-                                       mr_error *err)
+static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, const char *path,
+                                       ProtobufCMessage *request,
+                                       const ProtobufCMessageDescriptor *reply_type,
+                                       ProtobufCMessage **reply, mr_error *err)
 {
     struct mr_control_member *m = mr_search_next_locked(c, &p->search);
     const Millrace__ReplyHeader *header = NULL;
@@ -202,7 +209,8 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
         }
     }
     if (rc == MR_EPRECOND || rc == MR_EINTERNAL) {
-        verdict = MR_VERDICT_DEFINITE; /* forked, or a mistake of ours: no other member would help */
+        verdict =
+            MR_VERDICT_DEFINITE; /* forked, or a mistake of ours: no other member would help */
     }
     if (rc < 0) {
         if (!cancelled(p)) { /* else it is not the member's failure */
@@ -225,13 +233,14 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
     return verdict;
 }
 
-static int give_up(const mr_control *c, const struct mr_pending *p, const mr_error *last, mr_error *err)
+static int give_up(const mr_control *c, const struct mr_pending *p, const mr_error *last,
+                   mr_error *err)
 {
     uint32_t traits = MR_RETRYABLE | (p->maybe_applied ? MR_MAYBE_APPLIED : 0u);
     const char *why = c->answered ? "no dispatcher leads" : "no dispatcher answers";
 
-    return mr_error_set_traits(err, MR_EUNAVAIL, traits, "%s at %s after %lld ms (%s)", why, c->service,
-                               (long long)(mr_now_ms() - p->begin_ms), last->message);
+    return mr_error_set_traits(err, MR_EUNAVAIL, traits, "%s at %s after %lld ms (%s)", why,
+                               c->service, (long long)(mr_now_ms() - p->begin_ms), last->message);
 }
 
 /* Definitions of known content are not the leader's alone: asking anybody spares it. */
@@ -242,8 +251,8 @@ static bool is_anybodys(const ProtobufCMessage *request)
 }
 
 int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request,
-                    const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms, const atomic_bool *cancel,
-                    ProtobufCMessage **reply, mr_error *err)
+                    const ProtobufCMessageDescriptor *reply_type, int64_t timeout_ms,
+                    const atomic_bool *cancel, ProtobufCMessage **reply, mr_error *err)
 {
     struct mr_pending p = {.control = c, .cancel = cancel, .begin_ms = mr_now_ms(), .until_ms = -1};
     mr_error last = {.message = "no attempt was made"};
@@ -268,7 +277,8 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
         }
         mr_error said = {0};
         enum mr_verdict verdict = try_once_locked(c, &p, path, request, reply_type, reply, &said);
-        (void)snprintf(c->trouble, sizeof c->trouble, "%.159s", verdict == MR_VERDICT_AGAIN ? said.message : "");
+        (void)snprintf(c->trouble, sizeof c->trouble, "%.159s",
+                       verdict == MR_VERDICT_AGAIN ? said.message : "");
         if (verdict == MR_VERDICT_OK) {
             rc = MR_OK;
             break;
@@ -281,7 +291,8 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
             break;
         }
         if (last.code == 0 || said.code != MR_EDEADLINE || left_ms(&p) > 0) {
-            last = said; /* An attempt that our own limit cut short says nothing; the one before it does. */
+            /* An attempt that our own limit cut short says nothing; the one before it does. */
+            last = said;
         }
         int64_t pause = mr_search_pause_locked(c, &p.search);
         int64_t until = mr_now_ms() + (pause < left_ms(&p) ? pause : left_ms(&p));
@@ -298,7 +309,8 @@ void mr_control_wake(mr_control *c)
     (void)pthread_cond_broadcast(&c->changed);
 }
 
-void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request, int64_t timeout_ms)
+void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request,
+                     int64_t timeout_ms)
 {
     struct mr_pending p = {.control = c, .begin_ms = mr_now_ms(), .until_ms = -1};
     char path[MR_NAME_BYTES_MAX];

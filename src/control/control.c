@@ -1,12 +1,14 @@
 /*
  * Who the dispatchers are and which one leads.
  *
- * Happy path: the first member that is asked leads, or names who does. Failures: a member that cannot be reached or
- * does not answer in time is passed over for this round; after a round there is a pause. The configured members stay
- * for ever (they are names: see discover.c); those a leader named go an hour after it named them last.
+ * Happy path: the first member that is asked leads, or names who does. Failures: a member that
+ * cannot be reached or does not answer in time is passed over for this round; after a round there
+ * is a pause. The configured members stay for ever (they are names: see discover.c); those a leader
+ * named go an hour after it named them last.
  *
- * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known one is a deposed
- * leader's; another incarnation, from a leader, replaces what was known (the store was restored or made anew).
+ * Epochs count within one incarnation of the cluster. An answer from an older epoch than the known
+ * one is a deposed leader's; another incarnation, from a leader, replaces what was known (the store
+ * was restored or made anew).
  */
 #include "base/address.h"
 #include "base/alloc.h"
@@ -19,11 +21,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The first pause between two rounds, since a leader that goes hands over within milliseconds; and the longest. */
+/* The first pause between two rounds, since a leader that goes hands over within milliseconds; and
+ * the longest. */
 #define PAUSE_MS_FIRST 10
 #define PAUSE_MS_MAX 1000
 #define PAUSE_MS_MAX_ALONE 250
-/* Standbys name a leader that has just died; only after that is its address taken for one that cannot be reached. */
+/* Standbys name a leader that has just died; only after that is its address taken for one that
+ * cannot be reached. */
 #define ASTRAY_ROUNDS 5
 
 /* ---- members ---- */
@@ -45,8 +49,8 @@ static void member_free(struct mr_control_member *m)
     mr_free(m);
 }
 
-static int member_new(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
-                      mr_error *err)
+static int member_new(mr_control *c, const char *address, bool configured,
+                      struct mr_control_member **ret, mr_error *err)
 {
     if (!mr_address_is_valid(address)) {
         return mr_error_set(err, MR_EINVAL, "'%.64s' is no address of a dispatcher", address);
@@ -59,7 +63,8 @@ static int member_new(mr_control *c, const char *address, bool configured, struc
         return mr_error_nomem(err);
     }
     m->address = mr_strdup(address);
-    int rc = m->address != NULL ? mr_rpc_channel_new(c->rt, address, NULL, &m->channel, err) : mr_error_nomem(err);
+    int rc = m->address != NULL ? mr_rpc_channel_new(c->rt, address, NULL, &m->channel, err)
+                                : mr_error_nomem(err);
     if (rc < 0) {
         mr_free(m->address);
         mr_free(m);
@@ -72,8 +77,8 @@ static int member_new(mr_control *c, const char *address, bool configured, struc
 }
 
 /* Callers for whom it is only a help may ignore the failure. @ret may be NULL. */
-int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
-                           mr_error *err)
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured,
+                           struct mr_control_member **ret, mr_error *err)
 {
     struct mr_control_member *m = find_member(c, address);
     int rc = m != NULL ? MR_OK : member_new(c, address, configured, &m, err);
@@ -185,13 +190,15 @@ static void *first_field(const ProtobufCMessage *msg)
     return (char *)(uintptr_t)msg + f->offset;
 }
 
-static bool begins_with(const ProtobufCMessageDescriptor *type, const ProtobufCMessageDescriptor *header)
+static bool begins_with(const ProtobufCMessageDescriptor *type,
+                        const ProtobufCMessageDescriptor *header)
 {
-    return type->n_fields > 0 && type->fields[0].id == 1 && type->fields[0].type == PROTOBUF_C_TYPE_MESSAGE &&
-           type->fields[0].descriptor == header;
+    return type->n_fields > 0 && type->fields[0].id == 1 &&
+           type->fields[0].type == PROTOBUF_C_TYPE_MESSAGE && type->fields[0].descriptor == header;
 }
 
-int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err)
+int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size,
+                           mr_error *err)
 {
     Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
     Millrace__RequestHeader **slot = first_field(request);
@@ -218,8 +225,8 @@ int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret,
     return bytes != NULL ? MR_OK : mr_error_nomem(err);
 }
 
-int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size, ProtobufCMessage **ret,
-                      const Millrace__ReplyHeader **header, mr_error *err)
+int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size,
+                      ProtobufCMessage **ret, const Millrace__ReplyHeader **header, mr_error *err)
 {
     if (!begins_with(type, &millrace__reply_header__descriptor)) {
         return mr_error_set(err, MR_EINTERNAL, "%s has no header", type->name);
@@ -250,8 +257,9 @@ static void learn_locked(mr_control *c, struct mr_control_member *m, const Millr
     }
 }
 
-static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
-                                       const Millrace__ReplyHeader *h, mr_error *err)
+static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s,
+                                       struct mr_control_member *m, const Millrace__ReplyHeader *h,
+                                       mr_error *err)
 {
     mr_member_failed_locked(c, m);
     (void)mr_error_set(err, MR_EUNAVAIL, "%s does not lead (%s%s)", m->address,
@@ -259,7 +267,8 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
     if (h->leader[0] != '\0' && s->redirects < REDIRECTS_MAX) {
         struct mr_control_member *leader = NULL;
 
-        if (mr_member_learn_locked(c, h->leader, false, &leader, NULL) == MR_OK && leader != m && leader != s->silent) {
+        if (mr_member_learn_locked(c, h->leader, false, &leader, NULL) == MR_OK && leader != m &&
+            leader != s->silent) {
             s->redirects++;
             s->redirect = leader;
         }
@@ -267,8 +276,9 @@ static enum mr_verdict redirect_locked(mr_control *c, struct mr_search *s, struc
     return MR_VERDICT_AGAIN;
 }
 
-enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
-                                        const Millrace__ReplyHeader *h, mr_error *err)
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s,
+                                        struct mr_control_member *m, const Millrace__ReplyHeader *h,
+                                        mr_error *err)
 {
     s->heard = true;
     s->followed = false;
@@ -283,7 +293,8 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
         (void)mr_error_set(err, MR_EPRECOND, "%s belongs to cluster '%s', not to '%s'", m->address,
                            MR_SHOWN(h->cluster), MR_SHOWN(c->cluster));
         mr_member_failed_locked(c, m);
-        /* A learned address may have gone to somebody else since; a configured one is a mistake to be told. */
+        /* A learned address may have gone to somebody else since; a configured one is a mistake to
+         * be told. */
         return m->configured ? MR_VERDICT_DEFINITE : MR_VERDICT_AGAIN;
     }
     if (h->not_leader) {
@@ -307,13 +318,15 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, stru
         return MR_VERDICT_OK;
     }
     (void)mr_error_set_traits(err, h->code, h->traits, "%s", h->message);
-    bool again = h->code == MR_EUNAVAIL || (h->traits & (MR_RETRYABLE | MR_MAYBE_APPLIED | MR_FENCED)) != 0;
+    bool again =
+        h->code == MR_EUNAVAIL || (h->traits & (MR_RETRYABLE | MR_MAYBE_APPLIED | MR_FENCED)) != 0;
     return again ? MR_VERDICT_AGAIN : MR_VERDICT_DEFINITE;
 }
 
 /* ---- life ---- */
 
-int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret, mr_error *err)
+int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret,
+                   mr_error *err)
 {
     char leader[MR_ADDRESS_BYTES_MAX + 1];
     char **list = NULL;

@@ -1,9 +1,11 @@
 /*
- * When a round found no leader, there may be more dispatchers behind the names that were configured than were asked.
+ * When a round found no leader, there may be more dispatchers behind the names that were configured
+ * than were asked.
  *
- * A name may have several addresses, of which a channel takes the first one that accepts: each of them becomes a member
- * of its own. And one address may be a load balancer's, with a standby behind this connection that names a leader whom
- * nobody can reach from here: a new connection may lead to another dispatcher, perhaps the leader itself.
+ * A name may have several addresses, of which a channel takes the first one that accepts: each of
+ * them becomes a member of its own. And one address may be a load balancer's, with a standby behind
+ * this connection that names a leader whom nobody can reach from here: a new connection may lead to
+ * another dispatcher, perhaps the leader itself.
  */
 #include "base/address.h"
 #include "base/clock.h"
@@ -52,12 +54,12 @@ static void note(struct found *f, const struct addrinfo *ai)
     char host[NI_MAXHOST], port[NI_MAXSERV];
     int n;
 
-    if (f->n == ADDRESSES_MAX || getnameinfo(ai->ai_addr, ai->ai_addrlen, host, sizeof host, port, sizeof port,
-                                             NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
+    if (f->n == ADDRESSES_MAX || getnameinfo(ai->ai_addr, ai->ai_addrlen, host, sizeof host, port,
+                                             sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) != 0) {
         return;
     }
-    n = snprintf(f->addresses[f->n], sizeof f->addresses[0], strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host,
-                 port);
+    n = snprintf(f->addresses[f->n], sizeof f->addresses[0],
+                 strchr(host, ':') != NULL ? "[%s]:%s" : "%s:%s", host, port);
     f->n += n > 0 && (size_t)n < sizeof f->addresses[0];
 }
 
@@ -105,7 +107,8 @@ void mr_control_discover_locked(mr_control *c, bool reconnect)
         resolve(names[i], &found);
         mr_mutex_lock(&c->lock);
         for (size_t k = 0; k < found.n && found.n > 1; k++) {
-            (void)mr_member_learn_locked(c, found.addresses[k], false, NULL, NULL); /* Without memory: later. */
+            (void)mr_member_learn_locked(c, found.addresses[k], false, NULL,
+                                         NULL); /* Without memory: later. */
         }
     }
 }

@@ -59,12 +59,12 @@ struct mr_search {
     unsigned redirects;
     unsigned rounds;
     bool tried_leader;
-    bool followed;                      /* the member handed out last was a redirect, and has not answered */
-    bool astray;                        /* this round a redirect led to nobody */
-    bool heard;                         /* this round somebody was there: answered, or took the call and was silent */
+    bool followed; /* the member handed out last was a redirect, and has not answered */
+    bool astray;   /* this round a redirect led to nobody */
+    bool heard;    /* this round somebody was there: answered, or took the call and was silent */
     struct mr_control_member *redirect; /* next, if set */
-    const struct mr_control_member
-        *silent; /* it took the call and did not answer: the others first, whatever they say of it */
+    /* it took the call and did not answer: the others first, whatever they say of it */
+    const struct mr_control_member *silent;
 };
 
 enum mr_verdict {
@@ -76,41 +76,46 @@ enum mr_verdict {
 void mr_search_init_locked(mr_control *c, struct mr_search *s);
 /* The member to try next, its `users` counted up; drop it with mr_member_put_locked(). */
 struct mr_control_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
-/* After a failure: milliseconds to wait before the next attempt (0: at once). Gives the lock up, perhaps. */
+/* After a failure: milliseconds to wait before the next attempt (0: at once). Gives the lock up,
+ * perhaps. */
 int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
 void mr_member_put_locked(mr_control *c, struct mr_control_member *m);
 /* The transport failed at @m, or it does not lead. */
 void mr_member_failed_locked(mr_control *c, struct mr_control_member *m);
 
 /*
- * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may be NULL (no header:
- * not a dispatcher of ours).
+ * Read a reply's header: learn from it, set the redirect. @err is set unless MR_VERDICT_OK. @h may
+ * be NULL (no header: not a dispatcher of ours).
  */
-enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s, struct mr_control_member *m,
-                                        const Millrace__ReplyHeader *h, mr_error *err);
+enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s,
+                                        struct mr_control_member *m, const Millrace__ReplyHeader *h,
+                                        mr_error *err);
 
-/* discover.c: a round was in vain. Gives the lock up for as long as names take to be resolved. @reconnect: see there.
- */
+/* discover.c: a round was in vain. Gives the lock up for as long as names take to be resolved.
+ * @reconnect: see there. */
 void mr_control_discover_locked(mr_control *c, bool reconnect);
 /* In control.c: @ret may be NULL. */
-int mr_member_learn_locked(mr_control *c, const char *address, bool configured, struct mr_control_member **ret,
-                           mr_error *err);
+int mr_member_learn_locked(mr_control *c, const char *address, bool configured,
+                           struct mr_control_member **ret, mr_error *err);
 
 /* Pack @request with the header as it is to be now. *@ret is freed with mr_free(). */
-int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size, mr_error *err);
+int mr_control_pack_locked(mr_control *c, ProtobufCMessage *request, void **ret, size_t *size,
+                           mr_error *err);
 /* Unpack; *@header is its first field. MR_EDATALOSS if it is no such message. */
-int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size, ProtobufCMessage **ret,
-                      const Millrace__ReplyHeader **header, mr_error *err);
+int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes, size_t size,
+                      ProtobufCMessage **ret, const Millrace__ReplyHeader **header, mr_error *err);
 
-/* "host:port,host:port" with or without "grpc://" into a list of @n strings, each mr_free()d, the list too. */
+/* "host:port,host:port" with or without "grpc://" into a list of @n strings, each mr_free()d, the
+ * list too. */
 int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *err);
 void mr_addresses_free(char **list, size_t n);
 
 /*
- * A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both, if that contradicts
- * what leaders of this list said before on any connection of this process.
+ * A leader at @address of the list @service says which cluster it is of. MR_EPRECOND, naming both,
+ * if that contradicts what leaders of this list said before on any connection of this process.
  */
-int mr_list_note(const char *service, const char *address, const char *cluster, const char *incarnation, mr_error *err);
+int mr_list_note(const char *service, const char *address, const char *cluster,
+                 const char *incarnation, mr_error *err);
 /* Who led last, as this process knows it; false: it does not. */
 bool mr_list_leader(const char *service, char address[MR_ADDRESS_BYTES_MAX + 1]);
 

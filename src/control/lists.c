@@ -1,11 +1,11 @@
 /*
- * Which cluster is behind a list of dispatchers, for as long as the process lives: each read and each call has a
- * connection of its own, and all of them must mean the same cluster.
+ * Which cluster is behind a list of dispatchers, for as long as the process lives: each read and
+ * each call has a connection of its own, and all of them must mean the same cluster.
  *
- * The first leader that answers pins it. Afterwards another cluster at another address of the list is an error: both
- * are there. At the same address it is the old one's successor (somebody stopped one and started another), and so is
- * another incarnation of the same cluster (its store was restored); an error only if the former one answers again after
- * that.
+ * The first leader that answers pins it. Afterwards another cluster at another address of the list
+ * is an error: both are there. At the same address it is the old one's successor (somebody stopped
+ * one and started another), and so is another incarnation of the same cluster (its store was
+ * restored); an error only if the former one answers again after that.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -104,7 +104,8 @@ static bool is_contradiction(const struct known_list *list, const struct identit
     return elsewhere && strcmp(list->now.cluster, said->cluster) != 0;
 }
 
-int mr_list_note(const char *service, const char *address, const char *cluster, const char *incarnation, mr_error *err)
+int mr_list_note(const char *service, const char *address, const char *cluster,
+                 const char *incarnation, mr_error *err)
 {
     struct identity said = {.cluster = ""};
 
@@ -124,11 +125,12 @@ int mr_list_note(const char *service, const char *address, const char *cluster, 
     }
     if (!is_same(&list->now, &said)) {
         if (is_contradiction(list, &said)) {
-            return mr_error_set(err, MR_EPRECOND,
-                                "two clusters behind one list of dispatchers: '%.40s' (%.8s) at %.40s, and '%.40s' "
-                                "(%.8s) at %.40s",
-                                list->now.cluster, list->now.incarnation, list->now.address, said.cluster,
-                                said.incarnation, said.address);
+            return mr_error_set(
+                err, MR_EPRECOND,
+                "two clusters behind one list of dispatchers: '%.40s' (%.8s) at %.40s, and '%.40s' "
+                "(%.8s) at %.40s",
+                list->now.cluster, list->now.incarnation, list->now.address, said.cluster,
+                said.incarnation, said.address);
         }
         list->former = list->now;
     }

@@ -1,8 +1,9 @@
 /*
  * Watches: a server stream that is opened again at the next leader whenever it ends.
  *
- * A watch has a thread. Streams call back on rpc's thread, which only hands over: the message or the end. One message
- * is asked for at a time, so a slow callback holds back the leader, not our memory.
+ * A watch has a thread. Streams call back on rpc's thread, which only hands over: the message or
+ * the end. One message is asked for at a time, so a slow callback holds back the leader, not our
+ * memory.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -74,7 +75,8 @@ static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .ende
 
 /* ---- on the watch's thread, with the lock, which callbacks and calls into rpc run without ---- */
 
-static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, mr_rpc_stream **ret, mr_error *err)
+static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, mr_rpc_stream **ret,
+                       mr_error *err)
 {
     mr_control *c = w->control;
     struct mr_rpc_slice slice = {.release = mr_free};
@@ -93,7 +95,8 @@ static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, 
     if (rc < 0) {
         mr_free(bytes);
     } else {
-        (void)mr_rpc_stream_send(*ret, &slice, 1, false, NULL); /* A failure shows as the stream's end. */
+        (void)mr_rpc_stream_send(*ret, &slice, 1, false,
+                                 NULL); /* A failure shows as the stream's end. */
         mr_rpc_stream_half_close(*ret);
         mr_rpc_stream_receive(*ret);
     }
@@ -101,8 +104,8 @@ static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, 
     return rc;
 }
 
-static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s, struct mr_control_member *m,
-                                    mr_error *err)
+static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search *s,
+                                    struct mr_control_member *m, mr_error *err)
 {
     mr_control *c = w->control;
     mr_rpc_message *message = w->message;
@@ -140,8 +143,8 @@ static enum mr_verdict take_message(struct mr_control_watch *w, struct mr_search
 }
 
 /* Follow one stream to its end. MR_VERDICT_DEFINITE: the leader refused, @err says why. */
-static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s, struct mr_control_member *m,
-                              mr_rpc_stream *stream, mr_error *err)
+static enum mr_verdict follow(struct mr_control_watch *w, struct mr_search *s,
+                              struct mr_control_member *m, mr_rpc_stream *stream, mr_error *err)
 {
     mr_control *c = w->control;
     int64_t first_until = mr_now_ms() + c->attempt_timeout_ms;
@@ -205,7 +208,8 @@ static enum mr_verdict one_round(struct mr_control_watch *w, struct mr_search *s
         verdict = follow(w, s, m, stream, err);
         close_stream(w, stream);
     }
-    /* When another leader was heard of, that one is believed already; when we stop, nobody failed. */
+    /* When another leader was heard of, that one is believed already; when we stop, nobody
+     * failed. */
     if (verdict == MR_VERDICT_AGAIN && !w->moved && !w->stop) {
         mr_member_failed_locked(c, m);
     }
@@ -254,8 +258,9 @@ static void *run(void *arg)
 }
 
 int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *request,
-                         const ProtobufCMessageDescriptor *update_type, const struct mr_control_watch_ops *ops,
-                         void *ctx, mr_control_watch **ret, mr_error *err)
+                         const ProtobufCMessageDescriptor *update_type,
+                         const struct mr_control_watch_ops *ops, void *ctx, mr_control_watch **ret,
+                         mr_error *err)
 {
     struct mr_control_watch *w = mr_calloc(1, sizeof *w);
 

@@ -21,18 +21,19 @@ const char *mr_attr_kind_name(int32_t kind)
         [MR_ATTR_VALUE] = "a value of the enclosing function",
     };
 
-    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "of no known kind";
+    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind]
+                                                                     : "of no known kind";
 }
 
 int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err)
 {
     if (v < arg->min) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld", arg->name, (long long)v,
-                            (long long)arg->min);
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at least %lld",
+                            arg->name, (long long)v, (long long)arg->min);
     }
     if (v > arg->max) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at most %lld", arg->name, (long long)v,
-                            (long long)arg->max);
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %lld, it must be at most %lld",
+                            arg->name, (long long)v, (long long)arg->max);
     }
     return MR_OK;
 }
@@ -45,8 +46,8 @@ static int compare(const void *a, const void *b)
 static int check_shape(const struct mr_attr *a, mr_error *err)
 {
     if (a->count < -1 || a->count > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s': rank %d, at most %d is possible", a->name, a->count,
-                            MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "argument '%s': rank %d, at most %d is possible",
+                            a->name, a->count, MR_RANK_MAX);
     }
     for (int32_t i = 0; i < a->count; i++) {
         if (a->ints[i] < MR_DIM_UNKNOWN) {
@@ -66,13 +67,16 @@ static int check_strings(const struct mr_attr *a, mr_error *err)
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "argument '%s': a list of strings is one column of string scalars", a->name);
+    return mr_error_set(err, MR_EINVAL,
+                        "argument '%s': a list of strings is one column of string scalars",
+                        a->name);
 }
 
 static int check_attr(const struct mr_attr *a, mr_error *err)
 {
     if (a->name == NULL || a->name[0] == '\0' || strlen(a->name) > MR_NAME_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "an argument has no name, or one of more than %d bytes", MR_NAME_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "an argument has no name, or one of more than %d bytes",
+                            MR_NAME_BYTES_MAX);
     }
     switch (a->kind) {
     case MR_ATTR_INT:
@@ -81,12 +85,14 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
         return MR_OK;
     case MR_ATTR_VALUE:
         if (a->i < 0 || a->i > UINT32_MAX) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': no value number: %lld", a->name, (long long)a->i);
+            return mr_error_set(err, MR_EINVAL, "argument '%s': no value number: %lld", a->name,
+                                (long long)a->i);
         }
         return MR_OK;
     case MR_ATTR_DTYPE:
         if (a->i <= 0 || a->i >= MR_DTYPE_COUNT) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': %lld is no dtype", a->name, (long long)a->i);
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %lld is no dtype", a->name,
+                                (long long)a->i);
         }
         return MR_OK;
     case MR_ATTR_BYTES:
@@ -101,7 +107,8 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
         return check_shape(a, err);
     case MR_ATTR_INTS:
         if (a->count < 0 || (a->count > 0 && a->ints == NULL)) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': a list of %d integers", a->name, a->count);
+            return mr_error_set(err, MR_EINVAL, "argument '%s': a list of %d integers", a->name,
+                                a->count);
         }
         return MR_OK;
     case MR_ATTR_BLOCK:
@@ -117,8 +124,9 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
 
 static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
 {
-    size_t ints =
-        from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS ? (size_t)(from->count > 0 ? from->count : 0) : 0;
+    size_t ints = from->kind == MR_ATTR_SHAPE || from->kind == MR_ATTR_INTS
+                      ? (size_t)(from->count > 0 ? from->count : 0)
+                      : 0;
 
     to->kind = from->kind;
     to->name = mr_strdup(from->name);
@@ -135,7 +143,8 @@ static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
     if (from->kind == MR_ATTR_BLOCK || from->kind == MR_ATTR_STRINGS) {
         to->block = mr_block_ref(from->block);
     }
-    return to->name != NULL && (from->kind != MR_ATTR_BYTES || to->bytes != NULL) && (ints == 0 || to->ints != NULL);
+    return to->name != NULL && (from->kind != MR_ATTR_BYTES || to->bytes != NULL) &&
+           (ints == 0 || to->ints != NULL);
 }
 
 int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, mr_error *err)

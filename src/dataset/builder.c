@@ -1,4 +1,5 @@
-/* Building functions: values are appended, checked and hashed as they come; finishing takes a snapshot. */
+/* Building functions: values are appended, checked and hashed as they come; finishing takes a
+ * snapshot. */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -29,7 +30,8 @@ static int reserve(void **array, size_t size, size_t n, size_t extra, size_t *ca
 static int check_room(const mr_builder *b, size_t values, mr_error *err)
 {
     if (b->nvalues + values > MR_GRAPH_NODES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a function has more than %d values", MR_GRAPH_NODES_MAX);
+        return mr_error_set(err, MR_EINVAL, "a function has more than %d values",
+                            MR_GRAPH_NODES_MAX);
     }
     return MR_OK;
 }
@@ -48,7 +50,8 @@ int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, m
     b->inputs = mr_spec_ref(inputs);
     int rc = reserve((void **)&b->values, sizeof *b->values, 0, n, &b->values_cap, err);
     if (rc == MR_OK && b->depth >= MR_FUNCTION_DEPTH_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep", MR_FUNCTION_DEPTH_MAX);
+        rc = mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
+                          MR_FUNCTION_DEPTH_MAX);
     }
     if (rc != MR_OK) {
         mr_builder_free(b);
@@ -57,7 +60,8 @@ int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, m
     for (size_t i = 0; i < n; i++) {
         struct mr_fn_value *v = &b->values[i];
 
-        *v = (struct mr_fn_value){.kind = MR_FN_INPUT, .index = (uint32_t)i, .spec = *mr_spec_leaf(inputs, i)};
+        *v = (struct mr_fn_value){
+            .kind = MR_FN_INPUT, .index = (uint32_t)i, .spec = *mr_spec_leaf(inputs, i)};
         mr_canonical_input((uint32_t)i, v->hash);
     }
     b->nvalues = n;
@@ -109,10 +113,12 @@ static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
     int rc = check_room(b, node->nout, err);
 
     if (rc == MR_OK) {
-        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, node->nout, &b->values_cap, err);
+        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, node->nout, &b->values_cap,
+                     err);
     }
     if (rc == MR_OK) {
-        rc = reserve((void **)&b->nodes, sizeof(struct mr_fn_node *), b->nnodes, 1, &b->nodes_cap, err);
+        rc = reserve((void **)&b->nodes, sizeof(struct mr_fn_node *), b->nnodes, 1, &b->nodes_cap,
+                     err);
     }
     if (rc == MR_OK) {
         rc = mr_canonical_fn_node(node, b->values, hash, err);
@@ -124,8 +130,10 @@ static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
     for (size_t i = 0; i < node->nout; i++) {
         struct mr_fn_value *v = &b->values[b->nvalues++];
 
-        *v = (struct mr_fn_value){
-            .kind = MR_FN_NODE, .index = (uint32_t)b->nnodes, .output = (uint32_t)i, .spec = node->out_specs[i]};
+        *v = (struct mr_fn_value){.kind = MR_FN_NODE,
+                                  .index = (uint32_t)b->nnodes,
+                                  .output = (uint32_t)i,
+                                  .spec = node->out_specs[i]};
         mr_canonical_result(hash, (uint32_t)i, v->hash);
     }
     b->nodes[b->nnodes++] = node;
@@ -135,7 +143,8 @@ static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
 static int check_inputs(const mr_builder *b, const uint32_t *inputs, size_t n, mr_error *err)
 {
     if (n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu inputs, at most %d are possible", n, MR_LEAVES_MAX);
+        return mr_error_set(err, MR_EINVAL, "%zu inputs, at most %d are possible", n,
+                            MR_LEAVES_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         if (inputs[i] >= b->nvalues) {
@@ -145,11 +154,13 @@ static int check_inputs(const mr_builder *b, const uint32_t *inputs, size_t n, m
     return MR_OK;
 }
 
-static int check_functions(const mr_builder *b, mr_function *const *functions, size_t n, mr_error *err)
+static int check_functions(const mr_builder *b, mr_function *const *functions, size_t n,
+                           mr_error *err)
 {
     for (size_t i = 0; i < n; i++) {
         if (functions[i]->scope != 0 && functions[i]->scope != b->id) {
-            return mr_error_set(err, MR_EINVAL, "function %zu uses values of another function than this one", i);
+            return mr_error_set(err, MR_EINVAL,
+                                "function %zu uses values of another function than this one", i);
         }
     }
     return MR_OK;
@@ -173,7 +184,8 @@ static int infer(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
             goto done;
         }
     }
-    rc = mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out, MR_LEAVES_MAX, &nout, err);
+    rc = mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out,
+                         MR_LEAVES_MAX, &nout, err);
     if (rc == MR_OK) {
         node->out_specs = mr_memdup(out, nout * sizeof *out);
         node->nout = nout;
@@ -186,7 +198,8 @@ done:
     return rc;
 }
 
-/* Random operators that look alike are told apart by a number, which definitions carry as attribute "!salt". */
+/* Random operators that look alike are told apart by a number, which definitions carry as attribute
+ * "!salt". */
 static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
     size_t kept = 0;
@@ -210,7 +223,8 @@ static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
     node->nattrs = kept;
     bool random = (node->kernel->flags & MR_KERNEL_RANDOM) != 0;
     if (given && (!random || node->salt == 0)) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is for random operators, and at least 1", MR_FN_SALT);
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is for random operators, and at least 1",
+                            MR_FN_SALT);
     }
     if (random && !given) {
         node->salt = ++b->randoms;
@@ -218,9 +232,10 @@ static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
     return MR_OK;
 }
 
-static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs, size_t ninputs,
-                    const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions, size_t nfunctions,
-                    struct mr_fn_node **ret, mr_error *err)
+static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs,
+                    size_t ninputs, const struct mr_attr *attrs, size_t nattrs,
+                    mr_function *const *functions, size_t nfunctions, struct mr_fn_node **ret,
+                    mr_error *err)
 {
     struct mr_fn_node *node = mr_calloc(1, sizeof *node);
     int rc = MR_OK;
@@ -231,7 +246,8 @@ static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_
     atomic_init(&node->refs, 1);
     node->kernel = kernel;
     node->ninputs = ninputs;
-    node->inputs = mr_memdup(ninputs > 0 ? inputs : (const uint32_t[]){0}, ninputs * sizeof *inputs);
+    node->inputs =
+        mr_memdup(ninputs > 0 ? inputs : (const uint32_t[]){0}, ninputs * sizeof *inputs);
     node->functions = mr_calloc(nfunctions, sizeof(mr_function *));
     if (node->inputs == NULL || node->functions == NULL) {
         rc = mr_error_nomem(err);
@@ -242,7 +258,8 @@ static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_
     }
     for (size_t i = 0; i < nattrs; i++) {
         if (attrs[i].kind == MR_ATTR_VALUE) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s': attributes of tensor operators are constants",
+            rc = mr_error_set(err, MR_EINVAL,
+                              "argument '%s': attributes of tensor operators are constants",
                               attrs[i].name);
             goto out;
         }
@@ -266,16 +283,19 @@ out:
     return rc;
 }
 
-int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs, const struct mr_attr *attrs,
-                   size_t nattrs, mr_function *const *functions, size_t nfunctions, uint32_t *outputs, size_t cap,
-                   size_t *noutputs, mr_error *err)
+int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
+                   const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                   size_t nfunctions, uint32_t *outputs, size_t cap, size_t *noutputs,
+                   mr_error *err)
 {
     const struct mr_kernel *kernel = mr_kernel_find(op);
     struct mr_fn_node *node = NULL;
     int rc;
 
     if (kernel == NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "there is no tensor operator '%s' in this version (%s)", op, MR_VERSION);
+        return mr_error_set(err, MR_EUNIMPL,
+                            "there is no tensor operator '%s' in this version (%s)", op,
+                            MR_VERSION);
     }
     rc = check_inputs(b, inputs, ninputs, err);
     if (rc == MR_OK) {
@@ -288,7 +308,8 @@ int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t
         rc = new_node(b, kernel, inputs, ninputs, attrs, nattrs, functions, nfunctions, &node, err);
     }
     if (rc == MR_OK && node->nout > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu results, the caller has room for %zu", node->nout, cap);
+        rc = mr_error_set(err, MR_EINVAL, "%zu results, the caller has room for %zu", node->nout,
+                          cap);
     }
     if (rc == MR_OK) {
         rc = append_node(b, node, err);
@@ -309,9 +330,10 @@ int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t
 static int constant_spec(const mr_block *tensor, struct mr_leaf_spec *ret, mr_error *err)
 {
     if (mr_block_rows(tensor) != 1 || mr_block_column_count(tensor) != 1) {
-        return mr_error_set(err, MR_EINVAL,
-                            "a constant is a block of one row and one column, not of %u rows and %u columns",
-                            mr_block_rows(tensor), mr_block_column_count(tensor));
+        return mr_error_set(
+            err, MR_EINVAL,
+            "a constant is a block of one row and one column, not of %u rows and %u columns",
+            mr_block_rows(tensor), mr_block_column_count(tensor));
     }
     const struct mr_column *c = mr_block_column(tensor, 0);
     const int64_t *dims = c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims;
@@ -340,7 +362,8 @@ int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr
     node->out_specs = mr_memdup(&spec, sizeof spec);
     node->inputs = mr_calloc(0, sizeof *node->inputs);
     node->nout = 1;
-    rc = node->out_specs != NULL && node->inputs != NULL ? append_node(b, node, err) : mr_error_nomem(err);
+    rc = node->out_specs != NULL && node->inputs != NULL ? append_node(b, node, err)
+                                                         : mr_error_nomem(err);
     if (rc == MR_OK) {
         *ret = node->first_value;
         node = NULL;
@@ -360,7 +383,8 @@ int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_er
         return mr_error_set(err, MR_EINVAL, "capture: there is no function around this one");
     }
     if (outer_value >= b->outer->nvalues) {
-        return mr_error_set(err, MR_EINVAL, "capture: the function around this one has no value %u", outer_value);
+        return mr_error_set(err, MR_EINVAL, "capture: the function around this one has no value %u",
+                            outer_value);
     }
     for (size_t i = 0; i < b->nvalues; i++) {
         if (b->values[i].kind == MR_FN_CAPTURE && b->captures[b->values[i].index] == outer_value) {
@@ -373,21 +397,24 @@ int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_er
         rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, 1, &b->values_cap, err);
     }
     if (rc == MR_OK) {
-        rc = reserve((void **)&b->captures, sizeof *b->captures, b->ncaptures, 1, &b->captures_cap, err);
+        rc = reserve((void **)&b->captures, sizeof *b->captures, b->ncaptures, 1, &b->captures_cap,
+                     err);
     }
     if (rc != MR_OK) {
         return rc;
     }
     struct mr_fn_value *v = &b->values[b->nvalues];
     const struct mr_fn_value *outer = &b->outer->values[outer_value];
-    *v = (struct mr_fn_value){.kind = MR_FN_CAPTURE, .index = (uint32_t)b->ncaptures, .spec = outer->spec};
+    *v = (struct mr_fn_value){
+        .kind = MR_FN_CAPTURE, .index = (uint32_t)b->ncaptures, .spec = outer->spec};
     mr_canonical_capture(outer->hash, v->hash);
     b->captures[b->ncaptures++] = outer_value;
     *ret = (uint32_t)b->nvalues++;
     return MR_OK;
 }
 
-int mr_builder_value_spec(const mr_builder *b, uint32_t value, struct mr_leaf_spec *ret, mr_error *err)
+int mr_builder_value_spec(const mr_builder *b, uint32_t value, struct mr_leaf_spec *ret,
+                          mr_error *err)
 {
     if (value >= b->nvalues) {
         return mr_error_set(err, MR_EINVAL, "there is no value %u", value);

@@ -82,7 +82,8 @@ static void put_hash_of(struct mr_buf *b, const void *p, size_t n)
 }
 
 /* The lengths of strings and their bytes, wherever the heap starts. */
-static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t first, uint64_t count, mr_error *err)
+static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t first, uint64_t count,
+                       mr_error *err)
 {
     uint64_t *ends = mr_reallocarray(NULL, (size_t)count + 1, sizeof *ends);
 
@@ -94,7 +95,8 @@ static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t fir
         ends[i] = c->offsets[first + i + 1] - base;
     }
     put_hash_of(b, ends, (size_t)count * sizeof *ends);
-    put_hash_of(b, count > 0 ? (const unsigned char *)c->data + base : NULL, count > 0 ? (size_t)ends[count - 1] : 0);
+    put_hash_of(b, count > 0 ? (const unsigned char *)c->data + base : NULL,
+                count > 0 ? (size_t)ends[count - 1] : 0);
     mr_free(ends);
     return MR_OK;
 }
@@ -121,7 +123,8 @@ static int put_column(struct mr_buf *b, const struct mr_column *c, uint32_t rows
         return put_strings(b, c, first, count, err);
     }
     size_t size = mr_dtype_size((mr_dtype)c->dtype);
-    put_hash_of(b, count > 0 ? (const unsigned char *)c->data + first * size : NULL, (size_t)count * size);
+    put_hash_of(b, count > 0 ? (const unsigned char *)c->data + first * size : NULL,
+                (size_t)count * size);
     return MR_OK;
 }
 
@@ -164,8 +167,8 @@ static int canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err)
     return finish(&b, ret, err);
 }
 
-static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n, const struct mr_fn_value *values,
-                     mr_error *err)
+static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
+                     const struct mr_fn_value *values, mr_error *err)
 {
     put_u64(b, n);
     for (size_t i = 0; i < n; i++) {
@@ -220,7 +223,8 @@ static void put_functions(struct mr_buf *b, mr_function *const *functions, size_
     }
 }
 
-int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values, uint8_t ret[16], mr_error *err)
+int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values, uint8_t ret[16],
+                         mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
 
@@ -240,8 +244,8 @@ int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values,
     return finish(&b, ret, err);
 }
 
-int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value *values, uint8_t ret[16],
-                         mr_error *err)
+int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value *values,
+                         uint8_t ret[16], mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
     int rc = MR_OK;

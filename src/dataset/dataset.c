@@ -64,7 +64,8 @@ static bool is_numbered_value(const char *name)
 static const struct mr_arg *find_arg(const struct mr_operator *op, const char *name)
 {
     for (const struct mr_arg *a = op->args; a != NULL && a->name != NULL; a++) {
-        if (strcmp(a->name, name) == 0 || ((a->flags & MR_ARG_TENSORS) != 0 && is_numbered_value(name))) {
+        if (strcmp(a->name, name) == 0 ||
+            ((a->flags & MR_ARG_TENSORS) != 0 && is_numbered_value(name))) {
             return a;
         }
     }
@@ -72,22 +73,25 @@ static const struct mr_arg *find_arg(const struct mr_operator *op, const char *n
 }
 
 /* The spec of the value that @attr names; its number is checked. */
-static int scope_leaf(const mr_builder *scope, const struct mr_attr *attr, const struct mr_leaf_spec **ret,
-                      mr_error *err)
+static int scope_leaf(const mr_builder *scope, const struct mr_attr *attr,
+                      const struct mr_leaf_spec **ret, mr_error *err)
 {
     if (scope == NULL) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' is a value of an enclosing function, but there is none",
+        return mr_error_set(err, MR_EINVAL,
+                            "argument '%s' is a value of an enclosing function, but there is none",
                             attr->name);
     }
     if ((uint64_t)attr->i >= scope->nvalues) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s': the enclosing function has no value %lld", attr->name,
+        return mr_error_set(err, MR_EINVAL,
+                            "argument '%s': the enclosing function has no value %lld", attr->name,
                             (long long)attr->i);
     }
     *ret = &scope->values[attr->i].spec;
     return MR_OK;
 }
 
-static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, const mr_builder *scope, mr_error *err)
+static int check_value(const struct mr_arg *arg, const struct mr_attr *attr,
+                       const mr_builder *scope, mr_error *err)
 {
     const struct mr_leaf_spec *leaf = NULL;
     char text[MR_LEAF_TEXT];
@@ -97,32 +101,36 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr, con
         return rc;
     }
     if ((leaf->kind == MR_LEAF_DATASET) != ((arg->flags & MR_ARG_DATASET) != 0)) {
-        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s", attr->name,
-                            (arg->flags & MR_ARG_DATASET) != 0 ? "dataset" : "tensor", mr_leaf_text(leaf, text));
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s",
+                            attr->name, (arg->flags & MR_ARG_DATASET) != 0 ? "dataset" : "tensor",
+                            mr_leaf_text(leaf, text));
     }
     if (strcmp(arg->name, attr->name) != 0) {
         return MR_OK; /* value0, value1, ... may be any tensor */
     }
-    bool constant = (arg->flags & MR_ARG_CONSTANT) != 0 ||
-                    (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES && arg->kind != MR_ATTR_INTS);
+    bool constant =
+        (arg->flags & MR_ARG_CONSTANT) != 0 ||
+        (arg->kind != MR_ATTR_INT && arg->kind != MR_ATTR_BYTES && arg->kind != MR_ATTR_INTS);
     if (constant) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a constant", attr->name);
     }
-    bool shaped = leaf->rank == (arg->kind == MR_ATTR_INTS ? 1 : 0) || leaf->rank == MR_RANK_UNKNOWN;
-    bool fits =
-        arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
+    bool shaped =
+        leaf->rank == (arg->kind == MR_ATTR_INTS ? 1 : 0) || leaf->rank == MR_RANK_UNKNOWN;
+    bool fits = arg->kind == MR_ATTR_BYTES ? leaf->dtype == MR_STRING
+                                           : leaf->dtype >= MR_INT8 && leaf->dtype <= MR_UINT64;
     if (!shaped || !fits) {
         const char *wanted = arg->kind == MR_ATTR_BYTES  ? "scalar string"
                              : arg->kind == MR_ATTR_INTS ? "vector of integers"
                                                          : "scalar integer";
 
-        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s", attr->name, wanted,
-                            mr_leaf_text(leaf, text));
+        return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s",
+                            attr->name, wanted, mr_leaf_text(leaf, text));
     }
     return MR_OK;
 }
 
-static int check_attr(const struct mr_operator *op, const struct mr_attr *attr, const mr_builder *scope, mr_error *err)
+static int check_attr(const struct mr_operator *op, const struct mr_attr *attr,
+                      const mr_builder *scope, mr_error *err)
 {
     const struct mr_arg *arg = find_arg(op, attr->name);
 
@@ -133,9 +141,11 @@ static int check_attr(const struct mr_operator *op, const struct mr_attr *attr, 
         return check_value(arg, attr, scope, err);
     }
     if (attr->kind != arg->kind || strcmp(arg->name, attr->name) != 0) {
-        return mr_error_set(
-            err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name, mr_attr_kind_name(attr->kind),
-            strcmp(arg->name, attr->name) == 0 ? mr_attr_kind_name(arg->kind) : "a value of the enclosing function");
+        return mr_error_set(err, MR_EINVAL, "argument '%s' is %s, it must be %s", attr->name,
+                            mr_attr_kind_name(attr->kind),
+                            strcmp(arg->name, attr->name) == 0
+                                ? mr_attr_kind_name(arg->kind)
+                                : "a value of the enclosing function");
     }
     return attr->kind == MR_ATTR_INT ? mr_arg_check_int(arg, attr->i, err) : MR_OK;
 }
@@ -148,15 +158,18 @@ static int check_attrs(const struct mr_dataset *ds, const mr_builder *scope, mr_
         rc = check_attr(ds->op, &ds->attrs[i], scope, err);
     }
     for (const struct mr_arg *a = ds->op->args; rc == MR_OK && a != NULL && a->name != NULL; a++) {
-        if ((a->flags & MR_ARG_OPTIONAL) == 0 && mr_attr_find(ds->attrs, ds->nattrs, a->name) == NULL &&
-            ((a->flags & MR_ARG_TENSORS) == 0 || mr_attr_find(ds->attrs, ds->nattrs, "value0") == NULL)) {
+        if ((a->flags & MR_ARG_OPTIONAL) == 0 &&
+            mr_attr_find(ds->attrs, ds->nattrs, a->name) == NULL &&
+            ((a->flags & MR_ARG_TENSORS) == 0 ||
+             mr_attr_find(ds->attrs, ds->nattrs, "value0") == NULL)) {
             rc = mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
         }
     }
     return rc;
 }
 
-static int check_function(const mr_function *fn, enum mr_function_role role, const mr_spec *elements, mr_error *err)
+static int check_function(const mr_function *fn, enum mr_function_role role,
+                          const mr_spec *elements, mr_error *err)
 {
     char is[MR_LEAF_TEXT];
     char wants[MR_LEAF_TEXT];
@@ -168,21 +181,26 @@ static int check_function(const mr_function *fn, enum mr_function_role role, con
     }
     for (size_t i = 0; i < n; i++) {
         if (!mr_leaf_covers(mr_spec_leaf(fn->inputs, i), mr_spec_leaf(elements, i))) {
-            return mr_error_set(err, MR_EINVAL, "tensor %zu of the elements is %s, the function takes %s", i,
+            return mr_error_set(err, MR_EINVAL,
+                                "tensor %zu of the elements is %s, the function takes %s", i,
                                 mr_leaf_text(mr_spec_leaf(elements, i), is),
                                 mr_leaf_text(mr_spec_leaf(fn->inputs, i), wants));
         }
     }
     if ((fn->dataset != NULL) != (role == MR_FUNCTION_DATASET)) {
         return mr_error_set(err, MR_EINVAL, "the function must return %s",
-                            role == MR_FUNCTION_DATASET ? "a dataset" : "tensors, it returns a dataset");
+                            role == MR_FUNCTION_DATASET ? "a dataset"
+                                                        : "tensors, it returns a dataset");
     }
     if (role == MR_FUNCTION_PREDICATE || role == MR_FUNCTION_KEY) {
-        const struct mr_leaf_spec *leaf = mr_spec_leaves(fn->spec) == 1 ? mr_spec_leaf(fn->spec, 0) : NULL;
+        const struct mr_leaf_spec *leaf =
+            mr_spec_leaves(fn->spec) == 1 ? mr_spec_leaf(fn->spec, 0) : NULL;
         uint8_t dtype = role == MR_FUNCTION_KEY ? MR_INT64 : MR_BOOL;
 
-        if (leaf == NULL || leaf->dtype != dtype || (leaf->rank != 0 && leaf->rank != MR_RANK_UNKNOWN)) {
-            return mr_error_set(err, MR_EINVAL, "the function must return one scalar %s, it returns %s",
+        if (leaf == NULL || leaf->dtype != dtype ||
+            (leaf->rank != 0 && leaf->rank != MR_RANK_UNKNOWN)) {
+            return mr_error_set(err, MR_EINVAL,
+                                "the function must return one scalar %s, it returns %s",
                                 mr_dtype_name((mr_dtype)dtype),
                                 leaf != NULL ? mr_leaf_text(leaf, is) : "several tensors");
         }
@@ -190,23 +208,26 @@ static int check_function(const mr_function *fn, enum mr_function_role role, con
     return MR_OK;
 }
 
-int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role, const mr_spec *elements,
-                      mr_error *err)
+int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role,
+                      const mr_spec *elements, mr_error *err)
 {
     return check_function(in->functions[i], role, elements, err);
 }
 
-static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, size_t nfunctions, mr_error *err)
+static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, size_t nfunctions,
+                               mr_error *err)
 {
-    if (ninputs < (size_t)op->min_inputs || (op->max_inputs >= 0 && ninputs > (size_t)op->max_inputs) ||
-        ninputs > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "takes %d%s input datasets, %zu were given", op->min_inputs,
-                            op->max_inputs == op->min_inputs ? "" : " or more", ninputs);
+    if (ninputs < (size_t)op->min_inputs ||
+        (op->max_inputs >= 0 && ninputs > (size_t)op->max_inputs) || ninputs > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "takes %d%s input datasets, %zu were given",
+                            op->min_inputs, op->max_inputs == op->min_inputs ? "" : " or more",
+                            ninputs);
     }
     size_t wants = op->function != MR_FUNCTION_NONE ? 1 : 0;
-    if (nfunctions < wants + op->min_more_functions || nfunctions > wants + op->max_more_functions) {
-        return mr_error_set(err, MR_EINVAL, "takes %zu functions, %zu were given", wants + op->min_more_functions,
-                            nfunctions);
+    if (nfunctions < wants + op->min_more_functions ||
+        nfunctions > wants + op->max_more_functions) {
+        return mr_error_set(err, MR_EINVAL, "takes %zu functions, %zu were given",
+                            wants + op->min_more_functions, nfunctions);
     }
     return MR_OK;
 }
@@ -218,7 +239,8 @@ static int join_scope(uint64_t *scope, uint64_t id, const char *what, mr_error *
         return MR_OK;
     }
     if (*scope != 0 && *scope != id) {
-        return mr_error_set(err, MR_EINVAL, "%s uses values of another function than the one around this dataset",
+        return mr_error_set(err, MR_EINVAL,
+                            "%s uses values of another function than the one around this dataset",
                             what);
     }
     *scope = id;
@@ -267,7 +289,8 @@ static int place_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "more than %d operators in a row", MR_GRAPH_HEIGHT_MAX);
     }
     if (ds->depth > MR_FUNCTION_DEPTH_MAX) {
-        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep", MR_FUNCTION_DEPTH_MAX);
+        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
+                            MR_FUNCTION_DEPTH_MAX);
     }
     return MR_OK;
 }
@@ -294,8 +317,8 @@ static int infer_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
     return rc;
 }
 
-static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_attr *attrs, size_t nattrs,
-                     mr_function *const *functions, mr_error *err)
+static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_attr *attrs,
+                     size_t nattrs, mr_function *const *functions, mr_error *err)
 {
     ds->inputs = mr_calloc(ds->ninputs, sizeof(mr_dataset *));
     ds->functions = mr_calloc(ds->nfunctions, sizeof(mr_function *));
@@ -313,16 +336,18 @@ static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_
     return rc;
 }
 
-int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs, const struct mr_attr *attrs,
-                     size_t nattrs, mr_function *const *functions, size_t nfunctions, mr_builder *scope,
-                     mr_dataset **ret, mr_error *err)
+int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs,
+                     const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                     size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
 {
     const struct mr_operator *found = mr_operator_find(op);
     mr_dataset *ds = NULL;
     int rc;
 
     if (found == NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "there is no dataset operator '%s' in this version (%s)", op, MR_VERSION);
+        return mr_error_set(err, MR_EUNIMPL,
+                            "there is no dataset operator '%s' in this version (%s)", op,
+                            MR_VERSION);
     }
     rc = check_shape_of_node(found, ninputs, nfunctions, err);
     if (rc != MR_OK) {

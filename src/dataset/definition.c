@@ -14,9 +14,10 @@
 /* What is smaller still is sent as it is: a few bytes of a stranger must not fill the memory. */
 #define RATIO_MAX 1000
 #define STRUCTURE_BYTES_MAX (32 * MR_MIB)
-#define CONSTANTS_MAX (4u * MR_GRAPH_NODES_MAX) /* as many as operators that a definition may be worth */
-#define FIELDS_MAX (2u * CONSTANTS_MAX)         /* more are read for a long time, and are nothing */
-#define WINDOW_LOG_MAX 23                       /* 8 MiB, which all levels but those that are asked for by name keep */
+#define CONSTANTS_MAX                                                                              \
+    (4u * MR_GRAPH_NODES_MAX)           /* as many as operators that a definition may be worth */
+#define FIELDS_MAX (2u * CONSTANTS_MAX) /* more are read for a long time, and are nothing */
+#define WINDOW_LOG_MAX 23 /* 8 MiB, which all levels but those that are asked for by name keep */
 #define CONSTANTS_FIELD 4u
 
 /* How a field of protobuf is written. */
@@ -34,11 +35,12 @@ static int check_sent(size_t plain, size_t sent, mr_error *err)
     if (sent <= MR_DEFINITION_SENT_BYTES_MAX) {
         return MR_OK;
     }
-    return mr_error_set(
-        err, MR_EINVAL,
-        "the definition has %zu bytes, %zu as it would be sent; the limits are %llu and %llu: read large "
-        "arrays from files in the pipeline instead, and lists of names with list_files or from a file",
-        plain, sent, MR_DEFINITION_BYTES_MAX, MR_DEFINITION_SENT_BYTES_MAX);
+    return mr_error_set(err, MR_EINVAL,
+                        "the definition has %zu bytes, %zu as it would be sent; the limits are "
+                        "%llu and %llu: read large "
+                        "arrays from files in the pipeline instead, and lists of names with "
+                        "list_files or from a file",
+                        plain, sent, MR_DEFINITION_BYTES_MAX, MR_DEFINITION_SENT_BYTES_MAX);
 }
 
 int mr_definition_compress(void **bytes, size_t *size, mr_error *err)
@@ -75,17 +77,20 @@ int mr_definition_expanded(const void *bytes, size_t size, size_t *ret, mr_error
         *ret = size;
         return size <= MR_DEFINITION_BYTES_MAX
                    ? MR_OK
-                   : mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes, the limit is %llu", size,
+                   : mr_error_set(err, MR_EINVAL,
+                                  "dataset definition: %zu bytes, the limit is %llu", size,
                                   MR_DEFINITION_BYTES_MAX);
     }
     unsigned long long stated = ZSTD_getFrameContentSize(bytes, size);
 
     if (stated == ZSTD_CONTENTSIZE_ERROR || stated == ZSTD_CONTENTSIZE_UNKNOWN || stated == 0) {
-        return mr_error_set(err, MR_EINVAL, "dataset definition: compressed, and does not say how large it is");
+        return mr_error_set(err, MR_EINVAL,
+                            "dataset definition: compressed, and does not say how large it is");
     }
     if (stated > MR_DEFINITION_BYTES_MAX || is_too_dense(stated, size)) {
         return mr_error_set(err, MR_EINVAL,
-                            "dataset definition: %llu bytes compressed to %zu; the limits are %llu bytes and a factor "
+                            "dataset definition: %llu bytes compressed to %zu; the limits are %llu "
+                            "bytes and a factor "
                             "of %d",
                             stated, size, MR_DEFINITION_BYTES_MAX, RATIO_MAX);
     }
@@ -113,7 +118,8 @@ static int source_init(struct source *s, const void *bytes, size_t size, mr_erro
         return rc;
     }
     s->frame = ZSTD_createDStream();
-    if (s->frame == NULL || ZSTD_isError(ZSTD_DCtx_setParameter(s->frame, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
+    if (s->frame == NULL ||
+        ZSTD_isError(ZSTD_DCtx_setParameter(s->frame, ZSTD_d_windowLogMax, WINDOW_LOG_MAX))) {
         return mr_error_nomem(err);
     }
     return MR_OK;
@@ -121,13 +127,16 @@ static int source_init(struct source *s, const void *bytes, size_t size, mr_erro
 
 static int is_broken(const struct source *s, const char *why, mr_error *err)
 {
-    return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes do not expand to the %zu that they state (%s)",
-                        s->in.size, s->total, why);
+    return mr_error_set(
+        err, MR_EINVAL,
+        "dataset definition: %zu bytes do not expand to the %zu that they state (%s)", s->in.size,
+        s->total, why);
 }
 
 static int no_definition(const struct source *s, mr_error *err)
 {
-    return mr_error_set(err, MR_EINVAL, "dataset definition: %zu bytes that are no millrace.DatasetDef", s->total);
+    return mr_error_set(err, MR_EINVAL,
+                        "dataset definition: %zu bytes that are no millrace.DatasetDef", s->total);
 }
 
 /* The next @n bytes. */
@@ -163,7 +172,8 @@ static int check_end(struct source *s, mr_error *err)
 {
     ZSTD_outBuffer out = {.dst = &out, .size = 0};
 
-    while (s->frame != NULL && s->open > 0) { /* what is left is its end: an empty block, a checksum */
+    while (s->frame != NULL &&
+           s->open > 0) { /* what is left is its end: an empty block, a checksum */
         size_t before = s->in.pos;
 
         s->open = ZSTD_decompressStream(s->frame, &out, &s->in);
@@ -221,7 +231,8 @@ static int add_constant(struct unpacking *u, uint64_t n, mr_error *err)
         return no_definition(&u->from, err);
     }
     if (u->n == CONSTANTS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "dataset definition: more than %u constants", CONSTANTS_MAX);
+        return mr_error_set(err, MR_EINVAL, "dataset definition: more than %u constants",
+                            CONSTANTS_MAX);
     }
     if (u->n == u->cap) {
         size_t cap = u->cap * 2 + 8;
@@ -302,8 +313,8 @@ static int unpack_rest(struct unpacking *u, struct mr_definition_parts *ret, mr_
     size_t budget = u->rest.len + 7 * structure + (64u << 10);
     size_t left = budget;
 
-    Millrace__DatasetDef *def =
-        (Millrace__DatasetDef *)mr_unpack(&millrace__dataset_def__descriptor, u->rest.data, u->rest.len, &left);
+    Millrace__DatasetDef *def = (Millrace__DatasetDef *)mr_unpack(
+        &millrace__dataset_def__descriptor, u->rest.data, u->rest.len, &left);
     if (def == NULL) {
         return no_definition(&u->from, err);
     }
@@ -322,7 +333,8 @@ static void free_constants(mr_buffer **constants, size_t n)
     mr_free(constants);
 }
 
-int mr_definition_unpack(const void *bytes, size_t size, struct mr_definition_parts *ret, mr_error *err)
+int mr_definition_unpack(const void *bytes, size_t size, struct mr_definition_parts *ret,
+                         mr_error *err)
 {
     struct unpacking u = {.rest = MR_BUF_INIT};
     int rc = source_init(&u.from, bytes, size, err);

@@ -52,8 +52,9 @@ static void *copy_array(const void *p, size_t n, size_t size)
 }
 
 /* A function over copies of these tables, with nothing to return yet. */
-static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nvalues, struct mr_fn_node *const *nodes,
-                    size_t nnodes, const uint32_t *captures, size_t ncaptures, mr_function **ret, mr_error *err)
+static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nvalues,
+                    struct mr_fn_node *const *nodes, size_t nnodes, const uint32_t *captures,
+                    size_t ncaptures, mr_function **ret, mr_error *err)
 {
     mr_function *fn = mr_calloc(1, sizeof *fn);
 
@@ -85,12 +86,14 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
     return MR_OK;
 }
 
-static int set_outputs(mr_function *fn, const uint32_t *outputs, size_t n, const char *structure, mr_error *err)
+static int set_outputs(mr_function *fn, const uint32_t *outputs, size_t n, const char *structure,
+                       mr_error *err)
 {
     struct mr_leaf_spec *leaves;
 
     if (n == 0 || n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a function returns 1 to %d tensors, not %zu", MR_LEAVES_MAX, n);
+        return mr_error_set(err, MR_EINVAL, "a function returns 1 to %d tensors, not %zu",
+                            MR_LEAVES_MAX, n);
     }
     for (size_t i = 0; i < n; i++) {
         if (outputs[i] >= fn->nvalues) {
@@ -126,11 +129,12 @@ static int publish(int rc, mr_function *fn, mr_function **ret, mr_error *err)
     return MR_OK;
 }
 
-int mr_builder_finish(mr_builder *b, const uint32_t *outputs, size_t n, const char *structure, mr_function **ret,
-                      mr_error *err)
+int mr_builder_finish(mr_builder *b, const uint32_t *outputs, size_t n, const char *structure,
+                      mr_function **ret, mr_error *err)
 {
     mr_function *fn = NULL;
-    int rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures, b->ncaptures, &fn, err);
+    int rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures,
+                      b->ncaptures, &fn, err);
 
     if (rc == MR_OK) {
         fn->self = b->id;
@@ -146,9 +150,12 @@ int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, 
     int rc;
 
     if (ds->scope != 0 && ds->scope != b->id) {
-        return mr_error_set(err, MR_EINVAL, "the dataset uses values of another function than the one that returns it");
+        return mr_error_set(
+            err, MR_EINVAL,
+            "the dataset uses values of another function than the one that returns it");
     }
-    rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures, b->ncaptures, &fn, err);
+    rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures, b->ncaptures,
+                  &fn, err);
     if (rc == MR_OK) {
         fn->self = b->id;
         fn->scope = b->ncaptures > 0 ? b->outer->id : 0;
@@ -160,11 +167,12 @@ int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, 
     return publish(rc, fn, ret, err);
 }
 
-int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret, mr_error *err)
+int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret,
+                        mr_error *err)
 {
     mr_function *made = NULL;
-    int rc =
-        snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures, fn->ncaptures, &made, err);
+    int rc = snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures,
+                      fn->ncaptures, &made, err);
 
     if (rc == MR_OK) {
         made->self = fn->self;
@@ -177,7 +185,8 @@ int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n
 /* ---- composition ---- */
 
 /* @node with its inputs renumbered by @map and its values starting at @first_value. */
-static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t *map, uint32_t first_value)
+static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t *map,
+                                   uint32_t first_value)
 {
     struct mr_fn_node *made = mr_calloc(1, sizeof *made);
     mr_error ignored; /* what was copied once can be copied again, but for memory */
@@ -219,12 +228,14 @@ struct composed {
 
 static int begin_with(struct composed *c, const mr_function *f, const mr_function *g, mr_error *err)
 {
-    c->values = mr_calloc(f->nvalues + g->nvalues /* at most: g's inputs need none of their own */, sizeof *c->values);
+    c->values = mr_calloc(f->nvalues + g->nvalues /* at most: g's inputs need none of their own */,
+                          sizeof *c->values);
     c->nodes = mr_calloc(f->nnodes + g->nnodes, sizeof(struct mr_fn_node *));
     c->captures = mr_calloc(f->ncaptures + g->ncaptures, sizeof *c->captures);
     c->map = mr_calloc(g->nvalues, sizeof *c->map);
     c->outputs = mr_calloc(g->noutputs, sizeof *c->outputs);
-    if (c->values == NULL || c->nodes == NULL || c->captures == NULL || c->map == NULL || c->outputs == NULL) {
+    if (c->values == NULL || c->nodes == NULL || c->captures == NULL || c->map == NULL ||
+        c->outputs == NULL) {
         return mr_error_nomem(err);
     }
     memcpy(c->values, f->values, f->nvalues * sizeof *c->values);
@@ -249,7 +260,8 @@ static int append(struct composed *c, const mr_function *f, const mr_function *g
         }
         c->map[v] = place;
         c->values[place] = *from;
-        c->values[place].index += (uint32_t)(from->kind == MR_FN_CAPTURE ? f->ncaptures : f->nnodes);
+        c->values[place].index +=
+            (uint32_t)(from->kind == MR_FN_CAPTURE ? f->ncaptures : f->nnodes);
         if (from->kind == MR_FN_NODE && from->output == 0) {
             c->nodes[c->nnodes] = renumber(g->nodes[from->index], c->map, place);
             if (c->nodes[c->nnodes] == NULL) {
@@ -278,10 +290,11 @@ static void composed_free(struct composed *c)
 }
 
 /*
- * Both have no functions inside: composing is for what runs, and a tensor operator with functions is left as it is by
- * the caller.
+ * Both have no functions inside: composing is for what runs, and a tensor operator with functions
+ * is left as it is by the caller.
  */
-int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret, mr_error *err)
+int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
+                        mr_error *err)
 {
     struct composed c = {0};
     mr_function *fn = NULL;
@@ -291,8 +304,8 @@ int mr_function_compose(const mr_function *f, const mr_function *g, mr_function 
         rc = append(&c, f, g, err);
     }
     if (rc == MR_OK) {
-        rc = snapshot(f->inputs, c.values, c.nvalues, c.nodes, c.nnodes, c.captures, f->ncaptures + g->ncaptures, &fn,
-                      err);
+        rc = snapshot(f->inputs, c.values, c.nvalues, c.nodes, c.nnodes, c.captures,
+                      f->ncaptures + g->ncaptures, &fn, err);
     }
     if (rc == MR_OK) {
         fn->scope = f->scope != 0 ? f->scope : g->scope;

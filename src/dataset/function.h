@@ -1,4 +1,5 @@
-/* Inside src/dataset: nodes of functions are shared between a builder and what is finished from it. */
+/* Inside src/dataset: nodes of functions are shared between a builder and what is finished from
+ * it. */
 #ifndef MR_DATASET_FUNCTION_H
 #define MR_DATASET_FUNCTION_H
 
@@ -11,8 +12,8 @@ struct mr_fn_node *mr_fn_node_ref(struct mr_fn_node *node);
 void mr_fn_node_unref(struct mr_fn_node *node); /* NULL is fine */
 
 /*
- * Which values of @fn its results need: live[v] for each value, true or false (an array of fn->nvalues, the caller's,
- * freed with mr_free()).
+ * Which values of @fn its results need: live[v] for each value, true or false (an array of
+ * fn->nvalues, the caller's, freed with mr_free()).
  */
 int mr_function_live(const mr_function *fn, bool **ret, mr_error *err);
 

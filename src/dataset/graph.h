@@ -1,16 +1,18 @@
 /*
- * The graph behind <millrace/dataset.h>: datasets, functions and builders as structs, for the code that walks them
- * (serialising, compiling programs, opening iterators). Pure: no I/O, no thread, no clock.
+ * The graph behind <millrace/dataset.h>: datasets, functions and builders as structs, for the code
+ * that walks them (serialising, compiling programs, opening iterators). Pure: no I/O, no thread, no
+ * clock.
  *
- * Nodes are immutable once they are published, reference-counted, and point downwards only (to inputs, functions and
- * constants), so there are no cycles.
+ * Nodes are immutable once they are published, reference-counted, and point downwards only (to
+ * inputs, functions and constants), so there are no cycles.
  *
- * Value numbers. A function's values are one table, indexed by the numbers that its builder gave out: inputs first,
- * then captures, constants and results in the order in which they were added. Captures of an inner function and
- * MR_ATTR_VALUE attributes of the dataset nodes inside a function are numbers in the table of the *enclosing* function.
+ * Value numbers. A function's values are one table, indexed by the numbers that its builder gave
+ * out: inputs first, then captures, constants and results in the order in which they were added.
+ * Captures of an inner function and MR_ATTR_VALUE attributes of the dataset nodes inside a function
+ * are numbers in the table of the *enclosing* function.
  *
- * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a mr_builder belongs to one
- * thread.
+ * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a
+ * mr_builder belongs to one thread.
  */
 #ifndef MR_DATASET_GRAPH_H
 #define MR_DATASET_GRAPH_H
@@ -37,15 +39,19 @@ struct mr_dataset {
     size_t nfunctions;
     mr_spec *spec;
     int64_t cardinality;
-    uint64_t scope;  /* the builder whose values it (or an input) uses; 0: none */
-    bool external;   /* its elements, or an input's, come from elsewhere: a service */
-    uint32_t step;   /* 1 for a source, else 1 + the largest step of an input: how error messages count */
-    uint32_t height; /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is bounded */
-    uint32_t depth;  /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
+    uint64_t scope; /* the builder whose values it (or an input) uses; 0: none */
+    bool external;  /* its elements, or an input's, come from elsewhere: a service */
+    /* 1 for a source, else 1 + the largest step of an input: how error messages count */
+    uint32_t step;
+    /* the same, datasets inside functions included; <= MR_GRAPH_HEIGHT_MAX, so recursion is
+     * bounded */
+    uint32_t height;
+    uint32_t depth; /* of functions within functions below this node; <= MR_FUNCTION_DEPTH_MAX */
     uint8_t fingerprint[16];
     /* Engine iterators whose root this node was: the next one's epoch. */
     atomic_uint_least64_t opened;
-    /* Reads of the service opened over this node, as a root or below one: the next one's repetition of its job. */
+    /* Reads of the service opened over this node, as a root or below one: the next one's repetition
+     * of its job. */
     atomic_uint_least64_t reads;
     /* What iterators over this object leave to those after them (cache); freed by op->release(). */
     _Atomic(void *) kept;
@@ -65,7 +71,8 @@ struct mr_fn_value {
     uint8_t hash[16]; /* of the computation that it stands for */
 };
 
-/* A tensor operator, or a constant (kernel == NULL). Shared between a builder and the functions finished from it. */
+/* A tensor operator, or a constant (kernel == NULL). Shared between a builder and the functions
+ * finished from it. */
 struct mr_fn_node {
     atomic_uint refs;
     const struct mr_kernel *kernel; /* NULL: a constant */
@@ -87,7 +94,8 @@ struct mr_function {
     mr_spec *inputs; /* the leaves are values 0 .. mr_spec_leaves(inputs) - 1 */
     struct mr_fn_value *values;
     size_t nvalues;
-    struct mr_fn_node **nodes; /* inputs come before their users; may hold nodes that no output needs */
+    /* inputs come before their users; may hold nodes that no output needs */
+    struct mr_fn_node **nodes;
     size_t nnodes;
     uint32_t *captures; /* value numbers in the enclosing function, one a capture */
     size_t ncaptures;
@@ -120,17 +128,20 @@ struct mr_builder {
 };
 
 /*
- * A function over the same values as @fn that returns the values @outputs (deduplicated by the caller) as a flat tuple:
- * how the engine computes the values that the dataset inside a function needs.
+ * A function over the same values as @fn that returns the values @outputs (deduplicated by the
+ * caller) as a flat tuple: how the engine computes the values that the dataset inside a function
+ * needs.
  */
-int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret, mr_error *err);
+int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret,
+                        mr_error *err);
 
 /* The function x -> g(f(x)) of two functions over elements. Neither may return a dataset. */
-int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret, mr_error *err);
+int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
+                        mr_error *err);
 
 /*
- * The value numbers of the enclosing function that @ds needs (attributes and captures of its functions, inputs
- * included), ascending, without repeats. *@ret is freed with mr_free().
+ * The value numbers of the enclosing function that @ds needs (attributes and captures of its
+ * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free().
  */
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err);
 

@@ -60,7 +60,8 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
         const struct mr_attr *a = mr_infer_attr(in, name);
         if (a == NULL) {
             mr_free(leaves);
-            return mr_error_set(err, MR_EINVAL, "argument '%s' is missing: there are %zu values", name, numbered);
+            return mr_error_set(err, MR_EINVAL, "argument '%s' is missing: there are %zu values",
+                                name, numbered);
         }
         leaves[count] = in->scope->values[a->i].spec;
     }
@@ -73,11 +74,11 @@ int mr_infer_no_datasets(const mr_spec *spec, mr_error *err)
 {
     for (size_t i = 0; i < mr_spec_leaves(spec); i++) {
         if (mr_spec_leaf(spec, i)->kind == MR_LEAF_DATASET) {
-            return mr_error_set(
-                err, MR_EINVAL,
-                "component %zu of the elements is a dataset, it must be a tensor: make tensors of it in "
-                "flat_map first (window.batch(size))",
-                i);
+            return mr_error_set(err, MR_EINVAL,
+                                "component %zu of the elements is a dataset, it must be a tensor: "
+                                "make tensors of it in "
+                                "flat_map first (window.batch(size))",
+                                i);
         }
     }
     return MR_OK;
@@ -122,7 +123,8 @@ int64_t mr_cardinality_add(int64_t a, int64_t b)
 
 const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT])
 {
-    const char *name = leaf->kind == MR_LEAF_DATASET ? "dataset" : mr_dtype_name((mr_dtype)leaf->dtype);
+    const char *name =
+        leaf->kind == MR_LEAF_DATASET ? "dataset" : mr_dtype_name((mr_dtype)leaf->dtype);
     size_t used = (size_t)snprintf(buf, MR_LEAF_TEXT, "%s[", name != NULL ? name : "?");
 
     if (leaf->rank == MR_RANK_UNKNOWN) {
@@ -135,7 +137,8 @@ const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT]
         if (leaf->dims[i] == MR_DIM_UNKNOWN) {
             used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s?", comma);
         } else {
-            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s%" PRId64, comma, leaf->dims[i]);
+            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s%" PRId64, comma,
+                                     leaf->dims[i]);
         }
     }
     (void)snprintf(buf + used, MR_LEAF_TEXT - used, "]");

@@ -1,6 +1,7 @@
 /*
- * Dataset operators: what a graph's nodes are. One table entry each (src/engine/ops/), which says how to check and
- * infer a node and how to run it. This header is the half that building graphs needs; src/engine/op.h is the other.
+ * Dataset operators: what a graph's nodes are. One table entry each (src/engine/ops/), which says
+ * how to check and infer a node and how to run it. This header is the half that building graphs
+ * needs; src/engine/op.h is the other.
  *
  * Threads: tables are constant; infer functions are pure.
  */
@@ -11,13 +12,16 @@
 
 enum mr_arg_flag {
     MR_ARG_OPTIONAL = 1u << 0,
-    MR_ARG_CONSTANT = 1u << 1, /* INT, INTS or BYTES that may not be a value of the enclosing function */
-    MR_ARG_TENSORS =
-        1u << 2, /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
-    MR_ARG_DATASET = 1u << 3, /* BYTES that stand for a dataset: a value of the enclosing function must be one */
+    /* INT, INTS or BYTES that may not be a value of the enclosing function */
+    MR_ARG_CONSTANT = 1u << 1,
+    /* instead of it, "value0", "value1", ... may be given: values of the enclosing function */
+    MR_ARG_TENSORS = 1u << 2,
+    /* BYTES that stand for a dataset: a value of the enclosing function must be one */
+    MR_ARG_DATASET = 1u << 3,
 };
 
-/* An attribute of an operator. INT constants are checked against [min, max]; so are values, when they are known. */
+/* An attribute of an operator. INT constants are checked against [min, max]; so are values, when
+ * they are known. */
 struct mr_arg {
     const char *name;
     int32_t kind; /* enum mr_attr_kind */
@@ -61,9 +65,11 @@ struct mr_operator {
     uint8_t max_more_functions;
     bool external;             /* its elements come from elsewhere (struct mr_external_opener) */
     const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
-    /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in front. */
+    /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in
+     * front. */
     int (*infer)(struct mr_infer *in, mr_error *err);
-    void (*release)(void *kept); /* of a dataset that goes (mr_dataset.kept); NULL: nothing is kept */
+    void (*release)(
+        void *kept); /* of a dataset that goes (mr_dataset.kept); NULL: nothing is kept */
     const struct mr_op_run *run;
 };
 
@@ -74,25 +80,29 @@ const struct mr_operator *const *mr_operator_list(size_t *n);
 
 /* ---- for infer functions ---- */
 
-const struct mr_attr *mr_infer_attr(const struct mr_infer *in, const char *name); /* NULL if absent */
+const struct mr_attr *mr_infer_attr(const struct mr_infer *in,
+                                    const char *name); /* NULL if absent */
 /* *@known = false if the attribute is a value of the enclosing function. Absent: the fallback. */
 int64_t mr_infer_int(const struct mr_infer *in, const char *name, int64_t fallback, bool *known);
-/* A BYTES constant as a NUL-terminated string (freed with mr_free()); NULL if absent. Zeros inside are MR_EINVAL. */
+/* A BYTES constant as a NUL-terminated string (freed with mr_free()); NULL if absent. Zeros inside
+ * are MR_EINVAL. */
 int mr_infer_string(const struct mr_infer *in, const char *name, char **ret, mr_error *err);
 /* MR_EINVAL unless function @i takes elements of @elements and returns what @role says. */
-int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role, const mr_spec *elements,
-                      mr_error *err);
+int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role role,
+                      const mr_spec *elements, mr_error *err);
 /*
- * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are none. MR_EINVAL for a
- * gap.
+ * The leaves of attributes value0, value1, ... *@ret is freed with mr_free(); *@n = 0: there are
+ * none. MR_EINVAL for a gap.
  */
 int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t *n, mr_error *err);
-/* MR_EINVAL names the first component of @spec that is a dataset: for operators that take tensors only. */
+/* MR_EINVAL names the first component of @spec that is a dataset: for operators that take tensors
+ * only. */
 int mr_infer_no_datasets(const mr_spec *spec, mr_error *err);
 /* The input's spec and cardinality as they are. */
 int mr_infer_same(struct mr_infer *in, mr_error *err);
 
-/* a * b and a + b of cardinalities, unknown and infinite included; saturates to unknown when it does not fit. */
+/* a * b and a + b of cardinalities, unknown and infinite included; saturates to unknown when it
+ * does not fit. */
 int64_t mr_cardinality_mul(int64_t a, int64_t count);
 int64_t mr_cardinality_add(int64_t a, int64_t b);
 

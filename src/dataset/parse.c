@@ -1,6 +1,7 @@
 /*
- * millrace.DatasetDef to datasets. Nothing in it is trusted: everything is built again through mr_dataset_apply() and
- * mr_builder_add(), which check and infer; what is left to this file are indices, order, sizes and the amount of work.
+ * millrace.DatasetDef to datasets. Nothing in it is trusted: everything is built again through
+ * mr_dataset_apply() and mr_builder_add(), which check and infer; what is left to this file are
+ * indices, order, sizes and the amount of work.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -13,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A function that is used twice inside functions that are used twice ... grows fast: this is where it ends. */
+/* A function that is used twice inside functions that are used twice ... grows fast: this is where
+ * it ends. */
 #define WORK_MAX (4u * MR_GRAPH_NODES_MAX)
 
 struct parsed_function {
@@ -47,7 +49,8 @@ static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
             return rc;
         }
         if (used != mr_buffer_size(buffer)) {
-            return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i, mr_buffer_size(buffer) - used);
+            return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i,
+                                mr_buffer_size(buffer) - used);
         }
     }
     *ret = p->constants[i];
@@ -55,7 +58,8 @@ static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
 }
 
 /* Point @to at @from; nothing is copied. */
-static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_attr *to, mr_error *err)
+static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_attr *to,
+                      mr_error *err)
 {
     mr_block *block = NULL;
     int rc = MR_OK;
@@ -84,8 +88,10 @@ static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_at
         to->i = from->dtype;
         break;
     case MILLRACE__ATTR__VALUE_SHAPE:
-        if (from->shape->n_dims > MR_RANK_MAX || (from->shape->unknown_rank && from->shape->n_dims > 0)) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu dimensions", from->name, from->shape->n_dims);
+        if (from->shape->n_dims > MR_RANK_MAX ||
+            (from->shape->unknown_rank && from->shape->n_dims > 0)) {
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu dimensions", from->name,
+                                from->shape->n_dims);
         }
         to->kind = MR_ATTR_SHAPE;
         to->count = from->shape->unknown_rank ? -1 : (int32_t)from->shape->n_dims;
@@ -93,7 +99,8 @@ static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_at
         break;
     case MILLRACE__ATTR__VALUE_INTS:
         if (from->ints->n_values > INT32_MAX) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu integers", from->name, from->ints->n_values);
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %zu integers", from->name,
+                                from->ints->n_values);
         }
         to->kind = MR_ATTR_INTS;
         to->count = (int32_t)from->ints->n_values;
@@ -116,12 +123,14 @@ static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_at
     case MILLRACE__ATTR__VALUE__NOT_SET:
     case _MILLRACE__ATTR__VALUE__CASE_IS_INT_SIZE:
     default:
-        return mr_error_set(err, MR_EINVAL, "argument '%s' has no value, or one of a later version", from->name);
+        return mr_error_set(err, MR_EINVAL, "argument '%s' has no value, or one of a later version",
+                            from->name);
     }
     return rc;
 }
 
-static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n, struct mr_attr **ret, mr_error *err)
+static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n,
+                       struct mr_attr **ret, mr_error *err)
 {
     struct mr_attr *attrs = mr_calloc(n, sizeof *attrs);
     int rc = MR_OK;
@@ -144,17 +153,19 @@ static int count_work(struct parser *p, size_t n, mr_error *err)
 {
     p->work += n;
     if (p->work > WORK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the definition is worth more than %u operators", WORK_MAX);
+        return mr_error_set(err, MR_EINVAL, "the definition is worth more than %u operators",
+                            WORK_MAX);
     }
     return MR_OK;
 }
 
-static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer, mr_function **ret,
-                          mr_error *err);
+static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer,
+                          mr_function **ret, mr_error *err);
 
-/* References to the functions of a node; *@ret has @n entries and is freed with free_functions(). */
-static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, uint32_t limit, mr_builder *scope,
-                           mr_function ***ret, mr_error *err)
+/* References to the functions of a node; *@ret has @n entries and is freed with
+ * free_functions(). */
+static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, uint32_t limit,
+                           mr_builder *scope, mr_function ***ret, mr_error *err)
 {
     mr_function **functions = mr_calloc(n, sizeof *functions);
     int rc = MR_OK;
@@ -179,8 +190,9 @@ static void free_functions(mr_function **functions, size_t n)
 
 /* ---- graphs of datasets ---- */
 
-static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint32_t number, mr_dataset *const *before,
-                      uint32_t limit, mr_builder *scope, mr_dataset **ret, mr_error *err)
+static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint32_t number,
+                      mr_dataset *const *before, uint32_t limit, mr_builder *scope,
+                      mr_dataset **ret, mr_error *err)
 {
     mr_dataset **inputs = mr_calloc(node->n_inputs, sizeof(mr_dataset *));
     mr_function **functions = NULL;
@@ -201,8 +213,8 @@ static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint3
         rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
     }
     if (rc == MR_OK) {
-        rc = mr_dataset_apply(node->op, inputs, node->n_inputs, attrs, node->n_attrs, functions, node->n_functions,
-                              scope, ret, err);
+        rc = mr_dataset_apply(node->op, inputs, node->n_inputs, attrs, node->n_attrs, functions,
+                              node->n_functions, scope, ret, err);
     }
     mr_free(attrs);
     free_functions(functions, node->n_functions);
@@ -210,14 +222,16 @@ static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint3
     return rc;
 }
 
-static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t limit, mr_builder *scope,
-                       mr_dataset **ret, mr_error *err)
+static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t limit,
+                       mr_builder *scope, mr_dataset **ret, mr_error *err)
 {
     mr_dataset **nodes = NULL;
     int rc;
 
-    if (graph->n_nodes == 0 || graph->n_nodes > MR_GRAPH_NODES_MAX || graph->root >= graph->n_nodes) {
-        return mr_error_set(err, MR_EINVAL, "a graph of %zu nodes with root %u", graph->n_nodes, graph->root);
+    if (graph->n_nodes == 0 || graph->n_nodes > MR_GRAPH_NODES_MAX ||
+        graph->root >= graph->n_nodes) {
+        return mr_error_set(err, MR_EINVAL, "a graph of %zu nodes with root %u", graph->n_nodes,
+                            graph->root);
     }
     rc = count_work(p, graph->n_nodes, err);
     if (rc != MR_OK) {
@@ -245,22 +259,24 @@ static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t 
 
 /* ---- functions ---- */
 
-static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, mr_error *err)
+static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node,
+                               mr_error *err)
 {
     mr_block *block = NULL;
     uint32_t value;
     int rc;
 
     if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 ||
-        strcmp(node->attrs[0]->name, "value") != 0 || node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
+        strcmp(node->attrs[0]->name, "value") != 0 ||
+        node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
         return mr_error_set(err, MR_EINVAL, "const: has one argument, 'value', and no inputs");
     }
     rc = constant(p, node->attrs[0]->constant, &block, err);
     return rc == MR_OK ? mr_builder_constant(b, block, &value, err) : rc;
 }
 
-static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node, uint32_t limit,
-                         mr_error *err)
+static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node,
+                         uint32_t limit, mr_error *err)
 {
     mr_function **functions = NULL;
     struct mr_attr *attrs = NULL;
@@ -275,16 +291,17 @@ static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__Functi
         rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
     }
     if (rc == MR_OK) {
-        rc = mr_builder_add(b, node->op, node->inputs, node->n_inputs, attrs, node->n_attrs, functions,
-                            node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs, err);
+        rc =
+            mr_builder_add(b, node->op, node->inputs, node->n_inputs, attrs, node->n_attrs,
+                           functions, node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs, err);
     }
     mr_free(attrs);
     free_functions(functions, node->n_functions);
     return rc;
 }
 
-static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b,
-                        mr_error *err)
+static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit,
+                        mr_builder *b, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -305,8 +322,8 @@ static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint
     return rc;
 }
 
-static int finish_function(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit, mr_builder *b,
-                           mr_function **ret, mr_error *err)
+static int finish_function(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit,
+                           mr_builder *b, mr_function **ret, mr_error *err)
 {
     mr_dataset *ds = NULL;
     int rc;
@@ -327,7 +344,8 @@ static int finish_function(struct parser *p, const Millrace__FunctionDef *def, u
     return rc;
 }
 
-static int build_function(struct parser *p, uint32_t index, mr_builder *outer, mr_function **ret, mr_error *err)
+static int build_function(struct parser *p, uint32_t index, mr_builder *outer, mr_function **ret,
+                          mr_error *err)
 {
     const Millrace__FunctionDef *def = p->def->functions[index];
     mr_spec *inputs = NULL;
@@ -356,8 +374,8 @@ static int build_function(struct parser *p, uint32_t index, mr_builder *outer, m
 }
 
 /* @limit: functions come before what uses them, which rules cycles out. */
-static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer, mr_function **ret,
-                          mr_error *err)
+static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer,
+                          mr_function **ret, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -391,11 +409,13 @@ static int parse_parts(const struct mr_definition_parts *parts, mr_dataset **ret
     int rc;
 
     if (def->format != MR_CANONICAL_FORMAT) {
-        return mr_error_set(err, MR_EUNIMPL, "a definition of format %u, this version (%s) knows format %d",
+        return mr_error_set(err, MR_EUNIMPL,
+                            "a definition of format %u, this version (%s) knows format %d",
                             def->format, MR_VERSION, MR_CANONICAL_FORMAT);
     }
     if (def->graph == NULL || def->n_functions > MR_GRAPH_NODES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a definition without a graph, or with too many functions: %zu",
+        return mr_error_set(err, MR_EINVAL,
+                            "a definition without a graph, or with too many functions: %zu",
                             def->n_functions);
     }
     p.constants = mr_calloc(parts->nconstants, sizeof(mr_block *));
@@ -418,7 +438,8 @@ static int parse_parts(const struct mr_definition_parts *parts, mr_dataset **ret
     return rc;
 }
 
-int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset **ret, mr_error *err)
+int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset **ret,
+                             mr_error *err)
 {
     int rc = parse_parts(parts, ret, err);
 

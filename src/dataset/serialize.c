@@ -1,7 +1,7 @@
 /*
- * Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets them, dead parts of
- * functions are left out, constants are stored once by content: equal pipelines give equal bytes unless they share
- * their parts differently.
+ * Datasets to millrace.DatasetDef. Nodes come out in the order in which a walk from the root meets
+ * them, dead parts of functions are left out, constants are stored once by content: equal pipelines
+ * give equal bytes unless they share their parts differently.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -85,20 +85,21 @@ static void writer_free(struct writer *w)
 }
 
 /* An array of @n pointers to messages of type T, each initialised. */
-#define NEW_MESSAGES(w, T, init, n, ret, err)                                                                          \
-    do {                                                                                                               \
-        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));                                                   \
-        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));                                              \
-        if ((ret) == NULL || block_ == NULL) {                                                                         \
-            return MR_EEXHAUSTED;                                                                                      \
-        }                                                                                                              \
-        for (size_t i_ = 0; i_ < (n); i_++) {                                                                          \
-            init(&block_[i_]);                                                                                         \
-            (ret)[i_] = &block_[i_];                                                                                   \
-        }                                                                                                              \
+#define NEW_MESSAGES(w, T, init, n, ret, err)                                                      \
+    do {                                                                                           \
+        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));                               \
+        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));                          \
+        if ((ret) == NULL || block_ == NULL) {                                                     \
+            return MR_EEXHAUSTED;                                                                  \
+        }                                                                                          \
+        for (size_t i_ = 0; i_ < (n); i_++) {                                                      \
+            init(&block_[i_]);                                                                     \
+            (ret)[i_] = &block_[i_];                                                               \
+        }                                                                                          \
     } while (0)
 
-static int add_constant(struct writer *w, const mr_block *block, const char *user, uint32_t *ret, mr_error *err)
+static int add_constant(struct writer *w, const mr_block *block, const char *user, uint32_t *ret,
+                        mr_error *err)
 {
     uint8_t hash[16];
     int rc = mr_canonical_block(block, hash, err);
@@ -113,7 +114,8 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
         }
     }
     if (w->nconstants == w->constants_cap) {
-        struct constant *bigger = mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
+        struct constant *bigger =
+            mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
 
         if (bigger == NULL) {
             return mr_error_nomem(err);
@@ -132,8 +134,8 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
     return MR_OK;
 }
 
-static int write_attr(struct writer *w, const struct mr_attr *a, const char *user, const struct scope *scope,
-                      Millrace__Attr *to, mr_error *err)
+static int write_attr(struct writer *w, const struct mr_attr *a, const char *user,
+                      const struct scope *scope, Millrace__Attr *to, mr_error *err)
 {
     Millrace__Shape *shape;
     Millrace__IntList *ints;
@@ -208,11 +210,11 @@ static int write_attrs(struct writer *w, const struct mr_attr *attrs, size_t n, 
     return rc;
 }
 
-static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret,
-                          mr_error *err);
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer,
+                          uint32_t *ret, mr_error *err);
 
-static int write_functions(struct writer *w, mr_function *const *functions, size_t n, const struct scope *scope,
-                           uint32_t **ret, mr_error *err)
+static int write_functions(struct writer *w, mr_function *const *functions, size_t n,
+                           const struct scope *scope, uint32_t **ret, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -237,11 +239,12 @@ struct graph_writer {
     size_t cap;
 };
 
-static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__DatasetNode *node, uint32_t *ret,
-                       mr_error *err)
+static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__DatasetNode *node,
+                       uint32_t *ret, mr_error *err)
 {
     if (g->n == MR_GRAPH_NODES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d operators", MR_GRAPH_NODES_MAX);
+        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d operators",
+                            MR_GRAPH_NODES_MAX);
     }
     if (g->n == g->cap) {
         Millrace__DatasetNode **bigger = mr_reallocarray(g->nodes, g->cap * 2 + 16, sizeof *bigger);
@@ -290,8 +293,8 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
     return rc == MR_OK ? append_node(g, ds, node, ret, err) : rc;
 }
 
-static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope, Millrace__Graph **ret,
-                       mr_error *err)
+static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope,
+                       Millrace__Graph **ret, mr_error *err)
 {
     struct graph_writer g = {.w = w, .scope = scope};
     Millrace__Graph *graph = arena_alloc(&w->arena, 1, sizeof *graph, err);
@@ -318,7 +321,8 @@ static int write_graph(struct writer *w, const mr_dataset *root, const struct sc
 
 /* ---- functions ---- */
 
-static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSpec **ret, mr_error *err)
+static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSpec **ret,
+                      mr_error *err)
 {
     Millrace__ElementSpec **one;
     size_t n = mr_spec_leaves(spec);
@@ -335,8 +339,10 @@ static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSp
     return MR_OK;
 }
 
-/* Number what is live: inputs, captures, then the results of nodes in order. Others get UINT32_MAX. */
-static size_t number_values(const mr_function *fn, const bool *live, uint32_t *map, uint32_t *captures)
+/* Number what is live: inputs, captures, then the results of nodes in order. Others get
+ * UINT32_MAX. */
+static size_t number_values(const mr_function *fn, const bool *live, uint32_t *map,
+                            uint32_t *captures)
 {
     uint32_t next = (uint32_t)mr_spec_leaves(fn->inputs);
     size_t ncaptures = 0;
@@ -364,8 +370,8 @@ static size_t number_values(const mr_function *fn, const bool *live, uint32_t *m
     return ncaptures;
 }
 
-static int write_constant_node(struct writer *w, const struct mr_fn_node *node, Millrace__FunctionNode *to,
-                               mr_error *err)
+static int write_constant_node(struct writer *w, const struct mr_fn_node *node,
+                               Millrace__FunctionNode *to, mr_error *err)
 {
     struct mr_attr value = {.name = "value", .kind = MR_ATTR_BLOCK, .block = node->constant};
 
@@ -399,7 +405,8 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
         to->attrs[0]->value_case = MILLRACE__ATTR__VALUE_I;
         to->attrs[0]->i = node->salt;
     }
-    int rc = write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
+    int rc =
+        write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
     if (rc == MR_OK) {
         to->n_functions = node->nfunctions;
         rc = write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
@@ -407,12 +414,13 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
     return rc;
 }
 
-static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope, Millrace__FunctionDef *def,
-                      mr_error *err)
+static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope,
+                      Millrace__FunctionDef *def, mr_error *err)
 {
     int rc = MR_OK;
 
-    NEW_MESSAGES(w, Millrace__FunctionNode, millrace__function_node__init, fn->nnodes, def->nodes, err);
+    NEW_MESSAGES(w, Millrace__FunctionNode, millrace__function_node__init, fn->nnodes, def->nodes,
+                 err);
     for (size_t i = 0; i < fn->nnodes && rc == MR_OK; i++) {
         if (scope->map[fn->nodes[i]->first_value] != UINT32_MAX) {
             rc = write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err);
@@ -440,7 +448,8 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
                            Millrace__FunctionDef *def, uint32_t *ret, mr_error *err)
 {
     if (w->nfunctions == MR_GRAPH_NODES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d functions", MR_GRAPH_NODES_MAX);
+        return mr_error_set(err, MR_EINVAL, "the dataset has more than %d functions",
+                            MR_GRAPH_NODES_MAX);
     }
     if (w->nfunctions == w->functions_cap) {
         size_t cap = w->functions_cap * 2 + 8;
@@ -464,15 +473,16 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
     return MR_OK;
 }
 
-static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer, uint32_t *ret,
-                          mr_error *err)
+static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer,
+                          uint32_t *ret, mr_error *err)
 {
     const struct scope *scope_key = fn->scope != 0 ? outer : NULL;
     Millrace__FunctionDef **one;
     bool *live = NULL;
 
     for (size_t i = 0; i < w->nfunctions; i++) {
-        if (w->keys[i].scope == scope_key && memcmp(w->keys[i].fingerprint, fn->fingerprint, 16) == 0) {
+        if (w->keys[i].scope == scope_key &&
+            memcmp(w->keys[i].fingerprint, fn->fingerprint, 16) == 0) {
             *ret = (uint32_t)i;
             return MR_OK;
         }
@@ -510,7 +520,8 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
     const struct constant *largest = NULL;
 
     for (size_t i = 0; i < w->nconstants; i++) {
-        if (largest == NULL || mr_buffer_size(w->constants[i].encoded) > mr_buffer_size(largest->encoded)) {
+        if (largest == NULL ||
+            mr_buffer_size(w->constants[i].encoded) > mr_buffer_size(largest->encoded)) {
             largest = &w->constants[i];
         }
     }
@@ -518,14 +529,16 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "the definition has %zu bytes, the limit is %llu", size,
                             MR_DEFINITION_BYTES_MAX);
     }
-    return mr_error_set(
-        err, MR_EINVAL,
-        "the definition has %zu bytes, the limit is %llu; its largest array (in %s) has %zu bytes: read "
-        "it from a file in the pipeline instead",
-        size, MR_DEFINITION_BYTES_MAX, largest->user, mr_buffer_size(largest->encoded));
+    return mr_error_set(err, MR_EINVAL,
+                        "the definition has %zu bytes, the limit is %llu; its largest array (in "
+                        "%s) has %zu bytes: read "
+                        "it from a file in the pipeline instead",
+                        size, MR_DEFINITION_BYTES_MAX, largest->user,
+                        mr_buffer_size(largest->encoded));
 }
 
-static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size, mr_error *err)
+static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size,
+                mr_error *err)
 {
     def->n_functions = w->nfunctions;
     def->functions = w->functions;
@@ -537,7 +550,8 @@ static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t 
     for (size_t i = 0; i < w->nconstants; i++) {
         mr_buffer *b = w->constants[i].encoded;
 
-        def->constants[i] = (ProtobufCBinaryData){.len = mr_buffer_size(b), .data = mr_buffer_data(b)};
+        def->constants[i] =
+            (ProtobufCBinaryData){.len = mr_buffer_size(b), .data = mr_buffer_data(b)};
     }
     size_t n = millrace__dataset_def__get_packed_size(def);
     if (n > MR_DEFINITION_BYTES_MAX) {
@@ -559,7 +573,8 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
     int rc;
 
     if (ds->scope != 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: a dataset that uses values of a function is no dataset of its own",
+        return mr_error_set(err, MR_EINVAL,
+                            "%s: a dataset that uses values of a function is no dataset of its own",
                             ds->op->name);
     }
     def.format = MR_CANONICAL_FORMAT;

@@ -1,7 +1,7 @@
 /*
- * Puts the parts together: options, server, store, loop; and takes them apart in an order in which nothing is called
- * that is gone: leave the election, stop the server (every call is answered by then), end the side threads, close the
- * store, free the loop.
+ * Puts the parts together: options, server, store, loop; and takes them apart in an order in which
+ * nothing is called that is gone: leave the election, stop the server (every call is answered by
+ * then), end the side threads, close the store, free the loop.
  */
 #include "dispatcher/dispatcher.h"
 
@@ -27,7 +27,7 @@
 #define SERVER_GRACE_MS 200
 #define PAGE_MS 2000
 #define RPC_BYTES_MAX (256 * MR_MIB) /* of requests that have not come in whole, and of calls */
-#define RPC_CALLS_MAX 131072         /* each client and each worker that there may be has a stream */
+#define RPC_CALLS_MAX 131072 /* each client and each worker that there may be has a stream */
 
 struct mr_dispatcher {
     mr_rpc_runtime *rpc;
@@ -45,7 +45,8 @@ struct mr_dispatcher {
 /* ---- RPCs: decode and post ---- */
 
 /* @call NULL: @err says why. */
-static void post(const struct mr_stream_service *service, mr_rpc_request *req, struct mr_call *call, mr_error *err)
+static void post(const struct mr_stream_service *service, mr_rpc_request *req, struct mr_call *call,
+                 mr_error *err)
 {
     if (call == NULL) {
         mr_rpc_reply(req, err->code, err->message, NULL, 0);
@@ -66,13 +67,15 @@ static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t s
 {
     mr_error err;
 
-    post(ctx, req, mr_call_new(((const struct mr_stream_service *)ctx)->method, bytes, size, &err), &err);
+    post(ctx, req, mr_call_new(((const struct mr_stream_service *)ctx)->method, bytes, size, &err),
+         &err);
 }
 
 static void on_bulk(void *ctx, mr_rpc_request *req, mr_rpc_message *m)
 {
     mr_error err;
-    struct mr_call *call = mr_call_new_packed(((const struct mr_stream_service *)ctx)->method, m, &err);
+    struct mr_call *call =
+        mr_call_new_packed(((const struct mr_stream_service *)ctx)->method, m, &err);
 
     if (call == NULL) {
         mr_rpc_message_free(m);
@@ -87,8 +90,9 @@ static int add_method(mr_rpc_server *server, struct mr_stream_service *s, mr_err
     if (s->method->stream) {
         return mr_rpc_server_stream(server, path, mr_dstream_accept, s, err);
     }
-    return s->method->bulk ? mr_rpc_server_bulk(server, path, MR_RPC_DEFINITION_BYTES_MAX, on_bulk, s, err)
-                           : mr_rpc_server_unary(server, path, MR_RPC_REQUEST_BYTES_MAX, on_unary, s, err);
+    return s->method->bulk
+               ? mr_rpc_server_bulk(server, path, MR_RPC_DEFINITION_BYTES_MAX, on_bulk, s, err)
+               : mr_rpc_server_unary(server, path, MR_RPC_REQUEST_BYTES_MAX, on_unary, s, err);
 }
 
 static int add_methods(mr_dispatcher *d, mr_error *err)
@@ -102,8 +106,9 @@ static int add_methods(mr_dispatcher *d, mr_error *err)
     for (size_t i = 0; i < mr_methods_count && rc >= 0; i++) {
         struct mr_stream_service *s = &d->services[i];
 
-        *s = (struct mr_stream_service){
-            .mailbox = d->mailbox, .method = &mr_methods[i], .numbers = mr_loop_method_numbers(d->loop, i)};
+        *s = (struct mr_stream_service){.mailbox = d->mailbox,
+                                        .method = &mr_methods[i],
+                                        .numbers = mr_loop_method_numbers(d->loop, i)};
         rc = add_method(d->server, s, err);
     }
     return rc;
@@ -116,7 +121,8 @@ static int64_t or_default(int64_t value, int64_t otherwise)
     return value != 0 ? value : otherwise;
 }
 
-/* Each leader starts silence anew, so with more than that nobody would be given up between two failovers. */
+/* Each leader starts silence anew, so with more than that nobody would be given up between two
+ * failovers. */
 #define SILENCE_MS_MAX (3600 * 1000)
 
 static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_error *err)
@@ -124,11 +130,13 @@ static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_e
     long long least_ms = 3 * heartbeat_ms;
 
     if (ms < least_ms) {
-        return mr_error_set(err, MR_EINVAL, "--%s-timeout %lld ms: at least three heartbeats (%lld ms) are needed", who,
-                            (long long)ms, least_ms);
+        return mr_error_set(err, MR_EINVAL,
+                            "--%s-timeout %lld ms: at least three heartbeats (%lld ms) are needed",
+                            who, (long long)ms, least_ms);
     }
     if (ms > SILENCE_MS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "--%s-timeout %lld ms: at most an hour (%d ms) is allowed", who,
+        return mr_error_set(err, MR_EINVAL,
+                            "--%s-timeout %lld ms: at most an hour (%d ms) is allowed", who,
                             (long long)ms, SILENCE_MS_MAX);
     }
     return MR_OK;
@@ -147,42 +155,47 @@ static int check_retentions(const struct mr_loop_options *o, mr_error *err)
 
     for (size_t i = 0; i < sizeof retentions / sizeof retentions[0]; i++) {
         if (retentions[i].ms <= 0) {
-            return mr_error_set(err, MR_EINVAL, "--%s-retention %lld ms: it must be positive", retentions[i].name,
-                                (long long)retentions[i].ms);
+            return mr_error_set(err, MR_EINVAL, "--%s-retention %lld ms: it must be positive",
+                                retentions[i].name, (long long)retentions[i].ms);
         }
     }
     return MR_OK;
 }
 
-static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_options *out, mr_error *err)
+static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_options *out,
+                         mr_error *err)
 {
     char root[MR_ROOT_SIZE];
 
-    *out = (struct mr_loop_options){.cluster = o->cluster != NULL ? o->cluster : "default",
-                                    .etcd_quota_bytes = or_default(o->etcd_quota_bytes, 2048 * (int64_t)MR_MIB),
-                                    .etcd_write_budget = or_default(o->etcd_write_budget, 1000000),
-                                    .lease_ttl_ms = or_default(o->lease_ttl_ms, 10000),
-                                    .heartbeat_ms = or_default(o->heartbeat_ms, 1000),
-                                    .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
-                                    .client_timeout_ms = or_default(o->client_timeout_ms, 120000),
-                                    .job_gc_timeout_ms = or_default(o->job_gc_timeout_ms, 300000),
-                                    .gc_dynamic = o->gc_dynamic,
-                                    .finished_retention_ms = or_default(o->finished_retention_ms, 600000),
-                                    .client_retention_ms = or_default(o->client_retention_ms, 600000),
-                                    .worker_retention_ms = or_default(o->worker_retention_ms, 600000),
-                                    .job_retention_ms = or_default(o->job_retention_ms, INT64_C(7) * 86400000),
-                                    .stall_timeout_ms = or_default(o->stall_timeout_ms, 60000),
-                                    .task_timeout_ms = o->task_timeout_ms,
-                                    .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
+    *out = (struct mr_loop_options){
+        .cluster = o->cluster != NULL ? o->cluster : "default",
+        .etcd_quota_bytes = or_default(o->etcd_quota_bytes, 2048 * (int64_t)MR_MIB),
+        .etcd_write_budget = or_default(o->etcd_write_budget, 1000000),
+        .lease_ttl_ms = or_default(o->lease_ttl_ms, 10000),
+        .heartbeat_ms = or_default(o->heartbeat_ms, 1000),
+        .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
+        .client_timeout_ms = or_default(o->client_timeout_ms, 120000),
+        .job_gc_timeout_ms = or_default(o->job_gc_timeout_ms, 300000),
+        .gc_dynamic = o->gc_dynamic,
+        .finished_retention_ms = or_default(o->finished_retention_ms, 600000),
+        .client_retention_ms = or_default(o->client_retention_ms, 600000),
+        .worker_retention_ms = or_default(o->worker_retention_ms, 600000),
+        .job_retention_ms = or_default(o->job_retention_ms, INT64_C(7) * 86400000),
+        .stall_timeout_ms = or_default(o->stall_timeout_ms, 60000),
+        .task_timeout_ms = o->task_timeout_ms,
+        .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
     if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "--etcd-endpoints is needed: host:port of an etcd, or of several");
+        return mr_error_set(err, MR_EINVAL,
+                            "--etcd-endpoints is needed: host:port of an etcd, or of several");
     }
     if (out->lease_ttl_ms < 1000 || out->lease_ttl_ms > 60000 || out->lease_ttl_ms % 1000 != 0) {
-        return mr_error_set(err, MR_EINVAL, "--lease-ttl %lld ms: whole seconds from 1s to 60s are allowed",
+        return mr_error_set(err, MR_EINVAL,
+                            "--lease-ttl %lld ms: whole seconds from 1s to 60s are allowed",
                             (long long)out->lease_ttl_ms);
     }
     if (out->etcd_write_budget < 1000 || out->etcd_quota_bytes < 0) {
-        return mr_error_set(err, MR_EINVAL, "--etcd-write-budget %lld: at least 1000 bytes per second are needed",
+        return mr_error_set(err, MR_EINVAL,
+                            "--etcd-write-budget %lld: at least 1000 bytes per second are needed",
                             (long long)out->etcd_write_budget);
     }
     if (out->heartbeat_ms < 10 || out->heartbeat_ms > 60000) {
@@ -201,7 +214,8 @@ static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_o
 }
 
 /* What others are told: as asked for, or where it listens. */
-static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, int port, mr_error *err)
+static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, int port,
+                     mr_error *err)
 {
     if (wanted == NULL || wanted[0] == '\0') {
         return mr_rpc_advertise(listen, port, NULL, d->address, sizeof d->address, err);
@@ -209,14 +223,15 @@ static int advertise(mr_dispatcher *d, const char *wanted, const char *listen, i
     int n = snprintf(d->address, sizeof d->address, "%s", wanted);
 
     if (n < 0 || (size_t)n >= sizeof d->address) {
-        return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", sizeof d->address - 1);
+        return mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes",
+                            sizeof d->address - 1);
     }
     return mr_rpc_check_advertised(d->address, err);
 }
 
 /*
- * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at once, so the leader
- * key of one that had it is the key of one that is gone.
+ * A name for (boot of the host, network namespace, bound address). Two processes cannot hold it at
+ * once, so the leader key of one that had it is the key of one that is gone.
  */
 static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_SIZE])
 {
@@ -249,7 +264,8 @@ static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_S
 
 /* ---- life ---- */
 
-int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret, mr_error *err)
+int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
+                        mr_error *err)
 {
     const char *listen = opts->listen != NULL ? opts->listen : "0.0.0.0:5050";
     mr_dispatcher *d = mr_calloc(1, sizeof *d);
@@ -265,8 +281,9 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = mr_rpc_acquire(&d->rpc, err);
     }
     if (rc >= 0) {
-        const struct mr_rpc_limits limits = {
-            .message_bytes = MR_RPC_DEFINITION_BYTES_MAX, .memory_bytes = RPC_BYTES_MAX, .calls = RPC_CALLS_MAX};
+        const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
+                                             .memory_bytes = RPC_BYTES_MAX,
+                                             .calls = RPC_CALLS_MAX};
 
         rc = mr_rpc_server_new(d->rpc, &limits, &d->server, err);
     }

@@ -1,4 +1,5 @@
-/* One dimension more, one dimension less. Values never move: only what is said about their shape changes. */
+/* One dimension more, one dimension less. Values never move: only what is said about their shape
+ * changes. */
 #include "element/internal.h"
 
 #include "base/alloc.h"
@@ -10,11 +11,12 @@
 #include <string.h>
 
 /*
- * A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra: bytes for new arrays of
- * dims and starts, in a buffer of their own which the shell holds too (0: none).
+ * A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra:
+ * bytes for new arrays of dims and starts, in a buffer of their own which the shell holds too (0:
+ * none).
  */
-static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret, mr_buffer **arrays,
-                         mr_error *err)
+static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret,
+                         mr_buffer **arrays, mr_error *err)
 {
     mr_buffer *b = NULL;
     mr_block *out;
@@ -63,8 +65,10 @@ static bool rows_agree(const struct mr_column *c, uint32_t a, uint32_t b)
     return memcmp(mr_column_dims(c, a), mr_column_dims(c, b), c->rank * sizeof c->dims[0]) == 0;
 }
 
-/* MR_EINVAL unless the dims of a VAR column agree within each group; *@all: they agree everywhere. */
-static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, uint32_t per, bool *all, mr_error *err)
+/* MR_EINVAL unless the dims of a VAR column agree within each group; *@all: they agree
+ * everywhere. */
+static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, uint32_t per,
+                        bool *all, mr_error *err)
 {
     char a[128];
     char b[128];
@@ -76,8 +80,9 @@ static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, ui
         }
         *all = false;
         if (r % per != 0) {
-            return mr_error_set(err, MR_EINVAL, "component %u: elements of shapes %s and %s cannot be in one batch", i,
-                                mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
+            return mr_error_set(err, MR_EINVAL,
+                                "component %u: elements of shapes %s and %s cannot be in one batch",
+                                i, mr_dims_format(mr_column_dims(c, r - 1), c->rank, a, sizeof a),
                                 mr_dims_format(mr_column_dims(c, r), c->rank, b, sizeof b));
         }
     }
@@ -98,7 +103,8 @@ static void batch_var(struct mr_column *c, uint32_t groups, uint32_t per, struct
 
     for (uint32_t g = 0; g < groups; g++) {
         dims[(size_t)g * rank] = per;
-        memcpy(dims + (size_t)g * rank + 1, c->row_dims + (size_t)g * per * c->rank, c->rank * sizeof *dims);
+        memcpy(dims + (size_t)g * rank + 1, c->row_dims + (size_t)g * per * c->rank,
+               c->rank * sizeof *dims);
         starts[g] = c->starts[(size_t)g * per];
     }
     starts[groups] = c->starts[(size_t)groups * per];
@@ -132,7 +138,8 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
         bool all;
 
         if (c->rank == MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
+            return mr_error_set(err, MR_EINVAL,
+                                "component %u: a batch would have rank %d, above %d", i,
                                 MR_RANK_MAX + 1, MR_RANK_MAX);
         }
         if (c->kind == MR_COLUMN_VAR) {
@@ -140,7 +147,8 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
             if (rc < 0) {
                 return rc;
             }
-            extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) + ((size_t)groups + 1) * sizeof(uint64_t);
+            extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) +
+                     ((size_t)groups + 1) * sizeof(uint64_t);
         }
     }
     rc = reshape_shell(block, groups, extra, &out, &arrays, err);
@@ -177,9 +185,10 @@ static int count_cuts(const mr_block *block, uint32_t r, uint64_t *cuts, mr_erro
 
         uint64_t d = (uint64_t)mr_column_dims(c, r)[0];
         if (i > 0 && d != *cuts) {
-            return mr_error_set(err, MR_EINVAL,
-                                "components 0 and %u have %llu and %llu rows: they cannot be unbatched together", i,
-                                (unsigned long long)*cuts, (unsigned long long)d);
+            return mr_error_set(
+                err, MR_EINVAL,
+                "components 0 and %u have %llu and %llu rows: they cannot be unbatched together", i,
+                (unsigned long long)*cuts, (unsigned long long)d);
         }
         *cuts = d;
     }
@@ -212,7 +221,8 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
         }
     }
     if (total > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "unbatching gives more than %u rows in a block", MR_BLOCK_ROWS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "unbatching gives more than %u rows in a block",
+                            MR_BLOCK_ROWS_MAX);
     }
     *rows = (uint32_t)total;
     *extra = 0;
@@ -225,7 +235,8 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
     return MR_OK;
 }
 
-static void unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows, struct array_cursor *cur)
+static void unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows,
+                        struct array_cursor *cur)
 {
     uint8_t rank = (uint8_t)(c->rank - 1);
     int64_t *dims = (int64_t *)(void *)cur->at;
@@ -261,7 +272,8 @@ static void unbatch_fixed(struct mr_column *c)
 static bool inner_dims_agree(const struct mr_column *c, uint32_t rows)
 {
     for (uint32_t r = 1; r < rows; r++) {
-        if (memcmp(c->row_dims + 1, c->row_dims + (size_t)r * c->rank + 1, (c->rank - 1u) * sizeof(int64_t)) != 0) {
+        if (memcmp(c->row_dims + 1, c->row_dims + (size_t)r * c->rank + 1,
+                   (c->rank - 1u) * sizeof(int64_t)) != 0) {
             return false;
         }
     }

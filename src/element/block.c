@@ -171,18 +171,18 @@ int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err)
 static int check_counts(uint64_t rows, uint64_t columns, mr_error *err)
 {
     if (rows > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u", (unsigned long long)rows,
-                            MR_BLOCK_ROWS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u",
+                            (unsigned long long)rows, MR_BLOCK_ROWS_MAX);
     }
     if (columns > MR_BLOCK_COLUMNS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %u", (unsigned long long)columns,
-                            MR_BLOCK_COLUMNS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %u",
+                            (unsigned long long)columns, MR_BLOCK_COLUMNS_MAX);
     }
     return MR_OK;
 }
 
-static int alloc_layout(uint32_t i, uint32_t rows, const struct mr_leaf_spec *leaf, struct mr_column_layout *l,
-                        mr_error *err)
+static int alloc_layout(uint32_t i, uint32_t rows, const struct mr_leaf_spec *leaf,
+                        struct mr_column_layout *l, mr_error *err)
 {
     char shape[128];
 
@@ -203,7 +203,8 @@ static int alloc_layout(uint32_t i, uint32_t rows, const struct mr_leaf_spec *le
     return MR_OK;
 }
 
-int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret, mr_error *err)
+int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n, mr_block **ret,
+                   mr_error *err)
 {
     struct mr_column_layout few[8];
     struct mr_column_layout *layout = few;
@@ -238,7 +239,8 @@ void *mr_block_data(mr_block *block, uint32_t column)
     return mr_column_bytes(&block->columns[column]);
 }
 
-int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n, mr_block **ret, mr_error *err)
+int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n,
+                          mr_block **ret, mr_error *err)
 {
     mr_block *block;
     int rc = check_counts(rows, n, err);
@@ -259,7 +261,8 @@ int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32
     return MR_OK;
 }
 
-int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret, mr_error *err)
+int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret,
+                 mr_error *err)
 {
     struct mr_column_layout *layout = NULL;
     mr_block *block = NULL;

@@ -7,12 +7,15 @@
 
 #include <millrace/base.h>
 
-/* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes are aligned too. */
+/* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes
+ * are aligned too. */
 #define HEADER_BYTES MR_ALIGNMENT
 
-_Static_assert(sizeof(struct mr_buffer) <= HEADER_BYTES, "a buffer's header fits in front of its data");
+_Static_assert(sizeof(struct mr_buffer) <= HEADER_BYTES,
+               "a buffer's header fits in front of its data");
 
-void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx), void *ctx)
+void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx),
+                    void *ctx)
 {
     atomic_init(&b->refs, 1);
     b->data = data;
@@ -61,8 +64,8 @@ void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
         return NULL;
     }
     /*
-     * Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size, so that each large
-     * element takes fresh memory; and it never comes from a thread's cache.
+     * Not aligned_alloc(): what glibc before 2.38 makes by that fits no later one of the same size,
+     * so that each large element takes fresh memory; and it never comes from a thread's cache.
      */
     *raw = mr_malloc(padded);
     if (*raw == NULL) {
@@ -109,7 +112,8 @@ static void release_wrapped(void *ctx)
     mr_free(w);
 }
 
-int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret, mr_error *err)
+int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret,
+                   mr_error *err)
 {
     struct wrapped *w = mr_malloc(sizeof *w);
 

@@ -1,5 +1,6 @@
 /*
- * Reference-counted runs of bytes, 64-byte aligned. Small ones come with their header in one allocation.
+ * Reference-counted runs of bytes, 64-byte aligned. Small ones come with their header in one
+ * allocation.
  *
  * What mr_buffer_new() makes is charged to the thread's budget (base/memory.h) until it is freed.
  *
@@ -14,10 +15,12 @@ typedef struct mr_buffer mr_buffer;
 
 int mr_buffer_new(size_t size, mr_buffer **ret, mr_error *err);
 /* Memory that somebody else owns: @release is called once, from the thread of the last unref. */
-int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret, mr_error *err);
+int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ctx, mr_buffer **ret,
+                   mr_error *err);
 mr_buffer *mr_buffer_ref(mr_buffer *b);
 void mr_buffer_unref(mr_buffer *b); /* NULL is fine */
-/* @b, which is not shared yet and counts nowhere, counts in @memory, above its limit too: its bytes came unasked. */
+/* @b, which is not shared yet and counts nowhere, counts in @memory, above its limit too: its bytes
+ * came unasked. */
 void mr_buffer_charge(mr_buffer *b, mr_memory *memory);
 /* The same, where so many bytes were charged before: they are released with @b. */
 void mr_buffer_adopt_charge(mr_buffer *b, mr_memory *memory);

@@ -21,9 +21,10 @@ static int check_var(const struct mr_column *c, uint32_t rows, uint64_t *values,
                                 mr_dims_format(dims, c->rank, shape, sizeof shape));
         }
         if (c->starts[r + 1] < c->starts[r] || c->starts[r + 1] - c->starts[r] != v) {
-            return mr_error_set(err, MR_EINVAL, "row %u: holds values %llu to %llu, but its shape is %s", r,
-                                (unsigned long long)c->starts[r], (unsigned long long)c->starts[r + 1],
-                                mr_dims_format(dims, c->rank, shape, sizeof shape));
+            return mr_error_set(
+                err, MR_EINVAL, "row %u: holds values %llu to %llu, but its shape is %s", r,
+                (unsigned long long)c->starts[r], (unsigned long long)c->starts[r + 1],
+                mr_dims_format(dims, c->rank, shape, sizeof shape));
         }
     }
     *values = c->starts[rows] - c->starts[0];
@@ -34,7 +35,8 @@ static int check_offsets(const uint64_t *offsets, uint64_t values, mr_error *err
 {
     for (uint64_t i = 0; i < values; i++) {
         if (offsets[i + 1] < offsets[i]) {
-            return mr_error_set(err, MR_EINVAL, "string %llu ends at byte %llu, before its start at %llu",
+            return mr_error_set(err, MR_EINVAL,
+                                "string %llu ends at byte %llu, before its start at %llu",
                                 (unsigned long long)i, (unsigned long long)offsets[i + 1],
                                 (unsigned long long)offsets[i]);
         }
@@ -53,7 +55,8 @@ int mr_bools_check(const void *data, uint64_t n, mr_error *err)
     return all <= 1 ? MR_OK : mr_error_set(err, MR_EINVAL, "a bool is neither 0 nor 1");
 }
 
-int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *l, mr_error *err)
+int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *l,
+                    mr_error *err)
 {
     uint64_t first = 0;
     char shape[128];
@@ -112,7 +115,8 @@ static bool dims_fit(const struct mr_leaf_spec *leaf, const int64_t *dims)
     return true;
 }
 
-static int check_leaf(const struct mr_column *c, uint32_t rows, const struct mr_leaf_spec *leaf, mr_error *err)
+static int check_leaf(const struct mr_column *c, uint32_t rows, const struct mr_leaf_spec *leaf,
+                      mr_error *err)
 {
     char have[128];
     char want[128];
@@ -124,7 +128,8 @@ static int check_leaf(const struct mr_column *c, uint32_t rows, const struct mr_
     if (leaf->rank == MR_RANK_UNKNOWN) {
         return MR_OK;
     }
-    /* A FIXED column has one shape for all rows: looking at one is enough, and at none if there is no row. */
+    /* A FIXED column has one shape for all rows: looking at one is enough, and at none if there is
+     * no row. */
     uint32_t n = c->kind == MR_COLUMN_FIXED && rows > 1 ? 1 : rows;
     for (uint32_t r = 0; r < n; r++) {
         const int64_t *dims = mr_column_dims(c, r);

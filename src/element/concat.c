@@ -9,8 +9,8 @@
 #include <millrace/base.h>
 #include <string.h>
 
-static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at, const struct mr_column *src,
-                          uint32_t row, uint32_t rows)
+static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at,
+                          const struct mr_column *src, uint32_t row, uint32_t rows)
 {
     int64_t *row_dims = mr_column_row_dims(dst) + (size_t)at->rows * dst->rank;
     uint64_t *starts = mr_column_starts(dst) + at->rows;
@@ -19,14 +19,15 @@ static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at
         uint64_t first;
         uint64_t count;
 
-        memcpy(row_dims + (size_t)r * dst->rank, mr_column_dims(src, row + r), dst->rank * sizeof row_dims[0]);
+        memcpy(row_dims + (size_t)r * dst->rank, mr_column_dims(src, row + r),
+               dst->rank * sizeof row_dims[0]);
         mr_column_values(src, row + r, 1, &first, &count);
         starts[r + 1] = starts[r] + count;
     }
 }
 
-void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src, uint32_t row,
-                      uint32_t rows)
+void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src,
+                      uint32_t row, uint32_t rows)
 {
     uint64_t first;
     uint64_t count;
@@ -41,7 +42,8 @@ void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const st
         uint64_t *offsets = mr_column_offsets(dst) + at->values;
 
         if (bytes > 0) {
-            memcpy(mr_column_bytes(dst) + at->heap, (const unsigned char *)src->data + src->offsets[first], bytes);
+            memcpy(mr_column_bytes(dst) + at->heap,
+                   (const unsigned char *)src->data + src->offsets[first], bytes);
         }
         for (uint64_t i = 0; i < count; i++) {
             offsets[i + 1] = at->heap + (src->offsets[first + i + 1] - src->offsets[first]);
@@ -50,7 +52,8 @@ void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const st
     } else if (bytes > 0) {
         size_t size = mr_dtype_size((mr_dtype)src->dtype);
 
-        memcpy(mr_column_bytes(dst) + at->values * size, (const unsigned char *)src->data + first * size, bytes);
+        memcpy(mr_column_bytes(dst) + at->values * size,
+               (const unsigned char *)src->data + first * size, bytes);
     }
     at->rows += rows;
     at->values += count;
@@ -69,7 +72,8 @@ static bool same_dims(const struct mr_column *a, const struct mr_column *b)
 }
 
 /* What column @i of all blocks together needs. */
-static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i, struct mr_column_layout *l, mr_error *err)
+static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i,
+                         struct mr_column_layout *l, mr_error *err)
 {
     const struct mr_column *head = &blocks[0]->columns[i];
 
@@ -84,9 +88,10 @@ static int concat_layout(const mr_block *const *blocks, size_t n, uint32_t i, st
         uint64_t count;
 
         if (c->dtype != head->dtype || c->rank != head->rank) {
-            return mr_error_set(err, MR_EINVAL, "column %u: %s of rank %u cannot follow %s of rank %u", i,
-                                mr_dtype_name((mr_dtype)c->dtype), c->rank, mr_dtype_name((mr_dtype)head->dtype),
-                                head->rank);
+            return mr_error_set(err, MR_EINVAL,
+                                "column %u: %s of rank %u cannot follow %s of rank %u", i,
+                                mr_dtype_name((mr_dtype)c->dtype), c->rank,
+                                mr_dtype_name((mr_dtype)head->dtype), head->rank);
         }
         if (c->kind == MR_COLUMN_VAR || !same_dims(c, head)) {
             l->kind = MR_COLUMN_VAR;
@@ -113,14 +118,14 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
 
     for (size_t k = 0; k < n; k++) {
         if (blocks[k]->ncolumns != ncolumns) {
-            return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u", blocks[k]->ncolumns,
-                                ncolumns);
+            return mr_error_set(err, MR_EINVAL, "a block of %u columns cannot follow one of %u",
+                                blocks[k]->ncolumns, ncolumns);
         }
         rows += blocks[k]->rows;
     }
     if (rows > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u", (unsigned long long)rows,
-                            MR_BLOCK_ROWS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u",
+                            (unsigned long long)rows, MR_BLOCK_ROWS_MAX);
     }
     if (ncolumns > sizeof few / sizeof few[0]) {
         layout = mr_reallocarray(NULL, ncolumns, sizeof layout[0]);
@@ -166,7 +171,8 @@ int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_
     return concat(blocks, n, ret, err);
 }
 
-int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
+                       mr_error *err)
 {
     const mr_block *one;
     mr_block *part;

@@ -1,6 +1,7 @@
 /*
- * Bytes from outside to a block. Nothing is copied, and nothing in the bytes is believed before it was checked: sizes
- * are multiplied with overflow checks, every array lies inside its column, every column inside the block, in order.
+ * Bytes from outside to a block. Nothing is copied, and nothing in the bytes is believed before it
+ * was checked: sizes are multiplied with overflow checks, every array lies inside its column, every
+ * column inside the block, in order.
  */
 #include "element/wire.h"
 
@@ -25,7 +26,8 @@ static const void *take(struct reader *r, uint64_t count, size_t size, size_t al
     uint64_t start = r->at + (align - 1);
 
     start -= start % align; /* at <= end <= the buffer's size: this cannot overflow */
-    if (__builtin_mul_overflow(count, (uint64_t)size, &bytes) || start > r->end || bytes > r->end - start) {
+    if (__builtin_mul_overflow(count, (uint64_t)size, &bytes) || start > r->end ||
+        bytes > r->end - start) {
         return NULL;
     }
     r->at = start + bytes;
@@ -37,7 +39,8 @@ static int truncated(mr_error *err, const char *what)
     return mr_error_set(err, MR_EDATALOSS, "%s reach beyond the column", what);
 }
 
-static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, uint64_t *values, mr_error *err)
+static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, uint64_t *values,
+                         mr_error *err)
 {
     char shape[128];
 
@@ -48,19 +51,23 @@ static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, u
             return truncated(err, "dims");
         }
         memcpy(c->dims, dims, c->rank * sizeof *dims);
-        if (!mr_dims_product(c->dims, c->rank, values) || __builtin_mul_overflow(*values, (uint64_t)rows, values)) {
+        if (!mr_dims_product(c->dims, c->rank, values) ||
+            __builtin_mul_overflow(*values, (uint64_t)rows, values)) {
             return mr_error_set(err, MR_EDATALOSS, "%u rows of %s are no shape", rows,
                                 mr_dims_format(c->dims, c->rank, shape, sizeof shape));
         }
         return MR_OK;
     }
     c->row_dims = take(r, (uint64_t)rows * c->rank, sizeof(int64_t), sizeof(int64_t));
-    c->starts = c->row_dims == NULL ? NULL : take(r, (uint64_t)rows + 1, sizeof(uint64_t), sizeof(uint64_t));
+    c->starts = c->row_dims == NULL
+                    ? NULL
+                    : take(r, (uint64_t)rows + 1, sizeof(uint64_t), sizeof(uint64_t));
     if (c->starts == NULL) {
         return truncated(err, "shapes");
     }
     if (c->starts[0] != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "the first row starts at value %llu", (unsigned long long)c->starts[0]);
+        return mr_error_set(err, MR_EDATALOSS, "the first row starts at value %llu",
+                            (unsigned long long)c->starts[0]);
     }
     for (uint32_t i = 0; i < rows; i++) {
         const int64_t *dims = c->row_dims + (size_t)i * c->rank;
@@ -68,9 +75,10 @@ static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, u
 
         if (!mr_dims_product(dims, c->rank, &v) || c->starts[i + 1] < c->starts[i] ||
             c->starts[i + 1] - c->starts[i] != v) {
-            return mr_error_set(err, MR_EDATALOSS, "row %u: values %llu to %llu are not of shape %s", i,
-                                (unsigned long long)c->starts[i], (unsigned long long)c->starts[i + 1],
-                                mr_dims_format(dims, c->rank, shape, sizeof shape));
+            return mr_error_set(
+                err, MR_EDATALOSS, "row %u: values %llu to %llu are not of shape %s", i,
+                (unsigned long long)c->starts[i], (unsigned long long)c->starts[i + 1],
+                mr_dims_format(dims, c->rank, shape, sizeof shape));
         }
     }
     *values = c->starts[rows];
@@ -94,34 +102,35 @@ static int decode_strings(struct mr_column *c, uint64_t values, struct reader *r
     }
     for (uint64_t i = 0; i < values; i++) {
         if (c->offsets[i + 1] < c->offsets[i]) {
-            return mr_error_set(err, MR_EDATALOSS, "string %llu ends before its start", (unsigned long long)i);
+            return mr_error_set(err, MR_EDATALOSS, "string %llu ends before its start",
+                                (unsigned long long)i);
         }
     }
     c->data = take(r, c->offsets[values], 1, MR_BLOCK_ALIGN);
     return c->data == NULL ? truncated(err, "strings") : MR_OK;
 }
 
-static int decode_column(const struct mr_wire_column *entry, const unsigned char *base, uint32_t rows,
-                         struct mr_column *c, mr_error *err)
+static int decode_column(const struct mr_wire_column *entry, const unsigned char *base,
+                         uint32_t rows, struct mr_column *c, mr_error *err)
 {
     static const uint8_t zero[sizeof entry->reserved];
     struct reader r = {.base = base + entry->offset, .at = 0, .end = entry->bytes};
     uint64_t values = 0;
     int rc;
 
-    if ((entry->kind != MR_COLUMN_FIXED && entry->kind != MR_COLUMN_VAR) || entry->dtype == MR_DTYPE_NONE ||
-        entry->dtype >= MR_DTYPE_COUNT || entry->rank > MR_RANK_MAX ||
-        memcmp(entry->reserved, zero, sizeof zero) != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "kind %u, dtype %u, rank %u are not known", entry->kind, entry->dtype,
-                            entry->rank);
+    if ((entry->kind != MR_COLUMN_FIXED && entry->kind != MR_COLUMN_VAR) ||
+        entry->dtype == MR_DTYPE_NONE || entry->dtype >= MR_DTYPE_COUNT ||
+        entry->rank > MR_RANK_MAX || memcmp(entry->reserved, zero, sizeof zero) != 0) {
+        return mr_error_set(err, MR_EDATALOSS, "kind %u, dtype %u, rank %u are not known",
+                            entry->kind, entry->dtype, entry->rank);
     }
     c->kind = entry->kind;
     c->dtype = entry->dtype;
     c->rank = entry->rank;
     rc = decode_shapes(c, rows, &r, &values, err);
     if (rc == MR_OK && values != entry->values) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described", (unsigned long long)entry->values,
-                          (unsigned long long)values);
+        rc = mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described",
+                          (unsigned long long)entry->values, (unsigned long long)values);
     }
     if (rc < 0) {
         return rc;
@@ -133,7 +142,8 @@ static int decode_column(const struct mr_wire_column *entry, const unsigned char
         rc = c->data == NULL ? truncated(err, "values") : MR_OK;
     }
     if (rc == MR_OK && r.at != r.end) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%llu bytes too many", (unsigned long long)(r.end - r.at));
+        rc = mr_error_set(err, MR_EDATALOSS, "%llu bytes too many",
+                          (unsigned long long)(r.end - r.at));
     }
     if (rc == MR_OK && c->dtype == MR_BOOL && mr_bools_check(c->data, values, NULL) < 0) {
         rc = mr_error_set(err, MR_EDATALOSS, "a bool is neither 0 nor 1");
@@ -141,34 +151,39 @@ static int decode_column(const struct mr_wire_column *entry, const unsigned char
     return rc;
 }
 
-static int check_header(const struct mr_wire_header *h, size_t size, uint64_t spec_hash, mr_error *err)
+static int check_header(const struct mr_wire_header *h, size_t size, uint64_t spec_hash,
+                        mr_error *err)
 {
     if (h->magic != MR_WIRE_MAGIC) {
         return mr_error_set(err, MR_EDATALOSS, "no block: it begins with %08x", h->magic);
     }
     if (h->version != MR_WIRE_VERSION || (h->flags & ~MR_WIRE_CHECKSUM) != 0 ||
         (h->reserved[0] | h->reserved[1] | h->reserved[2]) != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "a block of version %u with flags %x is not known here", h->version,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "a block of version %u with flags %x is not known here", h->version,
                             h->flags);
     }
     if (h->rows > MR_BLOCK_ROWS_MAX || h->columns > MR_BLOCK_COLUMNS_MAX) {
-        return mr_error_set(err, MR_EDATALOSS, "%u rows and %u columns are more than a block may have", h->rows,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "%u rows and %u columns are more than a block may have", h->rows,
                             h->columns);
     }
     if (h->total_bytes % MR_BLOCK_ALIGN != 0 || h->total_bytes > size ||
         h->total_bytes < sizeof *h + (uint64_t)h->columns * sizeof(struct mr_wire_column)) {
-        return mr_error_set(err, MR_EDATALOSS, "a block of %llu bytes in %zu bytes", (unsigned long long)h->total_bytes,
-                            size);
+        return mr_error_set(err, MR_EDATALOSS, "a block of %llu bytes in %zu bytes",
+                            (unsigned long long)h->total_bytes, size);
     }
     if (spec_hash != 0 && h->spec_hash != 0 && h->spec_hash != spec_hash) {
-        return mr_error_set(err, MR_EDATALOSS, "elements of another spec (%016llx, expected %016llx)",
+        return mr_error_set(err, MR_EDATALOSS,
+                            "elements of another spec (%016llx, expected %016llx)",
                             (unsigned long long)h->spec_hash, (unsigned long long)spec_hash);
     }
     if ((h->flags & MR_WIRE_CHECKSUM) == 0 && h->checksum != 0) {
         return mr_error_set(err, MR_EDATALOSS, "a checksum that is said not to be there");
     }
     if ((h->flags & MR_WIRE_CHECKSUM) != 0 &&
-        h->checksum != mr_hash64((const unsigned char *)h + sizeof *h, (size_t)h->total_bytes - sizeof *h)) {
+        h->checksum !=
+            mr_hash64((const unsigned char *)h + sizeof *h, (size_t)h->total_bytes - sizeof *h)) {
         return mr_error_set(err, MR_EDATALOSS, "checksum mismatch in a block of %llu bytes",
                             (unsigned long long)h->total_bytes);
     }
@@ -176,7 +191,8 @@ static int check_header(const struct mr_wire_header *h, size_t size, uint64_t sp
 }
 
 /* Columns follow one another; @at is where the last one ended. */
-static int check_place(const struct mr_wire_column *entry, uint64_t total, uint64_t *at, mr_error *err)
+static int check_place(const struct mr_wire_column *entry, uint64_t total, uint64_t *at,
+                       mr_error *err)
 {
     if (entry->offset % MR_BLOCK_ALIGN != 0 || entry->offset < *at || entry->offset > total ||
         entry->bytes > total - entry->offset) {
@@ -189,7 +205,8 @@ static int check_place(const struct mr_wire_column *entry, uint64_t total, uint6
 }
 
 /* What stands behind the columns, which end at @at: nothing, or a trace. */
-static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, mr_block *block, mr_error *err)
+static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, mr_block *block,
+                        mr_error *err)
 {
     uint64_t n;
 
@@ -200,8 +217,8 @@ static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, 
     memcpy(&n, base + at, sizeof n); /* @total is a multiple of 64. */
     at += sizeof n;
     if (n == 0 || n > total - at) {
-        return mr_error_set(err, MR_EDATALOSS, "%llu bytes about records, %llu are there", (unsigned long long)n,
-                            (unsigned long long)(total - at));
+        return mr_error_set(err, MR_EDATALOSS, "%llu bytes about records, %llu are there",
+                            (unsigned long long)n, (unsigned long long)(total - at));
     }
     int rc = mr_trace_decode(base + at, (size_t)n, block->rows, &block->trace, err);
     if (rc < 0) {
@@ -210,7 +227,8 @@ static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, 
     return rc;
 }
 
-int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret, size_t *used, mr_error *err)
+int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret,
+                    size_t *used, mr_error *err)
 {
     const unsigned char *base = mr_buffer_data(buffer);
     size_t size = mr_buffer_size(buffer);
@@ -220,7 +238,8 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
     MR_ASSERT((uintptr_t)base % MR_BLOCK_ALIGN == 0);
     MR_ASSERT(offset % MR_BLOCK_ALIGN == 0);
     if (offset > size || size - offset < sizeof(struct mr_wire_header)) {
-        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are too few for a block", offset > size ? 0 : size - offset);
+        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are too few for a block",
+                            offset > size ? 0 : size - offset);
     }
     base += offset;
     const struct mr_wire_header *h = (const struct mr_wire_header *)(const void *)base;

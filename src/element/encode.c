@@ -1,6 +1,6 @@
 /*
- * A block as bytes for the wire. Headers, shapes and other small parts are written to one scratch area; payload stays
- * where it is and is pointed at.
+ * A block as bytes for the wire. Headers, shapes and other small parts are written to one scratch
+ * area; payload stays where it is and is pointed at.
  */
 #include "element/wire.h"
 
@@ -80,11 +80,13 @@ static void put_rebased(struct writer *w, const uint64_t *positions, size_t n)
     for (size_t i = 0; i < n; i++) {
         uint64_t rebased = positions[i] - positions[0];
 
-        memcpy(to + i * sizeof rebased, &rebased, sizeof rebased); /* The scratch has no alignment. */
+        memcpy(to + i * sizeof rebased, &rebased,
+               sizeof rebased); /* The scratch has no alignment. */
     }
 }
 
-static void write_column(struct writer *w, const struct mr_column *c, uint32_t rows, struct mr_wire_column *entry)
+static void write_column(struct writer *w, const struct mr_column *c, uint32_t rows,
+                         struct mr_wire_column *entry)
 {
     static const uint64_t none = 0;
     size_t start = w->total;
@@ -92,8 +94,8 @@ static void write_column(struct writer *w, const struct mr_column *c, uint32_t r
     uint64_t count;
 
     mr_column_values(c, 0, rows, &first, &count);
-    *entry =
-        (struct mr_wire_column){.kind = c->kind, .dtype = c->dtype, .rank = c->rank, .offset = start, .values = count};
+    *entry = (struct mr_wire_column){
+        .kind = c->kind, .dtype = c->dtype, .rank = c->rank, .offset = start, .values = count};
     if (c->kind == MR_COLUMN_FIXED) {
         point_at(w, c->dims, c->rank * sizeof c->dims[0]);
     } else {
@@ -107,7 +109,8 @@ static void write_column(struct writer *w, const struct mr_column *c, uint32_t r
         put_rebased(w, offsets, (size_t)count + 1);
         pad(w);
         if (count > 0) {
-            point_at(w, (const unsigned char *)c->data + offsets[0], (size_t)(offsets[count] - offsets[0]));
+            point_at(w, (const unsigned char *)c->data + offsets[0],
+                     (size_t)(offsets[count] - offsets[0]));
         }
     } else if (count > 0) {
         size_t size = mr_dtype_size((mr_dtype)c->dtype);
@@ -156,13 +159,15 @@ static uint64_t checksum_of(const struct writer *w)
     (void)XXH3_64bits_reset(&state);
     for (size_t i = 0; i < w->count; i++) {
         /* The header is the beginning of the first slice. */
-        (void)XXH3_64bits_update(&state, (unsigned char *)w->iov[i].iov_base + skip, w->iov[i].iov_len - skip);
+        (void)XXH3_64bits_update(&state, (unsigned char *)w->iov[i].iov_base + skip,
+                                 w->iov[i].iov_len - skip);
         skip = 0;
     }
     return XXH3_64bits_digest(&state);
 }
 
-int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, struct mr_encoded *ret, mr_error *err)
+int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum,
+                    struct mr_encoded *ret, mr_error *err)
 {
     /* Per column at most: shapes, starts, offsets, data, and the scratch between them. */
     size_t iov_max = 3 + (size_t)block->ncolumns * 8;
@@ -181,7 +186,8 @@ int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, st
         mr_buf_free(&trace);
         return mr_error_nomem(err);
     }
-    struct writer w = {.iov = (struct iovec *)(void *)memory, .scratch = memory + iov_max * sizeof(struct iovec)};
+    struct writer w = {.iov = (struct iovec *)(void *)memory,
+                       .scratch = memory + iov_max * sizeof(struct iovec)};
     struct mr_wire_header *header = (struct mr_wire_header *)(void *)put(&w, sizeof *header);
     struct mr_wire_column *entries = (struct mr_wire_column *)(void *)put(&w, directory);
     pad(&w);
@@ -200,8 +206,11 @@ int mr_block_encode(const mr_block *block, uint64_t spec_hash, bool checksum, st
                                       .total_bytes = w.total,
                                       .spec_hash = spec_hash};
     header->checksum = checksum ? checksum_of(&w) : 0;
-    *ret = (struct mr_encoded){
-        .iov = w.iov, .count = w.count, .total = w.total, .block = mr_block_ref(block), .scratch = memory};
+    *ret = (struct mr_encoded){.iov = w.iov,
+                               .count = w.count,
+                               .total = w.total,
+                               .block = mr_block_ref(block),
+                               .scratch = memory};
     return MR_OK;
 }
 
@@ -212,7 +221,8 @@ void mr_encoded_free(struct mr_encoded *e)
     *e = (struct mr_encoded){0};
 }
 
-int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool checksum, mr_buffer **ret, mr_error *err)
+int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool checksum,
+                           mr_buffer **ret, mr_error *err)
 {
     struct mr_encoded e;
     mr_buffer *buffer = NULL;

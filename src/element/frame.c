@@ -44,13 +44,15 @@ static void free_frame(mr_frame *frame)
     mr_free(frame);
 }
 
-static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_t *bytes, mr_error *err)
+static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_t *bytes,
+                      mr_error *err)
 {
     size_t packed = millrace__read_header__get_packed_size(header);
     struct prefix prefix = {.magic = FRAME_MAGIC, .header_bytes = (uint32_t)packed};
 
     if (packed > HEADER_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a header of %zu bytes is above %u", packed, HEADER_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "a header of %zu bytes is above %u", packed,
+                            HEADER_BYTES_MAX);
     }
     *bytes = mr_align64(sizeof prefix + packed);
     frame->head = mr_calloc(1, *bytes);
@@ -62,7 +64,8 @@ static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_
     return MR_OK;
 }
 
-static int add_piece(mr_frame *frame, struct mr_part part, uint64_t spec_hash, bool checksum, mr_error *err)
+static int add_piece(mr_frame *frame, struct mr_part part, uint64_t spec_hash, bool checksum,
+                     mr_error *err)
 {
     struct piece *piece = &frame->pieces[frame->npieces];
     int rc = MR_OK;
@@ -85,8 +88,8 @@ static const struct iovec *piece_iov(const struct piece *piece, size_t *count)
     return piece->encoded.iov;
 }
 
-int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n, uint64_t spec_hash,
-                   bool checksum, mr_frame **ret, mr_error *err)
+int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
+                   uint64_t spec_hash, bool checksum, mr_frame **ret, mr_error *err)
 {
     mr_frame *frame = mr_calloc(1, sizeof *frame + n * sizeof frame->pieces[0]);
     size_t slices = 1;
@@ -156,7 +159,8 @@ size_t mr_frame_bytes(const mr_frame *frame)
     return frame->bytes;
 }
 
-static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_t *at, mr_error *err)
+static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_t *at,
+                      mr_error *err)
 {
     const unsigned char *data = mr_buffer_data(buffer);
     size_t size = mr_buffer_size(buffer);
@@ -167,10 +171,13 @@ static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_
     }
     memcpy(&prefix, data, sizeof prefix);
     if (prefix.magic != FRAME_MAGIC) {
-        return mr_error_set(err, MR_EDATALOSS, "no data message: it begins with %08x", prefix.magic);
+        return mr_error_set(err, MR_EDATALOSS, "no data message: it begins with %08x",
+                            prefix.magic);
     }
-    if (prefix.header_bytes > HEADER_BYTES_MAX || mr_align64(sizeof prefix + prefix.header_bytes) > size) {
-        return mr_error_set(err, MR_EDATALOSS, "a header of %u bytes in a message of %zu", prefix.header_bytes, size);
+    if (prefix.header_bytes > HEADER_BYTES_MAX ||
+        mr_align64(sizeof prefix + prefix.header_bytes) > size) {
+        return mr_error_set(err, MR_EDATALOSS, "a header of %u bytes in a message of %zu",
+                            prefix.header_bytes, size);
     }
     *at = mr_align64(sizeof prefix + prefix.header_bytes);
     *ret = millrace__read_header__unpack(NULL, prefix.header_bytes, data + sizeof prefix);
@@ -203,10 +210,12 @@ static void release_message(void *message)
 }
 
 /* The block at @at, which holds @message through a buffer that no other block has. */
-static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_block **ret, size_t *used, mr_error *err)
+static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_block **ret,
+                        size_t *used, mr_error *err)
 {
     mr_buffer *own = NULL;
-    int rc = mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message, message, &own, err);
+    int rc = mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message,
+                            message, &own, err);
 
     if (rc != MR_OK) {
         return rc;
@@ -220,7 +229,8 @@ static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_bl
     return rc;
 }
 
-int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret, mr_error *err)
+int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret,
+                   mr_error *err)
 {
     struct mr_frame_content content = {0};
     uint64_t rows = 0;
@@ -241,8 +251,8 @@ int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_conten
         rc = add_block(&content, &cap, block, err);
     }
     if (rc == MR_OK && rows != content.header->elements) {
-        rc = mr_error_set(err, MR_EDATALOSS, "a message of %u elements holds %llu", content.header->elements,
-                          (unsigned long long)rows);
+        rc = mr_error_set(err, MR_EDATALOSS, "a message of %u elements holds %llu",
+                          content.header->elements, (unsigned long long)rows);
     }
     if (rc < 0) {
         mr_frame_content_free(&content);

@@ -9,8 +9,8 @@
 #include <millrace/base.h>
 #include <string.h>
 
-static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n, struct mr_column_layout *l,
-                         mr_error *err)
+static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n,
+                         struct mr_column_layout *l, mr_error *err)
 {
     memset(l, 0, sizeof *l);
     l->kind = c->kind;
@@ -29,24 +29,26 @@ static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32
 
         mr_column_values(c, rows[r], 1, &first, &count);
         if (__builtin_add_overflow(l->values, count, &l->values) ||
-            (c->dtype == MR_STRING && __builtin_add_overflow(l->heap, mr_column_payload(c, first, count), &l->heap))) {
+            (c->dtype == MR_STRING &&
+             __builtin_add_overflow(l->heap, mr_column_payload(c, first, count), &l->heap))) {
             return mr_error_nomem(err);
         }
     }
     return MR_OK;
 }
 
-#define GATHER(type)                                                                                                   \
-    do {                                                                                                               \
-        type *d = (type *)to;                                                                                          \
-        const type *s = (const type *)src->data;                                                                       \
-        for (uint32_t r = 0; r < n; r++) {                                                                             \
-            d[r] = s[rows[r]];                                                                                         \
-        }                                                                                                              \
+#define GATHER(type)                                                                               \
+    do {                                                                                           \
+        type *d = (type *)to;                                                                      \
+        const type *s = (const type *)src->data;                                                   \
+        for (uint32_t r = 0; r < n; r++) {                                                         \
+            d[r] = s[rows[r]];                                                                     \
+        }                                                                                          \
     } while (0)
 
 /* Rows of FIXED numbers: one loop for each of the usual sizes. */
-static void gather_numbers(struct mr_column *dst, const struct mr_column *src, const uint32_t *rows, uint32_t n)
+static void gather_numbers(struct mr_column *dst, const struct mr_column *src, const uint32_t *rows,
+                           uint32_t n)
 {
     size_t size = (size_t)mr_column_fixed_values(src) * mr_dtype_size((mr_dtype)src->dtype);
     void *to = mr_column_bytes(dst);
@@ -71,11 +73,13 @@ static void gather_numbers(struct mr_column *dst, const struct mr_column *src, c
         }
     }
     for (uint32_t r = 0; r < n; r++) {
-        memcpy((unsigned char *)to + r * size, (const unsigned char *)src->data + rows[r] * size, size);
+        memcpy((unsigned char *)to + r * size, (const unsigned char *)src->data + rows[r] * size,
+               size);
     }
 }
 
-int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_block **ret, mr_error *err)
+int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_block **ret,
+                    mr_error *err)
 {
     struct mr_column_layout few[8];
     struct mr_column_layout *layout = few;
@@ -86,7 +90,8 @@ int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_
         MR_ASSERT(rows[r] < block->rows);
     }
     if (n > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%u rows in a block are more than %u", n, MR_BLOCK_ROWS_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%u rows in a block are more than %u", n,
+                            MR_BLOCK_ROWS_MAX);
     }
     if (block->ncolumns > sizeof few / sizeof few[0]) {
         layout = mr_reallocarray(NULL, block->ncolumns, sizeof layout[0]);

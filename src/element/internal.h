@@ -1,12 +1,13 @@
 /*
- * Inside of src/element: what a block is made of, and the one function that allocates blocks with their payload.
+ * Inside of src/element: what a block is made of, and the one function that allocates blocks with
+ * their payload.
  *
- * A block keeps a list of the buffers that its columns point into (`held`): one reference each, however many columns
- * share it. The `owner` of a column names its buffers but counts nothing.
+ * A block keeps a list of the buffers that its columns point into (`held`): one reference each,
+ * however many columns share it. The `owner` of a column names its buffers but counts nothing.
  *
- * A block that brings its own payload is one allocation: mr_block, columns, held list, payload. Its memory belongs to
- * the embedded buffer, of which the block holds one reference like any other; so a slice keeps the memory alive after
- * the block itself is gone.
+ * A block that brings its own payload is one allocation: mr_block, columns, held list, payload. Its
+ * memory belongs to the embedded buffer, of which the block holds one reference like any other; so
+ * a slice keeps the memory alive after the block itself is gone.
  */
 #ifndef MR_ELEMENT_INTERNAL_H
 #define MR_ELEMENT_INTERNAL_H
@@ -33,13 +34,14 @@ struct mr_buffer {
     size_t charged;
 };
 
-void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx), void *ctx);
+void mr_buffer_init(struct mr_buffer *b, void *data, size_t size, void (*release)(void *ctx),
+                    void *ctx);
 /* @bytes were charged to @memory (NULL: to nobody), for as long as the buffer is there. */
 void mr_buffer_set_charged(struct mr_buffer *b, mr_memory *memory, size_t bytes);
 
 /*
- * @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_free() takes. NULL: there are none, and
- * @err says why.
+ * @size bytes aligned to 64, charged to the thread's budget; *@raw is what mr_free() takes. NULL:
+ * there are none, and @err says why.
  */
 void *mr_aligned_memory(size_t size, void **raw, mr_error *err);
 
@@ -69,16 +71,17 @@ struct mr_column_layout {
 };
 
 /*
- * A block with memory for all columns, in one allocation: numbers and heap uninitialised, offsets[0] and starts[0] set
- * to 0. @extra_held: room for so many more buffers in the held list.
+ * A block with memory for all columns, in one allocation: numbers and heap uninitialised,
+ * offsets[0] and starts[0] set to 0. @extra_held: room for so many more buffers in the held list.
  */
-int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n, uint32_t extra_held,
-                    mr_block **ret, mr_error *err);
+int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n,
+                    uint32_t extra_held, mr_block **ret, mr_error *err);
 
 /* A block without payload of its own: columns zeroed, room for @held_cap buffers. */
 int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err);
 /* Rows [first, first + count) of @block in a block of their own, also if that is all of them. */
-int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err);
+int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
+                   mr_error *err);
 /* Add a reference to @b (NULL is fine) unless the block holds it already. There must be room. */
 void mr_block_hold(mr_block *block, mr_buffer *b);
 /* Hold all that @from holds. */
@@ -97,9 +100,12 @@ void mr_trace_discharge(mr_trace *trace);
 /* The trace of @block's rows as bytes (block.h) at the end of @out; nothing if nothing is known. */
 struct mr_buf;
 void mr_trace_encode(const mr_block *block, struct mr_buf *out);
-/* What is known of @rows rows; *@ret stays NULL where there is no memory for it. MR_EDATALOSS names the fault. */
-int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret, mr_error *err);
-/* @to, which has none, was made of these rows of @from, of all rows of @blocks in turn, or of their columns. */
+/* What is known of @rows rows; *@ret stays NULL where there is no memory for it. MR_EDATALOSS names
+ * the fault. */
+int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret,
+                    mr_error *err);
+/* @to, which has none, was made of these rows of @from, of all rows of @blocks in turn, or of their
+ * columns. */
 void mr_trace_gather(mr_block *to, const mr_block *from, const uint32_t *rows);
 void mr_trace_concat(mr_block *to, const mr_block *const *blocks, size_t n);
 void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n);
@@ -137,8 +143,8 @@ static inline uint64_t mr_column_fixed_values(const struct mr_column *c)
 }
 
 /* Values [*first, *first + *count) are those of rows [row, row + rows). */
-static inline void mr_column_values(const struct mr_column *c, uint32_t row, uint32_t rows, uint64_t *first,
-                                    uint64_t *count)
+static inline void mr_column_values(const struct mr_column *c, uint32_t row, uint32_t rows,
+                                    uint64_t *first, uint64_t *count)
 {
     if (c->kind == MR_COLUMN_FIXED) {
         uint64_t v = mr_column_fixed_values(c);
@@ -158,7 +164,8 @@ static inline const int64_t *mr_column_dims(const struct mr_column *c, uint32_t 
 }
 
 /* Check a column of @rows rows from outside, and say what memory a copy of it needs. */
-int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret, mr_error *err);
+int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret,
+                    mr_error *err);
 /* MR_EINVAL unless each of the @n bytes is 0 or 1. */
 int mr_bools_check(const void *data, uint64_t n, mr_error *err);
 
@@ -177,11 +184,11 @@ struct mr_column_fill {
     uint64_t heap; /* MR_STRING */
 };
 /*
- * Copy rows [row, row + rows) of @src to the end of @dst, which has room for them and the same dtype and rank. @dst VAR
- * takes rows of either kind.
+ * Copy rows [row, row + rows) of @src to the end of @dst, which has room for them and the same
+ * dtype and rank. @dst VAR takes rows of either kind.
  */
-void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src, uint32_t row,
-                      uint32_t rows);
+void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const struct mr_column *src,
+                      uint32_t row, uint32_t rows);
 /* All @rows rows of @src into @dst, which was laid out for them. */
 void mr_column_copy_all(struct mr_column *dst, const struct mr_column *src, uint32_t rows);
 /* Bytes of payload of values [first, first + count), without offsets. */

@@ -1,4 +1,5 @@
-/* Allocation of blocks: shells that share buffers, and blocks with a payload of their own in one allocation. */
+/* Allocation of blocks: shells that share buffers, and blocks with a payload of their own in one
+ * allocation. */
 #include "element/internal.h"
 
 #include "base/alloc.h"
@@ -20,7 +21,8 @@ bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret)
         if (dims[i] < 0) {
             return false;
         }
-        /* A zero anywhere makes the product 0, whatever the others would have done; each dim must still be sane. */
+        /* A zero anywhere makes the product 0, whatever the others would have done; each dim must
+         * still be sane. */
         zero = zero || dims[i] == 0;
         if (!overflow) {
             overflow = __builtin_mul_overflow(v, (uint64_t)dims[i], &v);
@@ -47,7 +49,8 @@ const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size
         if (dims[i] == MR_DIM_UNKNOWN) {
             n += (size_t)snprintf(out + n, size - n, "%s?", i > 0 ? "," : "");
         } else {
-            n += (size_t)snprintf(out + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
+            n +=
+                (size_t)snprintf(out + n, size - n, "%s%lld", i > 0 ? "," : "", (long long)dims[i]);
         }
     }
     if (n < size) {
@@ -58,7 +61,8 @@ const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size
 
 static size_t head_bytes(uint32_t n, uint32_t held_cap)
 {
-    return sizeof(mr_block) + (size_t)n * sizeof(struct mr_column) + (size_t)held_cap * sizeof(mr_buffer *);
+    return sizeof(mr_block) + (size_t)n * sizeof(struct mr_column) +
+           (size_t)held_cap * sizeof(mr_buffer *);
 }
 
 static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_cap)
@@ -90,7 +94,8 @@ int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret,
 
 void mr_block_hold(mr_block *block, mr_buffer *b)
 {
-    /* Looking at the last few finds nearly every repetition; a buffer that is held twice is counted twice. */
+    /* Looking at the last few finds nearly every repetition; a buffer that is held twice is counted
+     * twice. */
     uint32_t look = block->nheld < 16 ? block->nheld : 16;
 
     if (b == NULL) {
@@ -112,7 +117,8 @@ void mr_block_hold_all(mr_block *block, const mr_block *from)
     }
 }
 
-/* Adds @count items of @size bytes at the next multiple of @align; false if that does not fit into size_t. */
+/* Adds @count items of @size bytes at the next multiple of @align; false if that does not fit into
+ * size_t. */
 static bool reserve(size_t *total, uint64_t count, size_t size, size_t align, size_t *at)
 {
     size_t bytes;
@@ -122,7 +128,8 @@ static bool reserve(size_t *total, uint64_t count, size_t size, size_t align, si
         return false;
     }
     start -= start % align;
-    if (__builtin_mul_overflow(count, size, &bytes) || __builtin_add_overflow(start, bytes, total)) {
+    if (__builtin_mul_overflow(count, size, &bytes) ||
+        __builtin_add_overflow(start, bytes, total)) {
         return false;
     }
     /* aligned_alloc() rounds up, and no object may be larger than PTRDIFF_MAX. */
@@ -137,12 +144,14 @@ struct column_places {
     size_t data;
 };
 
-static bool place_column(uint32_t rows, const struct mr_column_layout *l, size_t *total, struct column_places *p)
+static bool place_column(uint32_t rows, const struct mr_column_layout *l, size_t *total,
+                         struct column_places *p)
 {
     uint64_t count;
 
     if (l->kind == MR_COLUMN_VAR &&
-        (!reserve(total, (uint64_t)rows * l->rank, sizeof(int64_t), sizeof(int64_t), &p->row_dims) ||
+        (!reserve(total, (uint64_t)rows * l->rank, sizeof(int64_t), sizeof(int64_t),
+                  &p->row_dims) ||
          !reserve(total, (uint64_t)rows + 1, sizeof(uint64_t), sizeof(uint64_t), &p->starts))) {
         return false;
     }
@@ -178,8 +187,8 @@ static void fill_column(struct mr_column *c, const struct mr_column_layout *l, u
     }
 }
 
-int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n, uint32_t extra_held,
-                    mr_block **ret, mr_error *err)
+int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint32_t n,
+                    uint32_t extra_held, mr_block **ret, mr_error *err)
 {
     struct column_places few[8];
     struct column_places *places = few;
@@ -197,7 +206,8 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
     }
     for (uint32_t i = 0; i < n; i++) {
         if (!place_column(rows, &columns[i], &total, &places[i])) {
-            rc = mr_error_set(err, MR_EEXHAUSTED, "column %u: %llu values are more than the memory can address", i,
+            rc = mr_error_set(err, MR_EEXHAUSTED,
+                              "column %u: %llu values are more than the memory can address", i,
                               (unsigned long long)columns[i].values);
             goto out;
         }

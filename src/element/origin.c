@@ -60,7 +60,8 @@ static void hold(mr_marks *m, uint64_t mask)
 static void let_go(mr_marks *m, uint64_t mask)
 {
     for (; mask != 0; mask &= mask - 1) {
-        uint32_t before = atomic_fetch_sub_explicit(&m->held[__builtin_ctzll(mask)], 1, memory_order_release);
+        uint32_t before =
+            atomic_fetch_sub_explicit(&m->held[__builtin_ctzll(mask)], 1, memory_order_release);
 
         MR_ASSERT(before > 0);
     }
@@ -90,7 +91,8 @@ int mr_origin_new(mr_marks *marks, uint32_t mark, mr_origin **ret, mr_error *err
 
 mr_origin *mr_origin_ref(const mr_origin *origin)
 {
-    mr_origin *o = (mr_origin *)(uintptr_t)origin; /* The count is not part of what never changes. */
+    mr_origin *o =
+        (mr_origin *)(uintptr_t)origin; /* The count is not part of what never changes. */
 
     if (o != NULL) {
         uint32_t before = atomic_fetch_add_explicit(&o->refs, 1, memory_order_relaxed);

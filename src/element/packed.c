@@ -38,12 +38,14 @@ static void copy_out(const mr_packed *p, size_t at, size_t size, unsigned char *
     }
 }
 
-/* What the directory says of a column's payload, as mr_block_row_bytes() counts it. false: it cannot be. */
+/* What the directory says of a column's payload, as mr_block_row_bytes() counts it. false: it
+ * cannot be. */
 static bool column_bytes(const struct mr_wire_column *c, uint32_t rows, uint64_t *sum)
 {
     bool var = c->kind == MR_COLUMN_VAR;
-    uint64_t shapes = var ? (uint64_t)rows * c->rank * sizeof(int64_t) + ((uint64_t)rows + 1) * sizeof(uint64_t)
-                          : c->rank * sizeof(int64_t);
+    uint64_t shapes =
+        var ? (uint64_t)rows * c->rank * sizeof(int64_t) + ((uint64_t)rows + 1) * sizeof(uint64_t)
+            : c->rank * sizeof(int64_t);
     uint64_t bytes;
 
     if (c->dtype == MR_DTYPE_NONE || c->dtype >= MR_DTYPE_COUNT || c->rank > MR_RANK_MAX) {
@@ -60,7 +62,8 @@ static bool column_bytes(const struct mr_wire_column *c, uint32_t rows, uint64_t
         uint64_t before = mr_align64(shapes) + mr_align64(offsets + sizeof(uint64_t));
         uint64_t heap = c->values > 0 && c->bytes > before ? c->bytes - before : 0;
         bytes = heap + offsets;
-    } else if (__builtin_mul_overflow(c->values, (uint64_t)mr_dtype_size((mr_dtype)c->dtype), &bytes)) {
+    } else if (__builtin_mul_overflow(c->values, (uint64_t)mr_dtype_size((mr_dtype)c->dtype),
+                                      &bytes)) {
         return false;
     }
     if (bytes > c->bytes) {
@@ -82,7 +85,8 @@ static int read_front(mr_packed *p, mr_error *err)
     if (h.magic != MR_WIRE_MAGIC || h.version != MR_WIRE_VERSION || h.total_bytes != p->total ||
         h.rows > MR_BLOCK_ROWS_MAX || h.columns > MR_BLOCK_COLUMNS_MAX ||
         h.columns * sizeof(struct mr_wire_column) > p->total - sizeof h) {
-        return mr_error_set(err, MR_EDATALOSS, "%zu bytes are no block: magic %08x, %u columns, %llu bytes", p->total,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "%zu bytes are no block: magic %08x, %u columns, %llu bytes", p->total,
                             h.magic, h.columns, (unsigned long long)h.total_bytes);
     }
     for (uint32_t i = 0; i < h.columns; i++) {
@@ -90,7 +94,8 @@ static int read_front(mr_packed *p, mr_error *err)
 
         copy_out(p, sizeof h + i * sizeof c, sizeof c, (unsigned char *)&c);
         if (!column_bytes(&c, h.rows, &bytes)) {
-            return mr_error_set(err, MR_EDATALOSS, "column %u of a block says %llu values in %llu bytes", i,
+            return mr_error_set(err, MR_EDATALOSS,
+                                "column %u of a block says %llu values in %llu bytes", i,
                                 (unsigned long long)c.values, (unsigned long long)c.bytes);
         }
     }
@@ -99,8 +104,8 @@ static int read_front(mr_packed *p, mr_error *err)
     return MR_OK;
 }
 
-int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(void *hold), mr_packed **ret,
-                  mr_error *err)
+int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(void *hold),
+                  mr_packed **ret, mr_error *err)
 {
     mr_packed *p = mr_malloc(sizeof *p + n * sizeof iov[0]);
 
@@ -189,7 +194,8 @@ uint32_t mr_part_count(struct mr_part part)
 
 size_t mr_part_bytes(struct mr_part part)
 {
-    return part.packed != NULL ? part.packed->row_bytes : mr_block_row_bytes(part.block, 0, mr_block_rows(part.block));
+    return part.packed != NULL ? part.packed->row_bytes
+                               : mr_block_row_bytes(part.block, 0, mr_block_rows(part.block));
 }
 
 int mr_part_unpack(struct mr_part *part, mr_error *err)

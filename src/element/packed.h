@@ -1,6 +1,6 @@
 /*
- * A block in its encoded form (block.h) whose bytes are lent: sent as it is, decoded only where its rows have to be
- * told apart. The bytes come in any number of pieces, aligned to nothing.
+ * A block in its encoded form (block.h) whose bytes are lent: sent as it is, decoded only where its
+ * rows have to be told apart. The bytes come in any number of pieces, aligned to nothing.
  *
  * Threads: a packed block is immutable; ref, unref and reading from any thread.
  */
@@ -12,12 +12,13 @@
 typedef struct mr_packed mr_packed;
 
 /*
- * The encoded block in @iov[0..n), which is copied; the bytes stay where they are until @unhold(@hold) is called, once,
- * by the last unref. MR_EDATALOSS: these are no header and directory of a block of that size (columns are checked when
- * it is unpacked). On failure @hold is still the caller's.
+ * The encoded block in @iov[0..n), which is copied; the bytes stay where they are until
+ * @unhold(@hold) is called, once, by the last unref. MR_EDATALOSS: these are no header and
+ * directory of a block of that size (columns are checked when it is unpacked). On failure @hold is
+ * still the caller's.
  */
-int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(void *hold), mr_packed **ret,
-                  mr_error *err);
+int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(void *hold),
+                  mr_packed **ret, mr_error *err);
 mr_packed *mr_packed_ref(mr_packed *p);
 void mr_packed_unref(mr_packed *p); /* NULL is fine */
 

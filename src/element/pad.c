@@ -12,14 +12,15 @@
 #define NO_VALUE UINT64_MAX
 
 /* The dims that each row of @c gets. */
-static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows, const struct mr_leaf_spec *shape,
-                       int64_t *dims, mr_error *err)
+static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows,
+                       const struct mr_leaf_spec *shape, int64_t *dims, mr_error *err)
 {
     char have[128];
     char want[128];
 
     if (c->rank != (uint8_t)shape->rank) {
-        return mr_error_set(err, MR_EINVAL, "component %u: an element of %u dimensions cannot be padded to %s", i,
+        return mr_error_set(err, MR_EINVAL,
+                            "component %u: an element of %u dimensions cannot be padded to %s", i,
                             c->rank, mr_dims_format(shape->dims, shape->rank, want, sizeof want));
     }
     for (uint32_t d = 0; d < c->rank; d++) {
@@ -30,10 +31,11 @@ static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows, con
 
         for (uint32_t d = 0; d < c->rank; d++) {
             if (row[d] > dims[d] && shape->dims[d] != MR_DIM_UNKNOWN) {
-                return mr_error_set(err, MR_EDATALOSS,
-                                    "component %u: an element of shape %s is larger than the padded shape %s", i,
-                                    mr_dims_format(row, (int)c->rank, have, sizeof have),
-                                    mr_dims_format(shape->dims, shape->rank, want, sizeof want));
+                return mr_error_set(
+                    err, MR_EDATALOSS,
+                    "component %u: an element of shape %s is larger than the padded shape %s", i,
+                    mr_dims_format(row, (int)c->rank, have, sizeof have),
+                    mr_dims_format(shape->dims, shape->rank, want, sizeof want));
             }
             dims[d] = row[d] > dims[d] ? row[d] : dims[d];
         }
@@ -44,7 +46,8 @@ static int padded_dims(const struct mr_column *c, uint32_t i, uint32_t rows, con
     return MR_OK;
 }
 
-/* Call @put for each run of values that lies together in a row of shape @row and in its place of shape @dims. */
+/* Call @put for each run of values that lies together in a row of shape @row and in its place of
+ * shape @dims. */
 static void each_run(const int64_t *row, const int64_t *dims, uint32_t rank,
                      void (*put)(void *ctx, uint64_t to, uint64_t from, uint64_t n), void *ctx)
 {
@@ -107,7 +110,8 @@ static void fill(unsigned char *to, uint64_t n, const unsigned char *value, size
     }
 }
 
-static void pad_numbers(struct mr_column *out, const struct mr_column *in, uint32_t rows, const unsigned char *value)
+static void pad_numbers(struct mr_column *out, const struct mr_column *in, uint32_t rows,
+                        const unsigned char *value)
 {
     size_t size = mr_dtype_size((mr_dtype)in->dtype);
     uint64_t each = mr_column_fixed_values(out) / rows;
@@ -140,8 +144,8 @@ static void put_strings(void *ctx, uint64_t to, uint64_t from, uint64_t n)
 }
 
 /* Strings have to be put down in order: first where each value comes from, then the values. */
-static void pad_strings(struct mr_column *out, const struct mr_column *in, uint32_t rows, const unsigned char *value,
-                        size_t value_bytes, uint64_t *source)
+static void pad_strings(struct mr_column *out, const struct mr_column *in, uint32_t rows,
+                        const unsigned char *value, size_t value_bytes, uint64_t *source)
 {
     uint64_t each = mr_column_fixed_values(out) / rows;
     uint64_t *offsets = mr_column_offsets(out);
@@ -192,8 +196,9 @@ static const unsigned char *pad_value(const mr_block *padding, uint32_t i, size_
     return *bytes > 0 ? (const unsigned char *)p->data + p->offsets[0] : zero;
 }
 
-static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_spec *shape, const mr_block *padding,
-                       struct mr_column_layout *l, size_t *total, mr_error *err)
+static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_spec *shape,
+                       const mr_block *padding, struct mr_column_layout *l, size_t *total,
+                       mr_error *err)
 {
     const struct mr_column *c = &block->columns[i];
     size_t value_bytes;
@@ -204,10 +209,11 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
     int rc;
 
     if (c->rank == MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i, MR_RANK_MAX + 1,
-                            MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
+                            MR_RANK_MAX + 1, MR_RANK_MAX);
     }
-    *l = (struct mr_column_layout){.kind = MR_COLUMN_FIXED, .dtype = c->dtype, .rank = (uint8_t)(c->rank + 1)};
+    *l = (struct mr_column_layout){
+        .kind = MR_COLUMN_FIXED, .dtype = c->dtype, .rank = (uint8_t)(c->rank + 1)};
     l->dims[0] = block->rows;
     rc = padded_dims(c, i, block->rows, shape, l->dims + 1, err);
     if (rc != MR_OK) {
@@ -221,7 +227,8 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
         mr_column_values(c, 0, block->rows, &first, &count);
         heap = count > 0 ? c->offsets[first + count] - c->offsets[first] : 0;
         fits = !__builtin_mul_overflow(l->values - count, value_bytes, &l->heap) &&
-               !__builtin_add_overflow(l->heap, heap, &l->heap) && !__builtin_add_overflow(payload, l->heap, &payload);
+               !__builtin_add_overflow(l->heap, heap, &l->heap) &&
+               !__builtin_add_overflow(payload, l->heap, &payload);
     }
     if (!fits || __builtin_add_overflow(*total, payload, total)) {
         *total = SIZE_MAX;
@@ -252,8 +259,8 @@ static int pad_columns(const mr_block *block, const mr_block *padding, mr_block 
     return MR_OK;
 }
 
-int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding, size_t bytes_max,
-                 mr_block **ret, mr_error *err)
+int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
+                 size_t bytes_max, mr_block **ret, mr_error *err)
 {
     struct mr_column_layout *layout = mr_calloc(block->ncolumns, sizeof *layout);
     mr_block *out = NULL;
@@ -266,7 +273,8 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
         rc = plan_column(block, i, &shapes[i], padding, &layout[i], &total, err);
     }
     if (rc == MR_OK && total > bytes_max) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "%u elements padded to one shape take %s%zu bytes, the limit is %zu",
+        rc = mr_error_set(err, MR_EEXHAUSTED,
+                          "%u elements padded to one shape take %s%zu bytes, the limit is %zu",
                           block->rows, total == SIZE_MAX ? "more than " : "", total, bytes_max);
     }
     if (rc == MR_OK) {

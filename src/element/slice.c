@@ -22,7 +22,8 @@ static void slice_column(struct mr_column *c, uint32_t first)
     }
 }
 
-int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
+                   mr_error *err)
 {
     mr_block *part;
     int rc = mr_block_shell(count, block->ncolumns, block->nheld, &part, err);
@@ -41,7 +42,8 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     return MR_OK;
 }
 
-int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret, mr_error *err)
+int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
+                   mr_error *err)
 {
     MR_ASSERT(first <= block->rows);
     MR_ASSERT(count <= block->rows - first);
@@ -52,7 +54,8 @@ int mr_block_slice(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     return mr_block_share(block, first, count, ret, err);
 }
 
-int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, mr_block **ret, mr_error *err)
+int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, mr_block **ret,
+                    mr_error *err)
 {
     for (uint32_t i = 0; i < n; i++) {
         MR_ASSERT(columns[i] < block->ncolumns);
@@ -84,8 +87,8 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
     MR_ASSERT(n > 0);
     for (size_t i = 0; i < n; i++) {
         if (blocks[i]->rows != blocks[0]->rows) {
-            return mr_error_set(err, MR_EINVAL, "zipping a block of %u rows with one of %u", blocks[0]->rows,
-                                blocks[i]->rows);
+            return mr_error_set(err, MR_EINVAL, "zipping a block of %u rows with one of %u",
+                                blocks[0]->rows, blocks[i]->rows);
         }
         ncolumns += blocks[i]->ncolumns;
         nheld += blocks[i]->nheld;

@@ -42,27 +42,30 @@ const char *mr_dtype_name(mr_dtype dtype)
 }
 
 /* Copy @from in its canonical form: what does not count is 0. */
-static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, size_t i, mr_error *err)
+static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, size_t i,
+                     mr_error *err)
 {
     memset(to, 0, sizeof *to);
     if (from->dtype == MR_DTYPE_NONE || from->dtype >= MR_DTYPE_COUNT) {
         return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no dtype", i, from->dtype);
     }
     if (from->rank < MR_RANK_UNKNOWN || from->rank > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "leaf %zu: rank %d is not within 0 to %d", i, from->rank, MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: rank %d is not within 0 to %d", i,
+                            from->rank, MR_RANK_MAX);
     }
     if (from->kind == MR_LEAF_DATASET && from->dtype == MR_STRING && from->rank == 0) {
         to->kind = MR_LEAF_DATASET;
         to->dims[0] = from->dims[0];
     } else if (from->kind != MR_LEAF_TENSOR) {
-        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no kind of leaf, or not of a %s", i, from->kind,
-                            mr_dtype_name((mr_dtype)from->dtype));
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no kind of leaf, or not of a %s", i,
+                            from->kind, mr_dtype_name((mr_dtype)from->dtype));
     }
     to->dtype = from->dtype;
     to->rank = from->rank;
     for (int d = 0; d < from->rank; d++) {
         if (from->dims[d] < MR_DIM_UNKNOWN) {
-            return mr_error_set(err, MR_EINVAL, "leaf %zu: dimension %d is %lld", i, d, (long long)from->dims[d]);
+            return mr_error_set(err, MR_EINVAL, "leaf %zu: dimension %d is %lld", i, d,
+                                (long long)from->dims[d]);
         }
         to->dims[d] = from->dims[d];
     }
@@ -78,14 +81,15 @@ static uint64_t hash_of(const mr_spec *spec)
     return hash == 0 ? 1 : hash;
 }
 
-int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure, int nesting, mr_spec **ret,
-                       mr_error *err)
+int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure,
+                       int nesting, mr_spec **ret, mr_error *err)
 {
     mr_spec *spec;
     int rc = MR_OK;
 
     if (n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %llu", n, MR_LEAVES_MAX + 0ull);
+        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %llu", n,
+                            MR_LEAVES_MAX + 0ull);
     }
     spec = mr_calloc(1, sizeof *spec + n * sizeof spec->leaves[0]);
     if (spec == NULL) {
@@ -108,7 +112,8 @@ int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *
     return MR_OK;
 }
 
-int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret, mr_error *err)
+int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret,
+                mr_error *err)
 {
     return mr_spec_new_nested(leaves, n, structure, 0, ret, err);
 }
@@ -153,9 +158,9 @@ const char *mr_spec_structure(const mr_spec *spec)
 
 bool mr_spec_equal(const mr_spec *a, const mr_spec *b)
 {
-    return a == b ||
-           (a->hash == b->hash && a->n == b->n && memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
-            strcmp(a->structure, b->structure) == 0);
+    return a == b || (a->hash == b->hash && a->n == b->n &&
+                      memcmp(a->leaves, b->leaves, a->n * sizeof a->leaves[0]) == 0 &&
+                      strcmp(a->structure, b->structure) == 0);
 }
 
 uint64_t mr_spec_hash(const mr_spec *spec)

@@ -68,7 +68,8 @@ int mr_spec_to_proto(const mr_spec *spec, Millrace__ElementSpec **ret, mr_error 
     return MR_OK;
 }
 
-static int leaf_from_proto(const Millrace__LeafSpec *msg, size_t i, struct mr_leaf_spec *leaf, mr_error *err)
+static int leaf_from_proto(const Millrace__LeafSpec *msg, size_t i, struct mr_leaf_spec *leaf,
+                           mr_error *err)
 {
     memset(leaf, 0, sizeof *leaf);
     if (msg->dtype == MR_DTYPE_NONE || msg->dtype >= MR_DTYPE_COUNT) {
@@ -92,8 +93,8 @@ int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error
     int rc = MR_OK;
 
     if (msg->n_leaves > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %d", msg->n_leaves,
-                            (int)MR_LEAVES_MAX);
+        return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %d",
+                            msg->n_leaves, (int)MR_LEAVES_MAX);
     }
     leaves = mr_calloc(msg->n_leaves, sizeof leaves[0]);
     if (leaves == NULL) {
@@ -104,7 +105,8 @@ int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error
     }
     if (rc == MR_OK) {
         /* An empty string is a spec that came without structure: the default one. */
-        rc = mr_spec_new(leaves, msg->n_leaves, msg->structure[0] == '\0' ? NULL : msg->structure, ret, err);
+        rc = mr_spec_new(leaves, msg->n_leaves, msg->structure[0] == '\0' ? NULL : msg->structure,
+                         ret, err);
     }
     mr_free(leaves);
     return rc;

@@ -50,8 +50,8 @@ static int walk_namedtuple(struct walk *w, const json_t *args, int depth, mr_err
     size_t i;
     json_t *field;
 
-    if (json_array_size(args) != 3 || !json_is_string(name) || !json_is_array(fields) || !json_is_array(values) ||
-        json_array_size(fields) != json_array_size(values)) {
+    if (json_array_size(args) != 3 || !json_is_string(name) || !json_is_array(fields) ||
+        !json_is_array(values) || json_array_size(fields) != json_array_size(values)) {
         return mr_error_set(err, MR_EINVAL, "a named tuple is [name, [field, ...], [value, ...]]");
     }
     json_array_foreach(fields, i, field)
@@ -122,7 +122,9 @@ static int spec_from_json(const json_t *args, int nesting, mr_spec **ret, mr_err
 
         if (says_dataset != (mr_spec_leaf(*ret, i)->kind == MR_LEAF_DATASET)) {
             mr_spec_unref(*ret);
-            rc = mr_error_set(err, MR_EINVAL, "component %zu is a dataset in the table or in the structure only", i);
+            rc =
+                mr_error_set(err, MR_EINVAL,
+                             "component %zu is a dataset in the table or in the structure only", i);
         }
     }
     mr_free(leaves);
@@ -137,7 +139,8 @@ static int walk_dataset(struct walk *w, const json_t *args, mr_error *err)
     int rc;
 
     if (w->nesting >= MR_DATASET_NESTING_MAX) {
-        return mr_error_set(err, MR_EINVAL, "datasets of datasets are nested deeper than %d", MR_DATASET_NESTING_MAX);
+        return mr_error_set(err, MR_EINVAL, "datasets of datasets are nested deeper than %d",
+                            MR_DATASET_NESTING_MAX);
     }
     rc = spec_from_json(args, w->nesting + 1, &elements, err);
     if (rc < 0) {
@@ -149,8 +152,10 @@ static int walk_dataset(struct walk *w, const json_t *args, mr_error *err)
     if (w->met < w->n) {
         struct mr_leaf_spec *leaf = &w->leaves[w->met];
 
-        if (leaf->dtype != MR_STRING || leaf->rank != 0 || (leaf->kind == MR_LEAF_DATASET && leaf->dims[0] != hash)) {
-            return mr_error_set(err, MR_EINVAL, "leaf %zu is not the dataset that the structure says", w->met);
+        if (leaf->dtype != MR_STRING || leaf->rank != 0 ||
+            (leaf->kind == MR_LEAF_DATASET && leaf->dims[0] != hash)) {
+            return mr_error_set(err, MR_EINVAL,
+                                "leaf %zu is not the dataset that the structure says", w->met);
         }
         leaf->kind = MR_LEAF_DATASET;
         leaf->dims[0] = hash;
@@ -174,11 +179,13 @@ static int walk_dict(struct walk *w, const json_t *dict, int depth, mr_error *er
     json_object_foreach((json_t *)(uintptr_t)dict, key, value)
     {
         if (key[0] == '!') {
-            return mr_error_set(err, MR_EINVAL, "key '%s': keys that begin with ! are reserved", key);
+            return mr_error_set(err, MR_EINVAL, "key '%s': keys that begin with ! are reserved",
+                                key);
         }
         /* Sorting them here would give the leaves to other keys than the caller meant. */
         if (last != NULL && strcmp(last, key) > 0) {
-            return mr_error_set(err, MR_EINVAL, "keys are not sorted: '%s' comes after '%s'", key, last);
+            return mr_error_set(err, MR_EINVAL, "keys are not sorted: '%s' comes after '%s'", key,
+                                last);
         }
         last = key;
         int rc = walk(w, value, depth, err);
@@ -228,8 +235,8 @@ static int default_structure(size_t leaves, char **ret, mr_error *err)
     return *ret == NULL ? mr_error_nomem(err) : MR_OK;
 }
 
-int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n, int nesting, char **ret,
-                           mr_error *err)
+int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, size_t n,
+                           int nesting, char **ret, mr_error *err)
 {
     struct walk w = {.leaves = leaves, .n = n, .nesting = nesting};
     json_error_t why;
@@ -241,7 +248,8 @@ int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, s
         return default_structure(n, ret, err);
     }
     if (strnlen(structure, MR_STRUCTURE_BYTES_MAX + 1) > MR_STRUCTURE_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "structure is longer than %u bytes", MR_STRUCTURE_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "structure is longer than %u bytes",
+                            MR_STRUCTURE_BYTES_MAX);
     }
     root = json_loads(structure, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
     if (root == NULL) {
@@ -287,7 +295,8 @@ static void put_leaf(struct mr_buf *b, const struct mr_leaf_spec *leaf)
     mr_buf_puts(b, "]");
 }
 
-void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n, const char *structure)
+void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_t n,
+                      const char *structure)
 {
     mr_buf_puts(b, "[[");
     for (size_t i = 0; i < n; i++) {

@@ -151,7 +151,8 @@ static void add_record(struct mr_record *to, const struct mr_record *r)
     if (to->file == NULL) {
         *to = *r;
     } else if (r->file != NULL) {
-        to->scattered |= r->scattered || r->file != to->file || r->number != to->number + to->more + 1;
+        to->scattered |=
+            r->scattered || r->file != to->file || r->number != to->number + to->more + 1;
         to->more += r->more + 1;
     }
 }
@@ -163,13 +164,16 @@ static bool is_same(const struct mr_record *a, const struct mr_record *b)
            (a->file == b->file || strcmp(a->file->path, b->file->path) == 0);
 }
 
-/* Of the parts of @t, which is joined, the one that has row *@at, which becomes the row of its trace. */
+/* Of the parts of @t, which is joined, the one that has row *@at, which becomes the row of its
+ * trace. */
 static const struct mr_trace_part *part_of_joined(const mr_trace *t, uint32_t *at)
 {
     uint32_t low = 0;
     uint32_t high = t->nparts - 1;
 
-    while (low < high) { /* There may be a part for every other row, and somebody who asks for all rows. */
+    while (
+        low <
+        high) { /* There may be a part for every other row, and somebody who asks for all rows. */
         uint32_t middle = low + (high - low) / 2;
 
         if (*at < t->parts[middle].end) {
@@ -222,7 +226,8 @@ static struct mr_record record_at(mr_trace *t, uint32_t at, struct mr_record_cur
         return t->alike ? t->records[0] : at < t->rows ? t->records[at] : (struct mr_record){0};
     }
     if (t->offsets != NULL) {
-        return (struct mr_record){.file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
+        return (struct mr_record){
+            .file = t->first.file, .number = t->first.number + at, .offset = t->offsets[at]};
     }
     for (uint32_t i = 0; i < t->nparts; i++) {
         struct mr_record one = record_at(t->parts[i].trace, t->parts[i].first + at, NULL);
@@ -244,7 +249,8 @@ struct mr_record mr_block_record(const mr_block *block, uint32_t row)
     return record_at(block->trace, block->trace_first + row, NULL);
 }
 
-struct mr_record mr_block_record_next(const mr_block *block, uint32_t row, struct mr_record_cursor *c)
+struct mr_record mr_block_record_next(const mr_block *block, uint32_t row,
+                                      struct mr_record_cursor *c)
 {
     return record_at(block->trace, block->trace_first + row, c);
 }
@@ -273,7 +279,8 @@ void mr_record_clear(struct mr_record *record)
     *record = (struct mr_record){0};
 }
 
-/* @t, which may be NULL, is of @block's rows from the first on: a slice of another block had its rows further on. */
+/* @t, which may be NULL, is of @block's rows from the first on: a slice of another block had its
+ * rows further on. */
 static void set_trace(mr_block *block, mr_trace *t)
 {
     block->trace = t;
@@ -288,7 +295,8 @@ void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const
     if (t != NULL) {
         t->offsets = (uint64_t *)(void *)(t + 1);
         memcpy(t->offsets, offsets, block->rows * sizeof *offsets);
-        t->first = (struct mr_record){.file = mr_trace_file_ref(file), .number = record, .offset = offsets[0]};
+        t->first = (struct mr_record){
+            .file = mr_trace_file_ref(file), .number = record, .offset = offsets[0]};
     }
     set_trace(block, t);
 }
@@ -302,8 +310,8 @@ void mr_block_trace_as(mr_block *to, const mr_block *from)
 }
 
 /*
- * What takes few bytes a row is handed on by reference, and looked up when somebody asks: mostly nobody does, and rows
- * of caches and of workers come fast.
+ * What takes few bytes a row is handed on by reference, and looked up when somebody asks: mostly
+ * nobody does, and rows of caches and of workers come fast.
  */
 static bool is_light(const mr_trace *t)
 {
@@ -498,8 +506,8 @@ void mr_trace_zip(mr_block *to, const mr_block *const *blocks, size_t n)
     }
     for (size_t k = 0; t != NULL && k < n; k++) {
         if (blocks[k]->trace != NULL) {
-            t->parts[t->nparts++] =
-                (struct mr_trace_part){.trace = mr_trace_ref(blocks[k]->trace), .first = blocks[k]->trace_first};
+            t->parts[t->nparts++] = (struct mr_trace_part){.trace = mr_trace_ref(blocks[k]->trace),
+                                                           .first = blocks[k]->trace_first};
         }
     }
     set_trace(to, t);
@@ -517,11 +525,12 @@ const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_
     }
     (void)snprintf(numbers, sizeof numbers, "record %" PRIu64, r.number);
     if (r.more > 0 && !r.scattered) {
-        (void)snprintf(numbers, sizeof numbers, "records %" PRIu64 " to %" PRIu64, r.number, r.number + r.more);
+        (void)snprintf(numbers, sizeof numbers, "records %" PRIu64 " to %" PRIu64, r.number,
+                       r.number + r.more);
     } else if (r.more > 0) {
         (void)snprintf(others, sizeof others, ", and %" PRIu32 " more", r.more);
     }
-    (void)snprintf(text, MR_TRACE_TEXT, "file '%.300s', %s, offset %" PRIu64 "%s%s", r.file->path, numbers, r.offset,
-                   r.file->uncompressed ? " (uncompressed)" : "", others);
+    (void)snprintf(text, MR_TRACE_TEXT, "file '%.300s', %s, offset %" PRIu64 "%s%s", r.file->path,
+                   numbers, r.offset, r.file->uncompressed ? " (uncompressed)" : "", others);
     return text;
 }

@@ -1,7 +1,8 @@
 /*
- * Which records of which files the rows of a block come from: what errors about a row name. Blocks that hold the rows
- * of others as they are (slices, joins, permutations, a function's results for each row) hand it on; of rows that are
- * put together (batches, windows, groups, zips of several files) it is all their records.
+ * Which records of which files the rows of a block come from: what errors about a row name. Blocks
+ * that hold the rows of others as they are (slices, joins, permutations, a function's results for
+ * each row) hand it on; of rows that are put together (batches, windows, groups, zips of several
+ * files) it is all their records.
  *
  * It is for words only: where there is no memory for it, rows have none.
  *
@@ -30,39 +31,40 @@ mr_trace_file *mr_trace_file_ref(mr_trace_file *file);
 void mr_trace_file_unref(mr_trace_file *file); /* NULL is fine */
 
 /*
- * The rows of @block, which nobody shares yet, are records of @file (NULL: nothing happens), from number @record on;
- * record i begins at @offsets[i].
+ * The rows of @block, which nobody shares yet, are records of @file (NULL: nothing happens), from
+ * number @record on; record i begins at @offsets[i].
  */
 void mr_block_trace(mr_block *block, mr_trace_file *file, uint64_t record, const uint64_t *offsets);
 /* Row i of @to, which nobody shares yet, was made of row i of @from. */
 void mr_block_trace_as(mr_block *to, const mr_block *from);
-/* Row i of @to, which nobody shares yet, was made of rows [i * @per, (i + 1) * @per) of @from; of @records[i], copied.
- */
+/* Row i of @to, which nobody shares yet, was made of rows [i * @per, (i + 1) * @per) of @from; of
+ * @records[i], copied. */
 void mr_block_trace_groups(mr_block *to, const mr_block *from, uint32_t per);
 void mr_block_trace_rows(mr_block *to, const struct mr_record *records);
 /*
- * The same without a copy, for the first @n rows: @records (mr_malloc()) are the trace's, with a reference to the file
- * of each that begins a run of records of one file.
+ * The same without a copy, for the first @n rows: @records (mr_malloc()) are the trace's, with a
+ * reference to the file of each that begins a run of records of one file.
  */
 void mr_block_trace_give(mr_block *to, struct mr_record *records, uint32_t n);
 bool mr_record_begins_run(const struct mr_record *records, uint32_t i);
 void mr_records_free(struct mr_record *records, uint32_t n); /* NULL is fine */
 /*
- * As mr_block_trace_as(), in few bytes a row and without what @from holds for other rows. The bytes that it takes; 0:
- * nothing is known, or it would take much beside @payload bytes of elements.
+ * As mr_block_trace_as(), in few bytes a row and without what @from holds for other rows. The bytes
+ * that it takes; 0: nothing is known, or it would take much beside @payload bytes of elements.
  */
 size_t mr_block_trace_pack(mr_block *to, const mr_block *from, size_t payload);
 /* Nothing is known of the rows of @block, which nobody shares yet. */
 void mr_block_trace_forget(mr_block *block);
-/* All rows of *@block, if nothing is known of them, were made of @record; it may be exchanged for another block. */
+/* All rows of *@block, if nothing is known of them, were made of @record; it may be exchanged for
+ * another block. */
 int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_error *err);
 
 bool mr_block_traced(const mr_block *block); /* false: of no row it is known */
 /* Of row @row; its file is lent as long as the block is there. */
 struct mr_record mr_block_record(const mr_block *block, uint32_t row);
 /*
- * Where somebody is who asks for rows in their order, as each of packed ones is known by those before it. Zero:
- * nowhere.
+ * Where somebody is who asks for rows in their order, as each of packed ones is known by those
+ * before it. Zero: nowhere.
  */
 struct mr_record_cursor {
     mr_trace *trace; /* one reference */
@@ -71,7 +73,8 @@ struct mr_record_cursor {
     struct mr_record before;
 };
 /* As mr_block_record(). */
-struct mr_record mr_block_record_next(const mr_block *block, uint32_t row, struct mr_record_cursor *c);
+struct mr_record mr_block_record_next(const mr_block *block, uint32_t row,
+                                      struct mr_record_cursor *c);
 void mr_record_cursor_clear(struct mr_record_cursor *c);
 /* Records that are no block's: cleared by mr_record_clear(). */
 void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
@@ -79,7 +82,8 @@ void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
 void mr_record_add(struct mr_record *to, const mr_block *block);
 void mr_record_clear(struct mr_record *record); /* zeroed is fine */
 
-/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99" of row @row; "" if that is not known. */
+/* "file 'x', record 3, offset 99", "file 'x', records 3 to 9, offset 99" of row @row; "" if that is
+ * not known. */
 #define MR_TRACE_TEXT 512
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT]);
 

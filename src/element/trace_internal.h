@@ -10,19 +10,21 @@ struct mr_trace_file {
     char path[];
 };
 
-/* What is known of one of the blocks that were zipped, or joined: of its row r, its record `first` + r. */
+/* What is known of one of the blocks that were zipped, or joined: of its row r, its record `first`
+ * + r. */
 struct mr_trace_part {
     mr_trace *trace; /* one reference; NULL: nothing */
     uint32_t first;
     uint32_t end; /* if joined: behind its last row */
 };
 
-/* Of a block as it was read (offsets) or zipped (parts), which is small, or of any rows (records, or packed). */
+/* Of a block as it was read (offsets) or zipped (parts), which is small, or of any rows (records,
+ * or packed). */
 struct mr_trace {
     _Atomic uint32_t refs;
     uint32_t rows;
     atomic_bool discharged; /* with all that it holds: others that have it need not look */
-    bool alike;             /* records: one, for all rows there are; else those of the first `rows` */
+    bool alike; /* records: one, for all rows there are; else those of the first `rows` */
     struct mr_record first; /* offsets: row 0 */
     uint64_t *offsets;      /* or NULL */
     struct mr_record *records;
@@ -31,7 +33,8 @@ struct mr_trace {
     bool joined;                    /* the parts: their rows in turn */
     struct mr_trace_packed *packed; /* or NULL */
     struct mr_record *own;          /* what `records` are, if they are memory of their own */
-    mr_trace *groups; /* one reference, or NULL: of row r, its records groups_first + r * per, `per` of them */
+    /* one reference, or NULL: of row r, its records groups_first + r * per, `per` of them */
+    mr_trace *groups;
     uint32_t groups_first;
     uint32_t per;
 };

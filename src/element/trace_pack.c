@@ -2,14 +2,17 @@
  * Traces in few bytes: for blocks that are kept, and for the encoded form (block.h):
  *
  *   files: count; for each: flags (bit 0: uncompressed), bytes of the path, path
- *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file. A row is a number n:
- *     n even: n / 2 bytes behind where the row before it begins, the records that follow on that row's, as many
- *     n odd:  file n / 4 (from 1; 0: not known, and nothing follows), then how far number and offset are from those of
- *             the row before it (signed), then, if bit 1 of n is set, 2 * the records more + whether they are scattered
+ *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file. A
+ *          row is a number n:
+ *     n even: n / 2 bytes behind where the row before it begins, the records that follow on that
+ *     row's, as many
+ *     n odd:  file n / 4 (from 1; 0: not known, and nothing follows), then how far number and
+ *             offset are from those of the row before it (signed), then, if bit 1 of n is set, 2 *
+ *             the records more + whether they are scattered
  *
- * Numbers are 7 bits a byte, the low ones first, all but the last byte with bit 7 set; signed ones are folded (0, -1,
- * 1, -2, ...). So lines that were read one behind the other take a byte or two each. Groups, so that one row is found
- * without those before it.
+ * Numbers are 7 bits a byte, the low ones first, all but the last byte with bit 7 set; signed ones
+ * are folded (0, -1, 1, -2, ...). So lines that were read one behind the other take a byte or two
+ * each. Groups, so that one row is found without those before it.
  */
 #include "element/trace_internal.h"
 
@@ -110,7 +113,8 @@ static uint64_t file_number(struct packer *p, const mr_trace_file *file)
             return k;
         }
     }
-    for (uint32_t k = last; k > 0 && k + FILES_SEARCHED > last; k--) { /* Blocks that were decoded have one each. */
+    for (uint32_t k = last; k > 0 && k + FILES_SEARCHED > last;
+         k--) { /* Blocks that were decoded have one each. */
         const mr_trace_file **same = &p->recent[(k - 1) % FILES_SEARCHED];
 
         if ((*same)->uncompressed == file->uncompressed && strcmp((*same)->path, file->path) == 0) {
@@ -136,8 +140,9 @@ static unsigned char *put_row(struct packer *p, unsigned char *to, const struct 
         return put_number(to, 1);
     }
     uint64_t behind = r->offset - before->offset;
-    if (r->file == before->file && r->number == before->number + before->more + 1 && r->more == before->more &&
-        r->scattered == before->scattered && r->offset >= before->offset && behind <= UINT64_MAX / 2) {
+    if (r->file == before->file && r->number == before->number + before->more + 1 &&
+        r->more == before->more && r->scattered == before->scattered &&
+        r->offset >= before->offset && behind <= UINT64_MAX / 2) {
         return put_number(to, behind << 1);
     }
     bool several = r->more > 0 || r->scattered;
@@ -189,8 +194,10 @@ void mr_trace_encode(const mr_block *block, struct mr_buf *out)
 
 /* ---- bytes to rows ---- */
 
-/* The next row; *@at is the last one before it that is known, or zero. false: these are no bytes of a row. */
-static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_record *at, struct mr_record *ret)
+/* The next row; *@at is the last one before it that is known, or zero. false: these are no bytes of
+ * a row. */
+static bool get_row(struct bytes *b, const struct mr_trace_packed *p, struct mr_record *at,
+                    struct mr_record *ret)
 {
     uint64_t n;
     uint64_t number;
@@ -248,7 +255,9 @@ size_t mr_trace_packed_bytes(const mr_trace *t)
 {
     const struct mr_trace_packed *p = t->packed;
 
-    return p == NULL ? 0 : sizeof *p + p->size + p->nfiles * sizeof *p->files + t->rows / GROUP * sizeof *p->groups;
+    return p == NULL ? 0
+                     : sizeof *p + p->size + p->nfiles * sizeof *p->files +
+                           t->rows / GROUP * sizeof *p->groups;
 }
 
 void mr_trace_packed_discharge(mr_trace *t)
@@ -280,15 +289,16 @@ static int unknown(const char *what, uint64_t which, mr_error *err)
     return mr_error_set(err, MR_EDATALOSS, "%s %llu", what, (unsigned long long)which);
 }
 
-/* The file that comes next; MR_EDATALOSS, or no memory. Of what somebody sends, files may take ten times the bytes. */
+/* The file that comes next; MR_EDATALOSS, or no memory. Of what somebody sends, files may take ten
+ * times the bytes. */
 static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **ret, mr_error *err)
 {
     uint64_t flags;
     uint64_t n;
     char *path;
 
-    if (!get_number(b, &flags) || flags > 1 || !get_number(b, &n) || n == 0 || n > (uint64_t)(b->end - b->p) ||
-        memchr(b->p, '\0', n) != NULL) {
+    if (!get_number(b, &flags) || flags > 1 || !get_number(b, &n) || n == 0 ||
+        n > (uint64_t)(b->end - b->p) || memchr(b->p, '\0', n) != NULL) {
         return mr_error_set(err, MR_EDATALOSS, "its path is none");
     }
     if (!mr_memory_charge(atomic_load(&p->memory), MR_MEMORY_WORK, n + FILE_BYTES)) {
@@ -311,7 +321,8 @@ static int get_files(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, 
 {
     uint64_t n;
 
-    /* So many are not needed, and do not fit into the bytes: not believed before memory is taken for them. */
+    /* So many are not needed, and do not fit into the bytes: not believed before memory is taken
+     * for them. */
     if (!get_number(b, &n) || n > rows || n > (uint64_t)(b->end - b->p)) {
         return mr_error_set(err, MR_EDATALOSS, "the count of files is none");
     }
@@ -356,7 +367,8 @@ static int get_rows(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, m
     return b->p == b->end ? MR_OK : unknown("bytes too many:", (uint64_t)(b->end - b->p), err);
 }
 
-int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret, mr_error *err)
+int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_trace **ret,
+                    mr_error *err)
 {
     mr_trace *t = mr_trace_new(rows, 0);
     struct mr_trace_packed *p = mr_calloc(1, sizeof *p + size);
@@ -389,7 +401,8 @@ int mr_trace_decode(const unsigned char *bytes, size_t size, uint32_t rows, mr_t
 size_t mr_block_trace_pack(mr_block *to, const mr_block *from, size_t payload)
 {
     struct mr_buf bytes = MR_BUF_INIT;
-    size_t most = BLOCK_BYTES_FREE + (payload > ROW_BYTES_FREE * from->rows ? payload : ROW_BYTES_FREE * from->rows);
+    size_t most = BLOCK_BYTES_FREE +
+                  (payload > ROW_BYTES_FREE * from->rows ? payload : ROW_BYTES_FREE * from->rows);
 
     MR_ASSERT(to->trace == NULL && to->rows == from->rows);
     mr_trace_encode(from, &bytes);

@@ -26,11 +26,13 @@ static void release(void *ctx, void *p)
     mr_free(p);
 }
 
-ProtobufCMessage *mr_unpack(const ProtobufCMessageDescriptor *desc, const void *bytes, size_t size, size_t *budget)
+ProtobufCMessage *mr_unpack(const ProtobufCMessageDescriptor *desc, const void *bytes, size_t size,
+                            size_t *budget)
 {
     ProtobufCAllocator allocator = {.alloc = alloc, .free = release, .allocator_data = budget};
 
-    return protobuf_c_message_unpack(desc, &allocator, size, size > 0 ? bytes : (const uint8_t *)"");
+    return protobuf_c_message_unpack(desc, &allocator, size,
+                                     size > 0 ? bytes : (const uint8_t *)"");
 }
 
 size_t mr_unpack_budget(size_t size)

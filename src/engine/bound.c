@@ -9,8 +9,8 @@ struct mr_bound {
     mr_block *row; /* NULL if the expansion needs no values */
 };
 
-int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, uint32_t row, struct mr_bound **ret,
-                 mr_error *err)
+int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, uint32_t row,
+                 struct mr_bound **ret, mr_error *err)
 {
     struct mr_bound *b = mr_calloc(1, sizeof *b);
 
@@ -72,7 +72,8 @@ static int find(const struct mr_bound *b, uint32_t value, uint32_t *ret, mr_erro
             high = mid;
         }
     }
-    return mr_error_set(err, MR_EINTERNAL, "value %u of the enclosing function is not at hand", value);
+    return mr_error_set(err, MR_EINTERNAL, "value %u of the enclosing function is not at hand",
+                        value);
 }
 
 static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
@@ -111,8 +112,8 @@ static int64_t read_int(const struct mr_column *c, uint64_t i, bool *fits)
 }
 
 /* The column of a tensor of rank @rank: its values begin at that index in the only row. */
-static int find_column(const struct mr_bound *b, uint32_t value, uint32_t rank, const struct mr_column **ret,
-                       uint64_t *index, mr_error *err)
+static int find_column(const struct mr_bound *b, uint32_t value, uint32_t rank,
+                       const struct mr_column **ret, uint64_t *index, mr_error *err)
 {
     uint32_t column = 0;
     int rc = find(b, value, &column, err);
@@ -122,8 +123,8 @@ static int find_column(const struct mr_bound *b, uint32_t value, uint32_t rank, 
     }
     const struct mr_column *c = mr_block_column(b->row, column);
     if (c->rank != rank) {
-        return mr_error_set(err, MR_EINVAL, "a tensor of %u dimensions where a %s is needed", c->rank,
-                            rank == 0 ? "scalar" : "vector");
+        return mr_error_set(err, MR_EINVAL, "a tensor of %u dimensions where a %s is needed",
+                            c->rank, rank == 0 ? "scalar" : "vector");
     }
     *index = c->kind == MR_COLUMN_VAR ? c->starts[0] : 0;
     *ret = c;
@@ -175,7 +176,8 @@ int mr_bound_ints(const struct mr_bound *b, uint32_t value, int64_t **ret, size_
     return MR_OK;
 }
 
-int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, size_t *size, mr_error *err)
+int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, size_t *size,
+                   mr_error *err)
 {
     const struct mr_column *c = NULL;
     uint64_t index = 0;
@@ -188,11 +190,13 @@ int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, s
         return mr_error_set(err, MR_EINVAL, "not a string");
     }
     *size = (size_t)(c->offsets[index + 1] - c->offsets[index]);
-    *ret = *size > 0 ? (const unsigned char *)c->data + c->offsets[index] : (const unsigned char *)"";
+    *ret =
+        *size > 0 ? (const unsigned char *)c->data + c->offsets[index] : (const unsigned char *)"";
     return MR_OK;
 }
 
-int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, mr_block **ret, mr_error *err)
+int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, mr_block **ret,
+                    mr_error *err)
 {
     uint32_t *columns = mr_calloc(n, sizeof *columns);
     int rc = columns != NULL ? MR_OK : mr_error_nomem(err);

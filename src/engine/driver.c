@@ -16,8 +16,8 @@ static void wake(void *ctx)
     (void)pthread_cond_broadcast(&d->changed);
 }
 
-int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *), void (*run)(void *, void *),
-                   void *ctx)
+int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
+                   void (*run)(void *, void *), void *ctx)
 {
     *d = (struct mr_driver){.env = env, .take = take, .run = run, .ctx = ctx};
     mr_mutex_init(&d->lock);

@@ -1,10 +1,11 @@
 /*
- * The threads of an asynchronous stage (prefetch, parallel map, parallel interleave): they pull upstream while the
- * consumer does something else. The stage keeps its queue under the driver's lock.
+ * The threads of an asynchronous stage (prefetch, parallel map, parallel interleave): they pull
+ * upstream while the consumer does something else. The stage keeps its queue under the driver's
+ * lock.
  *
- * Pausing is how a stage is saved: nobody pulls, everything that was pulled lies in the queue. Who pauses or stops a
- * driver need not wait for the next element (it may never come): pulls under way are interrupted. Cancelling the
- * iterator wakes everybody.
+ * Pausing is how a stage is saved: nobody pulls, everything that was pulled lies in the queue. Who
+ * pauses or stops a driver need not wait for the next element (it may never come): pulls under way
+ * are interrupted. Cancelling the iterator wakes everybody.
  *
  * Threads: start, pause, resume and stop are the consumer's.
  */
@@ -20,7 +21,8 @@ struct mr_driver {
     pthread_cond_t changed; /* anything under the lock */
     /* Under the lock: something to do, or NULL. Not called while paused or cancelled. */
     void *(*take)(void *ctx);
-    /* Without the lock; publishes under it. Its pulls must carry `interrupt`, and may then end with MR_TIMEOUT. */
+    /* Without the lock; publishes under it. Its pulls must carry `interrupt`, and may then end with
+     * MR_TIMEOUT. */
     void (*run)(void *ctx, void *work);
     void *ctx;
     struct mr_canceller canceller;
@@ -32,8 +34,8 @@ struct mr_driver {
     atomic_bool interrupt; /* for the pulls of the threads */
 };
 
-int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *), void (*run)(void *, void *),
-                   void *ctx);
+int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
+                   void (*run)(void *, void *), void *ctx);
 /* Does nothing if the threads run already. */
 int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err);
 /* No thread is in run() when this returns. MR_ECANCELED: then stop is all that is left. */
@@ -41,11 +43,12 @@ int mr_driver_pause(struct mr_driver *d, mr_error *err);
 void mr_driver_resume(struct mr_driver *d);
 /* Wait for the threads to end. */
 void mr_driver_stop(struct mr_driver *d);
-void mr_driver_destroy(struct mr_driver *d); /* after stop; one that was never initialised is not fine */
+void mr_driver_destroy(
+    struct mr_driver *d); /* after stop; one that was never initialised is not fine */
 
 /*
- * Under the lock: wait until something changed. MR_OK, MR_TIMEOUT at the deadline (at once if it is 0) or when @pull is
- * interrupted, MR_ECANCELED.
+ * Under the lock: wait until something changed. MR_OK, MR_TIMEOUT at the deadline (at once if it is
+ * 0) or when @pull is interrupted, MR_ECANCELED.
  */
 int mr_driver_wait_locked(struct mr_driver *d, const struct mr_pull *pull, mr_error *err);
 /* Under the lock: something changed. */

@@ -1,8 +1,9 @@
 /*
  * Iterators over whole graphs: opening, pulling with growing demand, saving and restoring.
  *
- * Demand. The first pull asks for one element, so that the first one comes as soon as it can and nothing runs that
- * nobody wanted. While the consumer keeps coming it doubles, until a block has 64 KiB or takes a millisecond to make.
+ * Demand. The first pull asks for one element, so that the first one comes as soon as it can and
+ * nothing runs that nobody wanted. While the consumer keeps coming it doubles, until a block has 64
+ * KiB or takes a millisecond to make.
  *
  * State: magic, format, fingerprint, seed, epoch, the record of the root, XXH3 of all of it.
  */
@@ -36,12 +37,14 @@ struct mr_engine_iter {
 
 static int open_root(struct mr_engine_iter *it, mr_error *err)
 {
-    struct mr_op_ctx ctx = {.env = &it->env, .path = MR_ROOT_PATH, .epoch = it->env.epoch, .outermost = true};
+    struct mr_op_ctx ctx = {
+        .env = &it->env, .path = MR_ROOT_PATH, .epoch = it->env.epoch, .outermost = true};
 
     return mr_op_open(&ctx, it->ds, &it->root, err);
 }
 
-int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret, mr_error *err)
+int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret,
+                   mr_error *err)
 {
     static const struct mr_engine_options defaults;
     mr_engine_iter *it;
@@ -51,8 +54,9 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
         opts = &defaults;
     }
     if (ds->scope != 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: a dataset that uses values of a function cannot be read on its own",
-                            ds->op->name);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "%s: a dataset that uses values of a function cannot be read on its own", ds->op->name);
     }
     it = mr_calloc(1, sizeof *it);
     if (it == NULL) {
@@ -99,7 +103,8 @@ size_t mr_engine_held_bytes(const mr_engine_iter *it)
     return atomic_load_explicit(&it->env.used_bytes, memory_order_relaxed);
 }
 
-static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes, int64_t ns)
+static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *block, size_t bytes,
+                         int64_t ns)
 {
     uint32_t rows = mr_block_rows(block);
 
@@ -108,18 +113,21 @@ static void adapt_demand(mr_engine_iter *it, uint32_t asked, const mr_block *blo
         return;
     }
     bool keeps_coming = rows >= asked / 2 && asked == it->demand;
-    if (keeps_coming && ns < FAST_NS && it->demand < MR_BLOCK_ROWS_MAX && mr_block_row_bytes(block, 0, rows) < bytes) {
+    if (keeps_coming && ns < FAST_NS && it->demand < MR_BLOCK_ROWS_MAX &&
+        mr_block_row_bytes(block, 0, rows) < bytes) {
         it->demand *= 2;
     }
 }
 
-static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
+                mr_error *err)
 {
     uint32_t wanted = want.rows_max > 0 ? want.rows_max : MR_BLOCK_ROWS_MAX;
     struct mr_pull pull = {
         .rows = wanted < it->demand ? wanted : it->demand,
         .bytes = want.bytes_hint > 0 ? want.bytes_hint : MR_BLOCK_BYTES_HINT,
-        .deadline_ms = timeout_ms < 0 ? MR_NO_DEADLINE : mr_now_ms() + (timeout_ms > 0 ? timeout_ms : 1),
+        .deadline_ms =
+            timeout_ms < 0 ? MR_NO_DEADLINE : mr_now_ms() + (timeout_ms > 0 ? timeout_ms : 1),
     };
     int64_t begin = mr_now_ns();
 
@@ -134,7 +142,8 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
     return rc;
 }
 
-int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
+                   mr_error *err)
 {
     mr_memory *before = mr_memory_enter(it->env.memory);
     mr_error failure;
@@ -184,7 +193,8 @@ int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
 }
 
 /* Everything but the root's record. */
-static int check_state(const mr_engine_iter *it, const void *state, size_t size, struct mr_state_in *in, mr_error *err)
+static int check_state(const mr_engine_iter *it, const void *state, size_t size,
+                       struct mr_state_in *in, mr_error *err)
 {
     const size_t frame = 8 + 8 + 16 + 8 + 8 + 8;
     struct mr_state_in tail = {0};
@@ -201,10 +211,12 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
     (void)mr_state_get_u64(in, &magic, err);
     (void)mr_state_get_u64(in, &format, err);
     if (magic != STATE_MAGIC || checksum != mr_hash64(state, size - 8)) {
-        return mr_error_set(err, MR_EINVAL, "these %zu bytes are no iterator state, or a damaged one", size);
+        return mr_error_set(err, MR_EINVAL,
+                            "these %zu bytes are no iterator state, or a damaged one", size);
     }
     if (format != STATE_FORMAT) {
-        return mr_error_set(err, MR_EINVAL, "an iterator state of format %llu, this version (%s) knows format %d",
+        return mr_error_set(err, MR_EINVAL,
+                            "an iterator state of format %llu, this version (%s) knows format %d",
                             (unsigned long long)format, MR_VERSION, STATE_FORMAT);
     }
     if (memcmp(in->p, it->ds->fingerprint, 16) != 0) {

@@ -1,8 +1,9 @@
 /*
- * The engine: runs dataset graphs. Iterators pull blocks bounded by demand; see docs/architecture.md.
+ * The engine: runs dataset graphs. Iterators pull blocks bounded by demand; see
+ * docs/architecture.md.
  *
- * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per iterator, except
- * for mr_engine_cancel().
+ * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per
+ * iterator, except for mr_engine_cancel().
  */
 #ifndef MR_ENGINE_ENGINE_H
 #define MR_ENGINE_ENGINE_H
@@ -14,9 +15,11 @@
 
 typedef struct mr_engine_iter mr_engine_iter;
 
-/* How much the consumer wants: never more than rows_max rows; bytes_hint is when a block is large enough. */
+/* How much the consumer wants: never more than rows_max rows; bytes_hint is when a block is large
+ * enough. */
 struct mr_want {
-    uint32_t rows_max; /* 0: as many as are sensible: one at first, more while the consumer keeps coming */
+    /* 0: as many as are sensible: one at first, more while the consumer keeps coming */
+    uint32_t rows_max;
     size_t bytes_hint; /* 0: 64 KiB */
 };
 
@@ -26,23 +29,25 @@ struct mr_range {
 };
 
 /*
- * Where the sources of the outermost graph get their splits from, when they do not read everything (DYNAMIC). Split i
- * of a source is its i-th run of elements before any operator; with up to MR_SPLITS_WHOLE_MAX elements, its i-th
- * element. MR_OK, MR_END (of this repetition) or an error. May block; returns MR_ECANCELED once the iterator is
- * cancelled (the implementation is told by `cancel`).
+ * Where the sources of the outermost graph get their splits from, when they do not read everything
+ * (DYNAMIC). Split i of a source is its i-th run of elements before any operator; with up to
+ * MR_SPLITS_WHOLE_MAX elements, its i-th element. MR_OK, MR_END (of this repetition) or an error.
+ * May block; returns MR_ECANCELED once the iterator is cancelled (the implementation is told by
+ * `cancel`).
  *
- * *@origin is NULL, and may be set to a reference for the engine: then every block that descends from these splits
- * carries it, and something holds it until they were read to their end and nothing descends from them in the engine any
- * more. Closing the iterator ends both.
+ * *@origin is NULL, and may be set to a reference for the engine: then every block that descends
+ * from these splits carries it, and something holds it until they were read to their end and
+ * nothing descends from them in the engine any more. Closing the iterator ends both.
  */
 struct mr_split_source {
     void *ctx;
-    int (*next)(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
-                mr_error *err);
+    int (*next)(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                mr_origin **origin, mr_error *err);
     void (*cancel)(void *ctx);
 };
 
-/* A source whose elements come from elsewhere: reading from the service, provided by the client library. */
+/* A source whose elements come from elsewhere: reading from the service, provided by the client
+ * library. */
 struct mr_external_iter {
     void *ctx;
     /* MR_OK, MR_END, MR_TIMEOUT or an error. timeout_ms as in mr_iterator_next_block(). */
@@ -52,53 +57,63 @@ struct mr_external_iter {
 };
 struct mr_external_opener {
     void *ctx;
-    /* @ordinal: how many iterators this dataset node has had before (the repetition). Attributes are the node's. */
-    int (*open)(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input /* or NULL */,
-                uint64_t ordinal, struct mr_external_iter *ret, mr_error *err);
+    /* @ordinal: how many iterators this dataset node has had before (the repetition). Attributes
+     * are the node's. */
+    int (*open)(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs,
+                mr_dataset *input /* or NULL */, uint64_t ordinal, struct mr_external_iter *ret,
+                mr_error *err);
 };
 
 struct mr_engine_options {
     uint64_t seed;  /* for operators without a seed; 0: drawn */
     uint64_t epoch; /* ordinal of the pass (repetition of the job on a worker) */
-    /* What it shares with others (lent); NULL: nothing. Of it, or of its own, it may have memory_budget_bytes: 0 for
-     * all of it, or a quarter of what the process may use. */
+    /* What it shares with others (lent); NULL: nothing. Of it, or of its own, it may have
+     * memory_budget_bytes: 0 for all of it, or a quarter of what the process may use. */
     mr_memory *memory;
     uint64_t memory_budget_bytes;
-    uint32_t threads;                          /* 0: cores this process may use */
-    const struct mr_split_source *splits;      /* NULL: read everything */
-    const struct mr_external_opener *external; /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
-    /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset is a pass each time.
-     */
+    uint32_t threads;                     /* 0: cores this process may use */
+    const struct mr_split_source *splits; /* NULL: read everything */
+    /* NULL: "distribute" and "from_dataset_id" are MR_EUNIMPL */
+    const struct mr_external_opener *external;
+    /* Add to `epoch` how many iterators with this option @ds has had before: a loop over a dataset
+     * is a pass each time. */
     bool count_epochs;
 };
 
-int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret, mr_error *err);
+int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engine_iter **ret,
+                   mr_error *err);
 /*
- * MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names operator and place. Never
- * waits in order to fill a block. An error is given once; the rows before it were delivered; reading on is allowed.
- * @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing is ready by then (best effort: an operator that computes is
- * not interrupted).
+ * MR_OK with 1..want.rows_max rows (the caller's reference), MR_END, or an error that names
+ * operator and place. Never waits in order to fill a block. An error is given once; the rows before
+ * it were delivered; reading on is allowed. @timeout_ms -1: wait. Otherwise MR_TIMEOUT when nothing
+ * is ready by then (best effort: an operator that computes is not interrupted).
  */
-int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err);
-/* The last pull ended with an error in the place of an element, which the next one does not meet again. */
+int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,
+                   mr_error *err);
+/* The last pull ended with an error in the place of an element, which the next one does not meet
+ * again. */
 bool mr_engine_passed(const mr_engine_iter *it);
 /* Any thread: blocked and later pulls return MR_ECANCELED. */
 void mr_engine_cancel(mr_engine_iter *it);
 /* Any thread: bytes of elements in buffers of its operators (shuffle, cache, prefetch, ...). */
 size_t mr_engine_held_bytes(const mr_engine_iter *it);
-/* Origins are not part of a state: what a restored iterator had read already descends from nothing. */
+/* Origins are not part of a state: what a restored iterator had read already descends from
+ * nothing. */
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err);
 int mr_engine_restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err);
 void mr_engine_close(mr_engine_iter *it); /* waits for its threads; NULL is fine */
 
 /*
- * The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of the provider
- * numbers. zip and concatenate of sources are one provider. MR_EUNIMPL names a source or operator that cannot be split.
+ * The split providers of @ds under DYNAMIC: how many splits each has (-1: endless), in the order of
+ * the provider numbers. zip and concatenate of sources are one provider. MR_EUNIMPL names a source
+ * or operator that cannot be split.
  */
-int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n, mr_error *err);
+int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n,
+                         mr_error *err);
 /* How many elements @ds makes of a split of provider @index, at most; 0: that is not known. */
 int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *ret, mr_error *err);
 /* What people know provider @index as: "range (step 0)". */
-int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err);
+int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size,
+                             mr_error *err);
 
 #endif

@@ -13,7 +13,8 @@
 
 enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
 
-/* Things compiled, by the function or node that they were made of. A pipeline has a handful: a list does. */
+/* Things compiled, by the function or node that they were made of. A pipeline has a handful: a list
+ * does. */
 struct mr_env_entry {
     struct mr_env_entry *next;
     enum entry_kind kind;
@@ -25,11 +26,12 @@ struct mr_env_entry {
 
 static atomic_uint_least64_t serials;
 
-/* The blocks that work is done in have 64 KiB: with less than some of them there is no working. What is held is bound
- * by less if that is asked for. */
+/* The blocks that work is done in have 64 KiB: with less than some of them there is no working.
+ * What is held is bound by less if that is asked for. */
 #define MEMORY_MIN (1024u * 1024u)
 
-/* Of its own when a size was asked for; else the one that it shares with others, if there is one. */
+/* Of its own when a size was asked for; else the one that it shares with others, if there is
+ * one. */
 static int make_memory(struct mr_env *env, const struct mr_engine_options *opts, mr_error *err)
 {
     int rc = MR_OK;
@@ -37,9 +39,11 @@ static int make_memory(struct mr_env *env, const struct mr_engine_options *opts,
     if (opts->memory != NULL && opts->memory_budget_bytes == 0) {
         env->memory = mr_memory_ref(opts->memory);
     } else {
-        uint64_t bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
+        uint64_t bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes
+                                                        : mr_machine_memory_bytes() / 4;
 
-        rc = mr_memory_new(bytes < MEMORY_MIN ? MEMORY_MIN : bytes, opts->memory, &env->memory, err);
+        rc =
+            mr_memory_new(bytes < MEMORY_MIN ? MEMORY_MIN : bytes, opts->memory, &env->memory, err);
         env->budget_bytes = bytes;
         return rc;
     }
@@ -47,7 +51,8 @@ static int make_memory(struct mr_env *env, const struct mr_engine_options *opts,
     return rc;
 }
 
-int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err)
+int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,
+                mr_error *err)
 {
     *env = (struct mr_env){0};
     mr_mutex_init(&env->lock);
@@ -133,7 +138,8 @@ int mr_env_canceled_error(mr_error *err)
     return mr_error_set(err, MR_ECANCELED, "the iterator was cancelled");
 }
 
-void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx)
+void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx),
+                          void *ctx)
 {
     MR_LOCK(&env->lock);
     c->wake = wake;
@@ -260,7 +266,8 @@ struct mr_budget_text mr_env_budget_text(const struct mr_env *env)
     struct mr_budget_text t;
 
     (void)snprintf(t.text, sizeof t.text, "the memory budget is %llu, %llu of which are in use",
-                   (unsigned long long)env->budget_bytes, (unsigned long long)mr_memory_used(env->memory));
+                   (unsigned long long)env->budget_bytes,
+                   (unsigned long long)mr_memory_used(env->memory));
     return t;
 }
 
@@ -299,11 +306,13 @@ static int make_entry(struct mr_env_entry *e, mr_error *err)
     return mr_error_set(err, MR_EINTERNAL, "entry of kind %d", (int)e->kind);
 }
 
-static int entry(struct mr_env *env, enum entry_kind kind, const void *key, struct mr_env_entry **ret, mr_error *err)
+static int entry(struct mr_env *env, enum entry_kind kind, const void *key,
+                 struct mr_env_entry **ret, mr_error *err)
 {
     struct mr_env_entry *e;
 
-    MR_LOCK(&env->lock); /* Compiling under it is short, and keeps two threads from doing it twice. */
+    MR_LOCK(
+        &env->lock); /* Compiling under it is short, and keeps two threads from doing it twice. */
     for (e = env->cache; e != NULL; e = e->next) {
         if (e->kind == kind && e->key == key) {
             *ret = e;
@@ -338,7 +347,8 @@ int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_err
     return rc;
 }
 
-int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret, mr_error *err)
+int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret,
+                    mr_error *err)
 {
     struct mr_env_entry *e = NULL;
     int rc = entry(env, ENTRY_MAP_PLAN, ds, &e, err);
@@ -349,7 +359,8 @@ int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_ma
     return rc;
 }
 
-int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret, mr_error *err)
+int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret,
+                     mr_error *err)
 {
     struct mr_env_entry *e = NULL;
     int rc = entry(env, ENTRY_EXPANSION, fn, &e, err);

@@ -1,5 +1,6 @@
 /*
- * What all nodes of one engine iterator share: the cancel token, the memory budget, seeds, compiled functions, splits.
+ * What all nodes of one engine iterator share: the cancel token, the memory budget, seeds, compiled
+ * functions, splits.
  *
  * Threads: safe from any thread, except for opening and closing.
  */
@@ -60,7 +61,7 @@ struct mr_env {
     size_t nproviders;
 
     atomic_bool cancelled;
-    mr_memory *memory;        /* one reference; what the threads that work for it make is charged to it */
+    mr_memory *memory; /* one reference; what the threads that work for it make is charged to it */
     size_t budget_bytes;      /* its limit */
     atomic_size_t used_bytes; /* what operators hold of it */
     atomic_uint open_nodes;
@@ -72,38 +73,45 @@ struct mr_env {
     bool pooled;                     /* guarded by lock: holds the pool until the end */
 };
 
-int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts, mr_error *err);
+int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,
+                mr_error *err);
 void mr_env_destroy(struct mr_env *env); /* a half-made one is fine */
 
 void mr_env_cancel(struct mr_env *env);
 bool mr_env_cancelled(const struct mr_env *env);
 int mr_env_canceled_error(mr_error *err);
 /* Calls wake at once if the iterator is cancelled already. */
-void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx), void *ctx);
-/* Wake all waiters behind gentle cancellers. Not to be called under a lock that one of them takes. */
+void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wake)(void *ctx),
+                          void *ctx);
+/* Wake all waiters behind gentle cancellers. Not to be called under a lock that one of them
+ * takes. */
 void mr_env_wake(struct mr_env *env);
-void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c); /* one that was never added is fine */
+void mr_env_remove_canceller(struct mr_env *env,
+                             struct mr_canceller *c); /* one that was never added is fine */
 
-/* Have the pool's threads running until the environment ends: stages come and go more often than they. */
+/* Have the pool's threads running until the environment ends: stages come and go more often than
+ * they. */
 int mr_env_use_pool(struct mr_env *env, mr_error *err);
 
 /*
- * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are open. With 0 it does all
- * its work when it is pulled. So what a function makes for each of thousands of elements does not start a thread each.
+ * Threads for a stage that is opened, for as long as it is open: @wanted, or fewer if many are
+ * open. With 0 it does all its work when it is pulled. So what a function makes for each of
+ * thousands of elements does not start a thread each.
  */
 uint32_t mr_env_take_threads(struct mr_env *env, uint32_t wanted);
 void mr_env_give_threads(struct mr_env *env, uint32_t n);
 
 /*
- * What operators hold in blocks. false (and nothing charged) if that would go over the budget. The blocks themselves
- * were charged when they were made (base/memory.h): this bounds and names who holds them.
+ * What operators hold in blocks. false (and nothing charged) if that would go over the budget. The
+ * blocks themselves were charged when they were made (base/memory.h): this bounds and names who
+ * holds them.
  */
 bool mr_env_charge(struct mr_env *env, size_t bytes);
 /* The same for what was made ahead of need, which gives way sooner. */
 bool mr_env_charge_ahead(struct mr_env *env, size_t bytes);
 void mr_env_release(struct mr_env *env, size_t bytes);
-/* What was *@charged is now @bytes, and *@charged says so. false (and nothing changed) if that would go over the
- * budget. */
+/* What was *@charged is now @bytes, and *@charged says so. false (and nothing changed) if that
+ * would go over the budget. */
 bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes);
 /* The same for arrays, which nobody else has charged: charge them before they are made. */
 bool mr_env_recharge_array(struct mr_env *env, size_t *charged, size_t bytes);
@@ -115,8 +123,10 @@ struct mr_budget_text mr_env_budget_text(const struct mr_env *env);
 
 /* Compiled once an environment; lent until its end. */
 int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err);
-int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret, mr_error *err);
-int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret, mr_error *err);
+int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret,
+                    mr_error *err);
+int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret,
+                     mr_error *err);
 
 /* The provider at @path, or NULL. */
 struct mr_provider *mr_env_provider(struct mr_env *env, uint64_t path);

@@ -1,6 +1,6 @@
 /*
- * Records of one length, between a header and a footer. The footer is found by reading ahead as many bytes as it has:
- * what has not been passed on when the file ends is it.
+ * Records of one length, between a header and a footer. The footer is found by reading ahead as
+ * many bytes as it has: what has not been passed on when the file ends is it.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -25,8 +25,9 @@ static int check_size(const struct mr_record_file *f, mr_error *err)
         return MR_OK;
     }
     return mr_error_set(err, MR_EINVAL,
-                        "file '%s': without header (%" PRIu64 " bytes) and footer (%" PRIu64 " bytes) its %" PRIu64
-                        " bytes are no multiple of records of %" PRIu64 " bytes",
+                        "file '%s': without header (%" PRIu64 " bytes) and footer (%" PRIu64
+                        " bytes) its %" PRIu64 " bytes are no multiple of records of %" PRIu64
+                        " bytes",
                         f->path, x->header_bytes, x->footer_bytes, size, x->record_bytes);
 }
 
@@ -38,7 +39,8 @@ static int begin(struct mr_record_file *f, mr_error *err)
     int rc = check_size(f, err);
 
     if (rc == MR_OK && f->offset < x->header_bytes) {
-        rc = mr_record_file_skip(f, x->header_bytes - f->offset, "the file ends in its header", err);
+        rc =
+            mr_record_file_skip(f, x->header_bytes - f->offset, "the file ends in its header", err);
     }
     if (rc == MR_OK) {
         x->ahead = mr_malloc((size_t)x->footer_bytes + 1);
@@ -115,13 +117,16 @@ static int next(struct mr_record_file *f, struct mr_buf *to, mr_error *err)
     return MR_OK;
 }
 
-int mr_fixed_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to, mr_error *err)
+int mr_fixed_record_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to,
+                         mr_error *err)
 {
     int rc = f->ended ? MR_END : MR_OK;
 
-    if (rc == MR_OK && to != NULL && f->fixed.record_bytes + f->fixed.footer_bytes > record_bytes_max) {
+    if (rc == MR_OK && to != NULL &&
+        f->fixed.record_bytes + f->fixed.footer_bytes > record_bytes_max) {
         f->too_large = true;
-        rc = mr_error_set(err, MR_EEXHAUSTED, "file '%s': records of %" PRIu64 " bytes, the limit is %zu", f->path,
+        rc = mr_error_set(err, MR_EEXHAUSTED,
+                          "file '%s': records of %" PRIu64 " bytes, the limit is %zu", f->path,
                           f->fixed.record_bytes, record_bytes_max);
     }
     if (rc == MR_OK && f->fixed.ahead == NULL) {

@@ -28,7 +28,8 @@ static int make_room(struct mr_gather *g, mr_error *err)
     return MR_OK;
 }
 
-int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count, mr_error *err)
+int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t count,
+                  mr_error *err)
 {
     if (g->n > g->head) {
         struct mr_gather_part *last = &g->parts[g->n - 1];
@@ -42,7 +43,8 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
     if (rc != MR_OK) {
         return rc;
     }
-    g->parts[g->n++] = (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
+    g->parts[g->n++] =
+        (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
 
 counted:
     g->rows += count;
@@ -62,7 +64,8 @@ static bool same_ranks(const mr_block *a, const mr_block *b)
     return true;
 }
 
-static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret, mr_error *err)
+static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret,
+                mr_error *err)
 {
     mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
     uint32_t left = rows;
@@ -115,7 +118,8 @@ void mr_gather_drop(struct mr_gather *g, uint64_t rows)
     }
 }
 
-int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct mr_gather *to, mr_error *err)
+int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct mr_gather *to,
+                   mr_error *err)
 {
     uint64_t next = 0; /* row of @g to pick */
     uint64_t begin = 0;
@@ -194,7 +198,8 @@ int mr_gather_save(const struct mr_gather *g, struct mr_state_out *out, mr_error
     return rc;
 }
 
-int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in, mr_error *err)
+int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in,
+                      mr_error *err)
 {
     uint64_t parts = 0;
     int rc = mr_state_get_bounded(in, in->left, &parts, err);

@@ -1,6 +1,6 @@
 /*
- * What this process may use of the machine. In a container the number of processors says nothing about the share that
- * the cgroup grants.
+ * What this process may use of the machine. In a container the number of processors says nothing
+ * about the share that the cgroup grants.
  */
 #include "engine/env.h"
 
@@ -72,8 +72,8 @@ static void look_cpu(const char *dir, void *ctx)
     unsigned long long quota;
     unsigned long long period;
 
-    if (!read_line(dir, "cpu.max", line, sizeof line) || sscanf(line, "%llu %llu", &quota, &period) != 2 ||
-        period == 0) {
+    if (!read_line(dir, "cpu.max", line, sizeof line) ||
+        sscanf(line, "%llu %llu", &quota, &period) != 2 || period == 0) {
         return; /* "max", or no such limit here */
     }
     uint64_t share = (quota + period - 1) / period;
@@ -101,7 +101,8 @@ static void look_memory(const char *dir, void *ctx)
     char line[128];
     unsigned long long max;
 
-    if (read_line(dir, "memory.max", line, sizeof line) && sscanf(line, "%llu", &max) == 1 && max < *bytes) {
+    if (read_line(dir, "memory.max", line, sizeof line) && sscanf(line, "%llu", &max) == 1 &&
+        max < *bytes) {
         *bytes = max;
     }
 }

@@ -14,7 +14,8 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
     return rc == MR_OK && to->failed ? mr_buf_error(to, err) : rc;
 }
 
-int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret, mr_error *err)
+int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
+                   mr_error *err)
 {
     mr_buffer *buffer = NULL;
     size_t at = 0;

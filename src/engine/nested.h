@@ -1,6 +1,7 @@
 /*
- * Datasets as elements (MR_LEAF_DATASET): the elements of such a dataset as the bytes of a string, which is all that
- * blocks, buffers of operators and states need to know about them. The bytes are encoded blocks, one behind the other.
+ * Datasets as elements (MR_LEAF_DATASET): the elements of such a dataset as the bytes of a string,
+ * which is all that blocks, buffers of operators and states need to know about them. The bytes are
+ * encoded blocks, one behind the other.
  *
  * Threads: none.
  */
@@ -13,9 +14,10 @@
 /* Append @rows to the dataset that is being written at the end of @to. */
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err);
 /*
- * The elements that stand at @bytes, at the end of @ret. They are copied, checked, and must be of @spec: MR_EINVAL or
- * MR_EDATALOSS otherwise.
+ * The elements that stand at @bytes, at the end of @ret. They are copied, checked, and must be of
+ * @spec: MR_EINVAL or MR_EDATALOSS otherwise.
  */
-int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret, mr_error *err);
+int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
+                   mr_error *err);
 
 #endif

@@ -37,8 +37,8 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
 
     if (atomic_fetch_add(&ctx->env->open_nodes, 1) >= MR_GRAPH_NODES_MAX) {
         atomic_fetch_sub(&ctx->env->open_nodes, 1);
-        return mr_error_set(err, MR_EEXHAUSTED, "%s (step %u): more than %d operators are running", op->name, ds->step,
-                            MR_GRAPH_NODES_MAX);
+        return mr_error_set(err, MR_EEXHAUSTED, "%s (step %u): more than %d operators are running",
+                            op->name, ds->step, MR_GRAPH_NODES_MAX);
     }
     it = mr_calloc(1, op->run->size);
     if (it == NULL) {
@@ -65,7 +65,8 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
     return MR_OK;
 }
 
-int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret, mr_error *err)
+int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret,
+               mr_error *err)
 {
     return open_as(ctx, ds, mr_split_applies(ctx) ? &mr_split_operator : ds->op, ret, err);
 }
@@ -112,7 +113,8 @@ static int add_descent(const struct mr_op_iter *it, mr_block **block, mr_error *
     return rc;
 }
 
-static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret,
+                    mr_error *err)
 {
     if (mr_env_cancelled(it->env)) {
         return mr_env_canceled_error(err);
@@ -187,15 +189,16 @@ struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows)
 /* ---- errors ---- */
 
 /* A number among the elements of a part is nobody's: it is left out. */
-static int fail_at(const struct mr_op_iter *it, uint64_t element, const char *record, int rc, mr_error *err)
+static int fail_at(const struct mr_op_iter *it, uint64_t element, const char *record, int rc,
+                   mr_error *err)
 {
     char number[32] = "";
 
     if (!it->partial) {
         (void)snprintf(number, sizeof number, ", element %" PRIu64, element);
     }
-    mr_error_wrap(err, record[0] != '\0' ? "%s (step %u)%s (%s)" : "%s (step %u)%s%s", it->ds->op->name, it->ds->step,
-                  number, record);
+    mr_error_wrap(err, record[0] != '\0' ? "%s (step %u)%s (%s)" : "%s (step %u)%s%s",
+                  it->ds->op->name, it->ds->step, number, record);
     if (err != NULL) {
         err->traits &= ~MR_MEMORY_UNNAMED;
     }
@@ -207,8 +210,8 @@ int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *
     return fail_at(it, element, "", rc, err);
 }
 
-int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block, uint32_t row, int rc,
-                   mr_error *err)
+int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block,
+                   uint32_t row, int rc, mr_error *err)
 {
     char record[MR_TRACE_TEXT];
 
@@ -242,8 +245,8 @@ bool mr_op_element_is_bad(int rc, const mr_error *err)
     if ((err->traits & MR_PERMANENT) != 0) {
         return false;
     }
-    return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS || rc == MR_EPERM ||
-           rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
+    return rc == MR_EINVAL || rc == MR_ENOTFOUND || rc == MR_ERANGE || rc == MR_EDATALOSS ||
+           rc == MR_EPERM || rc == MR_EUNIMPL || rc == MR_EUNKNOWN;
 }
 
 void mr_op_mark_uncounted(int rc, mr_error *err)
@@ -267,8 +270,10 @@ void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err)
 {
     mr_error final = *err;
 
-    mr_error_wrap(&final, "it pairs nothing behind an error that stands for an unknown number of elements (put "
-                          "ignore_errors() in front of it)");
+    mr_error_wrap(
+        &final,
+        "it pairs nothing behind an error that stands for an unknown number of elements (put "
+        "ignore_errors() in front of it)");
     final.code = MR_EPRECOND;
     final.traits = MR_PERMANENT;
     (void)mr_op_fail_at_open(it, MR_EPRECOND, &final);
@@ -308,10 +313,11 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
         rc = mr_state_get_record(in, &record, err);
     }
     if (rc == MR_OK && (path != it->path || version != it->op->version)) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "the iterator state has another operator, or another version of it, where %s "
-                          "(step %u) stands",
-                          it->op->name, it->ds->step);
+        rc = mr_error_set(
+            err, MR_EINVAL,
+            "the iterator state has another operator, or another version of it, where %s "
+            "(step %u) stands",
+            it->op->name, it->ds->step);
     }
     if (rc == MR_OK) {
         rc = mr_state_get_u64(&record, &it->delivered, err);
@@ -348,7 +354,8 @@ static const struct mr_arg *find_arg(const struct mr_op_iter *it, const char *na
     return a;
 }
 
-int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret, mr_error *err)
+int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret,
+              mr_error *err)
 {
     const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
     const struct mr_arg *arg = find_arg(it, name);
@@ -372,7 +379,8 @@ int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, i
     return MR_OK;
 }
 
-int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n, mr_error *err)
+int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n,
+               mr_error *err)
 {
     const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
 
@@ -422,7 +430,8 @@ bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback)
     return a != NULL ? a->i != 0 : fallback;
 }
 
-int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err)
+int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size,
+                mr_error *err)
 {
     const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
 

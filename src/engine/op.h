@@ -1,25 +1,30 @@
 /*
- * Inside the engine: how one node of a graph runs. An operator is a table entry (struct mr_operator) with a
- * struct mr_op_run; an open node is a struct mr_op_iter, which the operator's own struct starts with.
+ * Inside the engine: how one node of a graph runs. An operator is a table entry (struct
+ * mr_operator) with a struct mr_op_run; an open node is a struct mr_op_iter, which the operator's
+ * own struct starts with.
  *
  * Rules for pull functions:
- *  - Return 1..pull->rows rows, MR_END, MR_TIMEOUT or an error; never wait in order to fill a block. When there is
- *    something to give, look for more with deadline 0 only (mr_pull_more()).
- *  - Ask the input for what was asked of you (times what you need for one of yours), never for more.
- *  - State changes only after the input's pull has succeeded: after MR_TIMEOUT and after errors the same call goes on
- *    where it stopped.
+ *  - Return 1..pull->rows rows, MR_END, MR_TIMEOUT or an error; never wait in order to fill a
+ *    block. When there is something to give, look for more with deadline 0 only (mr_pull_more()).
+ *  - Ask the input for what was asked of you (times what you need for one of yours), never for
+ *    more.
+ *  - State changes only after the input's pull has succeeded: after MR_TIMEOUT and after errors the
+ *    same call goes on where it stopped.
  *  - Rows before an error are delivered first: mr_op_defer() keeps the error for the next call.
- *  - An element that failed (mr_op_element_failed()) has had its place: who puts elements together, or counts them for
- *    others, moves all its inputs and counts behind it. Where the place is left out, the error is, too.
- *  - Where nobody knows for how many elements an error stands, it is marked (MR_UNCOUNTED): those behind it have no
- *    certain place, and who pairs elements by their places does not go on.
- *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed on as they are.
+ *  - An element that failed (mr_op_element_failed()) has had its place: who puts elements together,
+ *    or counts them for others, moves all its inputs and counts behind it. Where the place is left
+ *    out, the error is, too.
+ *  - Where nobody knows for how many elements an error stands, it is marked (MR_UNCOUNTED): those
+ *    behind it have no certain place, and who pairs elements by their places does not go on.
+ *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed
+ *    on as they are.
  *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
- *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks has nothing to do for
- *    it; who fills blocks by hand, or keeps rows apart from their block, adds the origins of the rows that went in, and
- *    holds them as long as it holds the rows.
+ *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks
+ *    has nothing to do for it; who fills blocks by hand, or keeps rows apart from their block, adds
+ *    the origins of the rows that went in, and holds them as long as it holds the rows.
  *
- * Threads: an iterator is used by one thread at a time. Which thread that is may change (a driver's, the consumer's).
+ * Threads: an iterator is used by one thread at a time. Which thread that is may change (a
+ * driver's, the consumer's).
  */
 #ifndef MR_ENGINE_OP_H
 #define MR_ENGINE_OP_H
@@ -43,7 +48,8 @@ struct mr_pull {
     size_t bytes;        /* when a block is large enough */
     int64_t deadline_ms; /* mr_now_ms() clock; MR_NO_DEADLINE: wait; 0: only what is ready */
     bool held;           /* sources must not ask for a new split: MR_TIMEOUT instead */
-    /* Set from elsewhere: come back with MR_TIMEOUT soon (the puller is to be paused or stopped). NULL: never. */
+    /* Set from elsewhere: come back with MR_TIMEOUT soon (the puller is to be paused or stopped).
+     * NULL: never. */
     const atomic_bool *interrupt;
 };
 #define MR_NO_DEADLINE (-1)
@@ -54,10 +60,11 @@ struct mr_op_ctx {
     struct mr_bound *bound; /* values of the enclosing function; NULL outside */
     uint64_t path;          /* of the node within the graph */
     uint64_t epoch;         /* ordinal of the pass, enclosing repeats included */
-    uint64_t stream;        /* which element of the outer dataset this graph was made for; 0 outside of functions */
-    bool outermost;         /* not inside a function: splits apply */
-    bool feeds_expansion;   /* each element becomes a dataset further on: do not hoard */
-    bool inside_split;      /* below the operator that takes the splits */
+    /* which element of the outer dataset this graph was made for; 0 outside of functions */
+    uint64_t stream;
+    bool outermost;       /* not inside a function: splits apply */
+    bool feeds_expansion; /* each element becomes a dataset further on: do not hoard */
+    bool inside_split;    /* below the operator that takes the splits */
 };
 
 struct mr_op_iter {
@@ -68,19 +75,23 @@ struct mr_op_iter {
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
-    bool partial;      /* sees a part of the elements: the splits that this iterator was given */
-    bool uncounts;     /* set by open: elements fail here that might have been several, or none, or elsewhere */
-    mr_origin *origin; /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
+    bool partial; /* sees a part of the elements: the splits that this iterator was given */
+    /* set by open: elements fail here that might have been several, or none, or elsewhere */
+    bool uncounts;
+    /* what all its elements descend from (those of a dataset made of an element); NULL: nothing */
+    mr_origin *origin;
     struct mr_record record; /* the same for errors */
     uint64_t delivered;      /* rows so far */
     int deferred;            /* error to give before anything else but `waiting`, or MR_OK */
     mr_error deferred_err;
-    const uint64_t *waiting; /* how many rows were taken before it and not given; NULL: they were all given */
+    /* how many rows were taken before it and not given; NULL: they were all given */
+    const uint64_t *waiting;
 };
 
 struct mr_op_run {
     size_t size; /* of the operator's iterator */
-    /* The head of @it is set, the rest zero. On failure close() is called: it takes half-open iterators. */
+    /* The head of @it is set, the rest zero. On failure close() is called: it takes half-open
+     * iterators. */
     int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
     int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
     /* State and inputs; restore is called on an iterator that was just opened. */
@@ -92,7 +103,8 @@ struct mr_op_run {
     int (*seek)(struct mr_op_iter *it, uint64_t index, mr_error *err);
 };
 
-int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret, mr_error *err);
+int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret,
+               mr_error *err);
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
 int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
@@ -104,28 +116,30 @@ struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i);
 /* The context that @it was opened with, good enough to open an input again later. */
 uint64_t mr_op_child_path(uint64_t path, uint32_t i);
 
-/* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only; returns @rc. */
+/* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only;
+ * returns @rc. */
 int mr_op_fail(const struct mr_op_iter *it, uint64_t element, int rc, mr_error *err);
 /*
- * The same of what was made of row @row of @block: with the record that it comes from, if that is known. The next pull
- * goes on behind it, whatever the error says: MR_PASSED.
+ * The same of what was made of row @row of @block: with the record that it comes from, if that is
+ * known. The next pull goes on behind it, whatever the error says: MR_PASSED.
  */
-int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block, uint32_t row, int rc,
-                   mr_error *err);
+int mr_op_fail_row(const struct mr_op_iter *it, uint64_t element, const mr_block *block,
+                   uint32_t row, int rc, mr_error *err);
 /* The same without a place. */
 int mr_op_fail_at_open(const struct mr_op_iter *it, int rc, mr_error *err);
 /*
- * Whether an error stands in the place of an element or a file: the pull that gave it went past that element, and the
- * next one goes on behind it. It does if it says something about the element; if it says something else (memory, a
- * lost connection, a read that has failed, a fault of ours), where it is MR_PASSED. Others leave everything where it
- * is: the next pull may meet them again.
+ * Whether an error stands in the place of an element or a file: the pull that gave it went past
+ * that element, and the next one goes on behind it. It does if it says something about the element;
+ * if it says something else (memory, a lost connection, a read that has failed, a fault of ours),
+ * where it is MR_PASSED. Others leave everything where it is: the next pull may meet them again.
  */
 bool mr_op_element_failed(int rc, const mr_error *err);
 /* Whether it says something about an element or a file: it would fail anywhere. */
 bool mr_op_element_is_bad(int rc, const mr_error *err);
 /*
- * Among the traits of errors, inside of the engine only. UNCOUNTED, of an element's: nobody knows for how many elements
- * it stands. PASSED: it stands in the place of one that failed for another reason than what it is.
+ * Among the traits of errors, inside of the engine only. UNCOUNTED, of an element's: nobody knows
+ * for how many elements it stands. PASSED: it stands in the place of one that failed for another
+ * reason than what it is.
  */
 #define MR_UNCOUNTED (1u << 30)
 #define MR_PASSED (1u << 29)
@@ -137,14 +151,14 @@ bool mr_op_is_uncounted(int rc, const mr_error *err);
 /* An error that stands for one element. */
 bool mr_op_has_place(int rc, const mr_error *err);
 /*
- * @it, which pairs elements by their places, gives @err, which is uncounted, and goes on no more: all pulls behind it
- * give an error that says why.
+ * @it, which pairs elements by their places, gives @err, which is uncounted, and goes on no more:
+ * all pulls behind it give an error that says why.
  */
 void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err);
 /*
- * Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then take nothing from the
- * input. MR_END and MR_TIMEOUT need no keeping: they are found again. One that is MR_PERMANENT is given ever after.
- * Returns MR_OK.
+ * Give the error at the next pull, or, where `waiting` is set, when that is 0: pulls before then
+ * take nothing from the input. MR_END and MR_TIMEOUT need no keeping: they are found again. One
+ * that is MR_PERMANENT is given ever after. Returns MR_OK.
  */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */
@@ -156,18 +170,23 @@ struct mr_pull mr_pull_rows(const struct mr_pull *pull, uint64_t rows);
 struct mr_pull mr_pull_more(const struct mr_pull *pull, uint64_t rows);
 
 /* Arguments, constant or bound; checked against the table's bounds. Absent: the fallback. */
-int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret, mr_error *err);
+int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret,
+              mr_error *err);
 bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback);
 /* A copy, freed with mr_free(); *@ret = NULL if absent. */
-int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n, mr_error *err);
-/* The arguments value0, value1, ..., @n of them, as a block of one row; NULL if there is none of them. */
+int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, size_t *n,
+               mr_error *err);
+/* The arguments value0, value1, ..., @n of them, as a block of one row; NULL if there is none of
+ * them. */
 int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error *err);
 /* Lent as long as the iterator lives. *@ret = NULL if absent. */
-int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size, mr_error *err);
+int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size,
+                mr_error *err);
 
 /* For operators without a seed of their own: another one in each iteration. */
 uint64_t mr_op_seed(const struct mr_op_iter *it);
-/* The same where all iterations are to draw alike: equal datasets do, in whatever pipeline and process they stand. */
+/* The same where all iterations are to draw alike: equal datasets do, in whatever pipeline and
+ * process they stand. */
 uint64_t mr_op_fixed_seed(const struct mr_op_iter *it);
 
 #endif

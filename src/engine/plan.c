@@ -1,6 +1,7 @@
 /*
- * The plan: what is rearranged after validation and before running. Only one thing is: adjacent maps that run the same
- * way become one. It changes neither values nor order, and errors still name the tensor operator.
+ * The plan: what is rearranged after validation and before running. Only one thing is: adjacent
+ * maps that run the same way become one. It changes neither values nor order, and errors still name
+ * the tensor operator.
  */
 #include "base/error.h"
 #include "dataset/operator.h"
@@ -9,13 +10,15 @@
 
 #include <string.h>
 
-/* Functions that can be put behind one another: random operators count their rows, inner functions have scopes. */
+/* Functions that can be put behind one another: random operators count their rows, inner functions
+ * have scopes. */
 static bool is_plain(const mr_function *fn)
 {
     for (size_t i = 0; i < fn->nnodes; i++) {
         const struct mr_fn_node *node = fn->nodes[i];
 
-        if (node->nfunctions > 0 || (node->kernel != NULL && (node->kernel->flags & MR_KERNEL_RANDOM) != 0)) {
+        if (node->nfunctions > 0 ||
+            (node->kernel != NULL && (node->kernel->flags & MR_KERNEL_RANDOM) != 0)) {
             return false;
         }
     }
@@ -44,7 +47,8 @@ static bool joins(const mr_dataset *upper, const mr_dataset *lower)
 {
     return strcmp(lower->op->name, "map") == 0 && !has_value(upper) && !has_value(lower) &&
            attr_or(upper, "num_parallel_calls", 0) == attr_or(lower, "num_parallel_calls", 0) &&
-           attr_or(upper, "deterministic", 1) == attr_or(lower, "deterministic", 1) && is_plain(lower->functions[0]);
+           attr_or(upper, "deterministic", 1) == attr_or(lower, "deterministic", 1) &&
+           is_plain(lower->functions[0]);
 }
 
 int mr_plan_map(const mr_dataset *ds, struct mr_map_plan *ret, mr_error *err)

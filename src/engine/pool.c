@@ -62,8 +62,9 @@ static void stop_threads(void)
 }
 
 /*
- * fork: the threads and what they work on stay with the parent. A child begins with an empty pool, whatever was open;
- * what the parent opened is never closed there. The locks are taken across fork(), so that the child finds them free.
+ * fork: the threads and what they work on stay with the parent. A child begins with an empty pool,
+ * whatever was open; what the parent opened is never closed there. The locks are taken across
+ * fork(), so that the child finds them free.
  */
 static void before_fork(void)
 {
@@ -88,8 +89,8 @@ static void after_fork_in_child(void)
     after_fork();
 }
 
-/* Before `life` is first taken: a child forked while a thread holds it, and no handler is registered, could never take
- * it. */
+/* Before `life` is first taken: a child forked while a thread holds it, and no handler is
+ * registered, could never take it. */
 static void prepare(void)
 {
     register_errnum = pthread_atfork(before_fork, after_fork, after_fork_in_child);

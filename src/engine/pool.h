@@ -1,8 +1,9 @@
 /*
  * The pool: one set of threads for all iterators of the process, for kernel work on blocks.
  *
- * A task never pulls and never waits for another task: that is what keeps iterators from blocking each other. The
- * threads exist only while somebody uses the pool, so that a process that has closed its iterators may fork.
+ * A task never pulls and never waits for another task: that is what keeps iterators from blocking
+ * each other. The threads exist only while somebody uses the pool, so that a process that has
+ * closed its iterators may fork.
  *
  * Threads: safe from any thread, except that a task must not release the pool.
  */

@@ -1,6 +1,7 @@
 /*
- * Running finished functions (mr_function) on blocks. The graph form itself lives in src/dataset/; here it is compiled
- * into a plan once (dead nodes dropped, elementwise chains run tile by tile in L1) and run on n rows.
+ * Running finished functions (mr_function) on blocks. The graph form itself lives in src/dataset/;
+ * here it is compiled into a plan once (dead nodes dropped, elementwise chains run tile by tile in
+ * L1) and run on n rows.
  */
 #ifndef MR_ENGINE_PROGRAM_H
 #define MR_ENGINE_PROGRAM_H
@@ -15,13 +16,15 @@ int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err);
 void mr_program_free(mr_program *p);
 
 /*
- * Run on all rows of @in (columns = the function's input leaves). @captures: one block of one row whose columns are the
- * function's captures in order, or NULL if it has none. *@ret has as many rows as @in, and its origin.
+ * Run on all rows of @in (columns = the function's input leaves). @captures: one block of one row
+ * whose columns are the function's captures in order, or NULL if it has none. *@ret has as many
+ * rows as @in, and its origin.
  *
- * If row k fails: *@ret is the block of the k rows before it (NULL if k = 0), *@bad_row = k, and the code is negative;
- * err names the tensor operator.
+ * If row k fails: *@ret is the block of the k rows before it (NULL if k = 0), *@bad_row = k, and
+ * the code is negative; err names the tensor operator.
  */
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
-                   const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row, mr_error *err);
+                   const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row,
+                   mr_error *err);
 
 #endif

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A graph that uses its parts twice at every level is a large tree: this is where walking it ends. */
+/* A graph that uses its parts twice at every level is a large tree: this is where walking it
+ * ends. */
 #define VISITS_MAX MR_GRAPH_NODES_MAX
 
 struct walk {
@@ -32,7 +33,8 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
     if (ds->ninputs == 0) {
         return ds->cardinality != MR_CARDINALITY_UNKNOWN;
     }
-    /* A map on its own stays above its source: splitting there would gain nothing. Inside a zip it keeps the pairs. */
+    /* A map on its own stays above its source: splitting there would gain nothing. Inside a zip it
+     * keeps the pairs. */
     if (is(ds, "map") && !combined) {
         return false;
     }
@@ -45,14 +47,15 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
 }
 
 /*
- * So many elements of an input go into each that @ds makes; 0: it may make more than it takes, or nobody can tell. What
- * a cache has of a split it gives again in each repetition.
+ * So many elements of an input go into each that @ds makes; 0: it may make more than it takes, or
+ * nobody can tell. What a cache has of a split it gives again in each repetition.
  */
 static uint64_t takes(const mr_dataset *ds)
 {
     static const char *const no_more[] = {
-        "cardinality", "choose", "concatenate", "filter", "ignore_errors", "map",        "prefetch", "repeat", "sample",
-        "scan",        "shard",  "shuffle",     "skip",   "take",          "take_while", "unique",   "zip"};
+        "cardinality", "choose", "concatenate", "filter", "ignore_errors", "map",  "prefetch",
+        "repeat",      "sample", "scan",        "shard",  "shuffle",       "skip", "take",
+        "take_while",  "unique", "zip"};
 
     if (is(ds, "batch") || is(ds, "padded_batch")) {
         const struct mr_attr *size = mr_attr_find(ds->attrs, ds->nattrs, "batch_size");
@@ -68,11 +71,13 @@ static uint64_t takes(const mr_dataset *ds)
 }
 
 /*
- * A source of @elements. A split is one element while there are few; of more, a split is a run of them: handing out has
- * a price for each few thousand splits (a write to the store), and must not set the pace of a source of cheap elements.
- * @per of them go into an element of the whole graph; 0: not known.
+ * A source of @elements. A split is one element while there are few; of more, a split is a run of
+ * them: handing out has a price for each few thousand splits (a write to the store), and must not
+ * set the pace of a source of cheap elements. @per of them go into an element of the whole graph;
+ * 0: not known.
  */
-static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, uint64_t per, mr_error *err)
+static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elements, uint64_t per,
+               mr_error *err)
 {
     uint64_t n = elements > 0 ? (uint64_t)elements : 0;
     uint64_t rows = n / MR_SPLITS_WHOLE_MAX + (n % MR_SPLITS_WHOLE_MAX != 0 ? 1 : 0);
@@ -93,8 +98,11 @@ static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elem
         w->providers = bigger;
         w->cap = w->cap * 2 + 4;
     }
-    w->providers[w->n++] = (struct mr_provider){
-        .path = path, .at = ds, .splits = splits, .rows = rows, .elements = per > 0 ? (rows - 1) / per + 1 : 0};
+    w->providers[w->n++] = (struct mr_provider){.path = path,
+                                                .at = ds,
+                                                .splits = splits,
+                                                .rows = rows,
+                                                .elements = per > 0 ? (rows - 1) / per + 1 : 0};
     return MR_OK;
 }
 
@@ -116,10 +124,11 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
     }
     if (ds->ninputs == 0 || is(ds, "distribute")) {
-        return mr_error_set(err, MR_EUNIMPL,
-                            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
-                            "range, tensors or file names, or read with sharding OFF",
-                            ds->op->name, ds->step);
+        return mr_error_set(
+            err, MR_EUNIMPL,
+            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
+            "range, tensors or file names, or read with sharding OFF",
+            ds->op->name, ds->step);
     }
     if (__builtin_mul_overflow(per, takes(ds), &per)) {
         per = 0;
@@ -144,14 +153,16 @@ int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *
     return MR_OK;
 }
 
-int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n, mr_error *err)
+int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n,
+                         mr_error *err)
 {
     struct mr_provider *providers = NULL;
     size_t count = 0;
     int rc = mr_providers_list(ds, &providers, &count, err);
 
     if (rc == MR_OK && count > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu split providers, the caller has room for %zu", count, cap);
+        rc = mr_error_set(err, MR_EINVAL, "%zu split providers, the caller has room for %zu", count,
+                          cap);
     }
     for (size_t i = 0; rc == MR_OK && i < count; i++) {
         splits[i] = providers[i].splits;
@@ -191,7 +202,8 @@ int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *r
     return rc;
 }
 
-int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size, mr_error *err)
+int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size,
+                             mr_error *err)
 {
     struct mr_provider provider;
     int rc = provider_at(ds, index, &provider, err);

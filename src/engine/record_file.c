@@ -11,9 +11,11 @@
 #include <unistd.h>
 #include <zlib.h>
 
-int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret, mr_error *err)
+int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compression *ret,
+                              mr_error *err)
 {
-    static const char *const names[] = {[MR_FILE_PLAIN] = "", [MR_FILE_GZIP] = "GZIP", [MR_FILE_ZLIB] = "ZLIB"};
+    static const char *const names[] = {
+        [MR_FILE_PLAIN] = "", [MR_FILE_GZIP] = "GZIP", [MR_FILE_ZLIB] = "ZLIB"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         if (strlen(names[i]) == size && memcmp(names[i], s, size) == 0) {
@@ -113,13 +115,16 @@ static int refill(struct mr_record_file *f, mr_error *err)
     return n > 0 ? MR_OK : MR_END;
 }
 
-int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what, mr_error *err)
+int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what,
+                           mr_error *err)
 {
-    return mr_error_set(err, MR_EDATALOSS, "file '%s', offset %" PRIu64 "%s, record %" PRIu64 ": %s", f->path, offset,
+    return mr_error_set(err, MR_EDATALOSS,
+                        "file '%s', offset %" PRIu64 "%s, record %" PRIu64 ": %s", f->path, offset,
                         f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record, what);
 }
 
-int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const struct mr_buf *to, mr_error *err)
+int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const struct mr_buf *to,
+                           mr_error *err)
 {
     int rc = mr_buf_error(to, err);
 
@@ -130,10 +135,11 @@ int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const stru
 }
 
 /*
- * One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is given first: which
- * records can be read must not depend on the size of a buffer.
+ * One call of inflate(). MR_END when the compressed data is over. What comes before damaged data is
+ * given first: which records can be read must not depend on the size of a buffer.
  */
-static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err)
+static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
+                        mr_error *err)
 {
     if (f->damaged) {
         return mr_record_file_damaged(f, f->offset, "the compressed data is damaged", err);
@@ -150,7 +156,8 @@ static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, s
     }
     if (f->member_ended) {
         if (f->compression == MR_FILE_ZLIB || inflateReset(&f->z) != Z_OK) {
-            return mr_record_file_damaged(f, f->offset, "data behind the end of the compressed stream", err);
+            return mr_record_file_damaged(f, f->offset,
+                                          "data behind the end of the compressed stream", err);
         }
         f->member_ended = false;
     }
@@ -171,7 +178,8 @@ static int inflate_some(struct mr_record_file *f, unsigned char *to, size_t n, s
     return MR_OK;
 }
 
-int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got, mr_error *err)
+int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, size_t *got,
+                        mr_error *err)
 {
     int rc = MR_OK;
 
@@ -197,7 +205,8 @@ int mr_record_file_read(struct mr_record_file *f, unsigned char *to, size_t n, s
     return rc == MR_END ? MR_OK : rc;
 }
 
-int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n, mr_error *err)
+int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, size_t *n,
+                        mr_error *err)
 {
     int rc = MR_OK;
 
@@ -233,7 +242,8 @@ void mr_record_file_pass(struct mr_record_file *f, size_t n)
     f->offset += n;
 }
 
-int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *too_short, mr_error *err)
+int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *too_short,
+                        mr_error *err)
 {
     unsigned char scratch[16 << 10];
 
@@ -264,8 +274,8 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
         f->offset = offset;
     } else {
         /* Compressed data has no other way than reading through it. */
-        int rc =
-            mr_record_file_skip(f, offset - f->offset, "the file is shorter than when its position was saved", err);
+        int rc = mr_record_file_skip(f, offset - f->offset,
+                                     "the file is shorter than when its position was saved", err);
 
         if (rc != MR_OK) {
             return rc;

@@ -19,9 +19,11 @@ struct mr_row_record {
     uint64_t scattered : 1;
 };
 
-_Static_assert(sizeof(struct mr_row_record) == MR_ROW_RECORD_BYTES, "beside an element of 8 bytes every byte counts");
+_Static_assert(sizeof(struct mr_row_record) == MR_ROW_RECORD_BYTES,
+               "beside an element of 8 bytes every byte counts");
 
-/* One reference for all its rows, so that a row takes and gives none: those are counted between threads. */
+/* One reference for all its rows, so that a row takes and gives none: those are counted between
+ * threads. */
 struct mr_row_file {
     mr_trace_file *file; /* NULL: of no row */
     size_t rows;
@@ -63,7 +65,8 @@ static uint32_t free_place(struct mr_row_records *r)
     }
     if (r->nfiles == r->files_cap) {
         uint32_t cap = r->files_cap * 2 + 16;
-        struct mr_row_file *bigger = cap <= FILES_MAX ? mr_reallocarray(r->files, cap, sizeof *bigger) : NULL;
+        struct mr_row_file *bigger =
+            cap <= FILES_MAX ? mr_reallocarray(r->files, cap, sizeof *bigger) : NULL;
 
         if (bigger == NULL) {
             return 0;
@@ -75,7 +78,8 @@ static uint32_t free_place(struct mr_row_records *r)
     return r->nfiles++;
 }
 
-/* Where @file is in the table; 0: there is no room. One that was not added lately may have several places. */
+/* Where @file is in the table; 0: there is no room. One that was not added lately may have several
+ * places. */
 static uint32_t place_of(struct mr_row_records *r, mr_trace_file *file)
 {
     uint32_t *recent = &r->recent[((uintptr_t)file >> 5) % MR_ROW_FILES_RECENT];
@@ -94,7 +98,8 @@ static uint32_t place_of(struct mr_row_records *r, mr_trace_file *file)
 
 void mr_row_records_set(struct mr_row_records *r, size_t i, const struct mr_record *record)
 {
-    bool fits = record->number <= NUMBER_MAX && record->offset <= OFFSET_MAX && record->more <= MORE_MAX;
+    bool fits =
+        record->number <= NUMBER_MAX && record->offset <= OFFSET_MAX && record->more <= MORE_MAX;
     uint32_t file = fits && record->file != NULL ? place_of(r, record->file) : 0;
 
     MR_ASSERT(i < r->cap);

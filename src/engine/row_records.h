@@ -1,6 +1,7 @@
 /*
- * Which records rows come from that lie packed in an array (rows.h), 16 bytes each: what does not fit into them is not
- * known. Zero-initialise it. It is for words only: where there is no memory for it, rows have none.
+ * Which records rows come from that lie packed in an array (rows.h), 16 bytes each: what does not
+ * fit into them is not known. Zero-initialise it. It is for words only: where there is no memory
+ * for it, rows have none.
  *
  * Threads: none.
  */
@@ -34,9 +35,8 @@ void mr_row_records_set(struct mr_row_records *r, size_t i, const struct mr_reco
 /* The file is lent until the row leaves. */
 void mr_row_records_get(const struct mr_row_records *r, size_t i, struct mr_record *ret);
 bool mr_row_records_know(const struct mr_row_records *r, size_t i);
-/* Row @i leaves; row @last, behind which there is none, takes its place. Rows beyond the room have none, here and
- * above.
- */
+/* Row @i leaves; row @last, behind which there is none, takes its place. Rows beyond the room have
+ * none, here and above. */
 void mr_row_records_remove(struct mr_row_records *r, size_t i, size_t last);
 
 #endif

@@ -43,8 +43,8 @@ size_t mr_rows_bytes(const struct mr_rows *s)
 
 static int over_budget(const struct mr_rows *s, mr_error *err)
 {
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements hold %zu bytes, %s", s->n, mr_rows_bytes(s),
-                        mr_env_budget_text(s->env).text);
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements hold %zu bytes, %s", s->n,
+                        mr_rows_bytes(s), mr_env_budget_text(s->env).text);
 }
 
 /* Elements come before the names of their records. */
@@ -152,8 +152,10 @@ static int pack(struct mr_rows *s, const mr_block *block, uint32_t row, mr_error
         size_t size = mr_dtype_size((mr_dtype)c->dtype);
         size_t at = c->kind == MR_COLUMN_FIXED ? row * bytes : (size_t)c->starts[row] * size;
 
-        if (c->kind == MR_COLUMN_VAR && (size_t)(c->starts[row + 1] - c->starts[row]) * size != bytes) {
-            return mr_error_set(err, MR_EINTERNAL, "tensor %u is not of the size that its spec says", i);
+        if (c->kind == MR_COLUMN_VAR &&
+            (size_t)(c->starts[row + 1] - c->starts[row]) * size != bytes) {
+            return mr_error_set(err, MR_EINTERNAL,
+                                "tensor %u is not of the size that its spec says", i);
         }
         if (bytes > 0) {
             memcpy(to, (const unsigned char *)c->data + at, bytes);
@@ -296,7 +298,8 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         size_t bytes = leaf_bytes(mr_spec_leaf(s->spec, c));
 
         if (bytes > 0) {
-            memcpy((unsigned char *)mr_block_data(out->block, (uint32_t)c) + out->n * bytes, from, bytes);
+            memcpy((unsigned char *)mr_block_data(out->block, (uint32_t)c) + out->n * bytes, from,
+                   bytes);
         }
         from += bytes;
     }
@@ -366,7 +369,8 @@ static int fill_chunk(const struct mr_rows *s, size_t at, struct mr_rows_out *ch
     return rc;
 }
 
-int mr_rows_each_block(const struct mr_rows *s, int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
+int mr_rows_each_block(const struct mr_rows *s,
+                       int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
                        mr_error *err)
 {
     struct mr_rows_out chunk = {0};

@@ -1,8 +1,8 @@
 /*
- * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks, so that one of them
- * does not hold a whole block in memory; large ones are kept by reference. Rows of one fixed size lie packed in one
- * array, and beside them where they come from, if somebody wants to know (element/origin.h) or there are records that
- * they were read from (element/trace.h).
+ * A bag of single rows, as shuffle keeps them: rows that are small are copied out of their blocks,
+ * so that one of them does not hold a whole block in memory; large ones are kept by reference. Rows
+ * of one fixed size lie packed in one array, and beside them where they come from, if somebody
+ * wants to know (element/origin.h) or there are records that they were read from (element/trace.h).
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
@@ -19,10 +19,10 @@
 struct mr_rows {
     struct mr_env *env;
     const mr_spec *spec;
-    size_t fixed;                  /* bytes of every row, if that is known and small; else 0 */
-    unsigned char *packed;         /* if fixed */
-    mr_origin **origins;           /* if fixed: a reference for each row, or NULL where it has none */
-    size_t origins_cap;            /* 0: no row had an origin so far */
+    size_t fixed;          /* bytes of every row, if that is known and small; else 0 */
+    unsigned char *packed; /* if fixed */
+    mr_origin **origins;   /* if fixed: a reference for each row, or NULL where it has none */
+    size_t origins_cap;    /* 0: no row had an origin so far */
     struct mr_row_records records; /* if fixed and some row comes from one */
     struct mr_record_cursor from;  /* of the block that rows were last added of */
     mr_block **single;             /* else: blocks of one row */
@@ -45,24 +45,28 @@ struct mr_rows_out {
 void mr_rows_init(struct mr_rows *s, struct mr_env *env, const mr_spec *spec);
 void mr_rows_free(struct mr_rows *s); /* zeroed is fine */
 
-/* Add row @row of @block. MR_EEXHAUSTED with traits 0 and nothing changed if the budget does not allow it. */
+/* Add row @row of @block. MR_EEXHAUSTED with traits 0 and nothing changed if the budget does not
+ * allow it. */
 int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err);
 /* Bytes held. */
 size_t mr_rows_bytes(const struct mr_rows *s);
 
 /* At most @cap rows will be put. */
-int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out, mr_error *err);
+int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out *out,
+                      mr_error *err);
 int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_error *err);
 /* Row @i leaves; the last one takes its place. */
 void mr_rows_remove(struct mr_rows *s, size_t i);
 /* true when the block is as large as @bytes, or full. */
 bool mr_rows_out_full(const struct mr_rows *s, const struct mr_rows_out *out, size_t bytes);
-/* 1..@rows of the rows that were put (fewer if their tensors differ in rank); put at least one before. */
+/* 1..@rows of the rows that were put (fewer if their tensors differ in rank); put at least one
+ * before. */
 int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_error *err);
 void mr_rows_out_free(struct mr_rows_out *out);
 
 /* All rows in their order, in blocks; an error of @take ends it. The blocks are lent. */
-int mr_rows_each_block(const struct mr_rows *s, int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
+int mr_rows_each_block(const struct mr_rows *s,
+                       int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
                        mr_error *err);
 /* As part of an iterator's state; restored into an empty bag. */
 int mr_rows_save(const struct mr_rows *s, struct mr_state_out *out, mr_error *err);

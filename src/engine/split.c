@@ -1,9 +1,11 @@
 /*
- * Split i is the i-th run of elements of the node below, of as many as the provider says (mostly one). A pass ends when
- * the split source says so; the number of passes so far is the repetition that it is asked for. A split handed out is
- * ours: after an error the rest of its range is read on.
+ * Split i is the i-th run of elements of the node below, of as many as the provider says (mostly
+ * one). A pass ends when the split source says so; the number of passes so far is the repetition
+ * that it is asked for. A split handed out is ours: after an error the rest of its range is read
+ * on.
  *
- * Blocks leave with the origin of the range at hand, which is held until the range was read to its end.
+ * Blocks leave with the origin of the range at hand, which is held until the range was read to its
+ * end.
  */
 #include "engine/split.h"
 
@@ -27,7 +29,8 @@ struct split_iter {
 
 bool mr_split_applies(const struct mr_op_ctx *ctx)
 {
-    return ctx->outermost && !ctx->inside_split && ctx->env->has_splits && mr_env_provider(ctx->env, ctx->path) != NULL;
+    return ctx->outermost && !ctx->inside_split && ctx->env->has_splits &&
+           mr_env_provider(ctx->env, ctx->path) != NULL;
 }
 
 static int split_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -75,7 +78,8 @@ static int next_range(struct split_iter *it, mr_error *err)
     if (__builtin_mul_overflow(range.first, it->rows, &first) ||
         __builtin_mul_overflow(range.count, it->rows, &count)) {
         mr_origin_unref(origin);
-        rc = mr_error_set(err, MR_EINTERNAL, "splits %" PRIu64 " and on, %" PRIu64 " of them: there are not so many",
+        rc = mr_error_set(err, MR_EINTERNAL,
+                          "splits %" PRIu64 " and on, %" PRIu64 " of them: there are not so many",
                           range.first, range.count);
         return mr_op_fail(&it->head, it->head.delivered, rc, err);
     }
@@ -110,7 +114,8 @@ static int give(struct split_iter *it, mr_block **ret, mr_error *err)
     return MR_OK;
 }
 
-/* An element that failed was one of the range: without it the range would reach into the next one. */
+/* An element that failed was one of the range: without it the range would reach into the next
+ * one. */
 static void failed(struct split_iter *it, int rc, const mr_error *err)
 {
     if (!it->whole && mr_op_element_failed(rc, err)) {
@@ -121,7 +126,8 @@ static void failed(struct split_iter *it, int rc, const mr_error *err)
     }
 }
 
-static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
     mr_error failure;
@@ -158,7 +164,8 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             }
             return rc;
         }
-        end_range(it); /* also of a range that reaches beyond the source: what there is of it was read */
+        end_range(
+            it); /* also of a range that reaches beyond the source: what there is of it was read */
     }
 }
 

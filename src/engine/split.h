@@ -1,6 +1,6 @@
 /*
- * Reading a source by splits: what stands in for a provider's node when the iterator has a split source.
- * Threads: as any operator.
+ * Reading a source by splits: what stands in for a provider's node when the iterator has a split
+ * source. Threads: as any operator.
  */
 #ifndef MR_ENGINE_SPLIT_H
 #define MR_ENGINE_SPLIT_H

@@ -33,7 +33,8 @@ int mr_state_put_block(struct mr_state_out *out, const mr_block *block, mr_error
         mr_state_put_u64(out, 0);
         return MR_OK;
     }
-    int rc = mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum: the state has one */, &encoded, err);
+    int rc = mr_block_encode_buffer(block, 0 /* spec_hash */,
+                                    false /* checksum: the state has one */, &encoded, err);
     if (rc == MR_OK) {
         mr_state_put_bytes(out, mr_buffer_data(encoded), mr_buffer_size(encoded));
     }
@@ -145,7 +146,9 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
     if (rc != MR_OK) {
         mr_block_unref(block);
         mr_error_wrap(err, "iterator state");
-        return rc == MR_EEXHAUSTED ? rc : mr_error_set(err, MR_EINVAL, "%s", err != NULL ? err->message : "");
+        return rc == MR_EEXHAUSTED
+                   ? rc
+                   : mr_error_set(err, MR_EINVAL, "%s", err != NULL ? err->message : "");
     }
     *ret = block;
     return MR_OK;

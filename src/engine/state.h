@@ -1,6 +1,6 @@
 /*
- * Iterator states as bytes: nested records with lengths, numbers little-endian, blocks in their encoding. Reading
- * trusts nothing. Threads: none.
+ * Iterator states as bytes: nested records with lengths, numbers little-endian, blocks in their
+ * encoding. Reading trusts nothing. Threads: none.
  */
 #ifndef MR_ENGINE_STATE_H
 #define MR_ENGINE_STATE_H

@@ -9,13 +9,15 @@ static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_er
 {
     f->too_large = true;
     return mr_error_set(err, MR_EEXHAUSTED,
-                        "file '%s', offset %" PRIu64 "%s, line %" PRIu64 ": more than %zu bytes, which is the limit",
-                        f->path, begin, f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "", f->record + 1, most);
+                        "file '%s', offset %" PRIu64 "%s, line %" PRIu64
+                        ": more than %zu bytes, which is the limit",
+                        f->path, begin, f->compression != MR_FILE_PLAIN ? " (uncompressed)" : "",
+                        f->record + 1, most);
 }
 
 /* A part of the line at @begin, of which at most @most bytes are wanted. */
-static int put(struct mr_record_file *f, uint64_t begin, const unsigned char *part, size_t size, size_t most,
-               struct mr_buf *to, mr_error *err)
+static int put(struct mr_record_file *f, uint64_t begin, const unsigned char *part, size_t size,
+               size_t most, struct mr_buf *to, mr_error *err)
 {
     if (size > most) {
         return too_long(f, begin, most, err);
@@ -24,7 +26,8 @@ static int put(struct mr_record_file *f, uint64_t begin, const unsigned char *pa
     return to->failed ? mr_record_file_no_room(f, begin, to, err) : MR_OK;
 }
 
-int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to, mr_error *err)
+int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr_buf *to,
+                      mr_error *err)
 {
     uint64_t begin = f->offset;
     size_t kept = to != NULL ? to->len : 0;
@@ -44,7 +47,8 @@ int mr_text_line_next(struct mr_record_file *f, size_t line_bytes_max, struct mr
         size_t line = end != NULL ? (size_t)(end - p) : n;
         found = end != NULL;
         any = true;
-        rc = to != NULL ? put(f, begin, p, line, line_bytes_max - (to->len - kept), to, err) : MR_OK;
+        rc =
+            to != NULL ? put(f, begin, p, line, line_bytes_max - (to->len - kept), to, err) : MR_OK;
         mr_record_file_pass(f, rc == MR_OK ? line + (found ? 1 : 0) : 0);
     }
     if (rc == MR_END && any) {

@@ -18,8 +18,10 @@ static uint64_t load_u64(const unsigned char *p)
     return (uint64_t)load_u32(p) | (uint64_t)load_u32(p + 4) << 32;
 }
 
-/* The data of a record, in steps: a length that lies about the file must not take its memory at once. */
-static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, struct mr_buf *to, mr_error *err)
+/* The data of a record, in steps: a length that lies about the file must not take its memory at
+ * once. */
+static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, struct mr_buf *to,
+                     mr_error *err)
 {
     if (to == NULL) {
         return mr_record_file_skip(f, length, "the file ends in the middle of it", err);
@@ -45,7 +47,8 @@ static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, 
     return MR_OK;
 }
 
-static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64_t *length, mr_error *err)
+static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64_t *length,
+                       mr_error *err)
 {
     unsigned char header[HEADER_BYTES];
     uint64_t begin = f->offset;
@@ -62,19 +65,22 @@ static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64
         return mr_record_file_damaged(f, begin, "the file ends in the middle of its length", err);
     }
     if (mr_crc32c_masked(header, 8) != load_u32(header + 8)) {
-        return mr_record_file_damaged(f, begin, "its length is damaged; the rest of the file cannot be read", err);
+        return mr_record_file_damaged(
+            f, begin, "its length is damaged; the rest of the file cannot be read", err);
     }
     *length = load_u64(header);
     if (*length > record_bytes_max) {
         f->too_large = true;
         return mr_error_set(err, MR_EEXHAUSTED,
-                            "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64 " bytes, the limit is %zu",
+                            "file '%s', offset %" PRIu64 ", record %" PRIu64 ": %" PRIu64
+                            " bytes, the limit is %zu",
                             f->path, begin, f->record, *length, record_bytes_max);
     }
     return MR_OK;
 }
 
-int mr_tfrecord_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to, mr_error *err)
+int mr_tfrecord_next(struct mr_record_file *f, size_t record_bytes_max, struct mr_buf *to,
+                     mr_error *err)
 {
     unsigned char footer[FOOTER_BYTES];
     uint64_t begin = f->offset;
@@ -103,8 +109,8 @@ int mr_tfrecord_next(struct mr_record_file *f, size_t record_bytes_max, struct m
         }
         return rc;
     }
-    if (to != NULL &&
-        mr_crc32c_masked(length > 0 ? (const void *)(to->data + kept) : "", (size_t)length) != load_u32(footer)) {
+    if (to != NULL && mr_crc32c_masked(length > 0 ? (const void *)(to->data + kept) : "",
+                                       (size_t)length) != load_u32(footer)) {
         rc = mr_record_file_damaged(f, begin, "its data is damaged", err);
         to->len = kept;
     }

@@ -51,7 +51,8 @@ static int drain(struct mr_tfrecord_writer *w, mr_error *err)
 }
 
 /* Through deflate into the buffer. */
-static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n, int flush, mr_error *err)
+static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n, int flush,
+                          mr_error *err)
 {
     int zrc;
 
@@ -111,8 +112,8 @@ static void store_u64(unsigned char *to, uint64_t v, int bytes)
     }
 }
 
-int mr_tfrecord_writer_open(const char *path, const char *compression, int level, mr_tfrecord_writer **ret,
-                            mr_error *err)
+int mr_tfrecord_writer_open(const char *path, const char *compression, int level,
+                            mr_tfrecord_writer **ret, mr_error *err)
 {
     struct mr_tfrecord_writer *w = mr_calloc(1, sizeof *w);
     const char *name = compression != NULL ? compression : "";
@@ -169,8 +170,8 @@ int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t si
         return rc;
     }
     if (size > MR_ELEMENT_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "file '%s': a record of %zu bytes, the limit is %llu", w->path, size,
-                            MR_ELEMENT_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "file '%s': a record of %zu bytes, the limit is %llu",
+                            w->path, size, MR_ELEMENT_BYTES_MAX);
     }
     store_u64(header, size, 8);
     store_u64(header + 8, mr_crc32c_masked(header, 8), 4);

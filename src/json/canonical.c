@@ -1,8 +1,9 @@
 /*
- * From JSON to a message, if the text has the very form that mr_pbjson_write() gives it: no spaces, no escapes, ASCII,
- * members in order of their numbers and all of them known. That is what a takeover reads, tens of thousands of values
- * at a stretch, and it needs neither a tree nor a lookup. Whatever looks any different, wrong values included, is left
- * to parse.c: nothing is accepted here that it would refuse, or read in another way.
+ * From JSON to a message, if the text has the very form that mr_pbjson_write() gives it: no spaces,
+ * no escapes, ASCII, members in order of their numbers and all of them known. That is what a
+ * takeover reads, tens of thousands of values at a stretch, and it needs neither a tree nor a
+ * lookup. Whatever looks any different, wrong values included, is left to parse.c: nothing is
+ * accepted here that it would refuse, or read in another way.
  */
 #include "json/internal.h"
 
@@ -52,7 +53,8 @@ static bool take_digits(struct cursor *c, bool *negative, uint64_t *magnitude)
     *negative = skip(c, '-');
     first = c->at;
     for (; c->at != c->end && *c->at >= '0' && *c->at <= '9'; c->at++) {
-        if (__builtin_mul_overflow(v, UINT64_C(10), &v) || __builtin_add_overflow(v, (uint64_t)(*c->at - '0'), &v)) {
+        if (__builtin_mul_overflow(v, UINT64_C(10), &v) ||
+            __builtin_add_overflow(v, (uint64_t)(*c->at - '0'), &v)) {
             return false;
         }
     }
@@ -65,7 +67,8 @@ static bool take_signed(struct cursor *c, int64_t min, int64_t max, int64_t *ret
     uint64_t magnitude;
     bool negative;
 
-    if (!take_digits(c, &negative, &magnitude) || magnitude > (negative ? 0 - (uint64_t)min : (uint64_t)max)) {
+    if (!take_digits(c, &negative, &magnitude) ||
+        magnitude > (negative ? 0 - (uint64_t)min : (uint64_t)max)) {
         return false;
     }
     *ret = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
@@ -158,7 +161,8 @@ static int take_bytes(struct cursor *c, ProtobufCBinaryData *ret)
 static int take_message(const ProtobufCMessageDescriptor *desc, struct cursor *c, unsigned depth,
                         ProtobufCMessage **ret);
 
-/* One value of field @f, stored at @p; @p is untouched on failure, as far as freeing the message goes. */
+/* One value of field @f, stored at @p; @p is untouched on failure, as far as freeing the message
+ * goes. */
 static int take_value(const ProtobufCFieldDescriptor *f, struct cursor *c, unsigned depth, void *p)
 {
     int64_t i = 0;
@@ -220,7 +224,8 @@ static int make_room(char **values, size_t n, size_t size)
     return MR_OK;
 }
 
-static int take_repeated(const ProtobufCFieldDescriptor *f, struct cursor *c, unsigned depth, ProtobufCMessage *msg)
+static int take_repeated(const ProtobufCFieldDescriptor *f, struct cursor *c, unsigned depth,
+                         ProtobufCMessage *msg)
 {
     char **values = json_at(msg, f->offset);
     size_t *count = json_at(msg, f->quantifier_offset);
@@ -241,7 +246,8 @@ static int take_repeated(const ProtobufCFieldDescriptor *f, struct cursor *c, un
     return skip(c, ']') ? MR_OK : MR_EINVAL;
 }
 
-static int take_single(const ProtobufCFieldDescriptor *f, struct cursor *c, unsigned depth, ProtobufCMessage *msg)
+static int take_single(const ProtobufCFieldDescriptor *f, struct cursor *c, unsigned depth,
+                       ProtobufCMessage *msg)
 {
     uint32_t *which = json_at(msg, f->quantifier_offset); /* of a oneof */
 
@@ -278,7 +284,8 @@ static bool is_camel_of(const char *name, const char *text, size_t n)
     return text == end;
 }
 
-static int take_members(const ProtobufCMessageDescriptor *desc, struct cursor *c, unsigned depth, ProtobufCMessage *msg)
+static int take_members(const ProtobufCMessageDescriptor *desc, struct cursor *c, unsigned depth,
+                        ProtobufCMessage *msg)
 {
     unsigned i = 0;
 
@@ -296,8 +303,8 @@ static int take_members(const ProtobufCMessageDescriptor *desc, struct cursor *c
             return MR_EINVAL; /* unknown, out of order or given twice */
         }
         const ProtobufCFieldDescriptor *f = &desc->fields[i++];
-        int rc =
-            f->label == PROTOBUF_C_LABEL_REPEATED ? take_repeated(f, c, depth, msg) : take_single(f, c, depth, msg);
+        int rc = f->label == PROTOBUF_C_LABEL_REPEATED ? take_repeated(f, c, depth, msg)
+                                                       : take_single(f, c, depth, msg);
 
         if (rc < 0) {
             return rc;
@@ -329,7 +336,8 @@ static int take_message(const ProtobufCMessageDescriptor *desc, struct cursor *c
     return MR_OK;
 }
 
-int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *json, size_t len, ProtobufCMessage **ret)
+int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
+                         ProtobufCMessage **ret)
 {
     struct cursor c = {.at = json, .end = json + len};
     ProtobufCMessage *msg;

@@ -59,7 +59,8 @@ void json_camel_append(const char *name, struct mr_buf *out)
     }
 }
 
-/* Length of the well-formed sequence at @s (Unicode, table 3-7: no overlong forms, no surrogates), or 0. */
+/* Length of the well-formed sequence at @s (Unicode, table 3-7: no overlong forms, no surrogates),
+ * or 0. */
 static size_t utf8_sequence(const unsigned char *s, size_t n)
 {
     unsigned char lo = 0x80;
@@ -116,7 +117,8 @@ bool json_utf8_valid(const unsigned char *s, size_t n)
     return true;
 }
 
-static const char base64_digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+static const char base64_digits[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void json_base64_append(const unsigned char *p, size_t n, struct mr_buf *out)
 {

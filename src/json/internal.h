@@ -16,7 +16,8 @@ struct json_place {
 };
 
 /* MR_EINVAL "jobs[2].repetition: <message>". */
-int json_invalid(const struct json_place *place, mr_error *err, const char *fmt, ...) MR_PRINTF(3, 4);
+int json_invalid(const struct json_place *place, mr_error *err, const char *fmt, ...)
+    MR_PRINTF(3, 4);
 
 /* The JSON name of @field, appended to @out: "lease_ttl_ms" -> "leaseTtlMs". */
 void json_camel_append(const char *name, struct mr_buf *out);
@@ -28,10 +29,11 @@ void json_base64_append(const unsigned char *p, size_t n, struct mr_buf *out);
 bool json_base64_decode(const char *s, size_t n, unsigned char *out, size_t *len);
 
 /*
- * The quick way for text in canonical form without anything unusual in it. MR_EINVAL: it is not that, and nothing more
- * is known of it. MR_EEXHAUSTED: no memory.
+ * The quick way for text in canonical form without anything unusual in it. MR_EINVAL: it is not
+ * that, and nothing more is known of it. MR_EEXHAUSTED: no memory.
  */
-int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *json, size_t len, ProtobufCMessage **ret);
+int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
+                         ProtobufCMessage **ret);
 
 /* In memory a field that is not repeated, not optional: presence is a case number of a oneof. */
 static inline bool json_in_oneof(const ProtobufCFieldDescriptor *f)

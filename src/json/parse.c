@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v, const struct json_place *place,
-                         unsigned depth, ProtobufCMessage **ret, mr_error *err);
+static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
+                         const struct json_place *place, unsigned depth, ProtobufCMessage **ret,
+                         mr_error *err);
 
 static const char *kind_of(const json_t *v)
 {
@@ -54,7 +55,8 @@ static bool integer_from_text(const char *s, size_t n, struct integer *ret)
         return false;
     }
     for (; i < n; i++) {
-        if (s[i] < '0' || s[i] > '9' || __builtin_mul_overflow(magnitude, UINT64_C(10), &magnitude) ||
+        if (s[i] < '0' || s[i] > '9' ||
+            __builtin_mul_overflow(magnitude, UINT64_C(10), &magnitude) ||
             __builtin_add_overflow(magnitude, (uint64_t)(s[i] - '0'), &magnitude)) {
             return false;
         }
@@ -73,7 +75,8 @@ static bool integer_from_real(double d, struct integer *ret)
     return true;
 }
 
-static int parse_integer(const json_t *v, const struct json_place *place, struct integer *ret, mr_error *err)
+static int parse_integer(const json_t *v, const struct json_place *place, struct integer *ret,
+                         mr_error *err)
 {
     if (json_is_integer(v)) {
         json_int_t i = json_integer_value(v);
@@ -96,8 +99,8 @@ static int parse_integer(const json_t *v, const struct json_place *place, struct
     return json_invalid(place, err, "%s instead of an integer", kind_of(v));
 }
 
-static int parse_signed(const json_t *v, const struct json_place *place, int64_t min, int64_t max, int64_t *ret,
-                        mr_error *err)
+static int parse_signed(const json_t *v, const struct json_place *place, int64_t min, int64_t max,
+                        int64_t *ret, mr_error *err)
 {
     struct integer i = {0};
     int rc = parse_integer(v, place, &i, err);
@@ -106,14 +109,15 @@ static int parse_signed(const json_t *v, const struct json_place *place, int64_t
         return rc;
     }
     if (i.magnitude > (i.negative ? 0 - (uint64_t)min : (uint64_t)max)) {
-        return json_invalid(place, err, "%s%" PRIu64 " is not within %" PRId64 "..%" PRId64, i.negative ? "-" : "",
-                            i.magnitude, min, max);
+        return json_invalid(place, err, "%s%" PRIu64 " is not within %" PRId64 "..%" PRId64,
+                            i.negative ? "-" : "", i.magnitude, min, max);
     }
     *ret = i.negative ? (int64_t)(0 - i.magnitude) : (int64_t)i.magnitude;
     return MR_OK;
 }
 
-static int parse_unsigned(const json_t *v, const struct json_place *place, uint64_t max, uint64_t *ret, mr_error *err)
+static int parse_unsigned(const json_t *v, const struct json_place *place, uint64_t max,
+                          uint64_t *ret, mr_error *err)
 {
     struct integer i = {0};
     int rc = parse_integer(v, place, &i, err);
@@ -122,8 +126,8 @@ static int parse_unsigned(const json_t *v, const struct json_place *place, uint6
         return rc;
     }
     if (i.negative || i.magnitude > max) {
-        return json_invalid(place, err, "%s%" PRIu64 " is not within 0..%" PRIu64, i.negative ? "-" : "", i.magnitude,
-                            max);
+        return json_invalid(place, err, "%s%" PRIu64 " is not within 0..%" PRIu64,
+                            i.negative ? "-" : "", i.magnitude, max);
     }
     *ret = i.magnitude;
     return MR_OK;
@@ -151,7 +155,8 @@ static bool real_from_text(const char *s, size_t n, double *ret)
     return true;
 }
 
-static int parse_real(const json_t *v, const struct json_place *place, double max, double *ret, mr_error *err)
+static int parse_real(const json_t *v, const struct json_place *place, double max, double *ret,
+                      mr_error *err)
 {
     double d = 0;
 
@@ -171,17 +176,19 @@ static int parse_real(const json_t *v, const struct json_place *place, double ma
     return MR_OK;
 }
 
-static int parse_enum(const ProtobufCEnumDescriptor *desc, const json_t *v, const struct json_place *place, int *ret,
-                      mr_error *err)
+static int parse_enum(const ProtobufCEnumDescriptor *desc, const json_t *v,
+                      const struct json_place *place, int *ret, mr_error *err)
 {
     int64_t number;
     int rc;
 
     if (json_is_string(v)) {
-        const ProtobufCEnumValue *e = protobuf_c_enum_descriptor_get_value_by_name(desc, json_string_value(v));
+        const ProtobufCEnumValue *e =
+            protobuf_c_enum_descriptor_get_value_by_name(desc, json_string_value(v));
 
         if (e == NULL) {
-            return json_invalid(place, err, "\"%.60s\" is not a value of %s", json_string_value(v), desc->short_name);
+            return json_invalid(place, err, "\"%.60s\" is not a value of %s", json_string_value(v),
+                                desc->short_name);
         }
         *ret = e->value;
         return MR_OK;
@@ -206,7 +213,8 @@ static int parse_string(const json_t *v, const struct json_place *place, char **
     return MR_OK;
 }
 
-static int parse_bytes(const json_t *v, const struct json_place *place, ProtobufCBinaryData *ret, mr_error *err)
+static int parse_bytes(const json_t *v, const struct json_place *place, ProtobufCBinaryData *ret,
+                       mr_error *err)
 {
     if (!json_is_string(v)) {
         return json_invalid(place, err, "%s instead of base64", kind_of(v));
@@ -232,8 +240,8 @@ static int parse_bytes(const json_t *v, const struct json_place *place, Protobuf
 }
 
 /* Store @v as one value of field @f at @p; @p is untouched on failure. */
-static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struct json_place *place, unsigned depth,
-                       void *p, mr_error *err)
+static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struct json_place *place,
+                       unsigned depth, void *p, mr_error *err)
 {
     int64_t i = 0;
     uint64_t u = 0;
@@ -289,9 +297,10 @@ static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struc
     return json_invalid(place, err, "field type %d is not known", (int)f->type);
 }
 
-/* The array and its count are always consistent, so that the message can be freed after any failure. */
-static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct json_place *place, unsigned depth,
-                          ProtobufCMessage *msg, mr_error *err)
+/* The array and its count are always consistent, so that the message can be freed after any
+ * failure. */
+static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct json_place *place,
+                          unsigned depth, ProtobufCMessage *msg, mr_error *err)
 {
     size_t *count = json_at(msg, f->quantifier_offset);
     size_t size = json_sizeof(f->type);
@@ -321,14 +330,16 @@ static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct j
     return rc;
 }
 
-static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v, const struct json_place *place, unsigned depth,
-                        ProtobufCMessage *msg, mr_error *err)
+static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v,
+                        const struct json_place *place, unsigned depth, ProtobufCMessage *msg,
+                        mr_error *err)
 {
     uint32_t *which = json_at(msg, f->quantifier_offset); /* of a oneof */
     int rc;
 
     if (json_in_oneof(f) && *which != 0) {
-        const ProtobufCFieldDescriptor *other = protobuf_c_message_descriptor_get_field(msg->descriptor, *which);
+        const ProtobufCFieldDescriptor *other =
+            protobuf_c_message_descriptor_get_field(msg->descriptor, *which);
         return json_invalid(place, err, "'%s' is given too, and only one of the two may be",
                             other == NULL ? "?" : other->name);
     }
@@ -342,9 +353,10 @@ static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v, const stru
     return MR_OK;
 }
 
-/* The member for field @f of @object under either of its names; found ones are removed from @rest. */
-static int take_member(const ProtobufCFieldDescriptor *f, json_t *object, json_t *rest, const struct json_place *place,
-                       json_t **ret, mr_error *err)
+/* The member for field @f of @object under either of its names; found ones are removed from
+ * @rest. */
+static int take_member(const ProtobufCFieldDescriptor *f, json_t *object, json_t *rest,
+                       const struct json_place *place, json_t **ret, mr_error *err)
 {
     struct mr_buf camel = MR_BUF_INIT;
     json_t *by_camel;
@@ -358,7 +370,8 @@ static int take_member(const ProtobufCFieldDescriptor *f, json_t *object, json_t
     by_camel = json_object_get(object, (const char *)camel.data);
     by_name = json_object_get(object, f->name);
     if (by_camel != NULL && by_name != NULL && strcmp((const char *)camel.data, f->name) != 0) {
-        rc = json_invalid(place, err, "given twice, as '%s' and '%s'", (const char *)camel.data, f->name);
+        rc = json_invalid(place, err, "given twice, as '%s' and '%s'", (const char *)camel.data,
+                          f->name);
         goto out;
     }
     (void)json_object_del(rest, (const char *)camel.data);
@@ -370,8 +383,9 @@ out:
     return rc;
 }
 
-static int parse_field(const ProtobufCFieldDescriptor *f, json_t *object, json_t *rest, const struct json_place *up,
-                       unsigned depth, ProtobufCMessage *msg, mr_error *err)
+static int parse_field(const ProtobufCFieldDescriptor *f, json_t *object, json_t *rest,
+                       const struct json_place *up, unsigned depth, ProtobufCMessage *msg,
+                       mr_error *err)
 {
     struct json_place place = {.up = up, .name = f->name};
     json_t *v = NULL;
@@ -430,8 +444,9 @@ out:
     return rc;
 }
 
-static int parse_members(const ProtobufCMessageDescriptor *desc, json_t *object, const struct json_place *place,
-                         unsigned depth, ProtobufCMessage *msg, mr_error *err)
+static int parse_members(const ProtobufCMessageDescriptor *desc, json_t *object,
+                         const struct json_place *place, unsigned depth, ProtobufCMessage *msg,
+                         mr_error *err)
 {
     json_t *rest = json_copy(object);
     int rc = MR_OK;
@@ -449,8 +464,9 @@ static int parse_members(const ProtobufCMessageDescriptor *desc, json_t *object,
     return rc;
 }
 
-static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v, const struct json_place *place,
-                         unsigned depth, ProtobufCMessage **ret, mr_error *err)
+static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
+                         const struct json_place *place, unsigned depth, ProtobufCMessage **ret,
+                         mr_error *err)
 {
     ProtobufCMessage *msg;
     int rc;
@@ -475,8 +491,8 @@ static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v, cons
     return MR_OK;
 }
 
-int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, size_t len, ProtobufCMessage **ret,
-                    mr_error *err)
+int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
+                    ProtobufCMessage **ret, mr_error *err)
 {
     struct json_place top = {.up = NULL};
     json_error_t why;
@@ -491,7 +507,8 @@ int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, si
         if (json_error_code(&why) == json_error_out_of_memory) {
             return mr_error_nomem(err);
         }
-        return mr_error_set(err, MR_EINVAL, "not JSON: line %d, column %d: %s", why.line, why.column, why.text);
+        return mr_error_set(err, MR_EINVAL, "not JSON: line %d, column %d: %s", why.line,
+                            why.column, why.text);
     }
     rc = parse_message(desc, root, &top, 0 /* depth */, ret, err);
     json_decref(root);

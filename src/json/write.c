@@ -12,10 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int write_message(const ProtobufCMessage *msg, const struct json_place *place, unsigned depth,
-                         struct mr_buf *out, mr_error *err);
+static int write_message(const ProtobufCMessage *msg, const struct json_place *place,
+                         unsigned depth, struct mr_buf *out, mr_error *err);
 
-static int write_string(const char *s, const struct json_place *place, struct mr_buf *out, mr_error *err)
+static int write_string(const char *s, const struct json_place *place, struct mr_buf *out,
+                        mr_error *err)
 {
     size_t n = strlen(s);
     size_t plain = 0; /* start of the run that needs no escape */
@@ -45,7 +46,8 @@ static int write_string(const char *s, const struct json_place *place, struct mr
     return MR_OK;
 }
 
-/* The shortest decimal that reads back as the same number, whatever the locale's decimal point is. */
+/* The shortest decimal that reads back as the same number, whatever the locale's decimal point
+ * is. */
 static void write_real(double v, bool single, struct mr_buf *out)
 {
     char text[40];
@@ -59,7 +61,8 @@ static void write_real(double v, bool single, struct mr_buf *out)
         return;
     }
     if (v == 0 && signbit(v)) {
-        mr_buf_puts(out, "-0.0"); /* "-0" is an integer to many parsers, and those have one zero only. */
+        mr_buf_puts(out,
+                    "-0.0"); /* "-0" is an integer to many parsers, and those have one zero only. */
         return;
     }
     for (int digits = single ? 6 : 15; digits <= 17; digits++) {
@@ -70,14 +73,15 @@ static void write_real(double v, bool single, struct mr_buf *out)
         }
     }
     size_t whole = strspn(text, "-0123456789");
-    const char *rest = text + whole + strcspn(text + whole, "e0123456789"); /* past the locale's decimal point */
+    const char *rest =
+        text + whole + strcspn(text + whole, "e0123456789"); /* past the locale's decimal point */
     mr_buf_append(out, text, whole);
     mr_buf_puts(out, rest > text + whole ? "." : "");
     mr_buf_puts(out, rest);
 }
 
-static int write_enum(const ProtobufCEnumDescriptor *desc, int value, const struct json_place *place,
-                      struct mr_buf *out, mr_error *err)
+static int write_enum(const ProtobufCEnumDescriptor *desc, int value,
+                      const struct json_place *place, struct mr_buf *out, mr_error *err)
 {
     const ProtobufCEnumValue *v = protobuf_c_enum_descriptor_get_value(desc, value);
 
@@ -88,8 +92,9 @@ static int write_enum(const ProtobufCEnumDescriptor *desc, int value, const stru
     return write_string(v->name, place, out, err);
 }
 
-static int write_value(const ProtobufCFieldDescriptor *f, const void *p, const struct json_place *place, unsigned depth,
-                       struct mr_buf *out, mr_error *err)
+static int write_value(const ProtobufCFieldDescriptor *f, const void *p,
+                       const struct json_place *place, unsigned depth, struct mr_buf *out,
+                       mr_error *err)
 {
     switch (f->type) {
     case PROTOBUF_C_TYPE_INT32:
@@ -169,8 +174,9 @@ static bool is_present(const ProtobufCMessage *msg, const ProtobufCFieldDescript
     return !is_zero(p, json_sizeof(f->type));
 }
 
-static int write_repeated(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f, struct json_place *place,
-                          unsigned depth, struct mr_buf *out, mr_error *err)
+static int write_repeated(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f,
+                          struct json_place *place, unsigned depth, struct mr_buf *out,
+                          mr_error *err)
 {
     size_t n = *(const size_t *)json_at_const(msg, f->quantifier_offset);
     const char *values = *(char *const *)json_at_const(msg, f->offset);
@@ -189,13 +195,15 @@ static int write_repeated(const ProtobufCMessage *msg, const ProtobufCFieldDescr
     return rc;
 }
 
-static int write_field(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f, const struct json_place *up,
-                       unsigned depth, bool *first, struct mr_buf *out, mr_error *err)
+static int write_field(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f,
+                       const struct json_place *up, unsigned depth, bool *first, struct mr_buf *out,
+                       mr_error *err)
 {
     struct json_place place = {.up = up, .name = f->name};
     bool repeated = f->label == PROTOBUF_C_LABEL_REPEATED;
 
-    if (repeated ? *(const size_t *)json_at_const(msg, f->quantifier_offset) == 0 : !is_present(msg, f)) {
+    if (repeated ? *(const size_t *)json_at_const(msg, f->quantifier_offset) == 0
+                 : !is_present(msg, f)) {
         return MR_OK;
     }
     mr_buf_puts(out, *first ? "\"" : ",\"");
@@ -216,7 +224,8 @@ static bool is_known(const ProtobufCMessageDescriptor *desc, const char *key)
     for (unsigned i = 0; i < desc->n_fields && !known; i++) {
         mr_buf_clear(&camel);
         json_camel_append(desc->fields[i].name, &camel);
-        known = strcmp(desc->fields[i].name, key) == 0 || (camel.data != NULL && strcmp((char *)camel.data, key) == 0);
+        known = strcmp(desc->fields[i].name, key) == 0 ||
+                (camel.data != NULL && strcmp((char *)camel.data, key) == 0);
     }
     mr_buf_free(&camel);
     return known;
@@ -236,19 +245,22 @@ static size_t skip_length(const ProtobufCMessageUnknownField *u)
 }
 
 /*
- * Members that no field was found for when the message was parsed. A message that came in binary form may hold anything
- * under our private number: what is not an object, or would repeat a member, is left out.
+ * Members that no field was found for when the message was parsed. A message that came in binary
+ * form may hold anything under our private number: what is not an object, or would repeat a member,
+ * is left out.
  */
-static void write_unknown(const ProtobufCMessage *msg, const ProtobufCMessageUnknownField *u, bool *first,
-                          struct mr_buf *out)
+static void write_unknown(const ProtobufCMessage *msg, const ProtobufCMessageUnknownField *u,
+                          bool *first, struct mr_buf *out)
 {
     size_t skip = skip_length(u);
     json_t *members = NULL;
     const char *key;
     json_t *value;
 
-    if (u->tag == MR_PBJSON_UNKNOWN_TAG && u->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED && skip > 0) {
-        members = json_loadb((const char *)u->data + skip, u->len - skip, JSON_REJECT_DUPLICATES, NULL);
+    if (u->tag == MR_PBJSON_UNKNOWN_TAG && u->wire_type == PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED &&
+        skip > 0) {
+        members =
+            json_loadb((const char *)u->data + skip, u->len - skip, JSON_REJECT_DUPLICATES, NULL);
     }
     json_object_foreach(members, key, value)
     {
@@ -272,8 +284,8 @@ static void write_unknown(const ProtobufCMessage *msg, const ProtobufCMessageUnk
     json_decref(members);
 }
 
-static int write_message(const ProtobufCMessage *msg, const struct json_place *place, unsigned depth,
-                         struct mr_buf *out, mr_error *err)
+static int write_message(const ProtobufCMessage *msg, const struct json_place *place,
+                         unsigned depth, struct mr_buf *out, mr_error *err)
 {
     bool first = true;
     bool had_unknown = false;

@@ -60,7 +60,8 @@ static char **filtered_environment(const char *prefix)
 }
 
 /* After fork(): only what is safe in a signal handler. */
-static _Noreturn void become(const struct child_spec *spec, const char *path, char **env, pid_t parent, int failed_fd)
+static _Noreturn void become(const struct child_spec *spec, const char *path, char **env,
+                             pid_t parent, int failed_fd)
 {
     sigset_t none;
     int why;

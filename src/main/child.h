@@ -1,9 +1,9 @@
 /*
  * Child processes that end with this one, a SIGKILL of this one included.
  *
- * The kernel ties the death signal to the thread that forked: start children from the main thread only, which lives to
- * the end. Children are in a process group of their own, so that Ctrl-C on the terminal reaches this program alone,
- * which ends them in order.
+ * The kernel ties the death signal to the thread that forked: start children from the main thread
+ * only, which lives to the end. Children are in a process group of their own, so that Ctrl-C on the
+ * terminal reaches this program alone, which ends them in order.
  *
  * Threads: all functions belong to the main thread.
  */

@@ -1,10 +1,11 @@
 /*
- * millrace dev: a whole cluster on this machine. The servers are this same executable, started as children; the etcd is
- * a private one, or named with --etcd-endpoints.
+ * millrace dev: a whole cluster on this machine. The servers are this same executable, started as
+ * children; the etcd is a private one, or named with --etcd-endpoints.
  *
- * Happy path: etcd, dispatchers, workers, each waited for; then the service string on stdout. Failures: a server that
- * ends is reported and started again at its old address, with back-off. Close: workers, dispatchers, etcd, in that
- * order, so that each part can still say good-bye to the next.
+ * Happy path: etcd, dispatchers, workers, each waited for; then the service string on stdout.
+ * Failures: a server that ends is reported and started again at its old address, with back-off.
+ * Close: workers, dispatchers, etcd, in that order, so that each part can still say good-bye to the
+ * next.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -75,17 +76,20 @@ struct dev {
 #define AT(field) offsetof(struct dev_values, field)
 
 static const struct opt own_options[] = {
-    {"dispatchers", OPT_INT, AT(dispatchers), "N", "3", 1, SERVERS_MAX, NULL, "replicas; one leads", 0},
+    {"dispatchers", OPT_INT, AT(dispatchers), "N", "3", 1, SERVERS_MAX, NULL, "replicas; one leads",
+     0},
     {"workers", OPT_INT, AT(workers), "N", "2", 0, SERVERS_MAX, NULL, "they run the pipelines", 0},
     {"port", OPT_INT, AT(port), "PORT", "0", 0, 65000, NULL,
      "of the first dispatcher, the others take the next ones;\n0: free ports", 0},
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
      "host:port,... of an etcd to use; without it a private one", 0},
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
-     "home of the private etcd, made if it is missing: a restart with\nthe same directory recovers; without it a "
+     "home of the private etcd, made if it is missing: a restart with\nthe same directory "
+     "recovers; without it a "
      "temporary directory",
      0},
-    {"cluster", OPT_STRING, AT(cluster), "NAME", "dev", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "dev", 0, 0, NULL,
+     "keys in etcd begin with /millrace/NAME/", 0},
     {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
      "how long a silent leader stays leader", 0},
 };
@@ -96,9 +100,11 @@ const struct opt_program *dev_program(void)
     static struct opt_program program = {
         .name = "dev",
         .summary = "a whole cluster on this machine, until Ctrl-C",
-        .examples = "  millrace dev                                  # an etcd, three dispatchers, two workers\n"
+        .examples = "  millrace dev                                  # an etcd, three dispatchers, "
+                    "two workers\n"
                     "  millrace dev --dispatchers 1 --workers 1 --port 5050\n"
-                    "  millrace dev --work-dir ~/.cache/millrace     # jobs and datasets outlive a restart\n",
+                    "  millrace dev --work-dir ~/.cache/millrace     # jobs and datasets outlive a "
+                    "restart\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,
@@ -125,8 +131,8 @@ static int take_ready(struct server *s, const json_t *doc, mr_error *err)
     if (why != NULL) {
         json_int_t code = json_integer_value(json_object_get(doc, "code"));
 
-        return mr_error_set(err, code < 0 && code > -MR_CODES ? (int)code : MR_EUNKNOWN, "%s %d: %s", kind_of(s),
-                            s->number, why);
+        return mr_error_set(err, code < 0 && code > -MR_CODES ? (int)code : MR_EUNKNOWN,
+                            "%s %d: %s", kind_of(s), s->number, why);
     }
     if (address == NULL || strlen(address) >= sizeof s->address || metrics == NULL ||
         strlen(metrics) >= sizeof s->metrics) {
@@ -150,16 +156,18 @@ static int read_ready(struct server *s, int fd, mr_error *err)
         if (run_stop_pending()) {
             return mr_error_set(err, MR_ECANCELED, "stopped while starting");
         }
-        if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, 100 /* ms, to look for signals */) <= 0) {
+        if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
+                 100 /* ms, to look for signals */) <= 0) {
             if (mr_now_ms() < deadline) {
                 continue;
             }
-            return mr_error_set(err, MR_EDEADLINE, "%s %d does not serve after %d s", kind_of(s), s->number,
-                                READY_MS / 1000);
+            return mr_error_set(err, MR_EDEADLINE, "%s %d does not serve after %d s", kind_of(s),
+                                s->number, READY_MS / 1000);
         }
         n = read(fd, line + len, sizeof line - 1 - len);
         if (n == 0) {
-            return mr_error_set(err, MR_EUNAVAIL, "%s %d ended before it served", kind_of(s), s->number);
+            return mr_error_set(err, MR_EUNAVAIL, "%s %d ended before it served", kind_of(s),
+                                s->number);
         }
         if (n < 0 && errno != EINTR) {
             return mr_error_errno(err, errno, "waiting for %s %d", kind_of(s), s->number);
@@ -197,7 +205,8 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
                                                "--log-format",      dev->v->run.log_format,
                                                "--cluster",         dev->v->cluster,
                                                "--metrics-address", s->metrics};
-    const char *dispatcher_args[5 + 2 * ETCD_OPTIONS] = {"--etcd-endpoints", dev->etcd_endpoints, "--lease-ttl", ttl};
+    const char *dispatcher_args[5 + 2 * ETCD_OPTIONS] = {"--etcd-endpoints", dev->etcd_endpoints,
+                                                         "--lease-ttl", ttl};
     const char *const worker_args[] = {"--dispatcher", dev->service, "--drain-timeout", "0s", NULL};
     const char *const *more = s->is_worker ? worker_args : dispatcher_args;
 
@@ -205,7 +214,8 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     for (size_t i = 0; more[i] != NULL; i++) {
         argv[16 + i] = more[i];
     }
-    struct child_spec spec = {.program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
+    struct child_spec spec = {
+        .program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
 
     s->started_ms = mr_now_ms();
     rc = child_start(&spec, &s->pid, err);
@@ -246,13 +256,14 @@ static int start_all(struct dev *dev, mr_error *err)
             return rc;
         }
     }
-    dev->etcd_endpoints = dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints;
+    dev->etcd_endpoints =
+        dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints;
     for (int i = 1; rc == MR_OK && i <= dev->v->dispatchers; i++) {
         rc = add_server(dev, false /* is_worker */, i, err);
     }
     for (size_t i = 0, len = 0; rc == MR_OK && i < dev->n; i++) {
-        len += (size_t)snprintf(dev->service + len, sizeof dev->service - len, "%s%s", i == 0 ? "" : ",",
-                                dev->servers[i].address);
+        len += (size_t)snprintf(dev->service + len, sizeof dev->service - len, "%s%s",
+                                i == 0 ? "" : ",", dev->servers[i].address);
     }
     for (int i = 1; rc == MR_OK && i <= dev->v->workers; i++) {
         rc = add_server(dev, true /* is_worker */, i, err);
@@ -281,17 +292,19 @@ static int print_service(const struct dev *dev, mr_error *err)
     for (size_t i = 0; i < dev->n; i++) {
         const struct server *s = &dev->servers[i];
 
-        printf("%-10s %-2d %s   pid %-7d http://%s/metrics\n", kind_of(s), s->number, s->address, (int)s->pid,
-               s->metrics);
+        printf("%-10s %-2d %s   pid %-7d http://%s/metrics\n", kind_of(s), s->number, s->address,
+               (int)s->pid, s->metrics);
     }
     printf("\nservice: grpc://%s\n\n"
            "    millrace status --service %s\n"
            "    millrace state tree --etcd-endpoints %s --cluster %s\n"
            "    python3 -c 'import millrace as mr\n"
-           "ds = mr.Dataset.range(10).apply(mr.service.distribute(\"parallel_epochs\", \"grpc://%s\"))\n"
+           "ds = mr.Dataset.range(10).apply(mr.service.distribute(\"parallel_epochs\", "
+           "\"grpc://%s\"))\n"
            "print(list(ds.as_numpy_iterator()))'\n\n"
            "Ctrl-C stops everything.\n",
-           dev->service, dev->servers[0].address, dev->etcd_endpoints, dev->v->cluster, dev->service);
+           dev->service, dev->servers[0].address, dev->etcd_endpoints, dev->v->cluster,
+           dev->service);
     return output_end(err);
 }
 
@@ -303,12 +316,12 @@ static json_t *describe(const struct dev *dev)
     for (size_t i = 0; i < dev->n; i++) {
         const struct server *s = &dev->servers[i];
 
-        (void)json_array_append_new(servers,
-                                    json_pack("{ss si ss si ss}", "kind", kind_of(s), "number", s->number, "address",
-                                              s->address, "pid", (int)s->pid, "metrics", s->metrics));
+        (void)json_array_append_new(servers, json_pack("{ss si ss si ss}", "kind", kind_of(s),
+                                                       "number", s->number, "address", s->address,
+                                                       "pid", (int)s->pid, "metrics", s->metrics));
     }
-    return json_pack("{ss si ss ss so}", "address", dev->service, "pid", (int)getpid(), "etcd", dev->etcd_endpoints,
-                     "cluster", dev->v->cluster, "servers", servers);
+    return json_pack("{ss si ss ss so}", "address", dev->service, "pid", (int)getpid(), "etcd",
+                     dev->etcd_endpoints, "cluster", dev->v->cluster, "servers", servers);
 }
 
 static void note_death(struct server *s, int status)
@@ -321,8 +334,9 @@ static void note_death(struct server *s, int status)
     int64_t wait = mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
     s->restart_at_ms = now + wait;
     child_describe(status, why, sizeof why);
-    mr_log(MR_LOG_ERROR, "a server ended; starting it again", "server", "%s", kind_of(s), "number", "%d", s->number,
-           "address", "%s", s->address, "reason", "%s", why, "wait_ms", "%lld", (long long)wait, NULL);
+    mr_log(MR_LOG_ERROR, "a server ended; starting it again", "server", "%s", kind_of(s), "number",
+           "%d", s->number, "address", "%s", s->address, "reason", "%s", why, "wait_ms", "%lld",
+           (long long)wait, NULL);
 }
 
 static void tend(struct dev *dev)
@@ -340,14 +354,14 @@ static void tend(struct dev *dev)
         }
         if (s->pid == 0 && mr_now_ms() >= s->restart_at_ms) {
             if (start_server(dev, s, &err) == MR_OK) {
-                mr_log(MR_LOG_INFO, "the server serves again", "server", "%s", kind_of(s), "number", "%d", s->number,
-                       "address", "%s", s->address, NULL);
+                mr_log(MR_LOG_INFO, "the server serves again", "server", "%s", kind_of(s), "number",
+                       "%d", s->number, "address", "%s", s->address, NULL);
             } else {
                 s->restarts++;
-                s->restart_at_ms =
-                    mr_now_ms() + mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
-                mr_log(MR_LOG_ERROR, "starting the server again did not work", "server", "%s", kind_of(s), "number",
-                       "%d", s->number, "error", "%s", err.message, NULL);
+                s->restart_at_ms = mr_now_ms() + mr_backoff_ms(s->restarts, 1000 /* base */,
+                                                               10000 /* max */, mr_random_u64());
+                mr_log(MR_LOG_ERROR, "starting the server again did not work", "server", "%s",
+                       kind_of(s), "number", "%d", s->number, "error", "%s", err.message, NULL);
             }
         }
     }

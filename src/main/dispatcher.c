@@ -1,4 +1,5 @@
-/* millrace dispatcher: one replica of the control plane, with an etcd of its own if none was named. */
+/* millrace dispatcher: one replica of the control plane, with an etcd of its own if none was
+ * named. */
 #include "dispatcher/dispatcher.h"
 
 #include "base/error.h"
@@ -45,24 +46,32 @@ struct dispatcher_values {
 
 static const struct opt own_options[] = {
     {"listen", OPT_LISTEN, AT(listen), "HOST:PORT", "127.0.0.1:5050", 0, 0, NULL,
-     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
+     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access "
+     "control yet",
+     0},
     {"advertise-address", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
-     "what workers, clients and the other dispatchers are told;\nwithout it the address that it listens on;\nwith "
+     "what workers, clients and the other dispatchers are told;\nwithout it the address that it "
+     "listens on;\nwith "
      "0.0.0.0 this host's own",
      0},
     {"metrics-address", OPT_STRING, AT(metrics), "HOST:PORT", NULL, 0, 0, NULL,
-     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without it nothing is "
+     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without "
+     "it nothing is "
      "served",
      0},
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
      "host:port,... of etcd, the home of the state; without it\na private etcd is started", 0},
     {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
-     "home of the private etcd, made if it is missing: a restart with\nthe same directory recovers; without it a "
+     "home of the private etcd, made if it is missing: a restart with\nthe same directory "
+     "recovers; without it a "
      "temporary directory",
      0},
-    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys in etcd begin with /millrace/NAME/", 0},
-    {"etcd-write-budget", OPT_SIZE, AT(etcd_write_budget), "SIZE", "1MB", 1000, INT64_C(1000000000), NULL,
-     "bytes per second that may be written to etcd; beyond it workers\nget more splits at a time", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL,
+     "keys in etcd begin with /millrace/NAME/", 0},
+    {"etcd-write-budget", OPT_SIZE, AT(etcd_write_budget), "SIZE", "1MB", 1000, INT64_C(1000000000),
+     NULL,
+     "bytes per second that may be written to etcd; beyond it workers\nget more splits at a time",
+     0},
     {"etcd-quota", OPT_SIZE, AT(etcd_quota), "SIZE", "2GiB", 1, INT64_MAX, NULL,
      "etcd's --quota-backend-bytes, to be warned at 70 %; from 3.6 on\netcd tells it", 0},
     {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
@@ -74,21 +83,24 @@ static const struct opt own_options[] = {
     {"client-timeout", OPT_DURATION, AT(client_timeout), "DURATION", "2m", 100, HOUR_MS, NULL,
      "a client that is silent so long is gone; at least three heartbeats", 0},
     {"job-gc-timeout", OPT_DURATION, AT(job_gc_timeout), "DURATION", "5m", 100, 30 * DAY_MS, NULL,
-     "an iteration without clients is removed after that. A DYNAMIC one\nis ended by it, if its job has gone on to a "
+     "an iteration without clients is removed after that. A DYNAMIC one\nis ended by it, if its "
+     "job has gone on to a "
      "later one",
      0},
     {"gc-dynamic", OPT_FLAG, AT(gc_dynamic), NULL, NULL, 0, 0, NULL,
-     "the last DYNAMIC iteration of a job is ended by it, too; without\nthis it waits for readers as long as its job",
+     "the last DYNAMIC iteration of a job is ended by it, too; without\nthis it waits for readers "
+     "as long as its job",
      0},
-    {"finished-retention", OPT_DURATION, AT(finished_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
-     "how long the record of a finished iteration is kept", 0},
-    {"client-retention", OPT_DURATION, AT(client_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
-     "how long that of a client is kept that has gone", 0},
-    {"worker-retention", OPT_DURATION, AT(worker_retention), "DURATION", "10m", 1000, 30 * DAY_MS, NULL,
-     "how long that of a lost worker is kept", 0},
+    {"finished-retention", OPT_DURATION, AT(finished_retention), "DURATION", "10m", 1000,
+     30 * DAY_MS, NULL, "how long the record of a finished iteration is kept", 0},
+    {"client-retention", OPT_DURATION, AT(client_retention), "DURATION", "10m", 1000, 30 * DAY_MS,
+     NULL, "how long that of a client is kept that has gone", 0},
+    {"worker-retention", OPT_DURATION, AT(worker_retention), "DURATION", "10m", 1000, 30 * DAY_MS,
+     NULL, "how long that of a lost worker is kept", 0},
     {"job-retention", OPT_DURATION, AT(job_retention), "DURATION", "7d", 1000, 3650 * DAY_MS, NULL,
      "a named job that has no client for so long is removed", 0},
-    {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000, 3650 * DAY_MS, NULL,
+    {"dataset-retention", OPT_DURATION, AT(dataset_retention), "DURATION", "1d", 1000,
+     3650 * DAY_MS, NULL,
      "a dataset that nothing uses is removed after that, unless it was\ngiven a name", 0},
     {"stall-timeout", OPT_DURATION, AT(stall_timeout), "DURATION", "1m", 1000, 30 * DAY_MS, NULL,
      "a task that makes nothing for so long, while readers wait, is shown\nas stalled", 0},
@@ -103,11 +115,15 @@ const struct opt_program *dispatcher_program(void)
         .name = "dispatcher",
         .summary = "one replica of the control plane",
         .examples =
-            "  millrace dispatcher                                # with an etcd of its own, on 127.0.0.1:5050\n"
-            "  millrace dispatcher --work-dir /var/lib/millrace   # the same, and a restart recovers\n"
+            "  millrace dispatcher                                # with an etcd of its own, on "
+            "127.0.0.1:5050\n"
+            "  millrace dispatcher --work-dir /var/lib/millrace   # the same, and a restart "
+            "recovers\n"
             "  millrace dispatcher --listen 0.0.0.0:5050 --advertise-address $(hostname):5050 \\\n"
-            "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several replicas\n"
-            "  millrace dispatcher --etcd-endpoints https://etcd:2379 --etcd-ca ca.pem --etcd-user millrace \\\n"
+            "      --etcd-endpoints etcd-0:2379,etcd-1:2379,etcd-2:2379   # one of several "
+            "replicas\n"
+            "  millrace dispatcher --etcd-endpoints https://etcd:2379 --etcd-ca ca.pem --etcd-user "
+            "millrace \\\n"
             "      --etcd-password-file /run/secrets/etcd             # see docs/etcd.md\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
@@ -215,9 +231,10 @@ static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
     if (rc < 0) {
         goto out;
     }
-    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_dispatcher_address(d), "cluster", "%s", v->cluster, "etcd", "%s",
-           opts.etcd_endpoints, NULL);
-    rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
+    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_dispatcher_address(d), "cluster", "%s",
+           v->cluster, "etcd", "%s", opts.etcd_endpoints, NULL);
+    rc = run_ready(&v->run, mr_dispatcher_address(d),
+                   etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
                    http != NULL ? mr_http_address(http) : NULL, err);
     if (rc == MR_OK) {
         rc = serve(&run, d, etcd, err);

@@ -23,18 +23,21 @@ struct command {
 };
 
 /*
- * Signals that come while the libraries below are set up, which takes longer than anything else in a start, wait for
- * run_prepare(). Before the first of them has run there is no libc to ask, nor a sanitizer that could watch.
+ * Signals that come while the libraries below are set up, which takes longer than anything else in
+ * a start, wait for run_prepare(). Before the first of them has run there is no libc to ask, nor a
+ * sanitizer that could watch.
  */
 static const uint64_t held_signals = UINT64_C(1) << (SIGTERM - 1) | UINT64_C(1) << (SIGINT - 1);
 static uint64_t signals_before;
 
 __attribute__((no_sanitize("address", "undefined", "thread"))) static void hold_signals(void)
 {
-    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &signals_before, sizeof signals_before);
+    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, &held_signals, &signals_before,
+                  sizeof signals_before);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const before_libraries)(void) = hold_signals;
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(void) = hold_signals;
 
 static void let_signals_through(void)
 {
@@ -79,18 +82,21 @@ static void print_help(FILE *out)
     fprintf(out, "millrace: input data for training jobs, read and prepared by a pool of workers\n"
                  "\n"
                  "Examples:\n"
-                 "  millrace dev                                # a whole cluster on this machine, until Ctrl-C\n"
+                 "  millrace dev                                # a whole cluster on this machine, "
+                 "until Ctrl-C\n"
                  "  millrace status --service localhost:5050    # what a cluster is doing\n"
                  "  millrace state tree                         # what etcd keeps of it\n"
                  "\n"
                  "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++) {
-        const char *summary = commands[i].program != NULL             ? commands[i].program()->summary
-                              : strcmp(commands[i].name, "help") == 0 ? "this text; help COMMAND: of a command"
-                                                                      : "of this program; --json for more";
+        const char *summary = commands[i].program != NULL ? commands[i].program()->summary
+                              : strcmp(commands[i].name, "help") == 0
+                                  ? "this text; help COMMAND: of a command"
+                                  : "of this program; --json for more";
         fprintf(out, "  %-12s %s\n", commands[i].name, summary);
     }
-    fprintf(out, "\nExit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused,\n"
+    fprintf(out, "\nExit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, "
+                 "5 refused,\n"
                  "6 precondition, 124 timeout, 130 interrupted.\n");
 }
 
@@ -113,7 +119,8 @@ static int unknown(const char *name)
     }
     const char *nearest = opt_nearest(name, names, COMMANDS);
     fprintf(stderr, "millrace: no command '%s'%s%s%s\nSee: millrace help\n", MR_SHOWN(name),
-            nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest, nearest == NULL ? "" : "'?");
+            nearest == NULL ? "" : "; did you mean '", nearest == NULL ? "" : nearest,
+            nearest == NULL ? "" : "'?");
     return EXIT_USAGE;
 }
 

@@ -1,5 +1,5 @@
-/* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job show: one of them.
- */
+/* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job
+ * show: one of them. */
 #include "base/error.h"
 #include "main/commands.h"
 #include "main/options.h"
@@ -23,21 +23,23 @@ struct named_values {
 };
 
 #define AT(field) offsetof(struct named_values, field)
-#define SERVICE                                                                                                        \
-    {                                                                                                                  \
-        "service", OPT_STRING, AT(service), "LIST", "localhost:5050", 0, 0, NULL,                                      \
-            "host:port,... of the dispatchers; grpc:// in front is fine", OPT_SHARED                                   \
+#define SERVICE                                                                                    \
+    {                                                                                              \
+        "service", OPT_STRING, AT(service), "LIST", "localhost:5050", 0, 0, NULL,                  \
+            "host:port,... of the dispatchers; grpc:// in front is fine", OPT_SHARED               \
     }
-#define TIMEOUT                                                                                                        \
-    {                                                                                                                  \
-        "timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL, "for the whole call", 0             \
+#define TIMEOUT                                                                                    \
+    {                                                                                              \
+        "timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL,                 \
+            "for the whole call", 0                                                                \
     }
 
 static const struct opt dataset_options[] = {SERVICE, TIMEOUT};
 
 static const struct opt job_options[] = {
     SERVICE,
-    {"force", OPT_FLAG, AT(force), "", NULL, 0, 0, NULL, "delete: though it has clients: their reading fails", 0},
+    {"force", OPT_FLAG, AT(force), "", NULL, 0, 0, NULL,
+     "delete: though it has clients: their reading fails", 0},
     {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "show: one JSON document", 0},
     TIMEOUT,
 };
@@ -62,7 +64,8 @@ const struct opt_program *job_program(void)
 {
     static const struct opt_program program = {
         .name = "job",
-        .summary = "show a job: iterations, tasks, productions; or delete it, with all it knows of what was read",
+        .summary = "show a job: iterations, tasks, productions; or delete it, with all it knows of "
+                   "what was read",
         .examples = "  millrace job show train              # or an id; all trainers of that name\n"
                     "  millrace job show train+t1           # one of them\n"
                     "  millrace job delete train            # refused while it has clients\n"
@@ -82,14 +85,15 @@ static bool is_show(const struct named_values *v)
     return v->words[0] != NULL && strcmp(v->words[0], "show") == 0;
 }
 
-static int check_words(const struct opt_program *program, bool job, const struct named_values *v, mr_error *err)
+static int check_words(const struct opt_program *program, bool job, const struct named_values *v,
+                       mr_error *err)
 {
     if (!(job && is_show(v)) && (v->words[0] == NULL || strcmp(v->words[0], "delete") != 0)) {
         return mr_error_set(err, MR_EINVAL, "%s what? there is: %s", program->name, program->usage);
     }
     if (v->words[1] == NULL || v->words[1][0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "%s which %s? see: millrace help %s", v->words[0], program->name,
-                            program->name);
+        return mr_error_set(err, MR_EINVAL, "%s which %s? see: millrace help %s", v->words[0],
+                            program->name, program->name);
     }
     return MR_OK;
 }

@@ -19,7 +19,8 @@ struct unit {
     double factor;
 };
 
-static const struct unit durations[] = {{"ms", 1}, {"s", 1000}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
+static const struct unit durations[] = {
+    {"ms", 1}, {"s", 1000}, {"m", 60e3}, {"h", 3600e3}, {"d", 86400e3}};
 
 static const struct unit sizes[] = {{"B", 1},         {"kB", 1e3},         {"MB", 1e6},
                                     {"GB", 1e9},      {"TB", 1e12},        {"KiB", 1024},
@@ -76,15 +77,15 @@ const char *opt_nearest(const char *wrong, const char *const *names, size_t n)
     return best;
 }
 
-static int parse_with_unit(const struct opt *o, const char *text, const struct unit *units, size_t n,
-                           const char *example, int64_t *ret, mr_error *err)
+static int parse_with_unit(const struct opt *o, const char *text, const struct unit *units,
+                           size_t n, const char *example, int64_t *ret, mr_error *err)
 {
     char *end;
     double number = strtod(text, &end);
 
     if (end == text || !(number >= 0) || number > 1e15) {
-        return mr_error_set(err, MR_EINVAL, "--%s '%s': a number and a unit are expected, as in %s", o->name,
-                            MR_SHOWN(text), example);
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a number and a unit are expected, as in %s",
+                            o->name, MR_SHOWN(text), example);
     }
     if (number == 0 && *end == '\0') {
         *ret = 0;
@@ -102,7 +103,8 @@ static int parse_with_unit(const struct opt *o, const char *text, const struct u
         }
     }
     return mr_error_set(err, MR_EINVAL, "--%s '%s': %s, as in %s", o->name, MR_SHOWN(text),
-                        *end == '\0' ? "the unit is missing" : "no such unit or far too much", example);
+                        *end == '\0' ? "the unit is missing" : "no such unit or far too much",
+                        example);
 }
 
 static int parse_int(const struct opt *o, const char *text, int64_t *ret, mr_error *err)
@@ -111,7 +113,8 @@ static int parse_int(const struct opt *o, const char *text, int64_t *ret, mr_err
     long long v = strtoll(text, &end, 10);
 
     if (end == text || *end != '\0') {
-        return mr_error_set(err, MR_EINVAL, "--%s '%s': a whole number is expected", o->name, MR_SHOWN(text));
+        return mr_error_set(err, MR_EINVAL, "--%s '%s': a whole number is expected", o->name,
+                            MR_SHOWN(text));
     }
     *ret = v;
     return MR_OK;
@@ -124,8 +127,9 @@ static void format_number(const struct opt *o, int64_t v, char *out, size_t size
         enum opt_type type;
         const char *unit;
         int64_t factor;
-    } wholes[] = {{OPT_DURATION, "d", 86400000}, {OPT_DURATION, "h", 3600000}, {OPT_DURATION, "s", 1000},
-                  {OPT_DURATION, "ms", 1},       {OPT_SIZE, "MiB", 1048576},   {OPT_SIZE, "GB", 1000000000},
+    } wholes[] = {{OPT_DURATION, "d", 86400000}, {OPT_DURATION, "h", 3600000},
+                  {OPT_DURATION, "s", 1000},     {OPT_DURATION, "ms", 1},
+                  {OPT_SIZE, "MiB", 1048576},    {OPT_SIZE, "GB", 1000000000},
                   {OPT_SIZE, "kB", 1000}};
 
     for (size_t i = 0; i < sizeof wholes / sizeof wholes[0]; i++) {
@@ -147,7 +151,8 @@ static int check_bounds(const struct opt *o, const char *text, int64_t v, mr_err
     }
     format_number(o, o->min, min, sizeof min);
     format_number(o, o->max, max, sizeof max);
-    return mr_error_set(err, MR_EINVAL, "--%s %s: must be from %s to %s", o->name, MR_SHOWN(text), min, max);
+    return mr_error_set(err, MR_EINVAL, "--%s %s: must be from %s to %s", o->name, MR_SHOWN(text),
+                        min, max);
 }
 
 static int set_choice(const struct opt *o, const char *text, const char **ret, mr_error *err)
@@ -163,7 +168,8 @@ static int set_choice(const struct opt *o, const char *text, const char **ret, m
         }
         c += len + (c[len] == '|' ? 1 : 0);
     }
-    return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, MR_SHOWN(text), o->choices);
+    return mr_error_set(err, MR_EINVAL, "--%s '%s': must be one of %s", o->name, MR_SHOWN(text),
+                        o->choices);
 }
 
 /* What a worker makes of it, with any port. */
@@ -173,7 +179,8 @@ static bool can_be_advertised(const char *text)
     const char *at = strstr(text, port);
     char with_port[MR_ADDRESS_BYTES_MAX];
     int n = at == NULL ? snprintf(with_port, sizeof with_port, "%s", text)
-                       : snprintf(with_port, sizeof with_port, "%.*s1%s", (int)(at - text), text, at + strlen(port));
+                       : snprintf(with_port, sizeof with_port, "%.*s1%s", (int)(at - text), text,
+                                  at + strlen(port));
 
     return n >= 0 && (size_t)n < sizeof with_port && mr_address_is_valid(with_port);
 }
@@ -190,7 +197,8 @@ static int set_checked(const struct opt *o, const char *text, const char **ret, 
     } else if (o->type == OPT_ADVERTISE && !can_be_advertised(text)) {
         wanted = "host:port is wanted, with a port from 1 to 65535";
     } else if (o->type == OPT_HOST && !mr_address_is_host(text)) {
-        wanted = "a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an IP address";
+        wanted = "a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an "
+                 "IP address";
     }
     if (wanted != NULL) {
         return mr_error_set(err, MR_EINVAL, "--%s '%s': %s", o->name, MR_SHOWN(text), wanted);
@@ -219,7 +227,8 @@ static int set_value(const struct opt *o, const char *text, bool in_ms, void *in
     case OPT_FLAG:
         if (strcmp(text, "true") != 0 && strcmp(text, "1") != 0 && strcmp(text, "false") != 0 &&
             strcmp(text, "0") != 0) {
-            return mr_error_set(err, MR_EINVAL, "--%s '%s': true or false is expected", o->name, MR_SHOWN(text));
+            return mr_error_set(err, MR_EINVAL, "--%s '%s': true or false is expected", o->name,
+                                MR_SHOWN(text));
         }
         *(bool *)at = text[0] == 't' || text[0] == '1';
         return MR_OK;
@@ -227,12 +236,13 @@ static int set_value(const struct opt *o, const char *text, bool in_ms, void *in
         rc = parse_int(o, text, &v, err);
         break;
     case OPT_DURATION:
-        rc = in_ms
-                 ? parse_int(o, text, &v, err)
-                 : parse_with_unit(o, text, durations, sizeof durations / sizeof durations[0], "10s or 250ms", &v, err);
+        rc = in_ms ? parse_int(o, text, &v, err)
+                   : parse_with_unit(o, text, durations, sizeof durations / sizeof durations[0],
+                                     "10s or 250ms", &v, err);
         break;
     case OPT_SIZE:
-        rc = parse_with_unit(o, text, sizes, sizeof sizes / sizeof sizes[0], "64MiB or 1GB", &v, err);
+        rc = parse_with_unit(o, text, sizes, sizeof sizes / sizeof sizes[0], "64MiB or 1GB", &v,
+                             err);
         break;
     }
     if (rc == MR_OK) {
@@ -244,7 +254,8 @@ static int set_value(const struct opt *o, const char *text, bool in_ms, void *in
     return rc;
 }
 
-static const char *from_environment(const struct opt_program *p, const struct opt *o, char *name, size_t size)
+static const char *from_environment(const struct opt_program *p, const struct opt *o, char *name,
+                                    size_t size)
 {
     const char *value = NULL;
 
@@ -252,8 +263,8 @@ static const char *from_environment(const struct opt_program *p, const struct op
         if (shared == 1 && (o->flags & OPT_SHARED) == 0) {
             break;
         }
-        (void)snprintf(name, size, shared == 1 ? "MILLRACE_%s" : "MILLRACE_%s_%s", shared == 1 ? o->name : p->name,
-                       o->name);
+        (void)snprintf(name, size, shared == 1 ? "MILLRACE_%s" : "MILLRACE_%s_%s",
+                       shared == 1 ? o->name : p->name, o->name);
         for (char *c = name; *c != '\0'; c++) {
             *c = *c == '-' ? '_' : (char)toupper((unsigned char)*c);
         }
@@ -267,7 +278,8 @@ static int fill_in(const struct opt_program *p, void *into, mr_error *err)
     for (size_t i = 0; i < all_count(p); i++) {
         const struct opt *o = opt_at(p, i);
         char name[128];
-        const char *value = (o->flags & OPT_NO_ENV) == 0 ? from_environment(p, o, name, sizeof name) : NULL;
+        const char *value =
+            (o->flags & OPT_NO_ENV) == 0 ? from_environment(p, o, name, sizeof name) : NULL;
         int rc = MR_OK;
 
         if (value != NULL) {
@@ -285,7 +297,8 @@ static int fill_in(const struct opt_program *p, void *into, mr_error *err)
     return MR_OK;
 }
 
-/* By its whole name (with "-ms" behind it, for a duration), or by the beginning of one name only. */
+/* By its whole name (with "-ms" behind it, for a duration), or by the beginning of one name
+ * only. */
 static const struct opt *find(const struct opt_program *p, const char *name, size_t n, bool *in_ms)
 {
     const struct opt *begun = NULL;
@@ -318,13 +331,15 @@ static int unknown(const struct opt_program *p, const char *name, mr_error *err)
     }
     const char *nearest = opt_nearest(name, names, n);
     if (nearest != NULL) {
-        return mr_error_set(err, MR_EINVAL, "no option --%s; did you mean --%s?", MR_SHOWN(name), nearest);
+        return mr_error_set(err, MR_EINVAL, "no option --%s; did you mean --%s?", MR_SHOWN(name),
+                            nearest);
     }
     return mr_error_set(err, MR_EINVAL, "no option --%s", MR_SHOWN(name));
 }
 
 /* One option from @argv[*i] on, which begins with two dashes. */
-static int parse_one(const struct opt_program *p, int argc, char *const *argv, int *i, void *into, mr_error *err)
+static int parse_one(const struct opt_program *p, int argc, char *const *argv, int *i, void *into,
+                     mr_error *err)
 {
     const char *name = argv[*i] + 2;
     const char *equals = strchr(name, '=');
@@ -336,7 +351,8 @@ static int parse_one(const struct opt_program *p, int argc, char *const *argv, i
     if (o == NULL) {
         char word[2 * MR_SHOWN_BYTES]; /* enough to be cut when it is shown */
 
-        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1), name);
+        (void)snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word - 1),
+                       name);
         return unknown(p, word, err);
     }
     if (equals != NULL) {
@@ -346,7 +362,8 @@ static int parse_one(const struct opt_program *p, int argc, char *const *argv, i
     } else if (*i + 1 < argc) {
         value = argv[++*i];
     } else {
-        return mr_error_set(err, MR_EINVAL, "--%s needs a value: --%s %s", o->name, o->name, o->value);
+        return mr_error_set(err, MR_EINVAL, "--%s needs a value: --%s %s", o->name, o->name,
+                            o->value);
     }
     return set_value(o, value, in_ms, into, err);
 }
@@ -362,8 +379,9 @@ static int take_word(const struct opt_program *p, const char *word, void *into, 
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "'%s' is not expected here: millrace %s takes %s%soptions only", MR_SHOWN(word),
-                        p->name, p->usage == NULL ? "" : p->usage, p->usage == NULL ? "" : " and ");
+    return mr_error_set(
+        err, MR_EINVAL, "'%s' is not expected here: millrace %s takes %s%soptions only",
+        MR_SHOWN(word), p->name, p->usage == NULL ? "" : p->usage, p->usage == NULL ? "" : " and ");
 }
 
 int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *into, mr_error *err)
@@ -385,7 +403,8 @@ int opt_parse(const struct opt_program *p, int argc, char *const *argv, void *in
         } else if (options && strncmp(argv[i], "--", 2) == 0) {
             rc = parse_one(p, argc, argv, &i, into, err);
         } else if (options && argv[i][0] == '-' && argv[i][1] != '\0') {
-            rc = mr_error_set(err, MR_EINVAL, "no option %s: options begin with two dashes", MR_SHOWN(argv[i]));
+            rc = mr_error_set(err, MR_EINVAL, "no option %s: options begin with two dashes",
+                              MR_SHOWN(argv[i]));
         } else {
             rc = take_word(p, argv[i], into, err);
         }
@@ -464,12 +483,14 @@ void opt_print_help(const struct opt_program *p)
         print_option(opt_at(p, i));
     }
     printf("  %-34s this text\n\n", "-h, --help");
-    printf("Durations are written 250ms, 10s, 5m, 1h, 1d; sizes 64MiB, 1GB. Each option is also a variable:\n");
+    printf("Durations are written 250ms, 10s, 5m, 1h, 1d; sizes 64MiB, 1GB. Each option is also a "
+           "variable:\n");
     char name[64];
     (void)snprintf(name, sizeof name, "%s", p->name);
     for (char *c = name; *c != '\0'; c++) {
         *c = (char)toupper((unsigned char)*c);
     }
-    printf("--some-option of this program is MILLRACE_%s_SOME_OPTION. Flags win over variables.\n", name);
+    printf("--some-option of this program is MILLRACE_%s_SOME_OPTION. Flags win over variables.\n",
+           name);
     print_shared(p);
 }

@@ -1,10 +1,10 @@
 /*
- * Options of a program, declared once in a table that yields parsing, environment variables, bounds, --help and "did
- * you mean".
+ * Options of a program, declared once in a table that yields parsing, environment variables,
+ * bounds, --help and "did you mean".
  *
- * Precedence: flag, then MILLRACE_<PROGRAM>_<OPTION>, then MILLRACE_<OPTION> for options of OPT_SHARED, then the
- * default. Flags are --name=value or --name value, in any order; a name may be cut short where one option only begins
- * so; a duration --x is also --x-ms NUMBER, for programs.
+ * Precedence: flag, then MILLRACE_<PROGRAM>_<OPTION>, then MILLRACE_<OPTION> for options of
+ * OPT_SHARED, then the default. Flags are --name=value or --name value, in any order; a name may be
+ * cut short where one option only begins so; a duration --x is also --x-ms NUMBER, for programs.
  *
  * Threads: called before any is started.
  */
@@ -37,7 +37,8 @@ struct opt {
     size_t offset;     /* into the program's structure of values */
     const char *value; /* what help calls the value: "HOST:PORT" */
     const char *deflt; /* as one would type it; NULL: none (0, NULL, false) */
-    int64_t min;       /* numbers: inclusive bounds, in ms or bytes where that is the unit; both 0: none */
+    /* numbers: inclusive bounds, in ms or bytes where that is the unit; both 0: none */
+    int64_t min;
     int64_t max;
     const char *choices; /* "text|json" */
     const char *help;    /* may have several lines */
@@ -63,10 +64,11 @@ enum opt_result {
 };
 
 /*
- * Fill in *@into (zeroed by the caller) from defaults, the environment and @argv[1..]. Returns an enum opt_result, or
- * MR_EINVAL with a message for people, or what output_end() says of the help.
+ * Fill in *@into (zeroed by the caller) from defaults, the environment and @argv[1..]. Returns an
+ * enum opt_result, or MR_EINVAL with a message for people, or what output_end() says of the help.
  */
-int opt_parse(const struct opt_program *program, int argc, char *const *argv, void *into, mr_error *err);
+int opt_parse(const struct opt_program *program, int argc, char *const *argv, void *into,
+              mr_error *err);
 
 void opt_print_help(const struct opt_program *program);
 

@@ -11,7 +11,8 @@ void output_guard(void)
 {
     int fd;
 
-    /* The lowest that is free is what open() gives. Not to be written: that shall fail as it did. */
+    /* The lowest that is free is what open() gives. Not to be written: that shall fail as it
+     * did. */
     do {
         fd = open("/dev/null", O_RDONLY);
     } while (fd >= STDIN_FILENO && fd <= STDERR_FILENO);
@@ -22,7 +23,8 @@ void output_guard(void)
 
 int output_end(mr_error *err)
 {
-    bool lost = ferror(stdout) != 0; /* of an earlier part: what became of the last one says nothing of it */
+    bool lost = ferror(stdout) !=
+                0; /* of an earlier part: what became of the last one says nothing of it */
 
     if (fflush(stdout) != 0) {
         int why = errno;

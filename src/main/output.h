@@ -8,7 +8,8 @@
 
 #include <millrace/base.h>
 
-/* First of all: no file or connection of ours takes the place of a standard descriptor that is closed. */
+/* First of all: no file or connection of ours takes the place of a standard descriptor that is
+ * closed. */
 void output_guard(void);
 
 /* All that was printed is out. MR_EUNKNOWN: it cannot be written. */

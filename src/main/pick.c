@@ -23,7 +23,8 @@ static bool is_meant(json_t *job, const char *name)
     if (strcmp(name, own) == 0 || strcmp(name, text_of(job, "id")) == 0) {
         return true;
     }
-    return trainer[0] != '\0' && strncmp(name, own, n) == 0 && name[n] == '+' && strcmp(name + n + 1, trainer) == 0;
+    return trainer[0] != '\0' && strncmp(name, own, n) == 0 && name[n] == '+' &&
+           strcmp(name + n + 1, trainer) == 0;
 }
 
 static bool reads(json_t *job, const char *production)

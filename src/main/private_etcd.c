@@ -54,7 +54,8 @@ static int remove_one(const char *path, const struct stat *st, int flag, struct 
 
 static void remove_tree(const char *path)
 {
-    if (nftw(path, remove_one, 16 /* descriptors */, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
+    if (nftw(path, remove_one, 16 /* descriptors */, FTW_DEPTH | FTW_PHYS) != 0 &&
+        errno != ENOENT) {
         char why[128];
 
         mr_log(MR_LOG_WARN, "a temporary directory stays behind", "path", "%s", path, "error", "%s",
@@ -63,8 +64,9 @@ static void remove_tree(const char *path)
 }
 
 /*
- * The lock of @dir, or -1 with errno (EWOULDBLOCK: it is held). Whoever sweeps may remove the directory between our
- * open() and flock(): the lock counts only if the file is still the one in the directory.
+ * The lock of @dir, or -1 with errno (EWOULDBLOCK: it is held). Whoever sweeps may remove the
+ * directory between our open() and flock(): the lock counts only if the file is still the one in
+ * the directory.
  */
 static int try_lock(const char *dir)
 {
@@ -101,8 +103,8 @@ static void sweep(const char *parent)
         struct stat st;
 
         if (strncmp(entry->d_name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) != 0 ||
-            snprintf(path, sizeof path, "%s/%s", parent, entry->d_name) >= (int)sizeof path || lstat(path, &st) != 0 ||
-            !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
+            snprintf(path, sizeof path, "%s/%s", parent, entry->d_name) >= (int)sizeof path ||
+            lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
             continue;
         }
         char lock[PATH_MAX_BYTES + 8];
@@ -130,7 +132,8 @@ static int make_temporary(struct private_etcd *e, mr_error *err)
     }
     sweep(parent);
     for (;;) {
-        if (snprintf(e->dir, sizeof e->dir, "%s/" TEMPORARY_PREFIX "XXXXXX", parent) >= (int)sizeof e->dir ||
+        if (snprintf(e->dir, sizeof e->dir, "%s/" TEMPORARY_PREFIX "XXXXXX", parent) >=
+                (int)sizeof e->dir ||
             mkdtemp(e->dir) == NULL) {
             return mr_error_errno(err, errno, "a temporary directory in %s", parent);
         }
@@ -175,7 +178,8 @@ static int make_work_dir(struct private_etcd *e, const char *work_dir, mr_error 
     char *absolute = realpath(work_dir, NULL);
     if (absolute == NULL || strlen(absolute) >= sizeof e->dir) {
         free(absolute);
-        return mr_error_errno(err, absolute == NULL ? errno : ENAMETOOLONG, "the work directory %s", work_dir);
+        return mr_error_errno(err, absolute == NULL ? errno : ENAMETOOLONG, "the work directory %s",
+                              work_dir);
     }
     (void)snprintf(e->dir, sizeof e->dir, "%s", absolute);
     free(absolute);
@@ -188,7 +192,9 @@ static int make_work_dir(struct private_etcd *e, const char *work_dir, mr_error 
             return mr_error_errno(err, errno, "%s/lock", e->dir);
         }
         if (mr_now_ms() >= deadline) {
-            return mr_error_set(err, MR_EPRECOND, "the work directory %s is in use by another running program", e->dir);
+            return mr_error_set(err, MR_EPRECOND,
+                                "the work directory %s is in use by another running program",
+                                e->dir);
         }
         if (run_stop_pending()) {
             return mr_error_set(err, MR_ECANCELED, "stopped while starting");
@@ -232,7 +238,8 @@ static int choose_ports(struct private_etcd *e, mr_error *err)
     return rc;
 }
 
-/* What the one before said stays: it may be why that ended. Of what was said long ago one more file is kept. */
+/* What the one before said stays: it may be why that ended. Of what was said long ago one more file
+ * is kept. */
 static int open_log(const char *path, mr_error *err)
 {
     char before[PATH_MAX_BYTES + 32];
@@ -262,25 +269,30 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
     (void)snprintf(client, sizeof client, "http://127.0.0.1:%d", e->client_port);
     (void)snprintf(peer, sizeof peer, "http://127.0.0.1:%d", e->peer_port);
     (void)snprintf(cluster, sizeof cluster, "millrace=%s", peer);
-    const char *const argv[] = {"etcd", "--name", "millrace", "--data-dir", data, "--listen-client-urls", client,
-                                "--advertise-client-urls", client, "--listen-peer-urls", peer,
-                                "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
-                                /* A short election makes short leases possible; there is no network to be late. */
-                                "--heartbeat-interval", "50", "--election-timeout", "250", "--auto-compaction-mode",
-                                "periodic", "--auto-compaction-retention", "5m", "--snapshot-count", "10000",
-                                "--logger", "zap", "--log-level", "warn", "--log-outputs", "stderr", NULL};
+    const char *const argv[] = {
+        "etcd", "--name", "millrace", "--data-dir", data, "--listen-client-urls", client,
+        "--advertise-client-urls", client, "--listen-peer-urls", peer,
+        "--initial-advertise-peer-urls", peer, "--initial-cluster", cluster,
+        /* A short election makes short leases possible; there is no network to be late. */
+        "--heartbeat-interval", "50", "--election-timeout", "250", "--auto-compaction-mode",
+        "periodic", "--auto-compaction-retention", "5m", "--snapshot-count", "10000", "--logger",
+        "zap", "--log-level", "warn", "--log-outputs", "stderr", NULL};
 
     log_fd = open_log(log, err);
     if (log_fd < 0) {
         return log_fd;
     }
-    struct child_spec spec = {
-        .program = "etcd", .argv = argv, .output_fd = log_fd, .keep_fd = e->lock_fd, .unset_prefix = "ETCD_"};
+    struct child_spec spec = {.program = "etcd",
+                              .argv = argv,
+                              .output_fd = log_fd,
+                              .keep_fd = e->lock_fd,
+                              .unset_prefix = "ETCD_"};
     rc = child_start(&spec, &e->pid, err);
     close(log_fd);
     e->started_ms = mr_now_ms();
     if (rc == MR_ENOTFOUND) {
-        mr_error_wrap(err, "a private etcd is needed without --etcd-endpoints (Debian: apt-get install etcd-server)");
+        mr_error_wrap(err, "a private etcd is needed without --etcd-endpoints (Debian: apt-get "
+                           "install etcd-server)");
     }
     return rc;
 }
@@ -289,8 +301,9 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
 static bool is_healthy(int port)
 {
     static const char request[] = "GET /health HTTP/1.0\r\n\r\n";
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_port = htons((uint16_t)port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct timeval limit = {.tv_sec = 2};
     char answer[2048];
     size_t len = 0;
@@ -303,7 +316,8 @@ static bool is_healthy(int port)
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0 &&
         send(fd, request, sizeof request - 1, MSG_NOSIGNAL) == (ssize_t)sizeof request - 1) {
-        while (len < sizeof answer - 1 && (n = recv(fd, answer + len, sizeof answer - 1 - len, 0)) > 0) {
+        while (len < sizeof answer - 1 &&
+               (n = recv(fd, answer + len, sizeof answer - 1 - len, 0)) > 0) {
             len += (size_t)n;
         }
     }
@@ -323,16 +337,19 @@ static int wait_ready(struct private_etcd *e, mr_error *err)
         if (child_ended(e->pid, &status)) {
             e->pid = 0;
             child_describe(status, why, sizeof why);
-            return mr_error_set(err, MR_EUNAVAIL, "the private etcd ended with %s; see %s/etcd.log", why, e->dir);
+            return mr_error_set(err, MR_EUNAVAIL, "the private etcd ended with %s; see %s/etcd.log",
+                                why, e->dir);
         }
         if (run_stop_pending()) {
             return mr_error_set(err, MR_ECANCELED, "stopped while starting");
         }
         if (mr_now_ms() >= deadline) {
-            return mr_error_set(err, MR_EDEADLINE, "the private etcd is not healthy after %d s; see %s/etcd.log",
+            return mr_error_set(err, MR_EDEADLINE,
+                                "the private etcd is not healthy after %d s; see %s/etcd.log",
                                 READY_MS / 1000, e->dir);
         }
-        (void)poll(NULL, 0, 10); /* nothing tells us when a socket of another process begins to listen */
+        (void)poll(NULL, 0,
+                   10); /* nothing tells us when a socket of another process begins to listen */
     }
     return MR_OK;
 }
@@ -405,8 +422,8 @@ static void note_death(struct private_etcd *e)
     int64_t wait = mr_backoff_ms(e->restarts, 100 /* base */, 5000 /* max */, mr_random_u64());
     e->restart_at_ms = now + wait;
     child_describe(status, why, sizeof why);
-    mr_log(MR_LOG_ERROR, "the private etcd ended; starting it again", "reason", "%s", why, "wait_ms", "%lld",
-           (long long)wait, "directory", "%s", e->dir, NULL);
+    mr_log(MR_LOG_ERROR, "the private etcd ended; starting it again", "reason", "%s", why,
+           "wait_ms", "%lld", (long long)wait, "directory", "%s", e->dir, NULL);
 }
 
 void private_etcd_tend(struct private_etcd *e)
@@ -416,8 +433,8 @@ void private_etcd_tend(struct private_etcd *e)
     note_death(e);
     if (e->pid == 0 && mr_now_ms() >= e->restart_at_ms && run_etcd(e, &err) < 0) {
         e->restart_at_ms = mr_now_ms() + 1000;
-        mr_log(MR_LOG_ERROR, "starting the private etcd again did not work; retrying in 1 s", "error", "%s",
-               err.message, NULL);
+        mr_log(MR_LOG_ERROR, "starting the private etcd again did not work; retrying in 1 s",
+               "error", "%s", err.message, NULL);
     }
 }
 

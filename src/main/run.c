@@ -26,14 +26,14 @@
 static const struct opt shared[RUN_SHARED_OPTIONS] = {
     {"log-level", OPT_CHOICE, offsetof(struct run_options, log_level), "LEVEL", "info", 0, 0,
      "debug|info|warn|error|off", "what is worth a line on stderr", OPT_SHARED},
-    {"log-format", OPT_CHOICE, offsetof(struct run_options, log_format), "FORMAT", "auto", 0, 0, "auto|text|json",
-     "auto: text on a terminal, JSON otherwise", OPT_SHARED},
+    {"log-format", OPT_CHOICE, offsetof(struct run_options, log_format), "FORMAT", "auto", 0, 0,
+     "auto|text|json", "auto: text on a terminal, JSON otherwise", OPT_SHARED},
     {"owner-pid", OPT_INT, offsetof(struct run_options, owner_pid), "PID", NULL, 1, INT32_MAX, NULL,
      "end when that process ends", OPT_NO_ENV},
     {"ready-fd", OPT_INT, offsetof(struct run_options, ready_fd), "FD", NULL, 1, INT32_MAX, NULL,
      "write {\"address\":\"host:port\",\"pid\":...} to that descriptor once it serves", OPT_NO_ENV},
-    {"last-log-fd", OPT_INT, offsetof(struct run_options, last_log_fd), "FD", NULL, 1, INT32_MAX, NULL,
-     "keep the last lines of the log in that file", OPT_NO_ENV},
+    {"last-log-fd", OPT_INT, offsetof(struct run_options, last_log_fd), "FD", NULL, 1, INT32_MAX,
+     NULL, "keep the last lines of the log in that file", OPT_NO_ENV},
 };
 
 void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS])
@@ -47,8 +47,8 @@ void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS])
 static int start_log(const struct run_options *opts, const char *component, mr_error *err)
 {
     enum mr_log_level level;
-    bool text =
-        strcmp(opts->log_format, "text") == 0 || (strcmp(opts->log_format, "auto") == 0 && isatty(STDERR_FILENO));
+    bool text = strcmp(opts->log_format, "text") == 0 ||
+                (strcmp(opts->log_format, "auto") == 0 && isatty(STDERR_FILENO));
     int rc = mr_log_level_parse(opts->log_level, &level, err);
 
     if (rc == MR_OK) {
@@ -66,7 +66,8 @@ static int watch_owner(int64_t pid, int *ret, mr_error *err)
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 
     if (fd < 0 && errno == ESRCH) {
-        return mr_error_set(err, MR_EPRECOND, "the owner, process %lld, is gone already", (long long)pid);
+        return mr_error_set(err, MR_EPRECOND, "the owner, process %lld, is gone already",
+                            (long long)pid);
     }
     if (fd < 0) {
         return mr_error_errno(err, errno, "watching the owner, process %lld", (long long)pid);
@@ -84,13 +85,14 @@ static void take_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
-            mr_log(MR_LOG_WARN, "raising the limit of descriptors, going on with what there are", "error", "%s",
-                   strerror(errno), NULL);
+            mr_log(MR_LOG_WARN, "raising the limit of descriptors, going on with what there are",
+                   "error", "%s", strerror(errno), NULL);
         }
     }
 }
 
-int run_prepare(const struct run_options *opts, const char *component, struct run *ret, mr_error *err)
+int run_prepare(const struct run_options *opts, const char *component, struct run *ret,
+                mr_error *err)
 {
     struct run run = {.signal_fd = -1, .owner_fd = -1};
     struct sigaction hangup;
@@ -152,11 +154,13 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
     return rc;
 }
 
-int run_ready(struct run_options *opts, const char *address, const char *etcd, const char *metrics, mr_error *err)
+int run_ready(struct run_options *opts, const char *address, const char *etcd, const char *metrics,
+              mr_error *err)
 {
-    return run_tell_parent(
-        opts, json_pack("{ss si ss* ss*}", "address", address, "pid", (int)getpid(), "etcd", etcd, "metrics", metrics),
-        err);
+    return run_tell_parent(opts,
+                           json_pack("{ss si ss* ss*}", "address", address, "pid", (int)getpid(),
+                                     "etcd", etcd, "metrics", metrics),
+                           err);
 }
 
 static const char *name_of(uint32_t sig)
@@ -200,7 +204,8 @@ static void trim_now_and_then(struct run *run)
 
 enum run_event run_wait(struct run *run, int timeout_ms)
 {
-    struct pollfd fds[] = {{.fd = run->signal_fd, .events = POLLIN}, {.fd = run->owner_fd, .events = POLLIN}};
+    struct pollfd fds[] = {{.fd = run->signal_fd, .events = POLLIN},
+                           {.fd = run->owner_fd, .events = POLLIN}};
 
     trim_now_and_then(run);
     int n = poll(fds, 2 /* a negative descriptor is passed over */, timeout_ms);
@@ -219,7 +224,8 @@ bool run_stop_pending(void)
 {
     sigset_t set;
 
-    return sigpending(&set) == 0 && (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+    return sigpending(&set) == 0 &&
+           (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
 }
 
 static void *end_at_once(void *arg)
@@ -237,7 +243,9 @@ static void *end_at_once(void *arg)
 
         sig = left > 0 ? sigtimedwait(&set, NULL, &limit) : -1;
     } while (sig < 0 && mr_now_ms() < until);
-    mr_log(MR_LOG_WARN, sig > 0 ? "a second signal: ending at once" : "stopping takes too long: ending at once", NULL);
+    mr_log(MR_LOG_WARN,
+           sig > 0 ? "a second signal: ending at once" : "stopping takes too long: ending at once",
+           NULL);
     _exit(sig > 0 ? 128 + sig : 1);
 }
 
@@ -247,7 +255,8 @@ void run_stopping(struct run *run)
     mr_error err;
 
     if (!run->told) {
-        (void)read_signals(run); /* Of a start that was broken off: it only looked whether one had come. */
+        (void)read_signals(
+            run); /* Of a start that was broken off: it only looked whether one had come. */
     }
     if (mr_thread_start(&thread, "stop-watch", end_at_once, NULL, &err) == MR_OK) {
         (void)pthread_detach(thread);
@@ -290,7 +299,8 @@ int run_fail(const char *program, struct run_options *opts, const mr_error *err)
 
     (void)mr_escape(err->message, message, sizeof message);
     if (opts != NULL && opts->ready_fd != 0 &&
-        run_tell_parent(opts, json_pack("{ss si}", "error", message, "code", (int)err->code), &ignored) == MR_OK) {
+        run_tell_parent(opts, json_pack("{ss si}", "error", message, "code", (int)err->code),
+                        &ignored) == MR_OK) {
         return exit_status(err);
     }
     (void)snprintf(text, sizeof text, "millrace %s: %s\n", program, message);

@@ -1,5 +1,5 @@
-/* millrace state: the keys of a cluster in etcd, as a tree, as values, or judged. It needs etcd alone, no dispatcher.
- */
+/* millrace state: the keys of a cluster in etcd, as a tree, as values, or judged. It needs etcd
+ * alone, no dispatcher. */
 #include "main/state.h"
 
 #include "base/error.h"
@@ -32,11 +32,15 @@ struct state_values {
 static const struct opt own_options[] = {
     {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", "localhost:2379", 0, 0, NULL,
      "host:port,... of etcd, the home of the state", 0},
-    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL, "keys begin with /millrace/NAME/", 0},
+    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL,
+     "keys begin with /millrace/NAME/", 0},
     {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
     {"strict", OPT_FLAG, AT(strict), "", NULL, 0, 0, NULL,
-     "check: left-overs are wrong, too. A leader that was killed may\nleave some; the next one deletes them", 0},
-    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL, "for the whole call", 0},
+     "check: left-overs are wrong, too. A leader that was killed may\nleave some; the next one "
+     "deletes them",
+     0},
+    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL,
+     "for the whole call", 0},
 };
 
 const struct opt_program *state_program(void)
@@ -45,10 +49,14 @@ const struct opt_program *state_program(void)
     static const struct opt_program program = {
         .name = "state",
         .summary = "the stored state of a cluster: shown, or verified",
-        .examples = "  millrace state tree                          # every key, with a line about what it says\n"
-                    "  millrace state get jobs/train | jq           # one value; of all below it with a slash: jobs/\n"
-                    "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
-                    "                                               # exit status 0: nothing wrong, 6: something is\n",
+        .examples =
+            "  millrace state tree                          # every key, with a line about what it "
+            "says\n"
+            "  millrace state get jobs/train | jq           # one value; of all below it with a "
+            "slash: jobs/\n"
+            "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
+            "                                               # exit status 0: nothing wrong, 6: "
+            "something is\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,
@@ -71,7 +79,8 @@ static int print(struct mr_buf *out, mr_error *err)
     return output_end(err);
 }
 
-static int show_tree(const struct state_values *v, const struct state *state, struct mr_buf *out, mr_error *err)
+static int show_tree(const struct state_values *v, const struct state *state, struct mr_buf *out,
+                     mr_error *err)
 {
     if (v->json) {
         return state_print_json(state, out, err);
@@ -80,8 +89,8 @@ static int show_tree(const struct state_values *v, const struct state *state, st
     return MR_OK;
 }
 
-static int show_values(const struct state_values *v, const struct state *state, bool prefix, struct mr_buf *out,
-                       mr_error *err)
+static int show_values(const struct state_values *v, const struct state *state, bool prefix,
+                       struct mr_buf *out, mr_error *err)
 {
     if (v->json) {
         return state_print_json(state, out, err);
@@ -91,7 +100,8 @@ static int show_values(const struct state_values *v, const struct state *state, 
 }
 
 /* MR_EPRECOND: it is wrong, which was said on stdout. */
-static int judge(const struct state_values *v, const struct state *state, struct mr_buf *out, mr_error *err)
+static int judge(const struct state_values *v, const struct state *state, struct mr_buf *out,
+                 mr_error *err)
 {
     struct state_report report = {0};
     int rc = state_check(state, &report, err);
@@ -106,16 +116,19 @@ static int judge(const struct state_values *v, const struct state *state, struct
         mr_buf_clear(out);
     }
     if (rc >= 0 && report.nproblems > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong: %zu found", state->root, report.nproblems);
+        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong: %zu found", state->root,
+                          report.nproblems);
     } else if (rc >= 0 && v->strict && report.nleft_over > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over", report.nleft_over, state->root);
+        rc = mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over", report.nleft_over,
+                          state->root);
     }
     state_report_free(&report);
     return rc;
 }
 
 /* There is nothing: of another cluster there may be. */
-static int refuse_empty(const struct state_source *from, const char *root, const char *key, bool prefix, mr_error *err)
+static int refuse_empty(const struct state_source *from, const char *root, const char *key,
+                        bool prefix, mr_error *err)
 {
     struct mr_buf names = MR_BUF_INIT;
     int rc;
@@ -123,9 +136,9 @@ static int refuse_empty(const struct state_source *from, const char *root, const
     state_clusters(from, &names);
     bool known = names.len > 0 && !names.failed;
 
-    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%s%s at %.40s; clusters there: %.*s", root, MR_SHOWN(key),
-                      prefix ? "..." : "", MR_SHOWN(from->where), known ? (int)names.len : 4,
-                      known ? (const char *)names.data : "none");
+    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%s%s at %.40s; clusters there: %.*s", root,
+                      MR_SHOWN(key), prefix ? "..." : "", MR_SHOWN(from->where),
+                      known ? (int)names.len : 4, known ? (const char *)names.data : "none");
     mr_buf_free(&names);
     return rc;
 }
@@ -143,8 +156,11 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
     }
     key += strncmp(key, root, strlen(root)) == 0 ? strlen(root) : 0; /* as etcdctl has it */
     bool prefix = key[0] == '\0' || key[strlen(key) - 1] == '/';
-    struct state_source from = {
-        .store = store, .where = v->etcd_endpoints, .cluster = v->cluster, .timeout_ms = v->timeout, .with_parts = get};
+    struct state_source from = {.store = store,
+                                .where = v->etcd_endpoints,
+                                .cluster = v->cluster,
+                                .timeout_ms = v->timeout,
+                                .with_parts = get};
 
     rc = state_read(&from, key, prefix, &state, err);
     if (rc >= 0 && state.count == 0) {
@@ -167,12 +183,14 @@ static int check_words(const struct state_values *v, mr_error *err)
     if (verb != NULL && strcmp(verb, "get") == 0) {
         return v->words[1] != NULL
                    ? MR_OK
-                   : mr_error_set(err, MR_EINVAL, "get needs a key: jobs/train, or jobs/ for all of them");
+                   : mr_error_set(err, MR_EINVAL,
+                                  "get needs a key: jobs/train, or jobs/ for all of them");
     }
     for (size_t i = 1; verb != NULL && i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i]) == 0) {
             return v->words[1] == NULL ? MR_OK
-                                       : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb, MR_SHOWN(v->words[1]));
+                                       : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb,
+                                                      MR_SHOWN(v->words[1]));
         }
     }
     const char *nearest = opt_nearest(verb, verbs, sizeof verbs / sizeof verbs[0]);
@@ -198,7 +216,8 @@ int command_state(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (rc == OPT_RUN) {
-        mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT, "state"); /* an endpoint that does not answer is told once, at the end */
+        mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT,
+                    "state"); /* an endpoint that does not answer is told once, at the end */
         rc = check_words(&v, &err);
     }
     if (rc == OPT_RUN) {

@@ -1,8 +1,9 @@
 /*
- * The stored state of a cluster (docs/state.md), read straight from its store and shown or judged without any
- * dispatcher.
+ * The stored state of a cluster (docs/state.md), read straight from its store and shown or judged
+ * without any dispatcher.
  *
- * Reading never changes anything. All keys are those of one revision, so that what must hold between them can be said.
+ * Reading never changes anything. All keys are those of one revision, so that what must hold
+ * between them can be said.
  *
  * Threads: one at a time.
  */
@@ -17,10 +18,13 @@
 #include <protobuf-c/protobuf-c.h>
 
 struct state_key {
-    char *key;   /* relative to the root: "jobs/train" */
-    char *value; /* NUL-terminated, though it may have others within; NULL: a part of a definition, see state_read() */
+    char *key; /* relative to the root: "jobs/train" */
+    /* NUL-terminated, though it may have others within; NULL: a part of a definition, see
+     * state_read() */
+    char *value;
     size_t size;
-    int64_t part_bytes; /* of the definition in this part; -1: no part, or one that does not parse */
+    /* of the definition in this part; -1: no part, or one that does not parse */
+    int64_t part_bytes;
     int64_t create_revision;
     int64_t mod_revision;
     int64_t lease;
@@ -45,12 +49,15 @@ struct state_source {
 };
 
 /*
- * All keys at or (with @prefix) below @key, relative to the root. MR_EUNAVAIL: nobody answered in time; MR_EINVAL: no
- * such name for a cluster. None is no error. *@ret is freed with state_free(), whatever came of it; zero it before.
+ * All keys at or (with @prefix) below @key, relative to the root. MR_EUNAVAIL: nobody answered in
+ * time; MR_EINVAL: no such name for a cluster. None is no error. *@ret is freed with state_free(),
+ * whatever came of it; zero it before.
  */
-int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret, mr_error *err);
+int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret,
+               mr_error *err);
 /* One more key, in order; everything is copied. For tests, too. */
-int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts, mr_error *err);
+int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts,
+              mr_error *err);
 void state_free(struct state *state);
 /* The names of the first few clusters that there are, as far as the store tells: "prod, test". */
 void state_clusters(const struct state_source *from, struct mr_buf *out);
@@ -69,7 +76,8 @@ struct state_kind {
 /* NULL: no key of this state. */
 const struct state_kind *state_kind_of(const char *key);
 /* The record, freed with protobuf_c_message_free_unpacked(). MR_EINVAL says what is wrong. */
-int state_parse(const struct state_kind *kind, const struct state_key *key, ProtobufCMessage **ret, mr_error *err);
+int state_parse(const struct state_kind *kind, const struct state_key *key, ProtobufCMessage **ret,
+                mr_error *err);
 /* One line for people, of a value that may be anything. */
 void state_summarise(const struct state_key *key, struct mr_buf *out);
 
@@ -97,12 +105,15 @@ struct state_report {
 };
 
 /*
- * Judge @state, which holds all keys of a cluster. Problems are no error of this function: < 0 means that it could not
- * judge. *@ret is freed with state_report_free(), whatever came of it; zero it before.
+ * Judge @state, which holds all keys of a cluster. Problems are no error of this function: < 0
+ * means that it could not judge. *@ret is freed with state_report_free(), whatever came of it; zero
+ * it before.
  */
 int state_check(const struct state *state, struct state_report *ret, mr_error *err);
 void state_report_free(struct state_report *report);
-void state_report_print(const struct state *state, const struct state_report *report, struct mr_buf *out);
-int state_report_json(const struct state *state, const struct state_report *report, struct mr_buf *out, mr_error *err);
+void state_report_print(const struct state *state, const struct state_report *report,
+                        struct mr_buf *out);
+int state_report_json(const struct state *state, const struct state_report *report,
+                      struct mr_buf *out, mr_error *err);
 
 #endif

@@ -1,8 +1,9 @@
 /*
- * Judging a stored state: first each key by itself (is it a key, does the value parse, may it have a lease, do its
- * stamps come from an epoch that committed), then the parts of definitions, then all records together, as the next
- * leader would take them over (dispatcher/core). A record that the core refuses is noted and left out, and the rest is
- * tried again, so that one bad record does not hide the others; what refers to it is then left over.
+ * Judging a stored state: first each key by itself (is it a key, does the value parse, may it have
+ * a lease, do its stamps come from an epoch that committed), then the parts of definitions, then
+ * all records together, as the next leader would take them over (dispatcher/core). A record that
+ * the core refuses is noted and left out, and the rest is tried again, so that one bad record does
+ * not hide the others; what refers to it is then left over.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -36,7 +37,8 @@ struct check {
 
 /* ---- findings ---- */
 
-static void add_finding(struct check *c, struct state_finding **list, size_t *n, const char *key, const char *text)
+static void add_finding(struct check *c, struct state_finding **list, size_t *n, const char *key,
+                        const char *text)
 {
     struct state_finding *bigger = mr_reallocarray(*list, *n + 1, sizeof *bigger);
     struct state_finding one = {.key = mr_strdup(key), .text = mr_strdup(text)};
@@ -73,7 +75,8 @@ static void on_left_over(void *ctx, const char *key)
     struct check *c = ctx;
 
     add_finding(c, &c->report->left_over, &c->report->nleft_over, key,
-                c->report->nproblems == 0 ? "what it belongs to is gone" : "what it belongs to is gone, or wrong");
+                c->report->nproblems == 0 ? "what it belongs to is gone"
+                                          : "what it belongs to is gone, or wrong");
 }
 
 void state_report_free(struct state_report *report)
@@ -93,13 +96,15 @@ void state_report_free(struct state_report *report)
 
 /* ---- each key by itself ---- */
 
-/* "<epoch>.<counter>" was decided by a leader that committed: no later one gives the same again. The core judges its
- * form. */
-static void check_stamp(struct check *c, const struct state_key *k, const char *what, const char *stamp)
+/* "<epoch>.<counter>" was decided by a leader that committed: no later one gives the same again.
+ * The core judges its form. */
+static void check_stamp(struct check *c, const struct state_key *k, const char *what,
+                        const char *stamp)
 {
     if (c->epoch_known && strtoull(stamp, NULL, 10) > c->epoch) {
-        problem(c, k->key, "%s is %.*s, and no leader later than epoch %" PRIu64 " has committed anything", what,
-                (int)strcspn(stamp, "/"), stamp, c->epoch);
+        problem(c, k->key,
+                "%s is %.*s, and no leader later than epoch %" PRIu64 " has committed anything",
+                what, (int)strcspn(stamp, "/"), stamp, c->epoch);
     }
 }
 
@@ -115,7 +120,8 @@ static void check_stamps(struct check *c, const struct state_key *k, const struc
 
         (void)snprintf(field, sizeof field, "%.*s", (int)n, name);
         name += n;
-        const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(kind->desc, field);
+        const ProtobufCFieldDescriptor *f =
+            protobuf_c_message_descriptor_get_field_by_name(kind->desc, field);
         const char *stamp = *(char *const *)(const void *)((const char *)record + f->offset);
 
         check_stamp(c, k, field, stamp);
@@ -159,7 +165,8 @@ static bool check_key(struct check *c, const struct state_key *k)
     }
     check_stamps(c, k, kind, record);
     if (kind->desc == &millrace__coord__dispatcher_record__descriptor &&
-        strcmp(k->key + strlen(MR_KEY_DISPATCHERS), ((Millrace__Coord__DispatcherRecord *)record)->instance) != 0) {
+        strcmp(k->key + strlen(MR_KEY_DISPATCHERS),
+               ((Millrace__Coord__DispatcherRecord *)record)->instance) != 0) {
         problem(c, k->key, "the key does not fit its own value");
     }
     protobuf_c_message_free_unpacked(record, NULL);
@@ -185,7 +192,8 @@ static void find_epoch(struct check *c)
                 leader->create_revision);
     }
     if (c->epoch > (uint64_t)c->state->revision) {
-        problem(c, MR_KEY_BATCH, "is of epoch %" PRIu64 ", and the store is only at revision %" PRId64, c->epoch,
+        problem(c, MR_KEY_BATCH,
+                "is of epoch %" PRIu64 ", and the store is only at revision %" PRId64, c->epoch,
                 c->state->revision);
     }
 }
@@ -201,7 +209,8 @@ static void check_beginning(struct check *c)
         written = written || (strchr(key, '/') != NULL && strncmp(key, "meta/", 5) != 0 &&
                               strncmp(key, MR_KEY_DISPATCHERS, strlen(MR_KEY_DISPATCHERS)) != 0);
     }
-    static const char *const needed[] = {"schema", MR_KEY_INCARNATION}; /* a full etcd has no meta/batch */
+    static const char *const needed[] = {"schema",
+                                         MR_KEY_INCARNATION}; /* a full etcd has no meta/batch */
 
     for (size_t i = 0; written && i < sizeof needed / sizeof needed[0]; i++) {
         if (mr_map_get(&c->keys, needed[i]) == NULL) {
@@ -212,7 +221,8 @@ static void check_beginning(struct check *c)
 
 /* ---- definitions ---- */
 
-static void check_definition(struct check *c, const struct state_key *k, const Millrace__DatasetRecord *dataset)
+static void check_definition(struct check *c, const struct state_key *k,
+                             const Millrace__DatasetRecord *dataset)
 {
     uint64_t bytes = 0;
 
@@ -223,8 +233,8 @@ static void check_definition(struct check *c, const struct state_key *k, const M
         const struct state_key *part = mr_map_get(&c->keys, name);
 
         if (part == NULL) {
-            problem(c, k->key, "part %" PRIu32 " of %" PRIu32 " of its definition is missing (%s)", i, dataset->parts,
-                    name);
+            problem(c, k->key, "part %" PRIu32 " of %" PRIu32 " of its definition is missing (%s)",
+                    i, dataset->parts, name);
             return;
         }
         if (part->part_bytes < 0) {
@@ -246,7 +256,8 @@ static void check_definitions(struct check *c)
         const struct state_key *k = &c->state->keys[i];
         ProtobufCMessage *record = NULL;
 
-        if (!c->bad[i] && state_kind_of(k->key) == kind && state_parse(kind, k, &record, NULL) >= 0) {
+        if (!c->bad[i] && state_kind_of(k->key) == kind &&
+            state_parse(kind, k, &record, NULL) >= 0) {
             check_definition(c, k, (const Millrace__DatasetRecord *)record);
             protobuf_c_message_free_unpacked(record, NULL);
         }
@@ -265,7 +276,8 @@ static bool is_for_core(const char *key)
     return false;
 }
 
-/* The key that an error of the core's begins with ("'jobs/train': ..."); SIZE_MAX: none. *@rest: what is said of it. */
+/* The key that an error of the core's begins with ("'jobs/train': ..."); SIZE_MAX: none. *@rest:
+ * what is said of it. */
 static size_t named_key(const struct check *c, const char *message, const char **rest)
 {
     for (size_t i = 0; i < c->state->count && message[0] == '\''; i++) {
@@ -281,7 +293,8 @@ static size_t named_key(const struct check *c, const char *message, const char *
     return SIZE_MAX;
 }
 
-/* What a takeover goes on without: @line is "'<key>': <why>". A key that is missing has no entry of its own. */
+/* What a takeover goes on without: @line is "'<key>': <why>". A key that is missing has no entry of
+ * its own. */
 static void on_flaw(void *ctx, const char *key, const char *line)
 {
     const char *why = strstr(line, "': ");
@@ -379,7 +392,8 @@ out:
 
 /* ---- saying so ---- */
 
-static void print_findings(const char *what, const struct state_finding *list, size_t n, struct mr_buf *out)
+static void print_findings(const char *what, const struct state_finding *list, size_t n,
+                           struct mr_buf *out)
 {
     for (size_t i = 0; i < n; i++) {
         mr_buf_printf(out, "  %s", what);
@@ -390,14 +404,16 @@ static void print_findings(const char *what, const struct state_finding *list, s
     }
 }
 
-void state_report_print(const struct state *state, const struct state_report *report, struct mr_buf *out)
+void state_report_print(const struct state *state, const struct state_report *report,
+                        struct mr_buf *out)
 {
-    mr_buf_printf(out, "%s at revision %" PRId64 ": %zu keys, %zu left over, ", state->root, state->revision,
-                  state->count, report->nleft_over);
+    mr_buf_printf(out, "%s at revision %" PRId64 ": %zu keys, %zu left over, ", state->root,
+                  state->revision, state->count, report->nleft_over);
     if (report->nproblems == 0) {
         mr_buf_puts(out, "nothing wrong\n");
     } else {
-        mr_buf_printf(out, "%zu%s wrong\n", report->nproblems, report->nproblems < PROBLEMS_MAX ? "" : " or more");
+        mr_buf_printf(out, "%zu%s wrong\n", report->nproblems,
+                      report->nproblems < PROBLEMS_MAX ? "" : " or more");
     }
     print_findings("", report->problems, report->nproblems, out);
     print_findings("left over: ", report->left_over, report->nleft_over, out);
@@ -408,7 +424,8 @@ static json_t *json_of_findings(const struct state_finding *list, size_t n)
     json_t *array = json_array();
 
     for (size_t i = 0; i < n && array != NULL; i++) {
-        if (json_array_append_new(array, json_pack("{ss ss}", "key", list[i].key, "text", list[i].text)) != 0) {
+        if (json_array_append_new(
+                array, json_pack("{ss ss}", "key", list[i].key, "text", list[i].text)) != 0) {
             json_decref(array);
             array = NULL;
         }
@@ -416,18 +433,21 @@ static json_t *json_of_findings(const struct state_finding *list, size_t n)
     return array;
 }
 
-int state_report_json(const struct state *state, const struct state_report *report, struct mr_buf *out, mr_error *err)
+int state_report_json(const struct state *state, const struct state_report *report,
+                      struct mr_buf *out, mr_error *err)
 {
-    json_t *doc = json_pack("{ss sI sI sb so so}", "root", state->root, "revision", (json_int_t)state->revision, "keys",
-                            (json_int_t)state->count, "ok", report->nproblems == 0, "problems",
+    json_t *doc = json_pack("{ss sI sI sb so so}", "root", state->root, "revision",
+                            (json_int_t)state->revision, "keys", (json_int_t)state->count, "ok",
+                            report->nproblems == 0, "problems",
                             json_of_findings(report->problems, report->nproblems), "leftOver",
                             json_of_findings(report->left_over, report->nleft_over));
     char *text = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
 
     json_decref(doc);
     if (text == NULL) {
-        return mr_error_set(err, MR_EINTERNAL,
-                            "the report cannot be written as JSON: a key is no text, or memory is short");
+        return mr_error_set(
+            err, MR_EINTERNAL,
+            "the report cannot be written as JSON: a key is no text, or memory is short");
     }
     mr_buf_printf(out, "%s\n", text);
     free(text);

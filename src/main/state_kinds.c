@@ -42,7 +42,8 @@ static void say_schema(const struct state_key *key, const void *record, struct m
 {
     const Millrace__SchemaRecord *r = record;
 
-    mr_buf_printf(out, "format %u, for readers of %u and later, by %s", r->version, r->min_reader, r->created_by);
+    mr_buf_printf(out, "format %u, for readers of %u and later, by %s", r->version, r->min_reader,
+                  r->created_by);
     for (size_t i = 0; i < r->n_features; i++) {
         mr_buf_printf(out, "%s%s", i == 0 ? "; uses " : ", ", r->features[i]);
     }
@@ -52,7 +53,8 @@ static void say_leader(const struct state_key *key, const void *record, struct m
 {
     const Millrace__Coord__LeaderRecord *r = record;
 
-    mr_buf_printf(out, "%s, epoch %" PRId64 ", version %s", r->address, key->create_revision, r->version);
+    mr_buf_printf(out, "%s, epoch %" PRId64 ", version %s", r->address, key->create_revision,
+                  r->version);
     put_time(out, "since ", r->since_ms);
     if (r->successor[0] != '\0') {
         mr_buf_printf(out, ", hands over to %s", r->successor);
@@ -79,7 +81,8 @@ static void say_batch(const struct state_key *key, const void *record, struct mr
 
 static void say_incarnation(const struct state_key *key, const void *record, struct mr_buf *out)
 {
-    mr_buf_printf(out, "this life of the store: %s", ((const Millrace__Coord__IncarnationRecord *)record)->id);
+    mr_buf_printf(out, "this life of the store: %s",
+                  ((const Millrace__Coord__IncarnationRecord *)record)->id);
 }
 
 static void say_dataset(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -92,7 +95,8 @@ static void say_dataset(const struct state_key *key, const void *record, struct 
     } else {
         mr_buf_puts(out, r->cardinality == -1 ? "endless" : "of unknown length");
     }
-    mr_buf_printf(out, ", %" PRIu64 " bytes in %u of blob %.8s", r->definition_size, r->parts, r->blob);
+    mr_buf_printf(out, ", %" PRIu64 " bytes in %u of blob %.8s", r->definition_size, r->parts,
+                  r->blob);
     if (r->unsplittable[0] != '\0') {
         mr_buf_printf(out, "; no DYNAMIC: %s", r->unsplittable);
     }
@@ -111,7 +115,8 @@ static void say_job(const struct state_key *key, const void *record, struct mr_b
     mr_buf_printf(out, "job %s of dataset %s, %s", r->id, r->dataset_id,
                   enum_word(&millrace__processing_mode__descriptor, (int)r->mode, "PROCESSING_"));
     if (r->guarantee != 0) {
-        mr_buf_printf(out, ", %s", enum_word(&millrace__guarantee__descriptor, (int)r->guarantee, "GUARANTEE_"));
+        mr_buf_printf(out, ", %s",
+                      enum_word(&millrace__guarantee__descriptor, (int)r->guarantee, "GUARANTEE_"));
     }
     if (r->ended_below != 0) {
         mr_buf_printf(out, ", repetitions below %" PRIu64 " have ended", r->ended_below);
@@ -184,7 +189,8 @@ static void say_production(const struct state_key *key, const void *record, stru
 {
     const Millrace__ProductionRecord *r = record;
 
-    mr_buf_printf(out, "repetition %" PRIu64 " of dataset %s, %s%s, for ", r->repetition, r->dataset_id,
+    mr_buf_printf(out, "repetition %" PRIu64 " of dataset %s, %s%s, for ", r->repetition,
+                  r->dataset_id,
                   enum_word(&millrace__processing_mode__descriptor, (int)r->mode, "PROCESSING_"),
                   r->endless ? ", endless" : "");
     if (r->scope[0] != '\0') {
@@ -208,7 +214,8 @@ static void say_task(const struct state_key *key, const void *record, struct mr_
     const Millrace__TaskRecord *r = record;
 
     if (r->recovery != 0) {
-        mr_buf_printf(out, "recovery task %u%s, ", r->recovery, r->isolated ? ", for suspects" : "");
+        mr_buf_printf(out, "recovery task %u%s, ", r->recovery,
+                      r->isolated ? ", for suspects" : "");
     }
     if (r->lost) {
         mr_buf_puts(out, "closed: no client can reach its worker");
@@ -262,7 +269,8 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
         uint64_t first = r->ranges[i]->first;
         uint64_t count = r->ranges[i]->count;
 
-        mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "splits " : ", ", first, first + count - (count > 0));
+        mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "splits " : ", ", first,
+                      first + count - (count > 0));
     }
     mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far",
                   r->keep  ? "nothing is taken back, the end"
@@ -331,21 +339,25 @@ static void say_client(const struct state_key *key, const void *record, struct m
 
 static const struct state_kind kinds[] = {
     {MR_KEY_LEADER, &millrace__coord__leader_record__descriptor, "", true, false, say_leader},
-    {MR_KEY_DISPATCHERS, &millrace__coord__dispatcher_record__descriptor, "", true, false, say_dispatcher},
+    {MR_KEY_DISPATCHERS, &millrace__coord__dispatcher_record__descriptor, "", true, false,
+     say_dispatcher},
     {MR_KEY_BATCH, &millrace__coord__batch_record__descriptor, "", false, false, say_batch},
-    {MR_KEY_INCARNATION, &millrace__coord__incarnation_record__descriptor, "", false, false, say_incarnation},
+    {MR_KEY_INCARNATION, &millrace__coord__incarnation_record__descriptor, "", false, false,
+     say_incarnation},
     {"schema", &millrace__schema_record__descriptor, "", false, false, say_schema},
     {"datasets/", &millrace__dataset_record__descriptor, "", false, false, say_dataset},
     {"blobs/", &millrace__blob_part__descriptor, "", false, false, say_part},
     {"jobs/", &millrace__job_record__descriptor, "id", false, false, say_job},
     {"productions/", &millrace__production_record__descriptor, "id", false, false, say_production},
-    {"iterations/", &millrace__iteration_record__descriptor, "id losses_counted_to", false, false, say_iteration},
+    {"iterations/", &millrace__iteration_record__descriptor, "id losses_counted_to", false, false,
+     say_iteration},
     {"tasks/", &millrace__task_record__descriptor, "", false, true, say_task},
     {"cursors/", &millrace__cursor_record__descriptor, "", false, true, say_cursor},
     {"grants/", &millrace__grant_record__descriptor, "", false, true, say_grant},
     {"rounds/", &millrace__rounds_record__descriptor, "", false, true, say_rounds},
     {"consumers/", &millrace__consumer_record__descriptor, "", false, true, say_consumer},
-    {"workers/", &millrace__worker_record__descriptor, "registered draining lost", false, false, say_worker},
+    {"workers/", &millrace__worker_record__descriptor, "registered draining lost", false, false,
+     say_worker},
     {"clients/", &millrace__client_record__descriptor, "iteration_id", false, false, say_client},
 };
 
@@ -355,14 +367,16 @@ const struct state_kind *state_kind_of(const char *key)
         size_t n = strlen(kinds[i].name);
         bool all_below = kinds[i].name[n - 1] == '/';
 
-        if (all_below ? strncmp(key, kinds[i].name, n) == 0 && key[n] != '\0' : strcmp(key, kinds[i].name) == 0) {
+        if (all_below ? strncmp(key, kinds[i].name, n) == 0 && key[n] != '\0'
+                      : strcmp(key, kinds[i].name) == 0) {
             return &kinds[i];
         }
     }
     return NULL;
 }
 
-int state_parse(const struct state_kind *kind, const struct state_key *key, ProtobufCMessage **ret, mr_error *err)
+int state_parse(const struct state_kind *kind, const struct state_key *key, ProtobufCMessage **ret,
+                mr_error *err)
 {
     return mr_pbjson_parse(kind->desc, key->value, key->size, ret, err);
 }

@@ -1,6 +1,7 @@
 /*
- * Reading all keys of a cluster at one revision: the first page says which, the others ask for that one. A revision
- * that is compacted meanwhile means to begin again; a store that does not answer is asked again until the time is over.
+ * Reading all keys of a cluster at one revision: the first page says which, the others ask for that
+ * one. A revision that is compacted meanwhile means to begin again; a store that does not answer is
+ * asked again until the time is over.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -63,7 +64,8 @@ static void shorten_part(struct state_key *k, bool with_parts)
     const struct state_kind *kind = state_kind_of(k->key);
     ProtobufCMessage *msg = NULL;
 
-    if (kind == NULL || kind->desc != &millrace__blob_part__descriptor || state_parse(kind, k, &msg, NULL) < 0) {
+    if (kind == NULL || kind->desc != &millrace__blob_part__descriptor ||
+        state_parse(kind, k, &msg, NULL) < 0) {
         return;
     }
     k->part_bytes = (int64_t)((const Millrace__BlobPart *)msg)->data.len;
@@ -75,7 +77,8 @@ static void shorten_part(struct state_key *k, bool with_parts)
     }
 }
 
-int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts, mr_error *err)
+int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts,
+              mr_error *err)
 {
     struct state_key k = {.part_bytes = -1,
                           .size = kv->value.size,
@@ -84,7 +87,8 @@ int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, boo
                           .lease = kv->lease};
 
     if (kv->key.size < root_size) {
-        return mr_error_set(err, MR_EDATALOSS, "the store answered with a key that was not asked for");
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the store answered with a key that was not asked for");
     }
     if (state->count == state->cap) {
         size_t cap = state->cap == 0 ? 64 : 2 * state->cap;
@@ -96,8 +100,8 @@ int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, boo
         state->keys = bigger;
         state->cap = cap;
     }
-    /* Keys are C strings here, as they are to a dispatcher; one with a NUL in it is shown up to there, and judged odd.
-     */
+    /* Keys are C strings here, as they are to a dispatcher; one with a NUL in it is shown up to
+     * there, and judged odd. */
     k.key = mr_strndup((const char *)kv->key.data + root_size, kv->key.size - root_size);
     k.value = mr_malloc(kv->value.size + 1);
     if (k.key == NULL || k.value == NULL) {
@@ -131,15 +135,17 @@ static void on_page(void *ctx, int rc, const struct mr_range_result *r, const mr
 }
 
 /* One question, one answer. *@more: there are keys behind the last one. */
-static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit, int64_t left_ms,
-               bool *more, mr_error *err)
+static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
+               int64_t left_ms, bool *more, mr_error *err)
 {
-    struct page p = {.into = r->state, .root_size = strlen(r->state->root), .with_parts = r->from->with_parts};
+    struct page p = {
+        .into = r->state, .root_size = strlen(r->state->root), .with_parts = r->from->with_parts};
 
     mr_mutex_init(&p.lock);
     mr_cond_init(&p.changed);
-    r->from->store->ops->range(r->from->store, key, end, r->state->revision, limit, false /* keys only */,
-                               left_ms < ANSWER_MS ? left_ms : ANSWER_MS, on_page, &p);
+    r->from->store->ops->range(r->from->store, key, end, r->state->revision, limit,
+                               false /* keys only */, left_ms < ANSWER_MS ? left_ms : ANSWER_MS,
+                               on_page, &p);
     mr_mutex_lock(&p.lock);
     while (!p.done) {
         mr_cond_wait(&p.changed, &p.lock); /* the store keeps the time */
@@ -159,8 +165,8 @@ static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
 }
 
 /* The same until somebody answers. */
-static int ask_until_answered(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
-                              bool *more, mr_error *err)
+static int ask_until_answered(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
+                              int64_t limit, bool *more, mr_error *err)
 {
     static const struct timespec pause = {.tv_nsec = RETRY_MS * MR_NS_PER_MS};
 
@@ -180,7 +186,8 @@ static int ask_until_answered(const struct reader *r, struct mr_bytes key, struc
 }
 
 /* All keys in [key, end), relative to nothing; end.size = 0: that key. */
-static int read_span(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit, mr_error *err)
+static int read_span(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
+                     int64_t limit, mr_error *err)
 {
     char from[KEY_BYTES_MAX];
     bool more = true;
@@ -192,10 +199,12 @@ static int read_span(const struct reader *r, struct mr_bytes key, struct mr_byte
         rc = ask_until_answered(r, key, end, limit, &more, err);
         if (rc >= 0 && more && r->state->count > before) {
             /* The least key above the last one, as far as keys are strings. */
-            int n = snprintf(from, sizeof from, "%s%s\x01", r->state->root, r->state->keys[r->state->count - 1].key);
+            int n = snprintf(from, sizeof from, "%s%s\x01", r->state->root,
+                             r->state->keys[r->state->count - 1].key);
 
             if (n < 0 || (size_t)n >= sizeof from) {
-                rc = mr_error_set(err, MR_EDATALOSS, "a key is longer than %d bytes", KEY_BYTES_MAX);
+                rc =
+                    mr_error_set(err, MR_EDATALOSS, "a key is longer than %d bytes", KEY_BYTES_MAX);
             }
             key = mr_bytes_str(from);
         } else {
@@ -224,13 +233,14 @@ static int read_below(const struct reader *r, const char *key, mr_error *err)
         (void)snprintf(from, sizeof from, "%s%s", r->state->root, cuts[i]);
         n = (size_t)snprintf(to, sizeof to, "%s%s", r->state->root, cuts[i + 1]);
         to[n - 1] = (char)(to[n - 1] + (cuts[i + 1][0] == '\0' ? 1 : 0));
-        rc = read_span(r, mr_bytes_str(from), mr_bytes_str(to), strcmp(cuts[i], parts) == 0 ? PAGE_PARTS : PAGE_KEYS,
-                       err);
+        rc = read_span(r, mr_bytes_str(from), mr_bytes_str(to),
+                       strcmp(cuts[i], parts) == 0 ? PAGE_PARTS : PAGE_KEYS, err);
     }
     return rc;
 }
 
-int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret, mr_error *err)
+int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret,
+               mr_error *err)
 {
     struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = ret};
     mr_error why = {0};
@@ -254,7 +264,8 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
             char one[KEY_BYTES_MAX];
 
             (void)snprintf(one, sizeof one, "%s%s", root, key);
-            rc = read_span(&r, mr_bytes_str(one), (struct mr_bytes){NULL, 0}, 0 /* no limit */, &why);
+            rc = read_span(&r, mr_bytes_str(one), (struct mr_bytes){NULL, 0}, 0 /* no limit */,
+                           &why);
         }
     } while (rc == MR_ERANGE && mr_now_ms() < r.deadline_ms); /* compacted in between */
     if (rc < 0 && err != NULL) {
@@ -266,13 +277,16 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
 void state_clusters(const struct state_source *from, struct mr_buf *out)
 {
     struct state found = {.root = "/millrace/"};
-    struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = &found};
+    struct reader r = {
+        .from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = &found};
     char next[KEY_BYTES_MAX] = "/millrace/";
-    bool more; /* which an answer with a key says nothing of: the rest of that cluster counts as well */
+    /* which an answer with a key says nothing of: the rest of that cluster counts as well */
+    bool more;
     mr_error err;
 
     for (size_t i = 0; i < CLUSTERS_SHOWN; i++) {
-        int rc = ask_until_answered(&r, mr_bytes_str(next), mr_bytes_str("/millrace0"), 1 /* key */, &more, &err);
+        int rc = ask_until_answered(&r, mr_bytes_str(next), mr_bytes_str("/millrace0"), 1 /* key */,
+                                    &more, &err);
 
         if (rc < 0 || found.count == i) {
             break;
@@ -282,7 +296,8 @@ void state_clusters(const struct state_source *from, struct mr_buf *out)
 
         mr_buf_puts(out, i > 0 ? ", " : "");
         state_print_safe(out, name, (size_t)n);
-        (void)snprintf(next, sizeof next, "/millrace/%.*s0", n, name); /* '0' is the byte behind '/' */
+        (void)snprintf(next, sizeof next, "/millrace/%.*s0", n,
+                       name); /* '0' is the byte behind '/' */
     }
     state_free(&found);
 }

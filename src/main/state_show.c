@@ -18,7 +18,8 @@ void state_print_safe(struct mr_buf *out, const char *s, size_t n)
     }
 }
 
-/* How many parts of its path (each with its slash) @key shares with the one before; *@bytes: how long they are. */
+/* How many parts of its path (each with its slash) @key shares with the one before; *@bytes: how
+ * long they are. */
 static size_t shared_depth(const char *before, const char *key, size_t *bytes)
 {
     size_t depth = 0;
@@ -44,7 +45,8 @@ void state_print_tree(const struct state *state, struct mr_buf *out)
 {
     const char *before = "";
 
-    mr_buf_printf(out, "%s  revision %" PRId64 ", %zu keys\n", state->root, state->revision, state->count);
+    mr_buf_printf(out, "%s  revision %" PRId64 ", %zu keys\n", state->root, state->revision,
+                  state->count);
     for (size_t i = 0; i < state->count; i++) {
         const struct state_key *k = &state->keys[i];
         size_t at;
@@ -62,7 +64,8 @@ void state_print_tree(const struct state *state, struct mr_buf *out)
         state_print_safe(out, k->key + at, strlen(k->key + at));
         do {
             mr_buf_puts(out, " ");
-        } while (!out->failed && (out->len - start < SUMMARY_COLUMN || out->data[out->len - 2] != ' '));
+        } while (!out->failed &&
+                 (out->len - start < SUMMARY_COLUMN || out->data[out->len - 2] != ' '));
         state_summarise(k, out);
         mr_buf_puts(out, "\n");
         before = k->key;
@@ -103,13 +106,15 @@ static json_t *json_of_value(const struct state_key *k)
 int state_print_json(const struct state *state, struct mr_buf *out, mr_error *err)
 {
     json_t *keys = json_array();
-    json_t *doc = json_pack("{ss sI so}", "root", state->root, "revision", (json_int_t)state->revision, "keys", keys);
+    json_t *doc = json_pack("{ss sI so}", "root", state->root, "revision",
+                            (json_int_t)state->revision, "keys", keys);
     char *text = NULL;
 
     for (size_t i = 0; i < state->count && doc != NULL; i++) {
         const struct state_key *k = &state->keys[i];
-        json_t *one = json_pack("{ss sI sI}", "key", k->key, "createRevision", (json_int_t)k->create_revision,
-                                "modRevision", (json_int_t)k->mod_revision);
+        json_t *one =
+            json_pack("{ss sI sI}", "key", k->key, "createRevision", (json_int_t)k->create_revision,
+                      "modRevision", (json_int_t)k->mod_revision);
         int rc = one == NULL ? -1 : json_array_append_new(keys, one);
 
         if (rc == 0 && k->lease != 0) {
@@ -128,8 +133,9 @@ int state_print_json(const struct state *state, struct mr_buf *out, mr_error *er
     text = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
     json_decref(doc);
     if (text == NULL) {
-        return mr_error_set(err, MR_EINTERNAL,
-                            "the state cannot be written as JSON: a key is no text, or memory is short");
+        return mr_error_set(
+            err, MR_EINTERNAL,
+            "the state cannot be written as JSON: a key is no text, or memory is short");
     }
     mr_buf_printf(out, "%s\n", text);
     free(text);

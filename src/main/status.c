@@ -1,4 +1,5 @@
-/* millrace status: what a cluster is doing, as tables for people or as one JSON document for programs. */
+/* millrace status: what a cluster is doing, as tables for people or as one JSON document for
+ * programs. */
 #include "base/error.h"
 #include "main/commands.h"
 #include "main/options.h"
@@ -24,7 +25,8 @@ static const struct opt own_options[] = {
     {"service", OPT_STRING, AT(service), "LIST", "localhost:5050", 0, 0, NULL,
      "host:port,... of the dispatchers; grpc:// in front is fine", OPT_SHARED},
     {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
-    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL, "for the whole call", 0},
+    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL,
+     "for the whole call", 0},
 };
 
 const struct opt_program *status_program(void)
@@ -48,11 +50,11 @@ static void warn_of_silence(const char *text)
     const char *silent_ms = json_string_value(json_object_get(doc, "storeSilentMs"));
 
     if (silent_ms != NULL) {
-        (void)fprintf(
-            stderr,
-            "millrace status: etcd has not answered for %lld s. This is what the leader remembers; the newest of "
-            "it may not be stored\n",
-            strtoll(silent_ms, NULL, 10) / 1000);
+        (void)fprintf(stderr,
+                      "millrace status: etcd has not answered for %lld s. This is what the leader "
+                      "remembers; the newest of "
+                      "it may not be stored\n",
+                      strtoll(silent_ms, NULL, 10) / 1000);
     }
     json_decref(doc);
 }

@@ -51,7 +51,8 @@ static void append_flat(json_t *object, size_t bytes_max, struct mr_buf *cell)
 
     json_object_foreach(object, key, value)
     {
-        char *dumped = json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+        char *dumped =
+            json_is_string(value) ? NULL : json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
 
         mr_buf_puts(cell, first ? "" : ", ");
         append_printable(cell, key, bytes_max);
@@ -67,8 +68,9 @@ static void append_flat(json_t *object, size_t bytes_max, struct mr_buf *cell)
 }
 
 /*
- * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, an object of plain values
- * as "name value, name value", nothing for what is empty, otherwise JSON. Control characters must not reach a terminal.
+ * One value, at most @bytes_max: a string without its quotes, a list of strings with commas, an
+ * object of plain values as "name value, name value", nothing for what is empty, otherwise JSON.
+ * Control characters must not reach a terminal.
  */
 static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
 {
@@ -79,7 +81,8 @@ static void cell_text(json_t *v, size_t bytes_max, struct mr_buf *cell)
     mr_buf_append(cell, "", 0); /* a NUL, at least */
     if (json_is_string(v)) {
         append_printable(cell, json_string_value(v), bytes_max);
-    } else if (json_is_array(v) && (json_array_size(v) == 0 || json_is_string(json_array_get(v, 0)))) {
+    } else if (json_is_array(v) &&
+               (json_array_size(v) == 0 || json_is_string(json_array_get(v, 0)))) {
         json_array_foreach(v, i, item)
         {
             mr_buf_puts(cell, i == 0 ? "" : ",");
@@ -140,8 +143,8 @@ static json_t *label_of(json_t *row)
     return label != NULL ? label : json_object_get(row, "id");
 }
 
-/* The tables under @key of all @rows as one, in whose rows "of" says which row they come from. NULL if there is none.
- */
+/* The tables under @key of all @rows as one, in whose rows "of" says which row they come from. NULL
+ * if there is none. */
 static json_t *merge_nested(json_t *rows, const char *key)
 {
     json_t *merged = NULL;
@@ -259,7 +262,8 @@ static void render_object(json_t *object, const char *title, unsigned depth, str
         }
         if (!is_rows(value) && (!json_is_object(value) || depth >= NESTING_MAX)) {
             cell_text(value, SIZE_MAX, &cell);
-            mr_buf_printf(out, "%s%s: %s\n", title == NULL ? "" : "  ", key, (const char *)cell.data);
+            mr_buf_printf(out, "%s%s: %s\n", title == NULL ? "" : "  ", key,
+                          (const char *)cell.data);
         }
     }
     json_object_foreach(object, key, value)

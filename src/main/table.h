@@ -1,6 +1,7 @@
 /*
- * A JSON document as text for people: scalars as "name: value", lists of objects as aligned tables, in the document's
- * order. It knows nothing of what the document means, so that it shows whatever a newer dispatcher reports.
+ * A JSON document as text for people: scalars as "name: value", lists of objects as aligned tables,
+ * in the document's order. It knows nothing of what the document means, so that it shows whatever a
+ * newer dispatcher reports.
  *
  * Threads: any.
  */

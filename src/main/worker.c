@@ -18,7 +18,8 @@
 #define STOP_GRACE_MS 2000
 #define SLICE_MS 100 /* between looks at the signals */
 #define TEND_MS 5000
-#define GIVE_BACK_MS 2000 /* for the dispatcher to take back what was not opened, without time for more */
+/* for the dispatcher to take back what was not opened, without time for more */
+#define GIVE_BACK_MS 2000
 
 struct worker_values {
     const char *dispatchers;
@@ -42,30 +43,40 @@ struct worker_values {
 #define AT(field) offsetof(struct worker_values, field)
 
 static const struct opt own_options[] = {
-    {"dispatcher", OPT_STRING, AT(dispatchers), "LIST", NULL, 0, 0, NULL, "host:port,... of all dispatchers; needed",
-     0},
+    {"dispatcher", OPT_STRING, AT(dispatchers), "LIST", NULL, 0, 0, NULL,
+     "host:port,... of all dispatchers; needed", 0},
     {"listen", OPT_LISTEN, AT(listen), "HOST:PORT", "127.0.0.1:0", 0, 0, NULL,
-     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access control yet", 0},
+     "where to serve; port 0 takes a free one.\n0.0.0.0 lets other machines in: there is no access "
+     "control yet",
+     0},
     {"advertise-address", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL,
-     "what clients are told; %port% is the port that was bound;\nwithout it the address that it listens on;\nwith "
+     "what clients are told; %port% is the port that was bound;\nwithout it the address that it "
+     "listens on;\nwith "
      "0.0.0.0 this host's own",
      0},
     {"metrics-address", OPT_STRING, AT(metrics), "HOST:PORT", NULL, 0, 0, NULL,
-     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without it nothing is "
+     "serve /metrics, /healthz and /readyz there, as plain HTTP; port 0\ntakes a free one. Without "
+     "it nothing is "
      "served",
      0},
-    {"tags", OPT_STRING, AT(tags), "A,B,...", NULL, 0, 0, NULL, "words about this worker, for status and placement", 0},
+    {"tags", OPT_STRING, AT(tags), "A,B,...", NULL, 0, 0, NULL,
+     "words about this worker, for status and placement", 0},
     {"heartbeat", OPT_DURATION, AT(heartbeat), "DURATION", NULL, 10, 60000, NULL,
      "how often it reports; without it what the dispatcher says", 0},
-    {"dispatcher-timeout", OPT_DURATION, AT(dispatcher_timeout), "DURATION", "1h", 1, INT64_C(30) * 86400000, NULL,
-     "how long it waits for a dispatcher that does not answer: at its start,\nand for the splits of a task", 0},
+    {"dispatcher-timeout", OPT_DURATION, AT(dispatcher_timeout), "DURATION", "1h", 1,
+     INT64_C(30) * 86400000, NULL,
+     "how long it waits for a dispatcher that does not answer: at its start,\nand for the splits "
+     "of a task",
+     0},
     {"memory-budget", OPT_SIZE, AT(memory_budget), "SIZE", NULL, 16 * 1048576, INT64_MAX, NULL,
      "for pipelines and their buffers; without it half of what\nthis process may use", 0},
-    {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL, "of the engine; without it one a core", 0},
+    {"threads", OPT_INT, AT(threads), "N", NULL, 1, 4096, NULL,
+     "of the engine; without it one a core", 0},
     {"tasks-max", OPT_INT, AT(tasks_max), "N", "1024", 1, 65536, NULL,
      "tasks at work at once, with a thread each, of all hosts;\none that reads alone gets half", 0},
     {"drain-timeout", OPT_DURATION, AT(drain_timeout), "DURATION", "30s", 0, 86400000, NULL,
-     "after SIGTERM: how long clients may take to read what was\nbegun. What was not begun goes to other workers at "
+     "after SIGTERM: how long clients may take to read what was\nbegun. What was not begun goes to "
+     "other workers at "
      "once.\n"
      "0s: then leave. A second signal ends the wait",
      0},
@@ -74,11 +85,13 @@ static const struct opt own_options[] = {
      "several workers may have the same. Without it millrace-cache-UID\nin TMPDIR or /tmp",
      0},
     {"cache-bytes", OPT_SIZE, AT(cache_bytes), "SIZE", "10GiB", 1, INT64_MAX, NULL,
-     "of all that is kept there, and of one shared production;\nless than 32MiB, and 8MiB for one, is rounded up to "
+     "of all that is kept there, and of one shared production;\nless than 32MiB, and 8MiB for one, "
+     "is rounded up to "
      "that",
      0},
     {"cache-memory", OPT_SIZE, AT(cache_memory), "SIZE", NULL, 1, INT64_MAX, NULL,
-     "for what is not written yet; a 40th of it is the largest\nelement that can be kept on disk. Without it an "
+     "for what is not written yet; a 40th of it is the largest\nelement that can be kept on disk. "
+     "Without it an "
      "eighth\n"
      "of the machine, 128MiB to 2GiB",
      0},
@@ -92,9 +105,10 @@ const struct opt_program *worker_program(void)
     static struct opt_program program = {
         .name = "worker",
         .summary = "executes datasets and serves their elements",
-        .examples = "  millrace worker --dispatcher localhost:5050\n"
-                    "  millrace worker --dispatcher a:5050,b:5050,c:5050 --listen 0.0.0.0:0 \\\n"
-                    "      --advertise-address $(hostname):%port%        # on a machine of its own\n",
+        .examples =
+            "  millrace worker --dispatcher localhost:5050\n"
+            "  millrace worker --dispatcher a:5050,b:5050,c:5050 --listen 0.0.0.0:0 \\\n"
+            "      --advertise-address $(hostname):%port%        # on a machine of its own\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,
@@ -120,8 +134,10 @@ static int split_tags(char *list, const char **tags, size_t *n, mr_error *err)
     return MR_OK;
 }
 
-/* Until something ends it. Ready means registered: who starts a worker and waits for it wants its tasks from now on. */
-static int serve(struct worker_values *v, struct run *run, mr_worker *w, const mr_http *http, mr_error *err)
+/* Until something ends it. Ready means registered: who starts a worker and waits for it wants its
+ * tasks from now on. */
+static int serve(struct worker_values *v, struct run *run, mr_worker *w, const mr_http *http,
+                 mr_error *err)
 {
     int64_t until = mr_now_ms() + v->dispatcher_timeout;
     int rc;
@@ -131,12 +147,14 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
             return MR_OK;
         }
         if (mr_now_ms() >= until) {
-            return mr_error_set(err, MR_EUNAVAIL, "no dispatcher at %s took this worker on within %lld ms",
+            return mr_error_set(err, MR_EUNAVAIL,
+                                "no dispatcher at %s took this worker on within %lld ms",
                                 v->dispatchers, (long long)v->dispatcher_timeout);
         }
     }
     if (rc == MR_OK) {
-        rc = run_ready(&v->run, mr_worker_address(w), NULL, http != NULL ? mr_http_address(http) : NULL, err);
+        rc = run_ready(&v->run, mr_worker_address(w), NULL,
+                       http != NULL ? mr_http_address(http) : NULL, err);
     }
     while (rc == MR_OK && run_wait(run, TEND_MS) != RUN_STOP) {
     }
@@ -155,7 +173,8 @@ static void drain(struct run *run, mr_worker *w, int64_t timeout_ms)
         through = mr_worker_wait_drained(w, stage, SLICE_MS);
         again = !through && run_wait(run, 0) == RUN_STOP;
     }
-    mr_log(MR_LOG_INFO, through ? "drained, leaving" : "leaving with tasks that are not through", NULL);
+    mr_log(MR_LOG_INFO, through ? "drained, leaving" : "leaving with tasks that are not through",
+           NULL);
 }
 
 static int page(void *ctx, mr_metrics **ret, mr_error *err)
@@ -177,7 +196,8 @@ static int ready(void *ctx, mr_error *err)
 /* @http NULL: nobody asked for them. */
 static int serve_metrics(mr_http *http, mr_worker *w, mr_error *err)
 {
-    const struct mr_http_options opts = {.component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};
+    const struct mr_http_options opts = {
+        .component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};
 
     return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
 }
@@ -224,7 +244,8 @@ static int run_worker(struct worker_values *v, mr_error *err)
     if (rc < 0) {
         goto out;
     }
-    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s", v->dispatchers, NULL);
+    mr_log(MR_LOG_INFO, "serving", "address", "%s", mr_worker_address(w), "dispatchers", "%s",
+           v->dispatchers, NULL);
     rc = serve(v, &run, w, http, err);
     if (rc == MR_OK) {
         drain(&run, w, v->drain_timeout);
@@ -249,12 +270,14 @@ int command_worker(int argc, char **argv)
         return 0;
     }
     if (rc == OPT_RUN && v.dispatchers == NULL) {
-        rc = mr_error_set(&err, MR_EINVAL, "--dispatcher is needed: host:port of a dispatcher, or of several");
+        rc = mr_error_set(&err, MR_EINVAL,
+                          "--dispatcher is needed: host:port of a dispatcher, or of several");
     }
     if (rc == OPT_RUN && v.cluster != NULL && v.cluster[0] != '\0') {
         char root[MR_ROOT_SIZE];
 
-        rc = mr_root_of(v.cluster, root, &err); /* Else it would look for such a dispatcher for an hour. */
+        rc = mr_root_of(v.cluster, root,
+                        &err); /* Else it would look for such a dispatcher for an hour. */
     }
     if (rc == OPT_RUN) {
         rc = run_worker(&v, &err);

@@ -36,10 +36,11 @@ struct mr_http {
 /* ---- answers ---- */
 
 /* @body is copied. */
-static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type, const void *body,
-                              size_t size)
+static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const char *type,
+                              const void *body, size_t size)
 {
-    struct MHD_Response *r = MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
+    struct MHD_Response *r =
+        MHD_create_response_from_buffer(size, (void *)(uintptr_t)body, MHD_RESPMEM_MUST_COPY);
     enum MHD_Result done = MHD_NO;
 
     if (r != NULL) {
@@ -81,7 +82,8 @@ static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
     return done;
 }
 
-static enum MHD_Result answer_check(mr_http *h, struct MHD_Connection *c, int (*check)(void *ctx, mr_error *err))
+static enum MHD_Result answer_check(mr_http *h, struct MHD_Connection *c,
+                                    int (*check)(void *ctx, mr_error *err))
 {
     mr_error err;
 
@@ -92,8 +94,9 @@ static enum MHD_Result answer_check(mr_http *h, struct MHD_Connection *c, int (*
 }
 
 /* Called once for the headers, and again when the (empty) body is over: then it is answered. */
-static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url, const char *method,
-                                  const char *version, const char *data, size_t *size, void **state)
+static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const char *url,
+                                  const char *method, const char *version, const char *data,
+                                  size_t *size, void **state)
 {
     static char seen;
     mr_http *h = ctx;
@@ -150,20 +153,24 @@ static int listen_on(const char *address, int *ret, mr_error *err)
     int why = EADDRNOTAVAIL;
 
     if (!mr_address_parse_listen(address, &parsed) || parsed.host[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "serving metrics on '%s': host:port is wanted, with a port from 0 to 65535",
-                            MR_SHOWN(address));
+        return mr_error_set(
+            err, MR_EINVAL,
+            "serving metrics on '%s': host:port is wanted, with a port from 0 to 65535",
+            MR_SHOWN(address));
     }
     int found = getaddrinfo(parsed.host, parsed.port, &hints, &list);
 
     if (found != 0) {
-        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address), gai_strerror(found));
+        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address),
+                            gai_strerror(found));
     }
     for (const struct addrinfo *ai = list; ai != NULL && why != 0; ai = ai->ai_next) {
         why = bind_one(ai, ret);
     }
     freeaddrinfo(list);
     return why == 0 ? MR_OK
-                    : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address), strerror(why));
+                    : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s",
+                                   MR_SHOWN(address), strerror(why));
 }
 
 /* As it was asked for, with the port that was bound. */
@@ -213,14 +220,16 @@ int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
 
     h->opts = *opts;
     h->fd = -1; /* The daemon's, whether it starts or not. */
-    h->daemon =
-        MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0 /* port */, NULL, NULL, on_request, h,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-                         MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-                         SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
-    return h->daemon != NULL ? MR_OK
-                             : mr_error_set(err, MR_EEXHAUSTED,
-                                            "serving metrics on '%.200s': no thread or no memory for it", h->address);
+    h->daemon = MHD_start_daemon(
+        MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0 /* port */, NULL, NULL, on_request, h,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
+        SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+    return h->daemon != NULL
+               ? MR_OK
+               : mr_error_set(err, MR_EEXHAUSTED,
+                              "serving metrics on '%.200s': no thread or no memory for it",
+                              h->address);
 }
 
 void mr_http_free(mr_http *h)

@@ -1,9 +1,10 @@
 /*
- * What monitoring asks a server, over plain HTTP: GET /metrics, /healthz (is it alive? restart it if not), /readyz
- * (should it be sent work?).
+ * What monitoring asks a server, over plain HTTP: GET /metrics, /healthz (is it alive? restart it
+ * if not), /readyz (should it be sent work?).
  *
- * Threads: one of its own, on which the functions of the options are called; the functions below belong to one thread.
- * A client that says nothing holds one of a bounded number of connections for some seconds, and nothing else.
+ * Threads: one of its own, on which the functions of the options are called; the functions below
+ * belong to one thread. A client that says nothing holds one of a bounded number of connections for
+ * some seconds, and nothing else.
  */
 #ifndef MR_METRICS_HTTP_H
 #define MR_METRICS_HTTP_H
@@ -15,7 +16,8 @@ typedef struct mr_http mr_http;
 /* Everything is needed. */
 struct mr_http_options {
     const char *component; /* "dispatcher": for build_info. Lent for good */
-    /* A page without process.h's, to be freed. May block for a second or two. < 0: 503 with the message. */
+    /* A page without process.h's, to be freed. May block for a second or two. < 0: 503 with the
+     * message. */
     int (*page)(void *ctx, mr_metrics **ret, mr_error *err);
     /* Must not block. < 0: no, and why. */
     int (*alive)(void *ctx, mr_error *err);
@@ -24,9 +26,9 @@ struct mr_http_options {
 };
 
 /*
- * Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits until
- * mr_http_start(). MR_EINVAL: that is no address; MR_EUNAVAIL: it is taken, or not this host's. *@ret is freed with
- * mr_http_free().
+ * Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
+ * until mr_http_start(). MR_EINVAL: that is no address; MR_EUNAVAIL: it is taken, or not this
+ * host's. *@ret is freed with mr_http_free().
  */
 int mr_http_open(const char *address, mr_http **ret, mr_error *err);
 /* "host:port" with the port that was bound. Lent until the end. */

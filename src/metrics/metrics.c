@@ -39,7 +39,7 @@ struct mr_metrics {
 };
 
 const struct mr_metric_info mr_metric_infos[MR_METRICS_COUNT] = {
-#define MR_METRIC_INFO(id, name, type, servers, labels, help)                                                          \
+#define MR_METRIC_INFO(id, name, type, servers, labels, help)                                      \
     [MR_METRIC_##id] = {name, MR_METRIC_TYPE_##type, MR_METRIC_ON_##servers, labels, help},
     MR_METRICS_TABLE(MR_METRIC_INFO)
 #undef MR_METRIC_INFO
@@ -111,7 +111,8 @@ static const char *job_label(mr_metrics *m, const char *name)
     return name;
 }
 
-/* Label values may hold anything: a backslash, a quote and the end of a line are written as \\, \" and \n. */
+/* Label values may hold anything: a backslash, a quote and the end of a line are written as \\, \"
+ * and \n. */
 static void put_escaped(struct mr_buf *b, const char *text)
 {
     for (const char *c = text; *c != '\0'; c++) {
@@ -124,7 +125,8 @@ static void put_escaped(struct mr_buf *b, const char *text)
 }
 
 /* The labels of a sample as text; there must be as many values as the table has names. */
-static struct mr_buf render_labels(mr_metrics *m, enum mr_metric metric, const char *const values[LABELS_MAX])
+static struct mr_buf render_labels(mr_metrics *m, enum mr_metric metric,
+                                   const char *const values[LABELS_MAX])
 {
     const char *names = mr_metric_infos[metric].labels;
     struct mr_buf b = MR_BUF_INIT;
@@ -165,7 +167,8 @@ static bool list_append(struct family *f, struct sample *s)
 }
 
 /* The sample of @metric with these labels, a new one if need be; NULL without memory. */
-static struct sample *sample_of(mr_metrics *m, enum mr_metric metric, const char *const values[LABELS_MAX])
+static struct sample *sample_of(mr_metrics *m, enum mr_metric metric,
+                                const char *const values[LABELS_MAX])
 {
     struct family *f = &m->families[metric];
     struct mr_buf labels = render_labels(m, metric, values);
@@ -176,7 +179,8 @@ static struct sample *sample_of(mr_metrics *m, enum mr_metric metric, const char
         if (s != NULL) {
             memcpy(s->labels, labels.data, labels.len + 1);
         }
-        if (s != NULL && (mr_map_put(&f->by_labels, s->labels, s, NULL) < 0 || !list_append(f, s))) {
+        if (s != NULL &&
+            (mr_map_put(&f->by_labels, s->labels, s, NULL) < 0 || !list_append(f, s))) {
             (void)mr_map_remove(&f->by_labels, s->labels);
             mr_free(s);
             s = NULL;
@@ -187,7 +191,8 @@ static struct sample *sample_of(mr_metrics *m, enum mr_metric metric, const char
     return s;
 }
 
-static void add(mr_metrics *m, enum mr_metric metric, const char *const values[LABELS_MAX], double value)
+static void add(mr_metrics *m, enum mr_metric metric, const char *const values[LABELS_MAX],
+                double value)
 {
     struct sample *s = sample_of(m, metric, values);
 
@@ -211,14 +216,16 @@ void mr_metrics_add1(mr_metrics *m, enum mr_metric metric, const char *label, do
     add(m, metric, values, value);
 }
 
-void mr_metrics_add2(mr_metrics *m, enum mr_metric metric, const char *label1, const char *label2, double value)
+void mr_metrics_add2(mr_metrics *m, enum mr_metric metric, const char *label1, const char *label2,
+                     double value)
 {
     const char *const values[LABELS_MAX] = {label1, label2};
 
     add(m, metric, values, value);
 }
 
-void mr_metrics_add_histogram(mr_metrics *m, enum mr_metric metric, const char *label, const struct mr_histogram *h)
+void mr_metrics_add_histogram(mr_metrics *m, enum mr_metric metric, const char *label,
+                              const struct mr_histogram *h)
 {
     const char *const values[LABELS_MAX] = {label, NULL};
     struct sample *s = sample_of(m, metric, values);
@@ -262,7 +269,8 @@ static void put_value(struct mr_buf *b, double value)
     }
 }
 
-static void put_line(struct mr_buf *b, const char *name, const char *suffix, const char *labels, double value)
+static void put_line(struct mr_buf *b, const char *name, const char *suffix, const char *labels,
+                     double value)
 {
     mr_buf_printf(b, "%s%s", name, suffix);
     if (labels[0] != '\0') {
@@ -300,7 +308,8 @@ struct mr_buf mr_metrics_render(const mr_metrics *m)
         const struct family *f = &m->families[i];
 
         if (f->n > 0) {
-            mr_buf_printf(&b, "# HELP %s %s\n# TYPE %s %s\n", info->name, info->help, info->name, types[info->type]);
+            mr_buf_printf(&b, "# HELP %s %s\n# TYPE %s %s\n", info->name, info->help, info->name,
+                          types[info->type]);
         }
         for (size_t k = 0; k < f->n; k++) {
             if (info->type == MR_METRIC_TYPE_HISTOGRAM) {

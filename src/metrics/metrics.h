@@ -1,8 +1,9 @@
 /*
- * A page of metrics in the making: samples are added in any order, and come out as Prometheus' text format 0.0.4. What
- * metrics there are stands in table.h and nowhere else.
+ * A page of metrics in the making: samples are added in any order, and come out as Prometheus' text
+ * format 0.0.4. What metrics there are stands in table.h and nowhere else.
  *
- * Pure: numbers come in as arguments. Not for: counting (whoever has the number counts it), serving (http.h).
+ * Pure: numbers come in as arguments. Not for: counting (whoever has the number counts it), serving
+ * (http.h).
  *
  * Threads: a page has one owner.
  */
@@ -44,16 +45,19 @@ mr_metrics *mr_metrics_new(void); /* NULL: out of memory */
 void mr_metrics_free(mr_metrics *m);
 
 /*
- * A sample of a metric without labels, with one, with two. Equal labels add up. Running out of memory is told by
- * mr_metrics_render().
+ * A sample of a metric without labels, with one, with two. Equal labels add up. Running out of
+ * memory is told by mr_metrics_render().
  */
 void mr_metrics_add(mr_metrics *m, enum mr_metric metric, double value);
 void mr_metrics_add1(mr_metrics *m, enum mr_metric metric, const char *label, double value);
-void mr_metrics_add2(mr_metrics *m, enum mr_metric metric, const char *label1, const char *label2, double value);
+void mr_metrics_add2(mr_metrics *m, enum mr_metric metric, const char *label1, const char *label2,
+                     double value);
 /* As it is now. @label NULL: the metric has none. */
-void mr_metrics_add_histogram(mr_metrics *m, enum mr_metric metric, const char *label, const struct mr_histogram *h);
+void mr_metrics_add_histogram(mr_metrics *m, enum mr_metric metric, const char *label,
+                              const struct mr_histogram *h);
 
-/* The page: HELP, TYPE and samples of each metric that has some, in the table's order. `failed`: out of memory. */
+/* The page: HELP, TYPE and samples of each metric that has some, in the table's order. `failed`:
+ * out of memory. */
 struct mr_buf mr_metrics_render(const mr_metrics *m);
 
 #endif

@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of /proc/self/stat, behind the name in parentheses (which may hold anything): fields 3 and on of proc(5). */
+/* Of /proc/self/stat, behind the name in parentheses (which may hold anything): fields 3 and on of
+ * proc(5). */
 static bool read_stat(char *line, size_t size, const char **fields)
 {
     FILE *f = fopen("/proc/self/stat", "re");
@@ -44,7 +45,9 @@ static void add_stat(mr_metrics *m)
     char line[1024];
 
     if (!read_stat(line, sizeof line, &fields) ||
-        sscanf(fields, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %lld %*d %llu %llu %lld",
+        sscanf(fields,
+               " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %*d %*d %*d %*d %lld %*d "
+               "%llu %llu %lld",
                &utime, &stime, &threads, &start, &virt, &resident) != 6) {
         return;
     }

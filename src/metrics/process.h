@@ -1,4 +1,5 @@
-/* What every process is asked for: CPU time, memory, descriptors (metrics process_*). Threads: any. */
+/* What every process is asked for: CPU time, memory, descriptors (metrics process_*). Threads:
+ * any. */
 #ifndef MR_METRICS_PROCESS_H
 #define MR_METRICS_PROCESS_H
 

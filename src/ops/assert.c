@@ -1,4 +1,5 @@
-/* assert: a tensor as it is, where a condition holds; an error of one's own wording where it does not. */
+/* assert: a tensor as it is, where a condition holds; an error of one's own wording where it does
+ * not. */
 #include "base/error.h"
 #include "ops/attr.h"
 #include "ops/table.h"
@@ -6,8 +7,9 @@
 
 #define MESSAGE_MAX 200
 
-static int infer_assert(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_assert(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     int rc = mr_infer_dtype(in, 1, MR_SET(MR_BOOL), err);
 
@@ -41,8 +43,9 @@ static int first_false(const struct mr_kernel_in *in, uint32_t rows, uint32_t *r
     return MR_OK;
 }
 
-static int eval_assert(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                       struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int eval_assert(const struct mr_kernel_call *call, uint32_t rows,
+                       const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                       size_t nout, uint32_t *bad_row, mr_error *err)
 {
     const struct mr_attr *message = mr_attr_find(call->attrs, call->nattrs, "message");
     uint32_t bad = 0;
@@ -54,7 +57,8 @@ static int eval_assert(const struct mr_kernel_call *call, uint32_t rows, const s
     }
     if (bad < rows) {
         *bad_row = bad;
-        return mr_error_set(err, MR_EINVAL, "%.*s", (int)(message->size < MESSAGE_MAX ? message->size : MESSAGE_MAX),
+        return mr_error_set(err, MR_EINVAL, "%.*s",
+                            (int)(message->size < MESSAGE_MAX ? message->size : MESSAGE_MAX),
                             (const char *)message->bytes);
     }
     if (in[0].broadcast) {
@@ -64,7 +68,8 @@ static int eval_assert(const struct mr_kernel_call *call, uint32_t rows, const s
     return MR_OK;
 }
 
-static const struct mr_kernel_attr assert_attrs[] = {{"message", MR_ATTR_BYTES, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr assert_attrs[] = {{"message", MR_ATTR_BYTES, false},
+                                                     {NULL, 0, false}};
 
 const struct mr_kernel mr_kernel_assert = {
     .name = "assert",

@@ -39,7 +39,8 @@ mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, 
 int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err)
 {
     if (axis < -rank || axis >= rank) {
-        return mr_error_set(err, MR_EINVAL, "axis %lld is out of range for rank %d", (long long)axis, rank);
+        return mr_error_set(err, MR_EINVAL, "axis %lld is out of range for rank %d",
+                            (long long)axis, rank);
     }
     *ret = (int)(axis < 0 ? axis + rank : axis);
     return MR_OK;
@@ -105,8 +106,8 @@ int mr_infer_dtype(const struct mr_leaf_spec *in, size_t i, uint32_t set, mr_err
     if (name != NULL && (MR_SET(in[i].dtype) & set) != 0) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL, "input %zu is %s; wants %s", i, name == NULL ? "no dtype" : name,
-                        set_name(set));
+    return mr_error_set(err, MR_EINVAL, "input %zu is %s; wants %s", i,
+                        name == NULL ? "no dtype" : name, set_name(set));
 }
 
 int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin, mr_error *err)
@@ -114,7 +115,8 @@ int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin,
     for (size_t i = first + 1; i < nin; i++) {
         if (in[i].dtype != in[first].dtype) {
             return mr_error_set(err, MR_EINVAL, "dtypes %s and %s: cast one of them",
-                                mr_dtype_name((mr_dtype)in[first].dtype), mr_dtype_name((mr_dtype)in[i].dtype));
+                                mr_dtype_name((mr_dtype)in[first].dtype),
+                                mr_dtype_name((mr_dtype)in[i].dtype));
         }
     }
     return MR_OK;
@@ -152,8 +154,9 @@ const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT]
     buf[len++] = '[';
     for (int i = 0; i < rank; i++) {
         const char *comma = i > 0 ? "," : "";
-        int n = dims[i] < 0 ? snprintf(buf + len, MR_SHAPE_TEXT - len, "%s?", comma)
-                            : snprintf(buf + len, MR_SHAPE_TEXT - len, "%s%lld", comma, (long long)dims[i]);
+        int n = dims[i] < 0
+                    ? snprintf(buf + len, MR_SHAPE_TEXT - len, "%s?", comma)
+                    : snprintf(buf + len, MR_SHAPE_TEXT - len, "%s%lld", comma, (long long)dims[i]);
 
         len += (size_t)n; /* 8 dims of at most 20 digits fit */
     }
@@ -196,7 +199,8 @@ int mr_shape_broadcast(const struct mr_leaf_spec *a, struct mr_leaf_spec *acc, m
             char tb[MR_SHAPE_TEXT];
 
             return mr_error_set(err, MR_EINVAL, "shapes %s and %s do not broadcast",
-                                mr_shape_text(acc->rank, acc->dims, tb), mr_shape_text(a->rank, a->dims, ta));
+                                mr_shape_text(acc->rank, acc->dims, tb),
+                                mr_shape_text(a->rank, a->dims, ta));
         }
     }
     mr_shape_set(acc, rank, dims);

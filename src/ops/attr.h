@@ -19,9 +19,11 @@ bool mr_dtype_is_int(unsigned dtype);
 /* Sets of dtypes, for the checks below. */
 #define MR_SET(dtype) (1u << (dtype))
 #define MR_SET_SIGNED (MR_SET(MR_INT8) | MR_SET(MR_INT16) | MR_SET(MR_INT32) | MR_SET(MR_INT64))
-#define MR_SET_UNSIGNED (MR_SET(MR_UINT8) | MR_SET(MR_UINT16) | MR_SET(MR_UINT32) | MR_SET(MR_UINT64))
+#define MR_SET_UNSIGNED                                                                            \
+    (MR_SET(MR_UINT8) | MR_SET(MR_UINT16) | MR_SET(MR_UINT32) | MR_SET(MR_UINT64))
 #define MR_SET_INTS (MR_SET_SIGNED | MR_SET_UNSIGNED)
-#define MR_SET_FLOATS (MR_SET(MR_FLOAT16) | MR_SET(MR_BFLOAT16) | MR_SET(MR_FLOAT32) | MR_SET(MR_FLOAT64))
+#define MR_SET_FLOATS                                                                              \
+    (MR_SET(MR_FLOAT16) | MR_SET(MR_BFLOAT16) | MR_SET(MR_FLOAT32) | MR_SET(MR_FLOAT64))
 #define MR_SET_NUMBERS (MR_SET_INTS | MR_SET_FLOATS)
 #define MR_SET_INDEX (MR_SET(MR_INT32) | MR_SET(MR_INT64))
 #define MR_SET_ANY (MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING))

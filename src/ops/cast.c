@@ -1,6 +1,7 @@
 /*
- * cast: numbers and bools into each other. Floats lose their fraction; what does not fit saturates, which C leaves
- * undefined; NaN gives 0. float64 becomes float16 by way of float32, as in NumPy's and TensorFlow's kernels.
+ * cast: numbers and bools into each other. Floats lose their fraction; what does not fit saturates,
+ * which C leaves undefined; NaN gives 0. float64 becomes float16 by way of float32, as in NumPy's
+ * and TensorFlow's kernels.
  */
 #include "base/error.h"
 #include "ops/attr.h"
@@ -50,64 +51,68 @@ static inline uint16_t to_u16(double v)
 }
 
 /* CAST(from, S, N, LD, to, R, expr): the loop cast_<from>_<to>; expr sees the loaded value as a. */
-#define CAST(from, S, N, LD, to, R, ...)                                                                               \
-    MR_HOT_##from static size_t cast_##from##_##to(size_t n, void *out, const void *const *in, const uint8_t *step,    \
-                                                   mr_error *err) MR_UNARY_BODY(S, R, N, LD, MR_AS_IS, (__VA_ARGS__))
+#define CAST(from, S, N, LD, to, R, ...)                                                           \
+    MR_HOT_##from static size_t cast_##from##_##to(size_t n, void *out, const void *const *in,     \
+                                                   const uint8_t *step, mr_error *err)             \
+        MR_UNARY_BODY(S, R, N, LD, MR_AS_IS, (__VA_ARGS__))
 #define MR_AS_IS(R, v) (v)
 
-#define FROM_INT(tag, dtype, S, W, N, LD, ST, ...)                                                                     \
-    CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                                                 \
-    CAST(tag, S, N, LD, i8, int8_t, (int8_t)a)                                                                         \
-    CAST(tag, S, N, LD, i16, int16_t, (int16_t)a)                                                                      \
-    CAST(tag, S, N, LD, i32, int32_t, (int32_t)a)                                                                      \
-    CAST(tag, S, N, LD, i64, int64_t, (int64_t)a)                                                                      \
-    CAST(tag, S, N, LD, u8, uint8_t, (uint8_t)a)                                                                       \
-    CAST(tag, S, N, LD, u16, uint16_t, (uint16_t)a)                                                                    \
-    CAST(tag, S, N, LD, u32, uint32_t, (uint32_t)a)                                                                    \
-    CAST(tag, S, N, LD, u64, uint64_t, (uint64_t)a)                                                                    \
-    CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                                         \
-    CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                                    \
-    CAST(tag, S, N, LD, f32, float, (float)a)                                                                          \
+#define FROM_INT(tag, dtype, S, W, N, LD, ST, ...)                                                 \
+    CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                             \
+    CAST(tag, S, N, LD, i8, int8_t, (int8_t)a)                                                     \
+    CAST(tag, S, N, LD, i16, int16_t, (int16_t)a)                                                  \
+    CAST(tag, S, N, LD, i32, int32_t, (int32_t)a)                                                  \
+    CAST(tag, S, N, LD, i64, int64_t, (int64_t)a)                                                  \
+    CAST(tag, S, N, LD, u8, uint8_t, (uint8_t)a)                                                   \
+    CAST(tag, S, N, LD, u16, uint16_t, (uint16_t)a)                                                \
+    CAST(tag, S, N, LD, u32, uint32_t, (uint32_t)a)                                                \
+    CAST(tag, S, N, LD, u64, uint64_t, (uint64_t)a)                                                \
+    CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                     \
+    CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                \
+    CAST(tag, S, N, LD, f32, float, (float)a)                                                      \
     CAST(tag, S, N, LD, f64, double, (double)a)
-#define FROM_FLOAT(tag, dtype, S, W, N, LD, ST, ...)                                                                   \
-    CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                                                 \
-    CAST(tag, S, N, LD, i8, int8_t, to_i8((double)a))                                                                  \
-    CAST(tag, S, N, LD, i16, int16_t, to_i16((double)a))                                                               \
-    CAST(tag, S, N, LD, i32, int32_t, to_i32((double)a))                                                               \
-    CAST(tag, S, N, LD, i64, int64_t, to_i64((double)a))                                                               \
-    CAST(tag, S, N, LD, u8, uint8_t, to_u8((double)a))                                                                 \
-    CAST(tag, S, N, LD, u16, uint16_t, to_u16((double)a))                                                              \
-    CAST(tag, S, N, LD, u32, uint32_t, to_u32((double)a))                                                              \
-    CAST(tag, S, N, LD, u64, uint64_t, to_u64((double)a))                                                              \
-    CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                                         \
-    CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                                    \
-    CAST(tag, S, N, LD, f32, float, (float)a)                                                                          \
+#define FROM_FLOAT(tag, dtype, S, W, N, LD, ST, ...)                                               \
+    CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                             \
+    CAST(tag, S, N, LD, i8, int8_t, to_i8((double)a))                                              \
+    CAST(tag, S, N, LD, i16, int16_t, to_i16((double)a))                                           \
+    CAST(tag, S, N, LD, i32, int32_t, to_i32((double)a))                                           \
+    CAST(tag, S, N, LD, i64, int64_t, to_i64((double)a))                                           \
+    CAST(tag, S, N, LD, u8, uint8_t, to_u8((double)a))                                             \
+    CAST(tag, S, N, LD, u16, uint16_t, to_u16((double)a))                                          \
+    CAST(tag, S, N, LD, u32, uint32_t, to_u32((double)a))                                          \
+    CAST(tag, S, N, LD, u64, uint64_t, to_u64((double)a))                                          \
+    CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                     \
+    CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                \
+    CAST(tag, S, N, LD, f32, float, (float)a)                                                      \
     CAST(tag, S, N, LD, f64, double, (double)a)
 
 MR_EACH_BOOL(FROM_INT, )
 MR_EACH_INT(FROM_INT, )
 MR_EACH_FLOAT(FROM_FLOAT, )
 
-#define CAST_ROW(tag, dtype, S, W, N, LD, ST, ...)                                                                     \
-    [dtype] = {                                                                                                        \
-        [MR_BOOL] = cast_##tag##_b,      [MR_INT8] = cast_##tag##_i8,       [MR_INT16] = cast_##tag##_i16,             \
-        [MR_INT32] = cast_##tag##_i32,   [MR_INT64] = cast_##tag##_i64,     [MR_UINT8] = cast_##tag##_u8,              \
-        [MR_UINT16] = cast_##tag##_u16,  [MR_UINT32] = cast_##tag##_u32,    [MR_UINT64] = cast_##tag##_u64,            \
-        [MR_FLOAT16] = cast_##tag##_f16, [MR_BFLOAT16] = cast_##tag##_bf16, [MR_FLOAT32] = cast_##tag##_f32,           \
-        [MR_FLOAT64] = cast_##tag##_f64,                                                                               \
+#define CAST_ROW(tag, dtype, S, W, N, LD, ST, ...)                                                 \
+    [dtype] = {                                                                                    \
+        [MR_BOOL] = cast_##tag##_b,        [MR_INT8] = cast_##tag##_i8,                            \
+        [MR_INT16] = cast_##tag##_i16,     [MR_INT32] = cast_##tag##_i32,                          \
+        [MR_INT64] = cast_##tag##_i64,     [MR_UINT8] = cast_##tag##_u8,                           \
+        [MR_UINT16] = cast_##tag##_u16,    [MR_UINT32] = cast_##tag##_u32,                         \
+        [MR_UINT64] = cast_##tag##_u64,    [MR_FLOAT16] = cast_##tag##_f16,                        \
+        [MR_BFLOAT16] = cast_##tag##_bf16, [MR_FLOAT32] = cast_##tag##_f32,                        \
+        [MR_FLOAT64] = cast_##tag##_f64,                                                           \
     },
-static const mr_kernel_loop cast_loops[MR_DTYPE_COUNT][MR_DTYPE_COUNT] = {MR_EACH_BOOL(CAST_ROW, )
-                                                                              MR_EACH_NUMBER(CAST_ROW, )};
+static const mr_kernel_loop cast_loops[MR_DTYPE_COUNT][MR_DTYPE_COUNT] = {
+    MR_EACH_BOOL(CAST_ROW, ) MR_EACH_NUMBER(CAST_ROW, )};
 
-static mr_kernel_loop cast_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+static mr_kernel_loop cast_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
+                                size_t nin)
 {
     mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
 
     return to < MR_DTYPE_COUNT && dtypes[0] < MR_DTYPE_COUNT ? cast_loops[dtypes[0]][to] : NULL;
 }
 
-static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                      struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
 
@@ -115,14 +120,16 @@ static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct m
         return mr_error_set(err, MR_EINVAL, "%s to %s: as_string and string_to_number do that",
                             mr_dtype_name((mr_dtype)in[0].dtype), mr_dtype_name(to));
     }
-    int rc = mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err);
+    int rc =
+        mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err);
     if (rc == MR_OK) {
         out[0].dtype = (uint8_t)to;
     }
     return rc;
 }
 
-static const struct mr_kernel_attr cast_attrs[] = {{"dtype", MR_ATTR_DTYPE, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr cast_attrs[] = {{"dtype", MR_ATTR_DTYPE, false},
+                                                   {NULL, 0, false}};
 
 const struct mr_kernel mr_kernel_cast = {
     .name = "cast",

@@ -37,7 +37,8 @@ struct work {
 };
 
 /* The shape that the rows of @row broadcast to. */
-static int join_shapes(const struct mr_tensor *row, size_t nin, struct mr_leaf_spec *ret, mr_error *err)
+static int join_shapes(const struct mr_tensor *row, size_t nin, struct mr_leaf_spec *ret,
+                       mr_error *err)
 {
     mr_shape_set(ret, row[0].rank, row[0].dims);
     for (size_t i = 1; i < nin; i++) {
@@ -53,11 +54,11 @@ static int join_shapes(const struct mr_tensor *row, size_t nin, struct mr_leaf_s
 }
 
 /*
- * One row whose inputs have other shapes than the result: runs along the innermost axes, as long as every input either
- * goes on or stands still there, and an odometer for the axes outside.
+ * One row whose inputs have other shapes than the result: runs along the innermost axes, as long as
+ * every input either goes on or stands still there, and an odometer for the axes outside.
  */
-static size_t run_strided(const struct work *w, const struct mr_tensor *row, int rank, const int64_t *dims,
-                          unsigned char *out, mr_error *err)
+static size_t run_strided(const struct work *w, const struct mr_tensor *row, int rank,
+                          const int64_t *dims, unsigned char *out, mr_error *err)
 {
     uint64_t strides[MR_ELEMENTWISE_INPUTS_MAX][MR_RANK_MAX];
     uint64_t at[MR_ELEMENTWISE_INPUTS_MAX] = {0};
@@ -81,7 +82,8 @@ static size_t run_strided(const struct work *w, const struct mr_tensor *row, int
         bool goes_on = true;
 
         for (size_t k = 0; k < w->nin; k++) {
-            goes_on = goes_on && (dims[outer - 1] == 1 || strides[k][outer - 1] == (step[k] ? run : 0));
+            goes_on =
+                goes_on && (dims[outer - 1] == 1 || strides[k][outer - 1] == (step[k] ? run : 0));
         }
         if (!goes_on) {
             break;
@@ -139,7 +141,8 @@ static int run_row(struct work *w, uint32_t r, mr_error *err)
     if (count == 1) {
         memset(step, 0, sizeof step);
     }
-    size_t n = simple ? w->loop(count, out, in, step, err) : run_strided(w, row, w->out.rank, dims, out, err);
+    size_t n = simple ? w->loop(count, out, in, step, err)
+                      : run_strided(w, row, w->out.rank, dims, out, err);
     return n == count ? MR_OK : MR_EINVAL;
 }
 
@@ -172,7 +175,8 @@ static int alloc_fixed(struct work *w, unsigned dtype, uint32_t rows, mr_error *
     return rc < 0 ? rc : mr_output_fixed(&w->out, dtype, rows, shape.rank, shape.dims, err);
 }
 
-static int alloc_var(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row, mr_error *err)
+static int alloc_var(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,
+                     mr_error *err)
 {
     struct mr_tensor row[MR_ELEMENTWISE_INPUTS_MAX] = {0};
     struct mr_leaf_spec shape;
@@ -243,8 +247,9 @@ static int run(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,
     return rc;
 }
 
-int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                        struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
+                        const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct work w = {.nin = nin};
     uint8_t dtypes[MR_ELEMENTWISE_INPUTS_MAX];

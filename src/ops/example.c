@@ -1,6 +1,6 @@
 /*
- * parse_example: tf.Example records to one column a feature. The records of all rows are scanned once, which finds
- * where each feature lies; then each feature is checked and read into its column.
+ * parse_example: tf.Example records to one column a feature. The records of all rows are scanned
+ * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -49,7 +49,8 @@ static int compare_names(const void *a, const void *b, void *ctx)
 {
     const struct config *config = ctx;
 
-    return compare_bytes(config->features[*(const uint32_t *)a].name, config->features[*(const uint32_t *)b].name);
+    return compare_bytes(config->features[*(const uint32_t *)a].name,
+                         config->features[*(const uint32_t *)b].name);
 }
 
 static void config_free(void *state)
@@ -82,7 +83,8 @@ static enum mr_feature_kind kind_of_dtype(unsigned dtype)
 #define FEATURE_TEXT 80
 static const char *feature_text(struct mr_string name, char buf[FEATURE_TEXT])
 {
-    (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size, (const char *)name.data);
+    (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size,
+                   (const char *)name.data);
     return buf;
 }
 
@@ -96,7 +98,8 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
         return MR_OK;
     }
     if (shape->count < 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank", feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank",
+                            feature_text(f->name, text));
     }
     f->rank = shape->count;
     if (f->rank > 0) {
@@ -105,15 +108,19 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
     f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
     for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
         if (f->dims[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "%s: dim %d of its shape is unknown", feature_text(f->name, text), d);
+            return mr_error_set(err, MR_EINVAL, "%s: dim %d of its shape is unknown",
+                                feature_text(f->name, text), d);
         }
     }
-    if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0), &count) ||
+    if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0),
+                        &count) ||
         count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit", feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit",
+                            feature_text(f->name, text));
     }
     if (f->sequence && count == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is", feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is",
+                            feature_text(f->name, text));
     }
     f->per_record = count;
     return MR_OK;
@@ -126,10 +133,11 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     if (fallback == NULL) {
         return MR_OK;
     }
-    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 || mr_block_column_count(fallback->block) != 1 ||
+    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
+        mr_block_column_count(fallback->block) != 1 ||
         mr_block_column(fallback->block, 0)->dtype != f->dtype) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s", feature_text(f->name, text),
-                            mr_dtype_name((mr_dtype)f->dtype));
+        return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s",
+                            feature_text(f->name, text), mr_dtype_name((mr_dtype)f->dtype));
     }
     struct mr_kernel_in in = {mr_block_column(fallback->block, 0), true};
     struct mr_input opened;
@@ -141,17 +149,20 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     f->fallback_count = opened.count;
     mr_input_close(&opened);
     if (f->fallback_count != 1 && f->sequence) {
-        return mr_error_set(err, MR_EINVAL, "%s: of any length, so its default is one value, not %llu",
+        return mr_error_set(err, MR_EINVAL,
+                            "%s: of any length, so its default is one value, not %llu",
                             feature_text(f->name, text), (unsigned long long)f->fallback_count);
     }
     if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu", feature_text(f->name, text),
-                            (unsigned long long)f->fallback_count, (unsigned long long)f->per_record);
+        return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu",
+                            feature_text(f->name, text), (unsigned long long)f->fallback_count,
+                            (unsigned long long)f->per_record);
     }
     return MR_OK;
 }
 
-static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attrs, size_t nattrs, mr_error *err)
+static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attrs, size_t nattrs,
+                         mr_error *err)
 {
     char text[FEATURE_TEXT];
     char name[32];
@@ -163,10 +174,12 @@ static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attr
                             kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
     }
     if (kind != KIND_FIXED_LEN) {
-        return mr_error_set(err, MR_EINVAL, "%s: %lld is no kind", feature_text(f->name, text), (long long)kind);
+        return mr_error_set(err, MR_EINVAL, "%s: %lld is no kind", feature_text(f->name, text),
+                            (long long)kind);
     }
     if (dtype < 0 || dtype >= MR_DTYPE_COUNT || kind_of_dtype((unsigned)dtype) == MR_FEATURE_NONE) {
-        return mr_error_set(err, MR_EINVAL, "%s: wants float32, int64 or string", feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "%s: wants float32, int64 or string",
+                            feature_text(f->name, text));
     }
     f->dtype = (uint8_t)dtype;
     (void)snprintf(name, sizeof name, "shape%zu", i);
@@ -176,8 +189,8 @@ static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attr
 }
 
 /* How many features there are; the three lists agree. */
-static int count_features(const struct mr_attr *attrs, size_t nattrs, const struct mr_column **names, size_t *n,
-                          mr_error *err)
+static int count_features(const struct mr_attr *attrs, size_t nattrs,
+                          const struct mr_column **names, size_t *n, mr_error *err)
 {
     const struct mr_attr *list = mr_attr_find(attrs, nattrs, "names");
     const struct mr_attr *kinds = mr_attr_find(attrs, nattrs, "kinds");
@@ -195,12 +208,14 @@ static int count_features(const struct mr_attr *attrs, size_t nattrs, const stru
         return mr_error_set(err, MR_EINVAL, "%zu features; wants 1 to %d", *n, MR_LEAVES_MAX);
     }
     if ((size_t)kinds->count != *n || (size_t)dtypes->count != *n) {
-        return mr_error_set(err, MR_EINVAL, "%zu names, %d kinds and %d dtypes", *n, kinds->count, dtypes->count);
+        return mr_error_set(err, MR_EINVAL, "%zu names, %d kinds and %d dtypes", *n, kinds->count,
+                            dtypes->count);
     }
     return MR_OK;
 }
 
-static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config **ret, mr_error *err)
+static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config **ret,
+                      mr_error *err)
 {
     const struct mr_column *names = NULL;
     struct config *config;
@@ -224,8 +239,9 @@ static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config 
         uint64_t at = names->offsets[i];
 
         config->by_name[i] = (uint32_t)i;
-        config->features[i].name = (struct mr_string){
-            names->data == NULL ? NULL : (const unsigned char *)names->data + at, names->offsets[i + 1] - at};
+        config->features[i].name =
+            (struct mr_string){names->data == NULL ? NULL : (const unsigned char *)names->data + at,
+                               names->offsets[i + 1] - at};
         rc = parse_feature(&config->features[i], i, attrs, nattrs, err);
     }
     if (rc == MR_OK) {
@@ -260,8 +276,8 @@ static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_
     return rc;
 }
 
-static int fill_specs(const struct config *config, const struct mr_leaf_spec *in, struct mr_leaf_spec *out,
-                      mr_error *err)
+static int fill_specs(const struct config *config, const struct mr_leaf_spec *in,
+                      struct mr_leaf_spec *out, mr_error *err)
 {
     for (size_t i = 0; i < config->n; i++) {
         const struct feature *f = &config->features[i];
@@ -269,7 +285,8 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
         int batch = (int)in->rank;
 
         if (f->rank + batch > MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d", feature_text(f->name, text), MR_RANK_MAX);
+            return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d",
+                                feature_text(f->name, text), MR_RANK_MAX);
         }
         memset(&out[i], 0, sizeof out[i]);
         out[i].dtype = f->dtype;
@@ -282,8 +299,8 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
     return MR_OK;
 }
 
-static int infer(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                 struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                 size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     struct config *config = NULL;
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
@@ -377,7 +394,8 @@ static const char *list_name(enum mr_feature_kind kind)
 }
 
 /* How many values record @r has for feature @i; 0 if it has none and that is allowed (*@absent). */
-static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count, bool *absent, mr_error *err)
+static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
+                        bool *absent, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
     struct mr_string span = p->found[r * p->config->n + i];
@@ -393,23 +411,25 @@ static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t 
     *absent = kind == MR_FEATURE_NONE;
     if (*absent) {
         if (f->fallback == NULL && !f->sequence) {
-            return mr_error_set(err, MR_EINVAL, "%s is missing and has no default", feature_text(f->name, text));
+            return mr_error_set(err, MR_EINVAL, "%s is missing and has no default",
+                                feature_text(f->name, text));
         }
         return MR_OK;
     }
     if (kind != kind_of_dtype(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", feature_text(f->name, text), list_name(kind),
-                            list_name(kind_of_dtype(f->dtype)));
+        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", feature_text(f->name, text),
+                            list_name(kind), list_name(kind_of_dtype(f->dtype)));
     }
     if (f->sequence ? *count % f->per_record != 0 : *count != f->per_record) {
-        return mr_error_set(err, MR_EINVAL, "%s has %llu values; wants %s%llu", feature_text(f->name, text),
-                            (unsigned long long)*count, f->sequence ? "a multiple of " : "",
-                            (unsigned long long)f->per_record);
+        return mr_error_set(err, MR_EINVAL, "%s has %llu values; wants %s%llu",
+                            feature_text(f->name, text), (unsigned long long)*count,
+                            f->sequence ? "a multiple of " : "", (unsigned long long)f->per_record);
     }
     return MR_OK;
 }
 
-static void fill_default(const struct feature *f, const struct mr_input *fallback, unsigned char *out)
+static void fill_default(const struct feature *f, const struct mr_input *fallback,
+                         unsigned char *out)
 {
     size_t width = fallback->width;
 
@@ -419,8 +439,8 @@ static void fill_default(const struct feature *f, const struct mr_input *fallbac
 }
 
 /* A feature of one length: its values go straight into the column. */
-static int read_fixed(struct parsing *p, size_t i, struct mr_output *out, const struct mr_input *fallback,
-                      mr_error *err)
+static int read_fixed(struct parsing *p, size_t i, struct mr_output *out,
+                      const struct mr_input *fallback, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
 
@@ -444,7 +464,8 @@ static int read_fixed(struct parsing *p, size_t i, struct mr_output *out, const 
 }
 
 /* Dims of the rows of a feature of one length: those of the record vector, and its own. */
-static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_output *out, mr_error *err)
+static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_output *out,
+                       mr_error *err)
 {
     int batch = p->input->rank;
     int rank = batch + f->rank;
@@ -476,10 +497,11 @@ static uint64_t records_of_row(const struct parsing *p, uint32_t row)
 }
 
 /*
- * Of a feature of any length: how many values each record has (@counts), and the dims of each row. The records of a row
- * are as long as the longest of them.
+ * Of a feature of any length: how many values each record has (@counts), and the dims of each row.
+ * The records of a row are as long as the longest of them.
  */
-static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims, mr_error *err)
+static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims,
+                            mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
     int batch = p->input->rank;
@@ -510,8 +532,9 @@ static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64
 }
 
 /* The values of one record at @at, and the default behind them up to @size values. */
-static void fill_record(const struct feature *f, struct mr_string found, uint64_t count, uint64_t size,
-                        const struct mr_input *fallback, unsigned char *at, size_t width)
+static void fill_record(const struct feature *f, struct mr_string found, uint64_t count,
+                        uint64_t size, const struct mr_input *fallback, unsigned char *at,
+                        size_t width)
 {
     if (count > 0) {
         mr_feature_read(found, kind_of_dtype(f->dtype), count, at);
@@ -525,8 +548,8 @@ static void fill_record(const struct feature *f, struct mr_string found, uint64_
     }
 }
 
-static int alloc_sequence(struct parsing *p, const struct feature *f, const int64_t *dims, struct mr_output *out,
-                          mr_error *err)
+static int alloc_sequence(struct parsing *p, const struct feature *f, const int64_t *dims,
+                          struct mr_output *out, mr_error *err)
 {
     int rank = p->input->rank + f->rank;
     int64_t none[MR_RANK_MAX] = {0};
@@ -535,14 +558,15 @@ static int alloc_sequence(struct parsing *p, const struct feature *f, const int6
                        : mr_output_fixed(out, f->dtype, 0, rank, none, err);
 }
 
-static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, const struct mr_input *fallback,
-                         mr_error *err)
+static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
+                         const struct mr_input *fallback, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
     size_t rank = (size_t)p->input->rank + (size_t)f->rank;
     int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
     uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
-    int rc = dims == NULL || counts == NULL ? mr_error_nomem(err) : measure_sequence(p, i, counts, dims, err);
+    int rc = dims == NULL || counts == NULL ? mr_error_nomem(err)
+                                            : measure_sequence(p, i, counts, dims, err);
     uint64_t r = 0;
 
     if (rc == MR_OK) {
@@ -555,8 +579,8 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out, con
         uint64_t size = records > 0 ? values / records : 0; /* of one record */
 
         for (uint64_t k = 0; k < records; k++, r++) {
-            fill_record(f, p->found[r * p->config->n + i], counts[r], size, fallback, at + k * size * out->width,
-                        out->width);
+            fill_record(f, p->found[r * p->config->n + i], counts[r], size, fallback,
+                        at + k * size * out->width, out->width);
         }
     }
     mr_free(counts);
@@ -586,7 +610,8 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
         }
     }
     if (rc == MR_OK) {
-        rc = mr_output_finish(&out, column, err); /* strings are copied here, while the default is open */
+        rc = mr_output_finish(&out, column,
+                              err); /* strings are copied here, while the default is open */
     }
     mr_output_drop(&out);
     mr_input_close(&fallback);
@@ -594,9 +619,10 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
 }
 
 /*
- * The first row that fails is wanted, but features are read one after the other: when feature i fails at row k, only
- * rows before k are of interest for the features behind it. The executor asks again for those rows, so it is enough
- * that the row named has failed and that all rows before it are looked at in the end.
+ * The first row that fails is wanted, but features are read one after the other: when feature i
+ * fails at row k, only rows before k are of interest for the features behind it. The executor asks
+ * again for those rows, so it is enough that the row named has failed and that all rows before it
+ * are looked at in the end.
  */
 static int read_features(struct parsing *p, struct mr_column *out, mr_error *err)
 {
@@ -620,8 +646,8 @@ static int read_features(struct parsing *p, struct mr_column *out, mr_error *err
     return rc;
 }
 
-static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
+                size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct parsing p = {.config = call->state, .rows = rows};
     struct mr_column expanded;
@@ -665,8 +691,9 @@ out:
 }
 
 static const struct mr_kernel_attr attr_table[] = {
-    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},    {"dtypes", MR_ATTR_INTS, false},
-    {"shape#", MR_ATTR_SHAPE, true},   {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
+    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},
+    {"dtypes", MR_ATTR_INTS, false},   {"shape#", MR_ATTR_SHAPE, true},
+    {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
 };
 
 const struct mr_kernel mr_kernel_parse_example = {

@@ -87,12 +87,13 @@ static int not_an_example(struct mr_string record, const struct reader *r, mr_er
 {
     size_t at = record.data == NULL || r->at == NULL ? 0 : (size_t)(r->at - record.data);
 
-    return mr_error_set(err, MR_EINVAL, "not a tf.Example: bad field near byte %zu of %zu", at, record.size);
+    return mr_error_set(err, MR_EINVAL, "not a tf.Example: bad field near byte %zu of %zu", at,
+                        record.size);
 }
 
 static int scan_entry(struct mr_string record, struct mr_string entry_bytes,
-                      void (*entry)(void *ctx, struct mr_string key, struct mr_string feature), void *ctx,
-                      mr_error *err)
+                      void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
+                      void *ctx, mr_error *err)
 {
     struct reader r = open_reader(entry_bytes);
     struct mr_string key = {NULL, 0};
@@ -113,8 +114,10 @@ static int scan_entry(struct mr_string record, struct mr_string entry_bytes,
     return MR_OK;
 }
 
-/* The next of the messages that are field 1 of what @r reads, at 1; 0 after the last one, or an error. */
-static int next_message(struct mr_string record, struct reader *r, struct mr_string *ret, mr_error *err)
+/* The next of the messages that are field 1 of what @r reads, at 1; 0 after the last one, or an
+ * error. */
+static int next_message(struct mr_string record, struct reader *r, struct mr_string *ret,
+                        mr_error *err)
 {
     struct field f = {0};
 
@@ -131,8 +134,8 @@ static int next_message(struct mr_string record, struct reader *r, struct mr_str
 }
 
 static int scan_features(struct mr_string record, struct mr_string features,
-                         void (*entry)(void *ctx, struct mr_string key, struct mr_string feature), void *ctx,
-                         mr_error *err)
+                         void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
+                         void *ctx, mr_error *err)
 {
     struct reader r = open_reader(features);
     struct mr_string one = {NULL, 0};
@@ -147,7 +150,8 @@ static int scan_features(struct mr_string record, struct mr_string features,
     return rc;
 }
 
-int mr_example_scan(struct mr_string record, void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
+int mr_example_scan(struct mr_string record,
+                    void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err)
 {
     struct reader r = open_reader(record);
@@ -198,7 +202,8 @@ static void put_floats(struct sink *s, struct mr_string b)
         uint64_t fits = n < s->room - s->count ? n : s->room - s->count;
 
         if (fits > 0) {
-            memcpy(s->floats + s->count, b.data, fits * sizeof(float)); /* little-endian hosts only */
+            memcpy(s->floats + s->count, b.data,
+                   fits * sizeof(float)); /* little-endian hosts only */
         }
     }
     s->count += n;
@@ -286,7 +291,8 @@ static bool read_feature(struct mr_string feature, enum mr_feature_kind *kind, s
     return true;
 }
 
-int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count, mr_error *err)
+int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint64_t *count,
+                     mr_error *err)
 {
     struct sink s = {0};
     enum mr_feature_kind found;

@@ -9,8 +9,9 @@
 
 /* ---- gather ---- */
 
-static int infer_gather(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_gather(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int axis = 0;
@@ -37,21 +38,24 @@ static int infer_gather(const struct mr_attr *attrs, size_t nattrs, const struct
     for (int d = 0; d < rank; d++) {
         bool inside = d >= axis && d < axis + in[1].rank;
 
-        result.dims[d] = d < axis ? in[0].dims[d] : inside ? in[1].dims[d - axis] : in[0].dims[d - in[1].rank + 1];
+        result.dims[d] = d < axis ? in[0].dims[d]
+                         : inside ? in[1].dims[d - axis]
+                                  : in[0].dims[d - in[1].rank + 1];
     }
     result.rank = (int8_t)rank;
     out[0] = result;
     return MR_OK;
 }
 
-static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     unsigned char *at = out->values;
     uint64_t outer = 1;
     uint64_t inner = 1;
     int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
+    int rc =
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
     if (rc < 0) {
         return rc;
@@ -65,8 +69,9 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
         int64_t index = mr_tensor_index(&in[1], i);
 
         if (index < 0 || index >= size) {
-            return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld", (long long)index,
-                                axis, (long long)size);
+            return mr_error_set(err, MR_EINVAL,
+                                "index %lld is out of range for axis %d of size %lld",
+                                (long long)index, axis, (long long)size);
         }
     }
     size_t bytes = inner * out->width;
@@ -82,8 +87,9 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
 
 /* ---- one_hot ---- */
 
-static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int64_t depth = mr_attr_int(attrs, nattrs, "depth", 0);
@@ -103,7 +109,8 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
     result.dtype = in[1].dtype;
     if (in[0].rank >= 0) {
         if (in[0].rank == MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1, MR_RANK_MAX);
+            return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
+                                MR_RANK_MAX);
         }
         rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", -1), in[0].rank + 1, &axis, err);
         if (rc < 0) {
@@ -122,11 +129,11 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
 /* Any int as an index; what is too large for one comes out negative. */
 static int64_t any_index(const struct mr_tensor *t, uint64_t i)
 {
-#define INDEX(tag, dtype, S, W, N, LD, ST, ...)                                                                        \
-    case dtype: {                                                                                                      \
-        S v;                                                                                                           \
-        memcpy(&v, t->values + i * sizeof v, sizeof v);                                                                \
-        return (int64_t)v;                                                                                             \
+#define INDEX(tag, dtype, S, W, N, LD, ST, ...)                                                    \
+    case dtype: {                                                                                  \
+        S v;                                                                                       \
+        memcpy(&v, t->values + i * sizeof v, sizeof v);                                            \
+        return (int64_t)v;                                                                         \
     }
     switch (t->dtype) {
         MR_EACH_INT(INDEX, )
@@ -136,12 +143,13 @@ static int64_t any_index(const struct mr_tensor *t, uint64_t i)
 #undef INDEX
 }
 
-static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                        struct mr_result *out, mr_error *err)
+static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                        size_t output, struct mr_result *out, mr_error *err)
 {
     uint64_t inner = 1;
     int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", -1), out->rank, &axis, err);
+    int rc =
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", -1), out->rank, &axis, err);
 
     if (rc < 0) {
         return rc;
@@ -165,8 +173,8 @@ static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tenso
 
 /* ---- argmax, argmin ---- */
 
-static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                     struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_INT64);
     struct mr_leaf_spec result = in[0];
@@ -202,22 +210,22 @@ static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr
 /* The first of the best of @n values, one every @stride. A NaN is better than anything. */
 typedef uint64_t (*best_fn)(const void *values, uint64_t n, uint64_t stride);
 
-#define BEST(tag, dtype, S, W, N, LD, ST, name, op)                                                                    \
-    static uint64_t name##_##tag(const void *values, uint64_t n, uint64_t stride)                                      \
-    {                                                                                                                  \
-        const S *x = values;                                                                                           \
-        N best = LD(N, x[0]);                                                                                          \
-        uint64_t at = 0;                                                                                               \
-                                                                                                                       \
-        for (uint64_t i = 1; i < n && best == best; i++) {                                                             \
-            const N v = LD(N, x[i * stride]);                                                                          \
-                                                                                                                       \
-            if (v op best || v != v) {                                                                                 \
-                best = v;                                                                                              \
-                at = i;                                                                                                \
-            }                                                                                                          \
-        }                                                                                                              \
-        return at;                                                                                                     \
+#define BEST(tag, dtype, S, W, N, LD, ST, name, op)                                                \
+    static uint64_t name##_##tag(const void *values, uint64_t n, uint64_t stride)                  \
+    {                                                                                              \
+        const S *x = values;                                                                       \
+        N best = LD(N, x[0]);                                                                      \
+        uint64_t at = 0;                                                                           \
+                                                                                                   \
+        for (uint64_t i = 1; i < n && best == best; i++) {                                         \
+            const N v = LD(N, x[i * stride]);                                                      \
+                                                                                                   \
+            if (v op best || v != v) {                                                             \
+                best = v;                                                                          \
+                at = i;                                                                            \
+            }                                                                                      \
+        }                                                                                          \
+        return at;                                                                                 \
     }
 #define BEST_ENTRY(tag, dtype, S, W, N, LD, ST, name, ...) [dtype] = name##_##tag,
 
@@ -230,12 +238,13 @@ static const best_fn max_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_
 static const best_fn min_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_min, )
                                                     MR_EACH_BOOL(BEST_ENTRY, best_min, )};
 
-static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *in, const best_fn *fns,
-                     struct mr_result *out, mr_error *err)
+static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *in,
+                     const best_fn *fns, struct mr_result *out, mr_error *err)
 {
     uint64_t inner = 1;
     int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
+    int rc =
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
     if (rc < 0) {
         return rc;
@@ -245,7 +254,8 @@ static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *
     }
     uint64_t size = (uint64_t)in[0].dims[axis];
     for (uint64_t i = 0; i < out->count; i++) {
-        const unsigned char *first = in[0].values + (i / inner * size * inner + i % inner) * in[0].width;
+        const unsigned char *first =
+            in[0].values + (i / inner * size * inner + i % inner) * in[0].width;
         uint64_t at = fns[in[0].dtype](first, size, inner);
 
         if (out->dtype == MR_INT32) {
@@ -257,14 +267,14 @@ static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *
     return MR_OK;
 }
 
-static int fill_argmax(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_argmax(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     return fill_best(call, in, max_fns, out, err);
 }
 
-static int fill_argmin(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_argmin(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     return fill_best(call, in, min_fns, out, err);
 }
@@ -275,7 +285,11 @@ static const struct mr_kernel_attr one_hot_attrs[] = {
 static const struct mr_kernel_attr arg_attrs[] = {
     {"axis", MR_ATTR_INT, true}, {"dtype", MR_ATTR_DTYPE, true}, {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_gather, "gather", MR_KERNEL_MAY_FAIL, 2, 2, infer_gather, gather_attrs, NULL, fill_gather);
-MR_ROWS_KERNEL(mr_kernel_one_hot, "one_hot", 0, 3, 3, infer_one_hot, one_hot_attrs, NULL, fill_one_hot);
-MR_ROWS_KERNEL(mr_kernel_argmax, "argmax", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL, fill_argmax);
-MR_ROWS_KERNEL(mr_kernel_argmin, "argmin", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL, fill_argmin);
+MR_ROWS_KERNEL(mr_kernel_gather, "gather", MR_KERNEL_MAY_FAIL, 2, 2, infer_gather, gather_attrs,
+               NULL, fill_gather);
+MR_ROWS_KERNEL(mr_kernel_one_hot, "one_hot", 0, 3, 3, infer_one_hot, one_hot_attrs, NULL,
+               fill_one_hot);
+MR_ROWS_KERNEL(mr_kernel_argmax, "argmax", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL,
+               fill_argmax);
+MR_ROWS_KERNEL(mr_kernel_argmin, "argmin", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL,
+               fill_argmin);

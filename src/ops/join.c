@@ -21,7 +21,8 @@ static void split_at(int rank, const int64_t *dims, int axis, uint64_t *outer, u
 }
 
 /* Dims of inputs that are to be equal, except along @axis (-1: no exception). */
-static int merge_dims(const struct mr_leaf_spec *in, size_t i, int axis, struct mr_leaf_spec *acc, mr_error *err)
+static int merge_dims(const struct mr_leaf_spec *in, size_t i, int axis, struct mr_leaf_spec *acc,
+                      mr_error *err)
 {
     char a[MR_SHAPE_TEXT];
     char b[MR_SHAPE_TEXT];
@@ -42,11 +43,13 @@ static int merge_dims(const struct mr_leaf_spec *in, size_t i, int axis, struct 
 
 mismatch:
     return mr_error_set(err, MR_EINVAL, "input %zu has shape %s; does not fit %s", i,
-                        mr_shape_text(in->rank, in->dims, a), mr_shape_text(acc->rank, acc->dims, b));
+                        mr_shape_text(in->rank, in->dims, a),
+                        mr_shape_text(acc->rank, acc->dims, b));
 }
 
-static int infer_concat(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_concat(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int axis = 0;
@@ -83,8 +86,9 @@ static int infer_concat(const struct mr_attr *attrs, size_t nattrs, const struct
     return MR_OK;
 }
 
-static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int axis = 0;
@@ -100,7 +104,8 @@ static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct 
         rc = i == 0 ? MR_OK : merge_dims(&in[i], i, -1, &result, err);
     }
     if (rc == MR_OK && result.rank == MR_RANK_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1, MR_RANK_MAX);
+        rc = mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
+                          MR_RANK_MAX);
     }
     if (rc == MR_OK) {
         rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), result.rank + 1, &axis, err);
@@ -117,8 +122,9 @@ static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct 
     return MR_OK;
 }
 
-static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     struct mr_leaf_spec part = in[0];
     int axis = 0;
@@ -131,8 +137,8 @@ static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struc
         return rc;
     }
     if (in[0].dims[axis] < 1 || (uint64_t)in[0].dims[axis] > cap) {
-        return mr_error_set(err, MR_EINVAL, "axis %d has size %lld; wants a known size of 1 to %zu", axis,
-                            (long long)in[0].dims[axis], cap);
+        return mr_error_set(err, MR_EINVAL, "axis %d has size %lld; wants a known size of 1 to %zu",
+                            axis, (long long)in[0].dims[axis], cap);
     }
     for (int d = axis; d + 1 < MR_RANK_MAX; d++) {
         part.dims[d] = in[0].dims[d + 1];
@@ -146,8 +152,10 @@ static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struc
     return MR_OK;
 }
 
-/* Inputs side by side along an axis of the result, input i giving part[i] = its dims[axis] (1 for stack). */
-static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool stacked, struct mr_result *out)
+/* Inputs side by side along an axis of the result, input i giving part[i] = its dims[axis] (1 for
+ * stack). */
+static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool stacked,
+                       struct mr_result *out)
 {
     unsigned char *at = out->values;
     uint64_t outer;
@@ -166,11 +174,12 @@ static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool st
     }
 }
 
-static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, bool stacked,
-                       struct mr_result *out, mr_error *err)
+static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       bool stacked, struct mr_result *out, mr_error *err)
 {
     int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
+    int rc =
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
 
     if (rc == MR_OK && out->count > 0) {
         interleave(in, nin, axis, stacked, out);
@@ -178,26 +187,27 @@ static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor
     return rc;
 }
 
-static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     return fill_joined(call, in, nin, false, out, err);
 }
 
-static int fill_stack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_stack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     return fill_joined(call, in, nin, true, out, err);
 }
 
-static int fill_unstack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                        struct mr_result *out, mr_error *err)
+static int fill_unstack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                        size_t output, struct mr_result *out, mr_error *err)
 {
     unsigned char *at = out->values;
     uint64_t outer;
     uint64_t inner;
     int axis = 0;
-    int rc = mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
+    int rc =
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
     if (rc < 0 || out->count == 0) {
         return rc;
@@ -212,9 +222,13 @@ static int fill_unstack(const struct mr_kernel_call *call, const struct mr_tenso
     return MR_OK;
 }
 
-static const struct mr_kernel_attr concat_attrs[] = {{"axis", MR_ATTR_INT, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr concat_attrs[] = {{"axis", MR_ATTR_INT, false},
+                                                     {NULL, 0, false}};
 static const struct mr_kernel_attr stack_attrs[] = {{"axis", MR_ATTR_INT, true}, {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_concat, "concat", MR_KERNEL_MAY_FAIL, 1, -1, infer_concat, concat_attrs, NULL, fill_concat);
-MR_ROWS_KERNEL(mr_kernel_stack, "stack", MR_KERNEL_MAY_FAIL, 1, -1, infer_stack, stack_attrs, NULL, fill_stack);
-MR_ROWS_KERNEL(mr_kernel_unstack, "unstack", MR_KERNEL_MAY_FAIL, 1, 1, infer_unstack, stack_attrs, NULL, fill_unstack);
+MR_ROWS_KERNEL(mr_kernel_concat, "concat", MR_KERNEL_MAY_FAIL, 1, -1, infer_concat, concat_attrs,
+               NULL, fill_concat);
+MR_ROWS_KERNEL(mr_kernel_stack, "stack", MR_KERNEL_MAY_FAIL, 1, -1, infer_stack, stack_attrs, NULL,
+               fill_stack);
+MR_ROWS_KERNEL(mr_kernel_unstack, "unstack", MR_KERNEL_MAY_FAIL, 1, 1, infer_unstack, stack_attrs,
+               NULL, fill_unstack);

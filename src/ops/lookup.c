@@ -1,6 +1,6 @@
 /*
- * lookup_place: the place of each value in a list of keys, by a hash table that is made once a program. And
- * string_to_hash_bucket, which uses the same hash for what stands in no list.
+ * lookup_place: the place of each value in a list of keys, by a hash table that is made once a
+ * program. And string_to_hash_bucket, which uses the same hash for what stands in no list.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -110,8 +110,9 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
     return MR_OK;
 }
 
-static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     const struct mr_attr *strings = mr_attr_find(attrs, nattrs, "keys");
     const struct mr_attr *ints = mr_attr_find(attrs, nattrs, "int_keys");
@@ -121,7 +122,8 @@ static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "takes either keys or int_keys");
     }
     if (key_count(strings, ints) >= NOTHING) {
-        return mr_error_set(err, MR_EINVAL, "%" PRIu64 " keys are too many", key_count(strings, ints));
+        return mr_error_set(err, MR_EINVAL, "%" PRIu64 " keys are too many",
+                            key_count(strings, ints));
     }
     if (buckets < 0 || buckets > INT64_MAX - UINT32_MAX) {
         return mr_error_set(err, MR_EINVAL, "oov_buckets %" PRId64, buckets);
@@ -144,13 +146,14 @@ static int64_t bucket_of(const struct places *p, struct mr_string value, int64_t
         int64_t v;
 
         memcpy(&v, value.data, sizeof v);
-        value = (struct mr_string){(const unsigned char *)text, (size_t)snprintf(text, sizeof text, "%" PRId64, v)};
+        value = (struct mr_string){(const unsigned char *)text,
+                                   (size_t)snprintf(text, sizeof text, "%" PRId64, v)};
     }
     return (int64_t)(hash_of(value) % (uint64_t)buckets);
 }
 
-static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     const struct places *p = call->state;
     int64_t buckets = mr_attr_int(call->attrs, call->nattrs, "oov_buckets", 0);
@@ -164,13 +167,16 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
             memcpy(&value, at, sizeof value);
         }
         uint32_t place = *slot_of(p, value, hash_of(value));
-        results[i] = place != NOTHING ? (int64_t)place : buckets > 0 ? p->n + bucket_of(p, value, buckets) : -1;
+        results[i] = place != NOTHING ? (int64_t)place
+                     : buckets > 0    ? p->n + bucket_of(p, value, buckets)
+                                      : -1;
     }
     return MR_OK;
 }
 
-static int places_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                       struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int places_eval(const struct mr_kernel_call *call, uint32_t rows,
+                       const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                       size_t nout, uint32_t *bad_row, mr_error *err)
 {
     static const struct mr_row_ops ops = {.fill = fill_places};
 
@@ -196,8 +202,9 @@ const struct mr_kernel mr_kernel_lookup_place = {
 
 /* ---- string_to_hash_bucket ---- */
 
-static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
@@ -212,8 +219,8 @@ static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct
     return rc;
 }
 
-static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     uint64_t buckets = (uint64_t)mr_attr_int(call->attrs, call->nattrs, "num_buckets", 1);
@@ -225,7 +232,8 @@ static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor
     return MR_OK;
 }
 
-static const struct mr_kernel_attr bucket_attrs[] = {{"num_buckets", MR_ATTR_INT, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr bucket_attrs[] = {{"num_buckets", MR_ATTR_INT, false},
+                                                     {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_string_to_hash_bucket, "string_to_hash_bucket", 0, 1, 1, infer_bucket, bucket_attrs, NULL,
-               fill_bucket);
+MR_ROWS_KERNEL(mr_kernel_string_to_hash_bucket, "string_to_hash_bucket", 0, 1, 1, infer_bucket,
+               bucket_attrs, NULL, fill_bucket);

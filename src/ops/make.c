@@ -10,8 +10,8 @@
 
 /* ---- fill ---- */
 
-static int infer_fill(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                      struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_fill(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     struct mr_leaf_spec result = in[1];
     int rc = mr_infer_dtype(in, 0, MR_SET_INDEX, err);
@@ -22,7 +22,8 @@ static int infer_fill(const struct mr_attr *attrs, size_t nattrs, const struct m
         return rc;
     }
     if (in[0].rank != 1 || in[0].dims[0] < 0 || in[0].dims[0] > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the length of dims must be known and at most %d", MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "the length of dims must be known and at most %d",
+                            MR_RANK_MAX);
     }
     result.rank = (int8_t)in[0].dims[0];
     for (int d = 0; d < MR_RANK_MAX; d++) {
@@ -45,8 +46,8 @@ static int dims_fill(const struct mr_kernel_call *call, const struct mr_tensor *
     return MR_OK;
 }
 
-static int fill_fill(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                     struct mr_result *out, mr_error *err)
+static int fill_fill(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                     size_t output, struct mr_result *out, mr_error *err)
 {
     mr_fill_values(out->values, out->count, in[1].values, out->width);
     return MR_OK;
@@ -54,8 +55,9 @@ static int fill_fill(const struct mr_kernel_call *call, const struct mr_tensor *
 
 /* ---- range_tensor ---- */
 
-static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int64_t unknown = MR_DIM_UNKNOWN;
@@ -74,39 +76,42 @@ static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct 
     return MR_OK;
 }
 
-/* How many steps of @delta from @start stay before @limit; computed unsigned, so that nothing overflows. */
-#define INT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                                    \
-    case dtype: {                                                                                                      \
-        S start;                                                                                                       \
-        S limit;                                                                                                       \
-        S delta;                                                                                                       \
-        memcpy(&start, in[0].values, sizeof start);                                                                    \
-        memcpy(&limit, in[1].values, sizeof limit);                                                                    \
-        memcpy(&delta, in[2].values, sizeof delta);                                                                    \
-        if (delta == 0) {                                                                                              \
-            return mr_error_set(err, MR_EINVAL, "a delta of 0");                                                       \
-        }                                                                                                              \
-        bool up = delta > 0;                                                                                           \
-        uint64_t span = up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;                    \
-        uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta;                                                    \
-        *ret = (up ? start >= limit : start <= limit) ? 0 : (span - 1) / step + 1;                                     \
-        return MR_OK;                                                                                                  \
+/* How many steps of @delta from @start stay before @limit; computed unsigned, so that nothing
+ * overflows. */
+#define INT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                \
+    case dtype: {                                                                                  \
+        S start;                                                                                   \
+        S limit;                                                                                   \
+        S delta;                                                                                   \
+        memcpy(&start, in[0].values, sizeof start);                                                \
+        memcpy(&limit, in[1].values, sizeof limit);                                                \
+        memcpy(&delta, in[2].values, sizeof delta);                                                \
+        if (delta == 0) {                                                                          \
+            return mr_error_set(err, MR_EINVAL, "a delta of 0");                                   \
+        }                                                                                          \
+        bool up = delta > 0;                                                                       \
+        uint64_t span =                                                                            \
+            up ? (uint64_t)limit - (uint64_t)start : (uint64_t)start - (uint64_t)limit;            \
+        uint64_t step = up ? (uint64_t)delta : 0 - (uint64_t)delta;                                \
+        *ret = (up ? start >= limit : start <= limit) ? 0 : (span - 1) / step + 1;                 \
+        return MR_OK;                                                                              \
     }
-#define FLOAT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                                                  \
-    case dtype: {                                                                                                      \
-        S x[3];                                                                                                        \
-        for (int k = 0; k < 3; k++) {                                                                                  \
-            memcpy(&x[k], in[k].values, sizeof x[k]);                                                                  \
-        }                                                                                                              \
-        double start = (double)LD(N, x[0]);                                                                            \
-        double limit = (double)LD(N, x[1]);                                                                            \
-        double delta = (double)LD(N, x[2]);                                                                            \
-        double steps = ceil((limit - start) / delta);                                                                  \
-        if (delta == 0 || steps != steps || steps > 0x1p62) {                                                          \
-            return mr_error_set(err, MR_EINVAL, "no range from %g to %g by %g", start, limit, delta);                  \
-        }                                                                                                              \
-        *ret = steps > 0 ? (uint64_t)steps : 0;                                                                        \
-        return MR_OK;                                                                                                  \
+#define FLOAT_STEPS(tag, dtype, S, W, N, LD, ST, ...)                                              \
+    case dtype: {                                                                                  \
+        S x[3];                                                                                    \
+        for (int k = 0; k < 3; k++) {                                                              \
+            memcpy(&x[k], in[k].values, sizeof x[k]);                                              \
+        }                                                                                          \
+        double start = (double)LD(N, x[0]);                                                        \
+        double limit = (double)LD(N, x[1]);                                                        \
+        double delta = (double)LD(N, x[2]);                                                        \
+        double steps = ceil((limit - start) / delta);                                              \
+        if (delta == 0 || steps != steps || steps > 0x1p62) {                                      \
+            return mr_error_set(err, MR_EINVAL, "no range from %g to %g by %g", start, limit,      \
+                                delta);                                                            \
+        }                                                                                          \
+        *ret = steps > 0 ? (uint64_t)steps : 0;                                                    \
+        return MR_OK;                                                                              \
     }
 
 static int count_steps(const struct mr_tensor *in, uint64_t *ret, mr_error *err)
@@ -132,22 +137,22 @@ static int dims_range(const struct mr_kernel_call *call, const struct mr_tensor 
     return rc;
 }
 
-#define RANGE_FILL(tag, dtype, S, W, N, LD, ST, ...)                                                                   \
-    case dtype: {                                                                                                      \
-        S *z = (S *)(void *)out->values;                                                                               \
-        S x[2];                                                                                                        \
-        memcpy(&x[0], in[0].values, sizeof x[0]);                                                                      \
-        memcpy(&x[1], in[2].values, sizeof x[1]);                                                                      \
-        const W start = LD(W, x[0]);                                                                                   \
-        const W delta = LD(W, x[1]);                                                                                   \
-        for (uint64_t i = 0; i < out->count; i++) {                                                                    \
-            z[i] = ST(S, start + (W)i * delta);                                                                        \
-        }                                                                                                              \
-        return MR_OK;                                                                                                  \
+#define RANGE_FILL(tag, dtype, S, W, N, LD, ST, ...)                                               \
+    case dtype: {                                                                                  \
+        S *z = (S *)(void *)out->values;                                                           \
+        S x[2];                                                                                    \
+        memcpy(&x[0], in[0].values, sizeof x[0]);                                                  \
+        memcpy(&x[1], in[2].values, sizeof x[1]);                                                  \
+        const W start = LD(W, x[0]);                                                               \
+        const W delta = LD(W, x[1]);                                                               \
+        for (uint64_t i = 0; i < out->count; i++) {                                                \
+            z[i] = ST(S, start + (W)i * delta);                                                    \
+        }                                                                                          \
+        return MR_OK;                                                                              \
     }
 
-static int fill_range(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_range(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     switch (out->dtype) {
         MR_EACH_NUMBER(RANGE_FILL, )
@@ -168,8 +173,9 @@ struct product {
     uint64_t b_column;
 };
 
-static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     bool ta = mr_attr_bool(attrs, nattrs, "transpose_a", false);
     bool tb = mr_attr_bool(attrs, nattrs, "transpose_b", false);
@@ -189,7 +195,8 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
     int64_t inner_b = b.dims[b.rank - (tb ? 1 : 2)];
     int64_t columns = b.dims[b.rank - (tb ? 2 : 1)];
     if (inner_a != inner_b && inner_a != MR_DIM_UNKNOWN && inner_b != MR_DIM_UNKNOWN) {
-        return mr_error_set(err, MR_EINVAL, "inner sizes %lld and %lld", (long long)inner_a, (long long)inner_b);
+        return mr_error_set(err, MR_EINVAL, "inner sizes %lld and %lld", (long long)inner_a,
+                            (long long)inner_b);
     }
     mr_shape_set(&a, a.rank - 2, in[0].dims);
     mr_shape_set(&b, b.rank - 2, in[1].dims);
@@ -204,26 +211,27 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
     return MR_OK;
 }
 
-#define MATMUL(tag, dtype, S, W, N, LD, ST, ...)                                                                       \
-    static void matmul_##tag(const struct product *p, const void *x, const void *y, void *z)                           \
-    {                                                                                                                  \
-        const S *a = x;                                                                                                \
-        const S *b = y;                                                                                                \
-        S *c = z;                                                                                                      \
-                                                                                                                       \
-        for (uint64_t i = 0; i < p->rows; i++) {                                                                       \
-            for (uint64_t j = 0; j < p->columns; j++) {                                                                \
-                W sum = 0;                                                                                             \
-                                                                                                                       \
-                for (uint64_t k = 0; k < p->inner; k++) {                                                              \
-                    sum += LD(W, a[i * p->a_row + k * p->a_inner]) * LD(W, b[k * p->b_inner + j * p->b_column]);       \
-                }                                                                                                      \
-                c[i * p->columns + j] = ST(S, sum);                                                                    \
-            }                                                                                                          \
-        }                                                                                                              \
+#define MATMUL(tag, dtype, S, W, N, LD, ST, ...)                                                   \
+    static void matmul_##tag(const struct product *p, const void *x, const void *y, void *z)       \
+    {                                                                                              \
+        const S *a = x;                                                                            \
+        const S *b = y;                                                                            \
+        S *c = z;                                                                                  \
+                                                                                                   \
+        for (uint64_t i = 0; i < p->rows; i++) {                                                   \
+            for (uint64_t j = 0; j < p->columns; j++) {                                            \
+                W sum = 0;                                                                         \
+                                                                                                   \
+                for (uint64_t k = 0; k < p->inner; k++) {                                          \
+                    sum += LD(W, a[i * p->a_row + k * p->a_inner]) *                               \
+                           LD(W, b[k * p->b_inner + j * p->b_column]);                             \
+                }                                                                                  \
+                c[i * p->columns + j] = ST(S, sum);                                                \
+            }                                                                                      \
+        }                                                                                          \
     }
-#define MATMUL_CASE(tag, dtype, ...)                                                                                   \
-    case dtype:                                                                                                        \
+#define MATMUL_CASE(tag, dtype, ...)                                                               \
+    case dtype:                                                                                    \
         return matmul_##tag;
 MR_EACH_FLOAT(MATMUL, )
 MATMUL(i32, MR_INT32, int32_t, uint32_t, int32_t, MR_INT_LOAD, MR_INT_STORE, )
@@ -259,8 +267,8 @@ static uint64_t matrix_of(const struct mr_tensor *t, const struct mr_result *out
     return at;
 }
 
-static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                       struct mr_result *out, mr_error *err)
+static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                       size_t output, struct mr_result *out, mr_error *err)
 {
     bool ta = mr_attr_bool(call->attrs, call->nattrs, "transpose_a", false);
     bool tb = mr_attr_bool(call->attrs, call->nattrs, "transpose_b", false);
@@ -278,9 +286,10 @@ static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor
     uint64_t size = p.rows * p.columns;
 
     for (uint64_t m = 0; out->count > 0 && m < out->count / size; m++) {
-        matmul_of(out->dtype)(&p, in[0].values + matrix_of(&in[0], out, m) * p.rows * p.inner * out->width,
-                              in[1].values + matrix_of(&in[1], out, m) * p.inner * p.columns * out->width,
-                              out->values + m * size * out->width);
+        matmul_of(out->dtype)(
+            &p, in[0].values + matrix_of(&in[0], out, m) * p.rows * p.inner * out->width,
+            in[1].values + matrix_of(&in[1], out, m) * p.inner * p.columns * out->width,
+            out->values + m * size * out->width);
     }
     return MR_OK;
 }
@@ -288,7 +297,9 @@ static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor
 static const struct mr_kernel_attr matmul_attrs[] = {
     {"transpose_a", MR_ATTR_BOOL, true}, {"transpose_b", MR_ATTR_BOOL, true}, {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_fill, "fill", MR_KERNEL_MAY_FAIL, 2, 2, infer_fill, NULL, dims_fill, fill_fill);
-MR_ROWS_KERNEL(mr_kernel_range_tensor, "range_tensor", MR_KERNEL_MAY_FAIL, 3, 3, infer_range, NULL, dims_range,
-               fill_range);
-MR_ROWS_KERNEL(mr_kernel_matmul, "matmul", MR_KERNEL_MAY_FAIL, 2, 2, infer_matmul, matmul_attrs, NULL, fill_matmul);
+MR_ROWS_KERNEL(mr_kernel_fill, "fill", MR_KERNEL_MAY_FAIL, 2, 2, infer_fill, NULL, dims_fill,
+               fill_fill);
+MR_ROWS_KERNEL(mr_kernel_range_tensor, "range_tensor", MR_KERNEL_MAY_FAIL, 3, 3, infer_range, NULL,
+               dims_range, fill_range);
+MR_ROWS_KERNEL(mr_kernel_matmul, "matmul", MR_KERNEL_MAY_FAIL, 2, 2, infer_matmul, matmul_attrs,
+               NULL, fill_matmul);

@@ -10,10 +10,11 @@ MR_INFER_ELEMENTWISE(infer_floats, MR_SET_FLOATS)
 MR_INFER_ELEMENTWISE(infer_numbers, MR_SET_NUMBERS)
 MR_INFER_ELEMENTWISE_TO(infer_test, MR_SET_FLOATS, MR_BOOL)
 
-#define FLOAT_UNARY(symbol, text, EACH_LOOP, infer, expr)                                                              \
-    MR_EACH_FLOAT(EACH_LOOP, symbol, expr)                                                                             \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {MR_EACH_FLOAT(MR_LOOP_ENTRY, symbol, )};             \
-    MR_LOOP_BY_DTYPE(symbol)                                                                                           \
+#define FLOAT_UNARY(symbol, text, EACH_LOOP, infer, expr)                                          \
+    MR_EACH_FLOAT(EACH_LOOP, symbol, expr)                                                         \
+    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                                 \
+        MR_EACH_FLOAT(MR_LOOP_ENTRY, symbol, )};                                                   \
+    MR_LOOP_BY_DTYPE(symbol)                                                                       \
     MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, 1, 0, infer, symbol##_loop)
 
 FLOAT_UNARY(reciprocal, "reciprocal", MR_UNARY, infer_floats, (1 / a));

@@ -9,18 +9,19 @@
 
 /* ---- copying ---- */
 
-/* @n values, one every @stride of @in. The loops of fixed width are what matters: they become plain loads and stores.
- */
-static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride, uint64_t n, size_t width)
+/* @n values, one every @stride of @in. The loops of fixed width are what matters: they become plain
+ * loads and stores. */
+static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride, uint64_t n,
+                     size_t width)
 {
     if (stride == 1) {
         memcpy(out, in, n * width);
         return;
     }
     int64_t bytes = stride * (int64_t)width;
-#define RUN(W)                                                                                                         \
-    for (uint64_t i = 0; i < n; i++, in += bytes) {                                                                    \
-        memcpy(out + i * (W), in, (W));                                                                                \
+#define RUN(W)                                                                                     \
+    for (uint64_t i = 0; i < n; i++, in += bytes) {                                                \
+        memcpy(out + i * (W), in, (W));                                                            \
     }
     switch (width) {
     case 1:
@@ -42,8 +43,10 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
 #undef RUN
 }
 
-/* Steps to the next run along the innermost axis, whose first value is at *@at; false after the last one. */
-static bool next_run(int rank, const int64_t *dims, const int64_t *strides, int64_t counter[MR_RANK_MAX], int64_t *at)
+/* Steps to the next run along the innermost axis, whose first value is at *@at; false after the
+ * last one. */
+static bool next_run(int rank, const int64_t *dims, const int64_t *strides,
+                     int64_t counter[MR_RANK_MAX], int64_t *at)
 {
     for (int d = rank - 2; d >= 0; d--) {
         *at += strides[d];
@@ -56,8 +59,8 @@ static bool next_run(int rank, const int64_t *dims, const int64_t *strides, int6
     return false;
 }
 
-void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *strides, int rank, const int64_t *dims,
-                     size_t width, unsigned char *out)
+void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *strides, int rank,
+                     const int64_t *dims, size_t width, unsigned char *out)
 {
     int64_t counter[MR_RANK_MAX] = {0};
     int64_t at = first;
@@ -74,8 +77,8 @@ void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *stri
     } while (next_run(rank, dims, strides, counter, &at));
 }
 
-void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size_t width, unsigned char *out,
-                    int64_t first, const int64_t *strides)
+void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size_t width,
+                    unsigned char *out, int64_t first, const int64_t *strides)
 {
     int64_t counter[MR_RANK_MAX] = {0};
     int64_t at = first;
@@ -111,13 +114,15 @@ static void signed_strides(int rank, const int64_t *dims, int64_t strides[MR_RAN
 
 /* ---- transpose ---- */
 
-static int resolve_perm(const struct mr_attr *attrs, size_t nattrs, int rank, int *perm, mr_error *err)
+static int resolve_perm(const struct mr_attr *attrs, size_t nattrs, int rank, int *perm,
+                        mr_error *err)
 {
     const struct mr_attr *given = mr_attr_find(attrs, nattrs, "perm");
     uint32_t mask;
 
     if (given != NULL && given->count != rank) {
-        return mr_error_set(err, MR_EINVAL, "a permutation of %d axes for rank %d", given->count, rank);
+        return mr_error_set(err, MR_EINVAL, "a permutation of %d axes for rank %d", given->count,
+                            rank);
     }
     int rc = mr_axes_resolve(given, rank, &mask, err);
     for (int d = 0; rc == MR_OK && d < rank; d++) {
@@ -129,8 +134,9 @@ static int resolve_perm(const struct mr_attr *attrs, size_t nattrs, int rank, in
     return rc;
 }
 
-static int infer_transpose(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                           struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_transpose(const struct mr_attr *attrs, size_t nattrs,
+                           const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
+                           size_t cap, size_t *nout, mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int perm[MR_RANK_MAX] = {0};
@@ -150,8 +156,8 @@ static int infer_transpose(const struct mr_attr *attrs, size_t nattrs, const str
     return MR_OK;
 }
 
-static int fill_transpose(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                          struct mr_result *out, mr_error *err)
+static int fill_transpose(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                          size_t output, struct mr_result *out, mr_error *err)
 {
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX];
@@ -171,23 +177,27 @@ static int fill_transpose(const struct mr_kernel_call *call, const struct mr_ten
 
 /* ---- reverse ---- */
 
-static int infer_reverse(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_reverse(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     uint32_t mask;
 
     out[0] = in[0];
     *nout = 1;
-    return in[0].rank < 0 ? MR_OK : mr_axes_resolve(mr_attr_find(attrs, nattrs, "axes"), in[0].rank, &mask, err);
+    return in[0].rank < 0
+               ? MR_OK
+               : mr_axes_resolve(mr_attr_find(attrs, nattrs, "axes"), in[0].rank, &mask, err);
 }
 
-static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                        struct mr_result *out, mr_error *err)
+static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                        size_t output, struct mr_result *out, mr_error *err)
 {
     int64_t strides[MR_RANK_MAX];
     int64_t first = 0;
     uint32_t mask = 0;
-    int rc = mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), out->rank, &mask, err);
+    int rc =
+        mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), out->rank, &mask, err);
 
     if (rc < 0) {
         return rc;
@@ -205,8 +215,9 @@ static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tenso
 
 /* ---- broadcast_to ---- */
 
-static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                              struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs,
+                              const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
+                              size_t cap, size_t *nout, mr_error *err)
 {
     const struct mr_attr *shape = mr_attr_find(attrs, nattrs, "shape");
     struct mr_leaf_spec result = in[0];
@@ -228,7 +239,8 @@ static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs, const 
 
         if (to < 0 || (dim != 1 && dim != MR_DIM_UNKNOWN && dim != shape->ints[to])) {
             return mr_error_set(err, MR_EINVAL, "shape %s does not broadcast to %s",
-                                mr_shape_text(in[0].rank, in[0].dims, a), mr_shape_text(shape->count, shape->ints, b));
+                                mr_shape_text(in[0].rank, in[0].dims, a),
+                                mr_shape_text(shape->count, shape->ints, b));
         }
     }
     mr_shape_set(&result, shape->count, shape->ints);
@@ -236,8 +248,8 @@ static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs, const 
     return MR_OK;
 }
 
-static int fill_broadcast_to(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                             struct mr_result *out, mr_error *err)
+static int fill_broadcast_to(const struct mr_kernel_call *call, const struct mr_tensor *in,
+                             size_t nin, size_t output, struct mr_result *out, mr_error *err)
 {
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX] = {0};
@@ -253,20 +265,22 @@ static int fill_broadcast_to(const struct mr_kernel_call *call, const struct mr_
 
 /* ---- tile, pad ---- */
 
-static int infer_tile(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                      struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_tile(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     const struct mr_attr *multiples = mr_attr_find(attrs, nattrs, "multiples");
     struct mr_leaf_spec result = in[0];
 
     *nout = 1;
     if (in[0].rank != multiples->count) {
-        return mr_error_set(err, MR_EINVAL, "%d multiples for rank %d", multiples->count, in[0].rank);
+        return mr_error_set(err, MR_EINVAL, "%d multiples for rank %d", multiples->count,
+                            in[0].rank);
     }
     for (int d = 0; d < in[0].rank; d++) {
         int64_t dim = in[0].dims[d];
 
-        if (multiples->ints[d] < 0 || (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &result.dims[d]))) {
+        if (multiples->ints[d] < 0 ||
+            (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &result.dims[d]))) {
             return mr_error_set(err, MR_EINVAL, "multiple %lld", (long long)multiples->ints[d]);
         }
     }
@@ -275,8 +289,8 @@ static int infer_tile(const struct mr_attr *attrs, size_t nattrs, const struct m
 }
 
 /* The tile is put at each place in turn: an axis of the input is there once for each multiple. */
-static int fill_tile(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                     struct mr_result *out, mr_error *err)
+static int fill_tile(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                     size_t output, struct mr_result *out, mr_error *err)
 {
     const struct mr_attr *multiples = mr_attr_find(call->attrs, call->nattrs, "multiples");
     int64_t strides[MR_RANK_MAX];
@@ -306,8 +320,8 @@ static int fill_tile(const struct mr_kernel_call *call, const struct mr_tensor *
     }
 }
 
-static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                     struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     const struct mr_attr *paddings = mr_attr_find(attrs, nattrs, "paddings");
     struct mr_leaf_spec result = in[0];
@@ -321,7 +335,8 @@ static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr
     }
     *nout = 1;
     if (in[0].rank < 0 || paddings->count != 2 * in[0].rank) {
-        return mr_error_set(err, MR_EINVAL, "%d paddings for rank %d; wants two an axis", paddings->count, in[0].rank);
+        return mr_error_set(err, MR_EINVAL, "%d paddings for rank %d; wants two an axis",
+                            paddings->count, in[0].rank);
     }
     for (int d = 0; d < in[0].rank; d++) {
         int64_t before = paddings->ints[2 * d];
@@ -330,15 +345,16 @@ static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr
 
         if (before < 0 || behind < 0 || __builtin_add_overflow(before, behind, &more) ||
             (in[0].dims[d] >= 0 && __builtin_add_overflow(in[0].dims[d], more, &result.dims[d]))) {
-            return mr_error_set(err, MR_EINVAL, "paddings %lld and %lld", (long long)before, (long long)behind);
+            return mr_error_set(err, MR_EINVAL, "paddings %lld and %lld", (long long)before,
+                                (long long)behind);
         }
     }
     out[0] = result;
     return MR_OK;
 }
 
-static int fill_pad(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                    struct mr_result *out, mr_error *err)
+static int fill_pad(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                    size_t output, struct mr_result *out, mr_error *err)
 {
     static const unsigned char zero[sizeof(struct mr_string)];
     const struct mr_attr *paddings = mr_attr_find(call->attrs, call->nattrs, "paddings");
@@ -354,15 +370,22 @@ static int fill_pad(const struct mr_kernel_call *call, const struct mr_tensor *i
     return MR_OK;
 }
 
-static const struct mr_kernel_attr transpose_attrs[] = {{"perm", MR_ATTR_INTS, true}, {NULL, 0, false}};
-static const struct mr_kernel_attr reverse_attrs[] = {{"axes", MR_ATTR_INTS, false}, {NULL, 0, false}};
-static const struct mr_kernel_attr broadcast_attrs[] = {{"shape", MR_ATTR_SHAPE, false}, {NULL, 0, false}};
-static const struct mr_kernel_attr tile_attrs[] = {{"multiples", MR_ATTR_INTS, false}, {NULL, 0, false}};
-static const struct mr_kernel_attr pad_attrs[] = {{"paddings", MR_ATTR_INTS, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr transpose_attrs[] = {{"perm", MR_ATTR_INTS, true},
+                                                        {NULL, 0, false}};
+static const struct mr_kernel_attr reverse_attrs[] = {{"axes", MR_ATTR_INTS, false},
+                                                      {NULL, 0, false}};
+static const struct mr_kernel_attr broadcast_attrs[] = {{"shape", MR_ATTR_SHAPE, false},
+                                                        {NULL, 0, false}};
+static const struct mr_kernel_attr tile_attrs[] = {{"multiples", MR_ATTR_INTS, false},
+                                                   {NULL, 0, false}};
+static const struct mr_kernel_attr pad_attrs[] = {{"paddings", MR_ATTR_INTS, false},
+                                                  {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_transpose, "transpose", 0, 1, 1, infer_transpose, transpose_attrs, NULL, fill_transpose);
-MR_ROWS_KERNEL(mr_kernel_reverse, "reverse", 0, 1, 1, infer_reverse, reverse_attrs, NULL, fill_reverse);
-MR_ROWS_KERNEL(mr_kernel_broadcast_to, "broadcast_to", MR_KERNEL_MAY_FAIL, 1, 1, infer_broadcast_to, broadcast_attrs,
-               NULL, fill_broadcast_to);
+MR_ROWS_KERNEL(mr_kernel_transpose, "transpose", 0, 1, 1, infer_transpose, transpose_attrs, NULL,
+               fill_transpose);
+MR_ROWS_KERNEL(mr_kernel_reverse, "reverse", 0, 1, 1, infer_reverse, reverse_attrs, NULL,
+               fill_reverse);
+MR_ROWS_KERNEL(mr_kernel_broadcast_to, "broadcast_to", MR_KERNEL_MAY_FAIL, 1, 1, infer_broadcast_to,
+               broadcast_attrs, NULL, fill_broadcast_to);
 MR_ROWS_KERNEL(mr_kernel_tile, "tile", 0, 1, 1, infer_tile, tile_attrs, NULL, fill_tile);
 MR_ROWS_KERNEL(mr_kernel_pad, "pad", 0, 1, 2, infer_pad, pad_attrs, NULL, fill_pad);

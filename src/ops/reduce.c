@@ -1,9 +1,9 @@
 /*
- * Reductions over some axes. Axes that lie side by side and share their fate are joined first; then values come in runs
- * that either go into one result or each into its own.
+ * Reductions over some axes. Axes that lie side by side and share their fate are joined first; then
+ * values come in runs that either go into one result or each into its own.
  *
- * Ints are summed in 64 bits and wrap at the end; float32 and smaller are summed in float64, in eight lanes, so that
- * the order of the sum does not depend on how many rows a block has.
+ * Ints are summed in 64 bits and wrap at the end; float32 and smaller are summed in float64, in
+ * eight lanes, so that the order of the sum does not depend on how many rows a block has.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -17,8 +17,8 @@
 
 /* ---- shapes ---- */
 
-static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, uint32_t set,
-                         struct mr_leaf_spec *out, size_t *nout, mr_error *err)
+static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         uint32_t set, struct mr_leaf_spec *out, size_t *nout, mr_error *err)
 {
     const struct mr_attr *axes = mr_attr_find(attrs, nattrs, "axes");
     bool keep = mr_attr_bool(attrs, nattrs, "keepdims", false);
@@ -53,14 +53,16 @@ static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struc
     return MR_OK;
 }
 
-static int infer_numbers(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_numbers(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     return infer_reduced(attrs, nattrs, in, MR_SET_NUMBERS, out, nout, err);
 }
 
-static int infer_bools(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_bools(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     return infer_reduced(attrs, nattrs, in, MR_SET(MR_BOOL), out, nout, err);
 }
@@ -110,7 +112,8 @@ static void plan_walk(struct walk *w, const struct mr_tensor *t, uint32_t mask)
 /* One run: @n values at @values go into acc[0], or value i into acc[i]. */
 typedef void (*run_fn)(void *acc, const void *values, uint64_t n, bool reduced);
 
-static void walk_runs(const struct walk *w, const struct mr_tensor *t, void *acc, size_t acc_width, run_fn run)
+static void walk_runs(const struct walk *w, const struct mr_tensor *t, void *acc, size_t acc_width,
+                      run_fn run)
 {
     uint64_t counter[MR_RANK_MAX] = {0};
     int inner = w->n - 1;
@@ -148,94 +151,110 @@ struct reducer {
     void (*store)(const void *acc, uint64_t n, void *out, uint64_t reduced_count);
 };
 
-/* A = accumulator; STEP combines acc `s` with value `v`; LANES partial results of a long run are joined in order. */
+/* A = accumulator; STEP combines acc `s` with value `v`; LANES partial results of a long run are
+ * joined in order. */
 #define LANES 8
-#define REDUCE(tag, S, A, LD, ST, name, START, STEP, FINAL)                                                            \
-    static void name##_start_##tag(void *acc, uint64_t n)                                                              \
-    {                                                                                                                  \
-        for (uint64_t i = 0; i < n; i++) {                                                                             \
-            ((A *)acc)[i] = (START);                                                                                   \
-        }                                                                                                              \
-    }                                                                                                                  \
-    MR_HOT_##tag static void name##_run_##tag(void *acc, const void *values, uint64_t n, bool reduced)                 \
-    {                                                                                                                  \
-        const S *x = values;                                                                                           \
-        A *restrict z = acc;                                                                                           \
-                                                                                                                       \
-        if (!reduced) {                                                                                                \
-            for (uint64_t i = 0; i < n; i++) {                                                                         \
-                const A s = z[i];                                                                                      \
-                const A v = (A)LD(A, x[i]);                                                                            \
-                z[i] = (STEP);                                                                                         \
-            }                                                                                                          \
-            return;                                                                                                    \
-        }                                                                                                              \
-        uint64_t i = 0;                                                                                                \
-        if (n >= 2 * LANES) {                                                                                          \
-            A lanes[LANES];                                                                                            \
-                                                                                                                       \
-            for (int k = 0; k < LANES; k++) {                                                                          \
-                lanes[k] = (START);                                                                                    \
-            }                                                                                                          \
-            for (; i + LANES <= n; i += LANES) {                                                                       \
-                for (int k = 0; k < LANES; k++) {                                                                      \
-                    const A s = lanes[k];                                                                              \
-                    const A v = (A)LD(A, x[i + (unsigned)k]);                                                          \
-                    lanes[k] = (STEP);                                                                                 \
-                }                                                                                                      \
-            }                                                                                                          \
-            for (int k = 0; k < LANES; k++) {                                                                          \
-                const A s = z[0];                                                                                      \
-                const A v = lanes[k];                                                                                  \
-                z[0] = (STEP);                                                                                         \
-            }                                                                                                          \
-        }                                                                                                              \
-        for (; i < n; i++) {                                                                                           \
-            const A s = z[0];                                                                                          \
-            const A v = (A)LD(A, x[i]);                                                                                \
-            z[0] = (STEP);                                                                                             \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void name##_store_##tag(const void *acc, uint64_t n, void *out, uint64_t count)                             \
-    {                                                                                                                  \
-        for (uint64_t i = 0; i < n; i++) {                                                                             \
-            const A s = ((const A *)acc)[i];                                                                           \
-            ((S *)out)[i] = ST(S, FINAL);                                                                              \
-            (void)count;                                                                                               \
-        }                                                                                                              \
+#define REDUCE(tag, S, A, LD, ST, name, START, STEP, FINAL)                                        \
+    static void name##_start_##tag(void *acc, uint64_t n)                                          \
+    {                                                                                              \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            ((A *)acc)[i] = (START);                                                               \
+        }                                                                                          \
+    }                                                                                              \
+    MR_HOT_##tag static void name##_run_##tag(void *acc, const void *values, uint64_t n,           \
+                                              bool reduced)                                        \
+    {                                                                                              \
+        const S *x = values;                                                                       \
+        A *restrict z = acc;                                                                       \
+                                                                                                   \
+        if (!reduced) {                                                                            \
+            for (uint64_t i = 0; i < n; i++) {                                                     \
+                const A s = z[i];                                                                  \
+                const A v = (A)LD(A, x[i]);                                                        \
+                z[i] = (STEP);                                                                     \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
+        uint64_t i = 0;                                                                            \
+        if (n >= 2 * LANES) {                                                                      \
+            A lanes[LANES];                                                                        \
+                                                                                                   \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                lanes[k] = (START);                                                                \
+            }                                                                                      \
+            for (; i + LANES <= n; i += LANES) {                                                   \
+                for (int k = 0; k < LANES; k++) {                                                  \
+                    const A s = lanes[k];                                                          \
+                    const A v = (A)LD(A, x[i + (unsigned)k]);                                      \
+                    lanes[k] = (STEP);                                                             \
+                }                                                                                  \
+            }                                                                                      \
+            for (int k = 0; k < LANES; k++) {                                                      \
+                const A s = z[0];                                                                  \
+                const A v = lanes[k];                                                              \
+                z[0] = (STEP);                                                                     \
+            }                                                                                      \
+        }                                                                                          \
+        for (; i < n; i++) {                                                                       \
+            const A s = z[0];                                                                      \
+            const A v = (A)LD(A, x[i]);                                                            \
+            z[0] = (STEP);                                                                         \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_store_##tag(const void *acc, uint64_t n, void *out, uint64_t count)         \
+    {                                                                                              \
+        for (uint64_t i = 0; i < n; i++) {                                                         \
+            const A s = ((const A *)acc)[i];                                                       \
+            ((S *)out)[i] = ST(S, FINAL);                                                          \
+            (void)count;                                                                           \
+        }                                                                                          \
     }
 
-#define REDUCER_ENTRY(tag, dtype, A, name)                                                                             \
+#define REDUCER_ENTRY(tag, dtype, A, name)                                                         \
     [dtype] = {sizeof(A), name##_start_##tag, name##_run_##tag, name##_store_##tag},
 
 #define HALF_STORE(S, v) mr_half_store((float)(v))
 #define BFLOAT_STORE(S, v) mr_bfloat_store((float)(v))
 
 /* X(tag, dtype, storage, wrapping and plain accumulator, LOAD, STORE, lowest, highest, ...) */
-#define EACH_ACC_INT(X, ...)                                                                                           \
-    X(i8, MR_INT8, int8_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT8_MIN, INT8_MAX, __VA_ARGS__)              \
-    X(i16, MR_INT16, int16_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT16_MIN, INT16_MAX, __VA_ARGS__)         \
-    X(i32, MR_INT32, int32_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT32_MIN, INT32_MAX, __VA_ARGS__)         \
-    X(i64, MR_INT64, int64_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT64_MIN, INT64_MAX, __VA_ARGS__)         \
-    X(u8, MR_UINT8, uint8_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT8_MAX, __VA_ARGS__)                 \
-    X(u16, MR_UINT16, uint16_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT16_MAX, __VA_ARGS__)             \
-    X(u32, MR_UINT32, uint32_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT32_MAX, __VA_ARGS__)             \
-    X(u64, MR_UINT64, uint64_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT64_MAX, __VA_ARGS__)
-#define EACH_ACC_FLOAT(X, ...)                                                                                         \
-    X(f16, MR_FLOAT16, mr_half, double, double, MR_HALF_LOAD, HALF_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)            \
-    X(bf16, MR_BFLOAT16, mr_bfloat, double, double, MR_BFLOAT_LOAD, BFLOAT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)    \
-    X(f32, MR_FLOAT32, float, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)             \
-    X(f64, MR_FLOAT64, double, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL, __VA_ARGS__)
+#define EACH_ACC_INT(X, ...)                                                                       \
+    X(i8, MR_INT8, int8_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT8_MIN, INT8_MAX,       \
+      __VA_ARGS__)                                                                                 \
+    X(i16, MR_INT16, int16_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT16_MIN, INT16_MAX,  \
+      __VA_ARGS__)                                                                                 \
+    X(i32, MR_INT32, int32_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT32_MIN, INT32_MAX,  \
+      __VA_ARGS__)                                                                                 \
+    X(i64, MR_INT64, int64_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, INT64_MIN, INT64_MAX,  \
+      __VA_ARGS__)                                                                                 \
+    X(u8, MR_UINT8, uint8_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT8_MAX,          \
+      __VA_ARGS__)                                                                                 \
+    X(u16, MR_UINT16, uint16_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT16_MAX,      \
+      __VA_ARGS__)                                                                                 \
+    X(u32, MR_UINT32, uint32_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT32_MAX,      \
+      __VA_ARGS__)                                                                                 \
+    X(u64, MR_UINT64, uint64_t, uint64_t, uint64_t, MR_INT_LOAD, MR_INT_STORE, 0, UINT64_MAX,      \
+      __VA_ARGS__)
+#define EACH_ACC_FLOAT(X, ...)                                                                     \
+    X(f16, MR_FLOAT16, mr_half, double, double, MR_HALF_LOAD, HALF_STORE, -HUGE_VAL, HUGE_VAL,     \
+      __VA_ARGS__)                                                                                 \
+    X(bf16, MR_BFLOAT16, mr_bfloat, double, double, MR_BFLOAT_LOAD, BFLOAT_STORE, -HUGE_VAL,       \
+      HUGE_VAL, __VA_ARGS__)                                                                       \
+    X(f32, MR_FLOAT32, float, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL,      \
+      __VA_ARGS__)                                                                                 \
+    X(f64, MR_FLOAT64, double, double, double, MR_INT_LOAD, MR_INT_STORE, -HUGE_VAL, HUGE_VAL,     \
+      __VA_ARGS__)
 #define EACH_ACC(X, ...) EACH_ACC_INT(X, __VA_ARGS__) EACH_ACC_FLOAT(X, __VA_ARGS__)
 
 #define SUM(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, W, LD, ST, sum, 0, s + v, s)
-#define PROD(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, W, LD, ST, prod, 1, s *v, s)
-#define MAX(tag, dtype, S, W, A, LD, ST, low, high, ...) REDUCE(tag, S, A, LD, ST, max, low, v > s || v != v ? v : s, s)
-#define MIN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                               \
+#define PROD(tag, dtype, S, W, A, LD, ST, low, high, ...)                                          \
+    REDUCE(tag, S, W, LD, ST, prod, 1, s *v, s)
+#define MAX(tag, dtype, S, W, A, LD, ST, low, high, ...)                                           \
+    REDUCE(tag, S, A, LD, ST, max, low, v > s || v != v ? v : s, s)
+#define MIN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                           \
     REDUCE(tag, S, A, LD, ST, min, high, v < s || v != v ? v : s, s)
-#define INT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                          \
+#define INT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                      \
     REDUCE(tag, S, W, LD, ST, mean, 0, s + v, (count == 0 ? 0 : (A)s / (A)count))
-#define FLOAT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                                        \
+#define FLOAT_MEAN(tag, dtype, S, W, A, LD, ST, low, high, ...)                                    \
     REDUCE(tag, S, W, LD, ST, mean, 0, s + v, (s / (A)count))
 #define WIDE_ENTRY(tag, dtype, S, W, A, LD, ST, low, high, name) REDUCER_ENTRY(tag, dtype, W, name)
 #define PLAIN_ENTRY(tag, dtype, S, W, A, LD, ST, low, high, name) REDUCER_ENTRY(tag, dtype, A, name)
@@ -254,13 +273,15 @@ static const struct reducer prod_reducers[MR_DTYPE_COUNT] = {EACH_ACC(WIDE_ENTRY
 static const struct reducer mean_reducers[MR_DTYPE_COUNT] = {EACH_ACC(WIDE_ENTRY, mean)};
 static const struct reducer max_reducers[MR_DTYPE_COUNT] = {EACH_ACC(PLAIN_ENTRY, max)};
 static const struct reducer min_reducers[MR_DTYPE_COUNT] = {EACH_ACC(PLAIN_ENTRY, min)};
-static const struct reducer all_reducers[MR_DTYPE_COUNT] = {REDUCER_ENTRY(b, MR_BOOL, uint8_t, all)};
-static const struct reducer any_reducers[MR_DTYPE_COUNT] = {REDUCER_ENTRY(b, MR_BOOL, uint8_t, any)};
+static const struct reducer all_reducers[MR_DTYPE_COUNT] = {
+    REDUCER_ENTRY(b, MR_BOOL, uint8_t, all)};
+static const struct reducer any_reducers[MR_DTYPE_COUNT] = {
+    REDUCER_ENTRY(b, MR_BOOL, uint8_t, any)};
 
 #define SMALL_ACC 64 /* bytes: the common case of one result a row needs no allocation */
 
-static int reduce_row(const struct mr_kernel_call *call, const struct mr_tensor *t, const struct reducer *table,
-                      struct mr_result *out, mr_error *err)
+static int reduce_row(const struct mr_kernel_call *call, const struct mr_tensor *t,
+                      const struct reducer *table, struct mr_result *out, mr_error *err)
 {
     const struct reducer *r = &table[t->dtype];
     _Alignas(8) unsigned char small[SMALL_ACC];
@@ -298,13 +319,14 @@ static const struct mr_kernel_attr reduce_attrs[] = {
     {NULL, 0, false},
 };
 
-#define REDUCTION(name, infer_fn)                                                                                      \
-    static int fill_##name(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,   \
-                           struct mr_result *out, mr_error *err)                                                       \
-    {                                                                                                                  \
-        return reduce_row(call, &in[0], name##_reducers, out, err);                                                    \
-    }                                                                                                                  \
-    MR_ROWS_KERNEL(mr_kernel_reduce_##name, "reduce_" #name, 0, 1, 1, infer_fn, reduce_attrs, NULL, fill_##name)
+#define REDUCTION(name, infer_fn)                                                                  \
+    static int fill_##name(const struct mr_kernel_call *call, const struct mr_tensor *in,          \
+                           size_t nin, size_t output, struct mr_result *out, mr_error *err)        \
+    {                                                                                              \
+        return reduce_row(call, &in[0], name##_reducers, out, err);                                \
+    }                                                                                              \
+    MR_ROWS_KERNEL(mr_kernel_reduce_##name, "reduce_" #name, 0, 1, 1, infer_fn, reduce_attrs,      \
+                   NULL, fill_##name)
 
 REDUCTION(sum, infer_numbers);
 REDUCTION(prod, infer_numbers);

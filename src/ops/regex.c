@@ -1,6 +1,6 @@
 /*
- * regex_replace and regex_full_match: regular expressions of PCRE2. A pattern that takes too long on a string is an
- * error of that element, not a thread that hangs.
+ * regex_replace and regex_full_match: regular expressions of PCRE2. A pattern that takes too long
+ * on a string is an error of that element, not a thread that hangs.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "base/alloc.h"
@@ -18,8 +18,10 @@
 #define HEAP_KIB_MAX 16384u
 #define PATTERN_BYTES_MAX 65536u
 
-/* '.' does not match the end of a line and '$' matches at the end only, as with RE2; invalid UTF-8 matches nothing. */
-#define OPTIONS (PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C)
+/* '.' does not match the end of a line and '$' matches at the end only, as with RE2; invalid UTF-8
+ * matches nothing. */
+#define OPTIONS                                                                                    \
+    (PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C)
 
 struct regex {
     pcre2_general_context *memory;
@@ -71,7 +73,8 @@ static int compile(struct regex *re, const struct mr_attr *pattern, mr_error *er
     }
     unsigned char why[128];
     (void)pcre2_get_error_message(code, why, sizeof why);
-    return mr_error_set(err, MR_EINVAL, "pattern '%.*s', byte %zu: %s", (int)(pattern->size < 80 ? pattern->size : 80),
+    return mr_error_set(err, MR_EINVAL, "pattern '%.*s', byte %zu: %s",
+                        (int)(pattern->size < 80 ? pattern->size : 80),
                         (const char *)pattern->bytes, at, (const char *)why);
 }
 
@@ -109,16 +112,19 @@ static int check_rewrite(const struct mr_attr *rewrite, uint32_t groups, mr_erro
         }
         i++;
         if (i == rewrite->size || (p[i] != '\\' && (p[i] < '0' || p[i] > '9'))) {
-            return mr_error_set(err, MR_EINVAL, "rewrite: a backslash stands before a digit or a backslash");
+            return mr_error_set(err, MR_EINVAL,
+                                "rewrite: a backslash stands before a digit or a backslash");
         }
         if (p[i] != '\\' && (uint32_t)(p[i] - '0') > groups) {
-            return mr_error_set(err, MR_EINVAL, "rewrite: \\%c, but the pattern has %u groups", p[i], groups);
+            return mr_error_set(err, MR_EINVAL, "rewrite: \\%c, but the pattern has %u groups",
+                                p[i], groups);
         }
     }
     return MR_OK;
 }
 
-static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, mr_error *err)
+static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       mr_error *err)
 {
     const struct mr_attr *pattern = mr_attr_find(attrs, nattrs, "pattern");
     const struct mr_attr *rewrite = mr_attr_find(attrs, nattrs, "rewrite");
@@ -127,7 +133,8 @@ static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct 
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
     if (rc == MR_OK && pattern->size > PATTERN_BYTES_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size, PATTERN_BYTES_MAX);
+        rc = mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size,
+                          PATTERN_BYTES_MAX);
     }
     if (rc == MR_OK) {
         rc = regex_prepare(attrs, nattrs, &state, err);
@@ -140,8 +147,9 @@ static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct 
     return rc;
 }
 
-static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     int rc = infer_regex(attrs, nattrs, in, err);
 
@@ -152,8 +160,9 @@ static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struc
     return rc;
 }
 
-static int infer_full_match(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                            struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_full_match(const struct mr_attr *attrs, size_t nattrs,
+                            const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
+                            size_t cap, size_t *nout, mr_error *err)
 {
     int rc = infer_replace(attrs, nattrs, in, nin, out, cap, nout, err);
 
@@ -166,8 +175,8 @@ static int infer_full_match(const struct mr_attr *attrs, size_t nattrs, const st
 /* ---- matching ---- */
 
 /* 1: there is a match at or behind @at; 0: there is none; < 0: an error. */
-static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t options, pcre2_match_data *data,
-                 mr_error *err)
+static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t options,
+                 pcre2_match_data *data, mr_error *err)
 {
     const unsigned char *text = s.data != NULL ? s.data : (const unsigned char *)"";
     int n = pcre2_match(re->code, text, s.size, at, options, data, re->limits);
@@ -182,15 +191,17 @@ static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t
         return mr_error_nomem(err);
     }
     if (n == PCRE2_ERROR_MATCHLIMIT || n == PCRE2_ERROR_DEPTHLIMIT || n == PCRE2_ERROR_HEAPLIMIT) {
-        return mr_error_set(err, MR_EINVAL, "the pattern takes more than %u steps on a string of %zu bytes", STEPS_MAX,
-                            s.size);
+        return mr_error_set(err, MR_EINVAL,
+                            "the pattern takes more than %u steps on a string of %zu bytes",
+                            STEPS_MAX, s.size);
     }
     unsigned char why[128];
     (void)pcre2_get_error_message(n, why, sizeof why);
     return mr_error_set(err, MR_EINVAL, "matching: %s", (const char *)why);
 }
 
-static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, struct mr_string s, pcre2_match_data *data)
+static void append_rewrite(struct mr_buf *to, const struct mr_attr *rewrite, struct mr_string s,
+                           pcre2_match_data *data)
 {
     const unsigned char *p = rewrite->bytes;
     const PCRE2_SIZE *groups = pcre2_get_ovector_pointer(data);
@@ -224,8 +235,8 @@ static size_t step_over(struct mr_string s, size_t at)
 }
 
 /* As RE2's Replace and GlobalReplace: no empty match right behind another. */
-static int replace(const struct regex *re, const struct mr_attr *rewrite, bool all, struct mr_string s,
-                   pcre2_match_data *data, struct mr_buf *to, mr_error *err)
+static int replace(const struct regex *re, const struct mr_attr *rewrite, bool all,
+                   struct mr_string s, pcre2_match_data *data, struct mr_buf *to, mr_error *err)
 {
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(data);
     size_t last = SIZE_MAX; /* where the last match ended */
@@ -262,8 +273,9 @@ static int replace(const struct regex *re, const struct mr_attr *rewrite, bool a
     return to->failed ? mr_buf_error(to, err) : MR_OK;
 }
 
-static int replace_value(const struct mr_kernel_call *call, struct mr_string s, pcre2_match_data *data,
-                         struct mr_buf *to, struct mr_result *out, struct mr_string *ret, mr_error *err)
+static int replace_value(const struct mr_kernel_call *call, struct mr_string s,
+                         pcre2_match_data *data, struct mr_buf *to, struct mr_result *out,
+                         struct mr_string *ret, mr_error *err)
 {
     const struct mr_attr *rewrite = mr_attr_find(call->attrs, call->nattrs, "rewrite");
     bool all = mr_attr_bool(call->attrs, call->nattrs, "replace_global", true);
@@ -283,8 +295,8 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_string s, 
     return rc;
 }
 
-static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                        struct mr_result *out, mr_error *err)
+static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                        size_t output, struct mr_result *out, mr_error *err)
 {
     const struct regex *re = call->state;
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
@@ -301,8 +313,8 @@ static int fill_replace(const struct mr_kernel_call *call, const struct mr_tenso
     return rc;
 }
 
-static int fill_full_match(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                           struct mr_result *out, mr_error *err)
+static int fill_full_match(const struct mr_kernel_call *call, const struct mr_tensor *in,
+                           size_t nin, size_t output, struct mr_result *out, mr_error *err)
 {
     const struct regex *re = call->state;
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
@@ -321,28 +333,31 @@ static const struct mr_kernel_attr replace_attrs[] = {{"pattern", MR_ATTR_BYTES,
                                                       {"replace_global", MR_ATTR_BOOL, true},
                                                       {"rewrite", MR_ATTR_BYTES, false},
                                                       {NULL, 0, false}};
-static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, false}, {NULL, 0, false}};
+static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, false},
+                                                    {NULL, 0, false}};
 
-#define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                                        \
-    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,          \
-                             size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)         \
-    {                                                                                                                  \
-        static const struct mr_row_ops ops = {.fill = fill_fn};                                                        \
-                                                                                                                       \
-        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                                       \
-    }                                                                                                                  \
-    const struct mr_kernel symbol = {                                                                                  \
-        .name = text,                                                                                                  \
-        .version = 1,                                                                                                  \
-        .flags = MR_KERNEL_MAY_FAIL,                                                                                   \
-        .min_inputs = 1,                                                                                               \
-        .max_inputs = 1,                                                                                               \
-        .infer = infer_fn,                                                                                             \
-        .eval = symbol##_eval,                                                                                         \
-        .prepare = regex_prepare,                                                                                      \
-        .release = regex_free,                                                                                         \
-        .attr_table = attrs_of,                                                                                        \
+#define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                    \
+    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows,                     \
+                             const struct mr_kernel_in *in, size_t nin, struct mr_column *out,     \
+                             size_t nout, uint32_t *bad_row, mr_error *err)                        \
+    {                                                                                              \
+        static const struct mr_row_ops ops = {.fill = fill_fn};                                    \
+                                                                                                   \
+        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                   \
+    }                                                                                              \
+    const struct mr_kernel symbol = {                                                              \
+        .name = text,                                                                              \
+        .version = 1,                                                                              \
+        .flags = MR_KERNEL_MAY_FAIL,                                                               \
+        .min_inputs = 1,                                                                           \
+        .max_inputs = 1,                                                                           \
+        .infer = infer_fn,                                                                         \
+        .eval = symbol##_eval,                                                                     \
+        .prepare = regex_prepare,                                                                  \
+        .release = regex_free,                                                                     \
+        .attr_table = attrs_of,                                                                    \
     }
 
 REGEX_KERNEL(mr_kernel_regex_replace, "regex_replace", infer_replace, fill_replace, replace_attrs);
-REGEX_KERNEL(mr_kernel_regex_full_match, "regex_full_match", infer_full_match, fill_full_match, match_attrs);
+REGEX_KERNEL(mr_kernel_regex_full_match, "regex_full_match", infer_full_match, fill_full_match,
+             match_attrs);

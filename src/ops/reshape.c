@@ -1,6 +1,6 @@
 /*
- * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The result shares the buffers
- * of the input. And those that look at shapes only: shape, size, rank.
+ * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The
+ * result shares the buffers of the input. And those that look at shapes only: shape, size, rank.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -12,16 +12,18 @@
 
 /* ---- result shapes ---- */
 
-static int infer_identity(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                          struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_identity(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                          size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                          mr_error *err)
 {
     out[0] = in[0];
     *nout = 1;
     return MR_OK;
 }
 
-static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                             struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs,
+                             const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
+                             size_t cap, size_t *nout, mr_error *err)
 {
     int axis = 0;
 
@@ -31,7 +33,8 @@ static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs, const s
         return MR_OK;
     }
     if (in[0].rank == MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1, MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
+                            MR_RANK_MAX);
     }
     int rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank + 1, &axis, err);
     if (rc < 0) {
@@ -45,8 +48,9 @@ static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs, const s
     return MR_OK;
 }
 
-static int infer_squeeze(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_squeeze(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     const struct mr_attr *axes = mr_attr_find(attrs, nattrs, "axes");
     bool all = axes == NULL || axes->count == 0;
@@ -93,8 +97,8 @@ static uint64_t nonzero_count(const struct mr_leaf_spec *in)
 }
 
 /*
- * Put the number of values that is left over into the dim that is -1. Dims of 0 on both sides are left out of that
- * count: (0, 6) as (0, -1, 3) has 2 there.
+ * Put the number of values that is left over into the dim that is -1. Dims of 0 on both sides are
+ * left out of that count: (0, 6) as (0, -1, 3) has 2 there.
  */
 static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *out, mr_error *err)
 {
@@ -107,7 +111,8 @@ static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *ou
 
     for (int d = 0; d < out->rank; d++) {
         if (out->dims[d] >= 0) {
-            if (__builtin_mul_overflow(nonzero, (uint64_t)(out->dims[d] > 0 ? out->dims[d] : 1), &nonzero)) {
+            if (__builtin_mul_overflow(nonzero, (uint64_t)(out->dims[d] > 0 ? out->dims[d] : 1),
+                                       &nonzero)) {
                 goto mismatch;
             }
             known = out->dims[d] > 0 ? known : 0;
@@ -135,12 +140,14 @@ static int complete_shape(const struct mr_leaf_spec *in, struct mr_leaf_spec *ou
     }
 
 mismatch:
-    return mr_error_set(err, MR_EINVAL, "shape %s cannot become %s", mr_shape_text(in->rank, in->dims, from),
+    return mr_error_set(err, MR_EINVAL, "shape %s cannot become %s",
+                        mr_shape_text(in->rank, in->dims, from),
                         mr_shape_text(out->rank, out->dims, to));
 }
 
-static int infer_reshape(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_reshape(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                         mr_error *err)
 {
     const struct mr_attr *shape = mr_attr_find(attrs, nattrs, "shape");
     struct mr_leaf_spec result = in[0];
@@ -170,7 +177,8 @@ static int infer_reshape(const struct mr_attr *attrs, size_t nattrs, const struc
         return rc;
     }
     if (in[1].rank < 0 || in[1].dims[0] < 0 || in[1].dims[0] > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the length of the shape must be known and at most %d", MR_RANK_MAX);
+        return mr_error_set(err, MR_EINVAL, "the length of the shape must be known and at most %d",
+                            MR_RANK_MAX);
     }
     result.rank = (int8_t)in[1].dims[0];
     for (int d = 0; d < MR_RANK_MAX; d++) {
@@ -218,7 +226,8 @@ static int share_fixed(const struct mr_kernel_in *in, uint32_t rows, int rank, c
         if (out->dtype == MR_STRING) {
             out->offsets = c->offsets + c->starts[0];
         } else if (out->data != NULL) {
-            out->data = (const unsigned char *)c->data + c->starts[0] * mr_dtype_size((mr_dtype)c->dtype);
+            out->data =
+                (const unsigned char *)c->data + c->starts[0] * mr_dtype_size((mr_dtype)c->dtype);
         }
         out->kind = MR_COLUMN_FIXED;
         out->row_dims = NULL;
@@ -257,8 +266,8 @@ static size_t spare_owner(const struct mr_column *c)
 }
 
 /* The VAR column of @in (not a broadcast) with other dims a row. */
-static int share_var(const struct mr_column *c, uint32_t rows, int rank, const int64_t *row_dims, struct mr_column *out,
-                     mr_error *err)
+static int share_var(const struct mr_column *c, uint32_t rows, int rank, const int64_t *row_dims,
+                     struct mr_column *out, mr_error *err)
 {
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof *row_dims;
     mr_buffer *meta;
@@ -288,8 +297,8 @@ static int share_var(const struct mr_column *c, uint32_t rows, int rank, const i
 }
 
 /* A FIXED column whose rows get shapes of their own: (6) becomes (2,3) here and (3,2) there. */
-static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank, const int64_t *row_dims,
-                        struct mr_column *out, mr_error *err)
+static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
+                        const int64_t *row_dims, struct mr_column *out, mr_error *err)
 {
     struct mr_column whole;
     uint64_t *starts;
@@ -322,8 +331,8 @@ static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank, 
 }
 
 /* No row says what the shape is: what is unknown is 0. */
-static int share_empty(const struct mr_kernel_in *in, const struct mr_leaf_spec *spec, struct mr_column *out,
-                       mr_error *err)
+static int share_empty(const struct mr_kernel_in *in, const struct mr_leaf_spec *spec,
+                       struct mr_column *out, mr_error *err)
 {
     struct mr_output empty;
     struct mr_leaf_spec s = *spec;
@@ -346,8 +355,9 @@ static bool same_rows(const int64_t *dims, uint32_t rows, int rank)
 }
 
 /* Shapes differ from row to row, or may do so. */
-static int eval_each(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
-                     const struct mr_input *inputs, size_t nin, struct mr_column *out, uint32_t *bad_row, mr_error *err)
+static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
+                     const struct mr_kernel_in *in, const struct mr_input *inputs, size_t nin,
+                     struct mr_column *out, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec = {0};
     int64_t *dims = NULL;
@@ -384,8 +394,9 @@ out:
     return rc;
 }
 
-static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                        struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows,
+                        const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec;
     struct mr_input *inputs = NULL;
@@ -396,7 +407,8 @@ static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows, const 
         return share_empty(&in[0], &call->out_specs[0], out, err);
     }
     if (nin == 1 && (in[0].column->kind == MR_COLUMN_FIXED)) {
-        struct mr_tensor row = {NULL, 0, in[0].column->dims, in[0].column->rank, in[0].column->dtype, 0};
+        struct mr_tensor row = {
+            NULL, 0, in[0].column->dims, in[0].column->rank, in[0].column->dtype, 0};
 
         rc = shape_of_row(call, &row, 1, &spec, err);
         return rc < 0 ? rc : share_fixed(&in[0], rows, spec.rank, spec.dims, out, err);
@@ -409,8 +421,9 @@ static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows, const 
     return rc;
 }
 
-static int eval_identity(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                         struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int eval_identity(const struct mr_kernel_call *call, uint32_t rows,
+                         const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                         size_t nout, uint32_t *bad_row, mr_error *err)
 {
     *bad_row = 0;
     if (in[0].broadcast) {
@@ -420,26 +433,33 @@ static int eval_identity(const struct mr_kernel_call *call, uint32_t rows, const
     return MR_OK;
 }
 
-#define SHARING_KERNEL(symbol, text, more_flags, inputs_max, infer_fn, attrs_of, eval_fn)                              \
-    const struct mr_kernel symbol = {                                                                                  \
-        .name = text,                                                                                                  \
-        .version = 1,                                                                                                  \
-        .flags = (more_flags),                                                                                         \
-        .min_inputs = 1,                                                                                               \
-        .max_inputs = (inputs_max),                                                                                    \
-        .infer = infer_fn,                                                                                             \
-        .eval = eval_fn,                                                                                               \
-        .attr_table = attrs_of,                                                                                        \
+#define SHARING_KERNEL(symbol, text, more_flags, inputs_max, infer_fn, attrs_of, eval_fn)          \
+    const struct mr_kernel symbol = {                                                              \
+        .name = text,                                                                              \
+        .version = 1,                                                                              \
+        .flags = (more_flags),                                                                     \
+        .min_inputs = 1,                                                                           \
+        .max_inputs = (inputs_max),                                                                \
+        .infer = infer_fn,                                                                         \
+        .eval = eval_fn,                                                                           \
+        .attr_table = attrs_of,                                                                    \
     }
 
-static const struct mr_kernel_attr expand_dims_attrs[] = {{"axis", MR_ATTR_INT, false}, {NULL, 0, false}};
-static const struct mr_kernel_attr squeeze_attrs[] = {{"axes", MR_ATTR_INTS, true}, {NULL, 0, false}};
-static const struct mr_kernel_attr reshape_attrs[] = {{"shape", MR_ATTR_SHAPE, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr expand_dims_attrs[] = {{"axis", MR_ATTR_INT, false},
+                                                          {NULL, 0, false}};
+static const struct mr_kernel_attr squeeze_attrs[] = {{"axes", MR_ATTR_INTS, true},
+                                                      {NULL, 0, false}};
+static const struct mr_kernel_attr reshape_attrs[] = {{"shape", MR_ATTR_SHAPE, true},
+                                                      {NULL, 0, false}};
 
-SHARING_KERNEL(mr_kernel_identity, "identity", MR_KERNEL_ELEMENTWISE, 1, infer_identity, NULL, eval_identity);
-SHARING_KERNEL(mr_kernel_expand_dims, "expand_dims", 0, 1, infer_expand_dims, expand_dims_attrs, eval_reshape);
-SHARING_KERNEL(mr_kernel_squeeze, "squeeze", MR_KERNEL_MAY_FAIL, 1, infer_squeeze, squeeze_attrs, eval_reshape);
-SHARING_KERNEL(mr_kernel_reshape, "reshape", MR_KERNEL_MAY_FAIL, 2, infer_reshape, reshape_attrs, eval_reshape);
+SHARING_KERNEL(mr_kernel_identity, "identity", MR_KERNEL_ELEMENTWISE, 1, infer_identity, NULL,
+               eval_identity);
+SHARING_KERNEL(mr_kernel_expand_dims, "expand_dims", 0, 1, infer_expand_dims, expand_dims_attrs,
+               eval_reshape);
+SHARING_KERNEL(mr_kernel_squeeze, "squeeze", MR_KERNEL_MAY_FAIL, 1, infer_squeeze, squeeze_attrs,
+               eval_reshape);
+SHARING_KERNEL(mr_kernel_reshape, "reshape", MR_KERNEL_MAY_FAIL, 2, infer_reshape, reshape_attrs,
+               eval_reshape);
 
 /* ---- shapes as values ---- */
 
@@ -456,8 +476,9 @@ static int infer_counts(const struct mr_attr *attrs, size_t nattrs, const struct
     return MR_OK;
 }
 
-static int infer_shape(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_shape(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     int64_t length = in[0].rank < 0 ? MR_DIM_UNKNOWN : in[0].rank;
     int rc = infer_counts(attrs, nattrs, in, &out[0], err);
@@ -467,8 +488,8 @@ static int infer_shape(const struct mr_attr *attrs, size_t nattrs, const struct 
     return rc;
 }
 
-static int infer_size(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                      struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_size(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     *nout = 1;
     return infer_counts(attrs, nattrs, in, &out[0], err);
@@ -483,8 +504,8 @@ static void put_count(struct mr_result *out, uint64_t i, uint64_t v)
     }
 }
 
-static int fill_shape(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_shape(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     for (uint64_t d = 0; d < out->count; d++) {
         put_count(out, d, (uint64_t)in[0].dims[d]);
@@ -492,21 +513,22 @@ static int fill_shape(const struct mr_kernel_call *call, const struct mr_tensor 
     return MR_OK;
 }
 
-static int fill_size(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                     struct mr_result *out, mr_error *err)
+static int fill_size(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                     size_t output, struct mr_result *out, mr_error *err)
 {
     put_count(out, 0, in[0].count);
     return MR_OK;
 }
 
-static int fill_rank(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                     struct mr_result *out, mr_error *err)
+static int fill_rank(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                     size_t output, struct mr_result *out, mr_error *err)
 {
     put_count(out, 0, (uint64_t)in[0].rank);
     return MR_OK;
 }
 
-static const struct mr_kernel_attr count_attrs[] = {{"dtype", MR_ATTR_DTYPE, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr count_attrs[] = {{"dtype", MR_ATTR_DTYPE, true},
+                                                    {NULL, 0, false}};
 
 MR_ROWS_KERNEL(mr_kernel_shape, "shape", 0, 1, 1, infer_shape, count_attrs, NULL, fill_shape);
 MR_ROWS_KERNEL(mr_kernel_size, "size", 0, 1, 1, infer_size, count_attrs, NULL, fill_size);

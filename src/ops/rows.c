@@ -38,8 +38,8 @@ void mr_strides(int rank, const int64_t *dims, uint64_t strides[MR_RANK_MAX])
 
 #define SMALL_INPUTS 8
 
-int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, struct mr_leaf_spec *out,
-                  size_t nout, mr_error *err)
+int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                  struct mr_leaf_spec *out, size_t nout, mr_error *err)
 {
     struct mr_leaf_spec small[SMALL_INPUTS];
     struct mr_leaf_spec *specs = nin <= SMALL_INPUTS ? small : mr_calloc(nin, sizeof *specs);
@@ -85,7 +85,9 @@ static int infer_row(struct rows_work *w, mr_error *err)
 {
     int rc = mr_rows_infer(w->call, w->row, w->nin, w->specs, w->nout, err);
 
-    return rc == MR_OK && w->ops->dims != NULL ? w->ops->dims(w->call, w->row, w->nin, w->specs, err) : rc;
+    return rc == MR_OK && w->ops->dims != NULL
+               ? w->ops->dims(w->call, w->row, w->nin, w->specs, err)
+               : rc;
 }
 
 /* No row says what the shape is: what is unknown is 0. */
@@ -111,7 +113,8 @@ static int alloc_same(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     load_row(w, 0);
     int rc = infer_row(w, err);
     for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank, w->specs[o].dims, err);
+        rc = mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+                             w->specs[o].dims, err);
     }
     return rc;
 }
@@ -145,7 +148,8 @@ static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     int rc = collect_dims(w, bad_row, err);
 
     for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank, w->dims[o], bad_row, err);
+        rc = mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank, w->dims[o],
+                           bad_row, err);
     }
     return rc;
 }
@@ -214,8 +218,8 @@ static int finish(struct rows_work *w, struct mr_column *out, mr_error *err)
 }
 
 int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call, uint32_t rows,
-                 const struct mr_kernel_in *in, size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row,
-                 mr_error *err)
+                 const struct mr_kernel_in *in, size_t nin, struct mr_column *out, size_t nout,
+                 uint32_t *bad_row, mr_error *err)
 {
     struct rows_work w = {.ops = ops, .call = call, .rows = rows, .nin = nin, .nout = nout};
     int rc;

@@ -1,6 +1,7 @@
 /*
- * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range, "...", or a new axis,
- * as bit i of the masks says; the spec is resolved against a shape first, then it is a copy by strides.
+ * strided_slice: x[...] in one operator. Entry i of begin, end and strides is an index, a range,
+ * "...", or a new axis, as bit i of the masks says; the spec is resolved against a shape first,
+ * then it is a copy by strides.
  */
 #include "base/error.h"
 #include "ops/attr.h"
@@ -32,7 +33,8 @@ static bool bit(int64_t mask, int i)
     return ((mask >> i) & 1) != 0;
 }
 
-static int load_entries(const struct mr_attr *attrs, size_t nattrs, struct entries *e, mr_error *err)
+static int load_entries(const struct mr_attr *attrs, size_t nattrs, struct entries *e,
+                        mr_error *err)
 {
     e->begin = mr_attr_find(attrs, nattrs, "begin");
     e->end = mr_attr_find(attrs, nattrs, "end");
@@ -42,9 +44,10 @@ static int load_entries(const struct mr_attr *attrs, size_t nattrs, struct entri
     e->ellipsis_mask = mr_attr_int(attrs, nattrs, "ellipsis_mask", 0);
     e->new_axis_mask = mr_attr_int(attrs, nattrs, "new_axis_mask", 0);
     e->shrink_axis_mask = mr_attr_int(attrs, nattrs, "shrink_axis_mask", 0);
-    if (e->begin->count != e->end->count || e->begin->count != e->strides->count || e->begin->count > 32) {
-        return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count, e->end->count,
-                            e->strides->count);
+    if (e->begin->count != e->end->count || e->begin->count != e->strides->count ||
+        e->begin->count > 32) {
+        return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count,
+                            e->end->count, e->strides->count);
     }
     if ((e->ellipsis_mask & (e->ellipsis_mask - 1)) != 0) {
         return mr_error_set(err, MR_EINVAL, "more than one ellipsis");
@@ -73,14 +76,15 @@ static int push_axis(struct slice *s, int64_t dim, int64_t stride, mr_error *err
     return MR_OK;
 }
 
-static int take_index(struct slice *s, int axis, int64_t index, int64_t dim, int64_t axis_stride, mr_error *err)
+static int take_index(struct slice *s, int axis, int64_t index, int64_t dim, int64_t axis_stride,
+                      mr_error *err)
 {
     if (dim == MR_DIM_UNKNOWN) {
         return MR_OK; /* looked at when it is known */
     }
     if (index < -dim || index >= dim) {
-        return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld", (long long)index,
-                            axis, (long long)dim);
+        return mr_error_set(err, MR_EINVAL, "index %lld is out of range for axis %d of size %lld",
+                            (long long)index, axis, (long long)dim);
     }
     s->first += (index < 0 ? index + dim : index) * axis_stride;
     return MR_OK;
@@ -92,7 +96,8 @@ static int64_t clamp(int64_t v, int64_t dim, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-static int take_range(struct slice *s, const struct entries *e, int i, int64_t dim, int64_t axis_stride, mr_error *err)
+static int take_range(struct slice *s, const struct entries *e, int i, int64_t dim,
+                      int64_t axis_stride, mr_error *err)
 {
     int64_t stride = e->strides->ints[i];
     bool up = stride > 0;
@@ -108,7 +113,8 @@ static int take_range(struct slice *s, const struct entries *e, int i, int64_t d
     /* As in Python: positions are clamped to what a walk in this direction can visit. */
     int64_t low = up ? 0 : -1;
     int64_t high = up ? dim : dim - 1;
-    int64_t begin = bit(e->begin_mask, i) ? (up ? low : high) : clamp(e->begin->ints[i], dim, low, high);
+    int64_t begin =
+        bit(e->begin_mask, i) ? (up ? low : high) : clamp(e->begin->ints[i], dim, low, high);
     int64_t end = bit(e->end_mask, i) ? (up ? high : low) : clamp(e->end->ints[i], dim, low, high);
     int64_t span = up ? end - begin : begin - end;
     int64_t magnitude = up ? stride : -stride;
@@ -121,8 +127,8 @@ static int take_range(struct slice *s, const struct entries *e, int i, int64_t d
 }
 
 /* Axes [axis, axis + n) as they are. */
-static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_t *in_strides, int axis, int n,
-                    mr_error *err)
+static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_t *in_strides,
+                    int axis, int n, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -132,8 +138,8 @@ static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_
     return rc;
 }
 
-static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, struct slice *s,
-                   mr_error *err)
+static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                   struct slice *s, mr_error *err)
 {
     int64_t in_strides[MR_RANK_MAX];
     int64_t stride = 1;
@@ -148,7 +154,9 @@ static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_l
     }
     for (int d = in->rank - 1; d >= 0; d--) {
         in_strides[d] = stride;
-        stride *= in->dims[d] < 1 ? 1 : in->dims[d]; /* of no account where the shape is not known yet, or empty */
+        stride *= in->dims[d] < 1
+                      ? 1
+                      : in->dims[d]; /* of no account where the shape is not known yet, or empty */
     }
     for (int i = 0; rc == MR_OK && i < e.begin->count; i++) {
         if (bit(e.ellipsis_mask, i)) {
@@ -172,8 +180,9 @@ static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_l
     return rc < 0 ? rc : take_all(s, in, in_strides, axis, in->rank - axis, err);
 }
 
-static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     struct slice s;
 
@@ -188,8 +197,8 @@ static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct 
     return rc;
 }
 
-static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     struct mr_leaf_spec spec;
     struct slice s;
@@ -197,7 +206,8 @@ static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor 
     mr_tensor_spec(&in[0], &spec);
     int rc = resolve(call->attrs, call->nattrs, &spec, &s, err);
     if (rc == MR_OK && out->count > 0) {
-        mr_strided_copy(in[0].values, s.first, s.strides, out->rank, out->dims, out->width, out->values);
+        mr_strided_copy(in[0].values, s.first, s.strides, out->rank, out->dims, out->width,
+                        out->values);
     }
     return rc;
 }
@@ -214,5 +224,5 @@ static const struct mr_kernel_attr slice_attrs[] = {
     {NULL, 0, false},
 };
 
-MR_ROWS_KERNEL(mr_kernel_strided_slice, "strided_slice", MR_KERNEL_MAY_FAIL, 1, 1, infer_slice, slice_attrs, NULL,
-               fill_slice);
+MR_ROWS_KERNEL(mr_kernel_strided_slice, "strided_slice", MR_KERNEL_MAY_FAIL, 1, 1, infer_slice,
+               slice_attrs, NULL, fill_slice);

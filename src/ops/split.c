@@ -1,4 +1,5 @@
-/* string_split: a scalar string as the vector of its parts. The parts are views of it until the column is gathered. */
+/* string_split: a scalar string as the vector of its parts. The parts are views of it until the
+ * column is gathered. */
 #include "base/error.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
@@ -11,8 +12,9 @@ static bool is_blank(unsigned char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                       struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                       mr_error *err)
 {
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
@@ -20,11 +22,11 @@ static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct 
         return rc;
     }
     if (in[0].rank != 0) {
-        return mr_error_set(
-            err, MR_EUNIMPL,
-            "a tensor of %s dimensions gives a ragged tensor, which is not built: split scalars, before "
-            "they are batched",
-            in[0].rank < 0 ? "unknown" : "1 or more");
+        return mr_error_set(err, MR_EUNIMPL,
+                            "a tensor of %s dimensions gives a ragged tensor, which is not built: "
+                            "split scalars, before "
+                            "they are batched",
+                            in[0].rank < 0 ? "unknown" : "1 or more");
     }
     out[0] = (struct mr_leaf_spec){.dtype = MR_STRING, .rank = 1, .dims = {MR_DIM_UNKNOWN}};
     *nout = 1;
@@ -45,7 +47,9 @@ static struct rest begin(const struct mr_kernel_call *call, const struct mr_tens
 {
     const struct mr_string *s = (const struct mr_string *)(const void *)x->values;
     const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "sep");
-    struct rest r = {.at = s->data, .size = s->size, .splits = mr_attr_int(call->attrs, call->nattrs, "maxsplit", -1)};
+    struct rest r = {.at = s->data,
+                     .size = s->size,
+                     .splits = mr_attr_int(call->attrs, call->nattrs, "maxsplit", -1)};
 
     if (separator != NULL) {
         r.separator = separator->bytes;
@@ -120,8 +124,8 @@ static int dims_split(const struct mr_kernel_call *call, const struct mr_tensor 
     return MR_OK;
 }
 
-static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     struct rest r = begin(call, &in[0]);
     struct mr_string *parts = (struct mr_string *)(void *)out->values;
@@ -135,4 +139,5 @@ static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor 
 static const struct mr_kernel_attr split_attrs[] = {
     {"maxsplit", MR_ATTR_INT, true}, {"sep", MR_ATTR_BYTES, true}, {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_string_split, "string_split", 0, 1, 1, infer_split, split_attrs, dims_split, fill_split);
+MR_ROWS_KERNEL(mr_kernel_string_split, "string_split", 0, 1, 1, infer_split, split_attrs,
+               dims_split, fill_split);

@@ -1,6 +1,6 @@
 /*
- * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw, string_strip.
- * Results of dtype string are views of the input until the column is gathered.
+ * Operators on strings that need no new bytes: string_length, string_to_number, substr, decode_raw,
+ * string_strip. Results of dtype string are views of the input until the column is gathered.
  *
  * Numbers are read in the C locale: the process may have set any other.
  */
@@ -52,15 +52,17 @@ static bool unit_is(const struct mr_attr *unit, const char *name)
     return unit->size == strlen(name) && memcmp(unit->bytes, name, unit->size) == 0;
 }
 
-static mr_kernel_loop length_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+static mr_kernel_loop length_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
+                                  size_t nin)
 {
     const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
 
     return unit != NULL && unit_is(unit, "UTF8_CHAR") ? length_utf8 : length_bytes;
 }
 
-static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
 
@@ -81,7 +83,8 @@ static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct
 
 static int bad_number(struct mr_string s, const char *why, mr_error *err)
 {
-    return mr_error_set(err, MR_EINVAL, "'%.*s' %s", s.size > 60 ? 60 : (int)s.size, (const char *)s.data, why);
+    return mr_error_set(err, MR_EINVAL, "'%.*s' %s", s.size > 60 ? 60 : (int)s.size,
+                        (const char *)s.data, why);
 }
 
 static bool is_blank(unsigned char c)
@@ -101,7 +104,8 @@ static struct mr_string strip(struct mr_string s)
     return s;
 }
 
-/* The text without blanks around it, ended by a NUL; false if that is no number whatever the dtype. */
+/* The text without blanks around it, ended by a NUL; false if that is no number whatever the
+ * dtype. */
 static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
 {
     s = strip(s);
@@ -113,66 +117,67 @@ static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
     return true;
 }
 
-#define FLOAT_NUMBER(tag, T, parse)                                                                                    \
-    MR_LOOP_HEAD(number, tag)                                                                                          \
-    {                                                                                                                  \
-        const struct mr_string *x = in[0];                                                                             \
-        char text[NUMBER_BYTES_MAX];                                                                                   \
-        T *z = out;                                                                                                    \
-                                                                                                                       \
-        if (mr_c_locale() == (locale_t)0) {                                                                            \
-            mr_error_nomem(err);                                                                                       \
-            return 0;                                                                                                  \
-        }                                                                                                              \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            char *end = text;                                                                                          \
-                                                                                                                       \
-            if (!number_text(x[i * step[0]], text)) {                                                                  \
-                bad_number(x[i * step[0]], "is no number", err);                                                       \
-                return i;                                                                                              \
-            }                                                                                                          \
-            z[i] = parse(text, &end, mr_c_locale());                                                                   \
-            if (*end != '\0' || end == text) {                                                                         \
-                bad_number(x[i * step[0]], "is no number", err);                                                       \
-                return i;                                                                                              \
-            }                                                                                                          \
-        }                                                                                                              \
-        return n;                                                                                                      \
+#define FLOAT_NUMBER(tag, T, parse)                                                                \
+    MR_LOOP_HEAD(number, tag)                                                                      \
+    {                                                                                              \
+        const struct mr_string *x = in[0];                                                         \
+        char text[NUMBER_BYTES_MAX];                                                               \
+        T *z = out;                                                                                \
+                                                                                                   \
+        if (mr_c_locale() == (locale_t)0) {                                                        \
+            mr_error_nomem(err);                                                                   \
+            return 0;                                                                              \
+        }                                                                                          \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            char *end = text;                                                                      \
+                                                                                                   \
+            if (!number_text(x[i * step[0]], text)) {                                              \
+                bad_number(x[i * step[0]], "is no number", err);                                   \
+                return i;                                                                          \
+            }                                                                                      \
+            z[i] = parse(text, &end, mr_c_locale());                                               \
+            if (*end != '\0' || end == text) {                                                     \
+                bad_number(x[i * step[0]], "is no number", err);                                   \
+                return i;                                                                          \
+            }                                                                                      \
+        }                                                                                          \
+        return n;                                                                                  \
     }
 FLOAT_NUMBER(f32, float, strtof_l)
 FLOAT_NUMBER(f64, double, strtod_l)
 
-#define INT_NUMBER(tag, T, low, high)                                                                                  \
-    MR_LOOP_HEAD(number, tag)                                                                                          \
-    {                                                                                                                  \
-        const struct mr_string *x = in[0];                                                                             \
-        char text[NUMBER_BYTES_MAX];                                                                                   \
-        T *z = out;                                                                                                    \
-                                                                                                                       \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            char *end = text;                                                                                          \
-            long long v = 0;                                                                                           \
-                                                                                                                       \
-            errno = 0;                                                                                                 \
-            if (number_text(x[i * step[0]], text)) {                                                                   \
-                v = strtoll(text, &end, 10);                                                                           \
-            }                                                                                                          \
-            if (end == text || *end != '\0') {                                                                         \
-                bad_number(x[i * step[0]], "is no integer", err);                                                      \
-                return i;                                                                                              \
-            }                                                                                                          \
-            if (errno != 0 || v < (low) || v > (high)) {                                                               \
-                bad_number(x[i * step[0]], "does not fit the dtype", err);                                             \
-                return i;                                                                                              \
-            }                                                                                                          \
-            z[i] = (T)v;                                                                                               \
-        }                                                                                                              \
-        return n;                                                                                                      \
+#define INT_NUMBER(tag, T, low, high)                                                              \
+    MR_LOOP_HEAD(number, tag)                                                                      \
+    {                                                                                              \
+        const struct mr_string *x = in[0];                                                         \
+        char text[NUMBER_BYTES_MAX];                                                               \
+        T *z = out;                                                                                \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            char *end = text;                                                                      \
+            long long v = 0;                                                                       \
+                                                                                                   \
+            errno = 0;                                                                             \
+            if (number_text(x[i * step[0]], text)) {                                               \
+                v = strtoll(text, &end, 10);                                                       \
+            }                                                                                      \
+            if (end == text || *end != '\0') {                                                     \
+                bad_number(x[i * step[0]], "is no integer", err);                                  \
+                return i;                                                                          \
+            }                                                                                      \
+            if (errno != 0 || v < (low) || v > (high)) {                                           \
+                bad_number(x[i * step[0]], "does not fit the dtype", err);                         \
+                return i;                                                                          \
+            }                                                                                      \
+            z[i] = (T)v;                                                                           \
+        }                                                                                          \
+        return n;                                                                                  \
     }
 INT_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
 INT_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
 
-static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
+                                  size_t nin)
 {
     static const mr_kernel_loop loops[MR_DTYPE_COUNT] = {
         [MR_INT32] = number_i32,
@@ -185,13 +190,15 @@ static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, co
     return dtype < MR_DTYPE_COUNT ? loops[dtype] : NULL;
 }
 
-static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_FLOAT32);
 
     if (number_loop(attrs, nattrs, NULL, 0) == NULL) {
-        return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64", mr_dtype_name(dtype));
+        return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64",
+                            mr_dtype_name(dtype));
     }
     int rc = mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err);
     if (rc == MR_OK) {
@@ -202,41 +209,43 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
 
 /* ---- substr, string_strip ---- */
 
-#define SUBSTR(tag, T)                                                                                                 \
-    MR_LOOP_HEAD(substr, tag)                                                                                          \
-    {                                                                                                                  \
-        const struct mr_string *x = in[0];                                                                             \
-        const T *pos = in[1];                                                                                          \
-        const T *len = in[2];                                                                                          \
-        struct mr_string *z = out;                                                                                     \
-                                                                                                                       \
-        for (size_t i = 0; i < n; i++) {                                                                               \
-            const struct mr_string s = x[i * step[0]];                                                                 \
-            int64_t size = (int64_t)s.size;                                                                            \
-            int64_t at = pos[i * step[1]];                                                                             \
-            int64_t want = len[i * step[2]];                                                                           \
-                                                                                                                       \
-            if (at < -size || at > size) {                                                                             \
-                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes", (long long)at,                 \
-                             (long long)size);                                                                         \
-                return i;                                                                                              \
-            }                                                                                                          \
-            at += at < 0 ? size : 0;                                                                                   \
-            want = want < 0 ? 0 : want > size - at ? size - at : want;                                                 \
-            z[i] = (struct mr_string){s.data == NULL ? NULL : s.data + at, (size_t)want};                              \
-        }                                                                                                              \
-        return n;                                                                                                      \
+#define SUBSTR(tag, T)                                                                             \
+    MR_LOOP_HEAD(substr, tag)                                                                      \
+    {                                                                                              \
+        const struct mr_string *x = in[0];                                                         \
+        const T *pos = in[1];                                                                      \
+        const T *len = in[2];                                                                      \
+        struct mr_string *z = out;                                                                 \
+                                                                                                   \
+        for (size_t i = 0; i < n; i++) {                                                           \
+            const struct mr_string s = x[i * step[0]];                                             \
+            int64_t size = (int64_t)s.size;                                                        \
+            int64_t at = pos[i * step[1]];                                                         \
+            int64_t want = len[i * step[2]];                                                       \
+                                                                                                   \
+            if (at < -size || at > size) {                                                         \
+                mr_error_set(err, MR_EINVAL, "position %lld in a string of %lld bytes",            \
+                             (long long)at, (long long)size);                                      \
+                return i;                                                                          \
+            }                                                                                      \
+            at += at < 0 ? size : 0;                                                               \
+            want = want < 0 ? 0 : want > size - at ? size - at : want;                             \
+            z[i] = (struct mr_string){s.data == NULL ? NULL : s.data + at, (size_t)want};          \
+        }                                                                                          \
+        return n;                                                                                  \
     }
 SUBSTR(i32, int32_t)
 SUBSTR(i64, int64_t)
 
-static mr_kernel_loop substr_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+static mr_kernel_loop substr_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
+                                  size_t nin)
 {
     return dtypes[1] == MR_INT32 ? substr_i32 : dtypes[1] == MR_INT64 ? substr_i64 : NULL;
 }
 
-static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
@@ -258,7 +267,8 @@ MR_LOOP_HEAD(strip, string)
     return n;
 }
 
-static mr_kernel_loop strip_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes, size_t nin)
+static mr_kernel_loop strip_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
+                                 size_t nin)
 {
     return strip_string;
 }
@@ -267,8 +277,8 @@ MR_INFER_ELEMENTWISE(infer_strip, MR_SET(MR_STRING))
 
 /* ---- decode_raw ---- */
 
-static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                     struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
     struct mr_leaf_spec result = in[0];
@@ -299,7 +309,8 @@ static int dims_raw(const struct mr_kernel_call *call, const struct mr_tensor *i
 
     for (uint64_t i = 1; i < in[0].count; i++) {
         if (strings[i].size != size) {
-            return mr_error_set(err, MR_EINVAL, "strings of %zu and %zu bytes in one tensor", size, strings[i].size);
+            return mr_error_set(err, MR_EINVAL, "strings of %zu and %zu bytes in one tensor", size,
+                                strings[i].size);
         }
     }
     if (size % width != 0) {
@@ -322,8 +333,8 @@ static void swap_bytes(unsigned char *p, uint64_t n, size_t width)
     }
 }
 
-static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                    struct mr_result *out, mr_error *err)
+static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                    size_t output, struct mr_result *out, mr_error *err)
 {
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     unsigned char *at = out->values;
@@ -343,14 +354,20 @@ static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *i
     return MR_OK;
 }
 
-static const struct mr_kernel_attr length_attrs[] = {{"unit", MR_ATTR_BYTES, true}, {NULL, 0, false}};
-static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr length_attrs[] = {{"unit", MR_ATTR_BYTES, true},
+                                                     {NULL, 0, false}};
+static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, true},
+                                                     {NULL, 0, false}};
 static const struct mr_kernel_attr raw_attrs[] = {
     {"dtype", MR_ATTR_DTYPE, false}, {"little_endian", MR_ATTR_BOOL, true}, {NULL, 0, false}};
 
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop, length_attrs);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL, infer_number,
-                         number_loop, number_attrs);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr, substr_loop, NULL);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop, NULL);
-MR_ROWS_KERNEL(mr_kernel_decode_raw, "decode_raw", MR_KERNEL_MAY_FAIL, 1, 1, infer_raw, raw_attrs, dims_raw, fill_raw);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop,
+                         length_attrs);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL,
+                         infer_number, number_loop, number_attrs);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr,
+                         substr_loop, NULL);
+MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop,
+                         NULL);
+MR_ROWS_KERNEL(mr_kernel_decode_raw, "decode_raw", MR_KERNEL_MAY_FAIL, 1, 1, infer_raw, raw_attrs,
+               dims_raw, fill_raw);

@@ -30,9 +30,10 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
 
 /* ---- checking attributes ---- */
 
-static const char *const kind_names[] = {"",        "an int",  "a float",        "a bool",   "bytes",
-                                         "a dtype", "a shape", "a list of ints", "a tensor", "a list of strings",
-                                         "a value"};
+static const char *const kind_names[] = {
+    "",        "an int",  "a float",        "a bool",   "bytes",
+    "a dtype", "a shape", "a list of ints", "a tensor", "a list of strings",
+    "a value"};
 
 /* "shape#" matches shape0, shape12, ... */
 static bool name_matches(const char *pattern, const char *name)
@@ -53,13 +54,16 @@ static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *
             continue;
         }
         if (a->kind != table->kind) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s", a->name, kind_names[table->kind]);
+            return mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s", a->name,
+                                kind_names[table->kind]);
         }
         if (a->kind == MR_ATTR_DTYPE && (a->i < 0 || mr_dtype_name((mr_dtype)a->i) == NULL)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': %lld is no dtype", a->name, (long long)a->i);
+            return mr_error_set(err, MR_EINVAL, "attribute '%s': %lld is no dtype", a->name,
+                                (long long)a->i);
         }
         if (a->kind == MR_ATTR_SHAPE && (a->count < MR_RANK_UNKNOWN || a->count > MR_RANK_MAX)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': rank %d is above %d", a->name, a->count, MR_RANK_MAX);
+            return mr_error_set(err, MR_EINVAL, "attribute '%s': rank %d is above %d", a->name,
+                                a->count, MR_RANK_MAX);
         }
         if (a->kind == MR_ATTR_INTS && a->count < 0) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s': a list of %d", a->name, a->count);
@@ -69,7 +73,8 @@ static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *
     return mr_error_set(err, MR_EINVAL, "there is no attribute '%s'", a->name);
 }
 
-static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr *attrs, size_t nattrs, mr_error *err)
+static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr *attrs,
+                       size_t nattrs, mr_error *err)
 {
     for (size_t i = 0; i < nattrs; i++) {
         int rc = check_attr(table, &attrs[i], err);
@@ -89,7 +94,8 @@ static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr 
     return MR_OK;
 }
 
-static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in, size_t nin, mr_error *err)
+static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in, size_t nin,
+                        mr_error *err)
 {
     if (nin < (size_t)k->min_inputs || (k->max_inputs >= 0 && nin > (size_t)k->max_inputs)) {
         if (k->min_inputs == k->max_inputs) {
@@ -106,8 +112,8 @@ static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in
 }
 
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
-                    const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                    mr_error *err)
+                    const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
+                    size_t *nout, mr_error *err)
 {
     int rc = check_inputs(kernel, in, nin, err);
 

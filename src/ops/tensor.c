@@ -17,14 +17,16 @@ size_t mr_value_width(unsigned dtype)
 static bool rows_agree(const struct mr_column *c, uint32_t rows)
 {
     for (uint32_t r = 1; r < rows; r++) {
-        if (memcmp(c->row_dims, c->row_dims + (size_t)r * c->rank, c->rank * sizeof(int64_t)) != 0) {
+        if (memcmp(c->row_dims, c->row_dims + (size_t)r * c->rank, c->rank * sizeof(int64_t)) !=
+            0) {
             return false;
         }
     }
     return rows > 0;
 }
 
-static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first, mr_error *err)
+static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first,
+                        mr_error *err)
 {
     int rc = mr_buffer_new(in->count * sizeof(struct mr_string), &in->scratch, err);
 
@@ -84,7 +86,8 @@ void mr_input_close(struct mr_input *in)
     in->views = NULL;
 }
 
-int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret, mr_error *err)
+int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret,
+                   mr_error *err)
 {
     struct mr_input *inputs = mr_calloc(nin, sizeof *inputs);
 
@@ -117,7 +120,8 @@ static int check_row(uint8_t dtype, int rank, const int64_t *dims, uint64_t *cou
 {
     char text[MR_SHAPE_TEXT];
 
-    if (mr_shape_count(rank, dims, count) && *count <= MR_ELEMENT_BYTES_MAX / mr_value_width(dtype)) {
+    if (mr_shape_count(rank, dims, count) &&
+        *count <= MR_ELEMENT_BYTES_MAX / mr_value_width(dtype)) {
         return MR_OK;
     }
     return mr_error_set(err, MR_EEXHAUSTED, "a result of shape %s is above the limit of %llu bytes",
@@ -140,7 +144,8 @@ static int alloc_values(struct mr_output *out, mr_error *err)
     return rc;
 }
 
-int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err)
+int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
+                    const int64_t *dims, mr_error *err)
 {
     memset(out, 0, sizeof *out);
     out->dtype = (uint8_t)dtype;
@@ -159,8 +164,8 @@ int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int ra
     return rc;
 }
 
-int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *row_dims,
-                  uint32_t *bad_row, mr_error *err)
+int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
+                  const int64_t *row_dims, uint32_t *bad_row, mr_error *err)
 {
     struct mr_column probe = {.rank = (uint8_t)rank, .row_dims = row_dims};
     uint64_t n = 0;
@@ -346,7 +351,8 @@ void mr_column_release(struct mr_column *column)
     }
 }
 
-int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out, mr_error *err)
+int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out,
+                     mr_error *err)
 {
     struct mr_kernel_in one = {in, true};
     struct mr_input input;

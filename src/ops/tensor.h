@@ -1,8 +1,9 @@
 /*
- * Columns as kernels see them: an input opened for reading row by row, an output that is filled and becomes a column.
+ * Columns as kernels see them: an input opened for reading row by row, an output that is filled and
+ * becomes a column.
  *
- * Whatever the dtype, values have a width: strings are seen as struct mr_string, so that operators which only move
- * values need one version. One thread.
+ * Whatever the dtype, values have a width: strings are seen as struct mr_string, so that operators
+ * which only move values need one version. One thread.
  */
 #ifndef MR_OPS_TENSOR_H
 #define MR_OPS_TENSOR_H
@@ -42,9 +43,11 @@ struct mr_input {
 
 size_t mr_value_width(unsigned dtype);
 
-int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret, mr_error *err);
+int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret,
+                  mr_error *err);
 /* All inputs at once; on failure none is open. */
-int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret, mr_error *err);
+int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret,
+                   mr_error *err);
 void mr_inputs_close(struct mr_input *inputs, size_t nin);
 void mr_input_close(struct mr_input *in);
 
@@ -78,20 +81,24 @@ struct mr_output {
     unsigned char *values;
     mr_buffer *meta;
     mr_buffer *data;
-    struct mr_string *views; /* strings: written by the kernel, gathered by mr_output_finish(); in scratch */
+    /* strings: written by the kernel, gathered by mr_output_finish(); in scratch */
+    struct mr_string *views;
     mr_buffer *scratch;
     struct mr_arena *arena; /* bytes that views may point to; owned */
 };
 
-/* @size bytes that live until @out is finished or dropped; NULL: there is no memory, @err says so. */
+/* @size bytes that live until @out is finished or dropped; NULL: there is no memory, @err says
+ * so. */
 unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err);
 
 /* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. */
-int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *dims, mr_error *err);
+int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
+                    const int64_t *dims, mr_error *err);
 /* Memory for rows of the shapes in row_dims[rows][rank] (copied); fixed when they all agree. */
-int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank, const int64_t *row_dims,
-                  uint32_t *bad_row, mr_error *err);
-static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row, uint64_t *count)
+int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
+                  const int64_t *row_dims, uint32_t *bad_row, mr_error *err);
+static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row,
+                                           uint64_t *count)
 {
     if (out->fixed) {
         *count = out->per_row;
@@ -104,14 +111,17 @@ static inline const int64_t *mr_output_dims(const struct mr_output *out, uint32_
 {
     return out->fixed ? out->dims : out->row_dims + (size_t)row * out->rank;
 }
-/* The column; takes the buffers. Strings are copied from the views. @out is empty afterwards, also on failure. */
+/* The column; takes the buffers. Strings are copied from the views. @out is empty afterwards, also
+ * on failure. */
 int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err);
 void mr_output_drop(struct mr_output *out);
 
-/* A column that shares @in's buffers (references are taken); all its rows. @in must not be a broadcast of many rows. */
+/* A column that shares @in's buffers (references are taken); all its rows. @in must not be a
+ * broadcast of many rows. */
 void mr_column_share(const struct mr_column *in, struct mr_column *out);
 void mr_column_release(struct mr_column *column);
 /* A broadcast column as @rows rows of its own. */
-int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out, mr_error *err);
+int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out,
+                     mr_error *err);
 
 #endif

@@ -15,7 +15,8 @@
 #include <string.h>
 
 /* A copy of @size bytes as value @i of a result. */
-static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size, mr_error *err)
+static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size,
+                      mr_error *err)
 {
     struct mr_string *views = (struct mr_string *)(void *)out->values;
     unsigned char *copy = mr_output_bytes(out->column, size, err);
@@ -35,14 +36,16 @@ static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size
 #define PRECISION_MAX 100
 #define NUMBER_TEXT 512 /* the largest double has 309 digits before the point */
 
-static int infer_as_string(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                           struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_as_string(const struct mr_attr *attrs, size_t nattrs,
+                           const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
+                           size_t cap, size_t *nout, mr_error *err)
 {
     int64_t precision = mr_attr_int(attrs, nattrs, "precision", -1);
     int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING), err);
 
     if (rc == MR_OK && (precision < -1 || precision > PRECISION_MAX)) {
-        rc = mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision, PRECISION_MAX);
+        rc = mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision,
+                          PRECISION_MAX);
     }
     if (rc == MR_OK && mr_attr_bool(attrs, nattrs, "scientific", false) &&
         mr_attr_bool(attrs, nattrs, "shortest", false)) {
@@ -62,10 +65,12 @@ static int print_float(char text[NUMBER_TEXT], double v, char form, int precisio
     const char format[] = {'%', '.', '*', form, '\0'};
     const char plain[] = {'%', form, '\0'};
 
-    return precision < 0 ? snprintf(text, NUMBER_TEXT, plain, v) : snprintf(text, NUMBER_TEXT, format, precision, v);
+    return precision < 0 ? snprintf(text, NUMBER_TEXT, plain, v)
+                         : snprintf(text, NUMBER_TEXT, format, precision, v);
 }
 
-static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64_t i, char form, int precision)
+static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64_t i, char form,
+                       int precision)
 {
     const void *p = t->values + i * t->width;
 
@@ -115,8 +120,8 @@ static int copy_strings(const struct mr_tensor *in, struct mr_result *out, mr_er
     return rc;
 }
 
-static int fill_as_string(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                          struct mr_result *out, mr_error *err)
+static int fill_as_string(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                          size_t output, struct mr_result *out, mr_error *err)
 {
     int precision = (int)mr_attr_int(call->attrs, call->nattrs, "precision", -1);
     bool scientific = mr_attr_bool(call->attrs, call->nattrs, "scientific", false);
@@ -136,8 +141,8 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
         char text[NUMBER_TEXT];
         int n = print_value(text, &in[0], i, form, precision);
 
-        rc =
-            n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype) : put_string(out, i, text, (size_t)n, err);
+        rc = n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype)
+                   : put_string(out, i, text, (size_t)n, err);
     }
     (void)uselocale(old);
     return rc;
@@ -145,8 +150,8 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
 
 /* ---- string_join ---- */
 
-static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                      struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
     int rc = MR_OK;
@@ -166,7 +171,8 @@ static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct m
 }
 
 /* The value of @t that is broadcast to value @i of the result. */
-static struct mr_string broadcast_value(const struct mr_tensor *t, const struct mr_result *out, uint64_t i)
+static struct mr_string broadcast_value(const struct mr_tensor *t, const struct mr_result *out,
+                                        uint64_t i)
 {
     const struct mr_string *values = (const struct mr_string *)(const void *)t->values;
     uint64_t at = 0;
@@ -182,8 +188,8 @@ static struct mr_string broadcast_value(const struct mr_tensor *t, const struct 
     return values[at];
 }
 
-static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                     struct mr_result *out, mr_error *err)
+static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                     size_t output, struct mr_result *out, mr_error *err)
 {
     const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "separator");
     size_t gap = separator == NULL ? 0 : separator->size;
@@ -219,8 +225,9 @@ static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *
 
 /* ---- string_lower, string_upper ---- */
 
-static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in, size_t nin,
-                        struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
+                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
+                        mr_error *err)
 {
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
@@ -231,8 +238,10 @@ static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct
     return rc;
 }
 
-/* Letters from @first to the 26th have bit 5 flipped: ASCII, and so all other bytes of UTF-8 stay. */
-static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned char first, mr_error *err)
+/* Letters from @first to the 26th have bit 5 flipped: ASCII, and so all other bytes of UTF-8
+ * stay. */
+static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned char first,
+                     mr_error *err)
 {
     const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
     const struct mr_string *views = (const struct mr_string *)(const void *)out->values;
@@ -253,14 +262,14 @@ static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned
     return MR_OK;
 }
 
-static int fill_lower(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_lower(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     return flip_case(&in[0], out, 'A', err);
 }
 
-static int fill_upper(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin, size_t output,
-                      struct mr_result *out, mr_error *err)
+static int fill_upper(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
+                      size_t output, struct mr_result *out, mr_error *err)
 {
     return flip_case(&in[0], out, 'a', err);
 }
@@ -269,10 +278,14 @@ static const struct mr_kernel_attr as_string_attrs[] = {{"precision", MR_ATTR_IN
                                                         {"scientific", MR_ATTR_BOOL, true},
                                                         {"shortest", MR_ATTR_BOOL, true},
                                                         {NULL, 0, false}};
-static const struct mr_kernel_attr join_attrs[] = {{"separator", MR_ATTR_BYTES, true}, {NULL, 0, false}};
+static const struct mr_kernel_attr join_attrs[] = {{"separator", MR_ATTR_BYTES, true},
+                                                   {NULL, 0, false}};
 
-MR_ROWS_KERNEL(mr_kernel_as_string, "as_string", 0, 1, 1, infer_as_string, as_string_attrs, NULL, fill_as_string);
-MR_ROWS_KERNEL(mr_kernel_string_join, "string_join", MR_KERNEL_MAY_FAIL, 1, -1, infer_join, join_attrs, NULL,
-               fill_join);
-MR_ROWS_KERNEL(mr_kernel_string_lower, "string_lower", 0, 1, 1, infer_string, NULL, NULL, fill_lower);
-MR_ROWS_KERNEL(mr_kernel_string_upper, "string_upper", 0, 1, 1, infer_string, NULL, NULL, fill_upper);
+MR_ROWS_KERNEL(mr_kernel_as_string, "as_string", 0, 1, 1, infer_as_string, as_string_attrs, NULL,
+               fill_as_string);
+MR_ROWS_KERNEL(mr_kernel_string_join, "string_join", MR_KERNEL_MAY_FAIL, 1, -1, infer_join,
+               join_attrs, NULL, fill_join);
+MR_ROWS_KERNEL(mr_kernel_string_lower, "string_lower", 0, 1, 1, infer_string, NULL, NULL,
+               fill_lower);
+MR_ROWS_KERNEL(mr_kernel_string_upper, "string_upper", 0, 1, 1, infer_string, NULL, NULL,
+               fill_upper);

@@ -21,12 +21,15 @@ static int check_segment(const Millrace__RoundSchedule *schedule, size_t i, mr_e
     const Millrace__RoundSegment *segment = schedule->segments[i];
 
     if (i > 0 && segment->from_round <= schedule->segments[i - 1]->from_round) {
-        return mr_error_set(err, MR_EDATALOSS, "the schedule goes from round %" PRIu64 " back to %" PRIu64,
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the schedule goes from round %" PRIu64 " back to %" PRIu64,
                             schedule->segments[i - 1]->from_round, segment->from_round);
     }
     for (size_t k = 0; k < segment->n_tasks; k++) {
         if (segment->tasks[k] >= schedule->n_tasks || place_of(segment, segment->tasks[k]) != k) {
-            return mr_error_set(err, MR_EDATALOSS, "the schedule from round %" PRIu64 " names task %u of %zu, or twice",
+            return mr_error_set(err, MR_EDATALOSS,
+                                "the schedule from round %" PRIu64
+                                " names task %u of %zu, or twice",
                                 segment->from_round, segment->tasks[k], schedule->n_tasks);
         }
     }
@@ -36,8 +39,8 @@ static int check_segment(const Millrace__RoundSchedule *schedule, size_t i, mr_e
 int mr_schedule_check(const Millrace__RoundSchedule *schedule, mr_error *err)
 {
     if (schedule->n_segments == 0 || schedule->n_tasks > MR_ROUND_TASKS_MAX) {
-        return mr_error_set(err, MR_EDATALOSS, "the schedule has %zu segments and %zu tasks", schedule->n_segments,
-                            schedule->n_tasks);
+        return mr_error_set(err, MR_EDATALOSS, "the schedule has %zu segments and %zu tasks",
+                            schedule->n_segments, schedule->n_tasks);
     }
     for (size_t i = 0; i < schedule->n_segments; i++) {
         int rc = check_segment(schedule, i, err);
@@ -49,9 +52,11 @@ int mr_schedule_check(const Millrace__RoundSchedule *schedule, mr_error *err)
     for (size_t i = 0; i < schedule->n_outcomes; i++) {
         const Millrace__RoundOutcome *outcome = schedule->outcomes[i];
 
-        if (outcome->task >= schedule->n_tasks || mr_schedule_outcome(schedule, outcome->task) != outcome ||
+        if (outcome->task >= schedule->n_tasks ||
+            mr_schedule_outcome(schedule, outcome->task) != outcome ||
             outcome->delivered_below > outcome->void_below) {
-            return mr_error_set(err, MR_EDATALOSS, "the outcome of task %u cannot be", outcome->task);
+            return mr_error_set(err, MR_EDATALOSS, "the outcome of task %u cannot be",
+                                outcome->task);
         }
     }
     return MR_OK;
@@ -69,12 +74,14 @@ size_t mr_schedule_segment(const Millrace__RoundSchedule *schedule, uint64_t rou
 
 uint64_t mr_schedule_segment_end(const Millrace__RoundSchedule *schedule, size_t segment)
 {
-    return segment + 1 < schedule->n_segments ? schedule->segments[segment + 1]->from_round : MR_ROUND_NEVER;
+    return segment + 1 < schedule->n_segments ? schedule->segments[segment + 1]->from_round
+                                              : MR_ROUND_NEVER;
 }
 
 uint32_t mr_schedule_owner(const Millrace__RoundSchedule *schedule, uint64_t round)
 {
-    const Millrace__RoundSegment *segment = schedule->segments[mr_schedule_segment(schedule, round)];
+    const Millrace__RoundSegment *segment =
+        schedule->segments[mr_schedule_segment(schedule, round)];
 
     if (segment->n_tasks == 0 || round < segment->from_round) {
         return MR_ROUND_NOBODY;
@@ -96,7 +103,8 @@ uint64_t mr_schedule_next(const Millrace__RoundSchedule *schedule, uint32_t task
         uint64_t wait = place >= turn ? place - turn : segment->n_tasks - turn + place;
         uint64_t round;
 
-        if (__builtin_add_overflow(segment->from_round, begin, &round) || __builtin_add_overflow(round, wait, &round)) {
+        if (__builtin_add_overflow(segment->from_round, begin, &round) ||
+            __builtin_add_overflow(round, wait, &round)) {
             return MR_ROUND_NEVER;
         }
         if (round < mr_schedule_segment_end(schedule, i)) {
@@ -114,7 +122,8 @@ uint64_t mr_schedule_behind(const Millrace__RoundSchedule *schedule, uint32_t ta
         uint32_t place = place_of(segment, task);
 
         end = end < below ? end : below;
-        if (place == MR_ROUND_NOBODY || end <= segment->from_round || end - segment->from_round <= place) {
+        if (place == MR_ROUND_NOBODY || end <= segment->from_round ||
+            end - segment->from_round <= place) {
             continue;
         }
         /* The last offset below the end that is `place` modulo the number of tasks. */
@@ -135,7 +144,8 @@ uint32_t mr_schedule_find(const Millrace__RoundSchedule *schedule, const char *t
     return MR_ROUND_NOBODY;
 }
 
-const Millrace__RoundOutcome *mr_schedule_outcome(const Millrace__RoundSchedule *schedule, uint32_t task)
+const Millrace__RoundOutcome *mr_schedule_outcome(const Millrace__RoundSchedule *schedule,
+                                                  uint32_t task)
 {
     for (size_t i = 0; i < schedule->n_outcomes; i++) {
         if (schedule->outcomes[i]->task == task) {

@@ -1,10 +1,10 @@
 /*
- * The schedule of coordinated reads (docs/rounds.md): whose turn each round is, as a function of segments and nothing
- * else. The dispatcher computes with the one it has decided on, consumers with the one they were told; workers are told
- * their rounds as spans.
+ * The schedule of coordinated reads (docs/rounds.md): whose turn each round is, as a function of
+ * segments and nothing else. The dispatcher computes with the one it has decided on, consumers with
+ * the one they were told; workers are told their rounds as spans.
  *
- * Pure: reads the message it is given. A schedule from outside is checked once (mr_schedule_check()), after which the
- * other functions may be called.
+ * Pure: reads the message it is given. A schedule from outside is checked once
+ * (mr_schedule_check()), after which the other functions may be called.
  */
 #ifndef MR_ROUNDS_SCHEDULE_H
 #define MR_ROUNDS_SCHEDULE_H
@@ -22,7 +22,8 @@
 #define MR_ROUND_TASKS_MAX 1024
 #define MR_ROUND_CONSUMERS_MAX 1024
 
-/* MR_EDATALOSS: no segments, or not ascending; an index without a task; a task twice; a task with two outcomes. */
+/* MR_EDATALOSS: no segments, or not ascending; an index without a task; a task twice; a task with
+ * two outcomes. */
 int mr_schedule_check(const Millrace__RoundSchedule *schedule, mr_error *err);
 
 /* The segment that @round is in; the first one if it is before all. */
@@ -40,6 +41,7 @@ uint64_t mr_schedule_behind(const Millrace__RoundSchedule *schedule, uint32_t ta
 /* Index of the task of that id; MR_ROUND_NOBODY. */
 uint32_t mr_schedule_find(const Millrace__RoundSchedule *schedule, const char *task_id);
 /* What was decided of it; NULL: nothing. */
-const Millrace__RoundOutcome *mr_schedule_outcome(const Millrace__RoundSchedule *schedule, uint32_t task);
+const Millrace__RoundOutcome *mr_schedule_outcome(const Millrace__RoundSchedule *schedule,
+                                                  uint32_t task);
 
 #endif

@@ -1,16 +1,18 @@
 /*
- * Accepting. gRPC 1.51 accepts whatever comes and asks nobody; and when accept4() has no descriptor for it, or fails in
- * any other way, it gives up its listener for good, which leaves a server that is alive and deaf.
+ * Accepting. gRPC 1.51 accepts whatever comes and asks nobody; and when accept4() has no descriptor
+ * for it, or fails in any other way, it gives up its listener for good, which leaves a server that
+ * is alive and deaf.
  *
- * So accept4() is ours: what a program defines itself is found before the C library's. For the listeners of our servers
- * it accepts, asks connections.c, and refuses what is too much on the spot, so that gRPC is given none but those it may
- * have and told of no failure but "there is none". All other sockets are none of its business. A server does not start
- * where gRPC would not find this function (within libmillrace.so, which hides it).
+ * So accept4() is ours: what a program defines itself is found before the C library's. For the
+ * listeners of our servers it accepts, asks connections.c, and refuses what is too much on the
+ * spot, so that gRPC is given none but those it may have and told of no failure but "there is
+ * none". All other sockets are none of its business. A server does not start where gRPC would not
+ * find this function (within libmillrace.so, which hides it).
  *
- * gRPC accepts until there is none, sets up what it has got, and comes again only when another one arrives. A go ends
- * early when it has many, or takes long: gRPC is told that there is none, and the thread of resets.c then connects to
- * the listener, so that another one arrives. Where that does not help, since no more may wait, it refuses those that
- * do.
+ * gRPC accepts until there is none, sets up what it has got, and comes again only when another one
+ * arrives. A go ends early when it has many, or takes long: gRPC is told that there is none, and
+ * the thread of resets.c then connects to the listener, so that another one arrives. Where that
+ * does not help, since no more may wait, it refuses those that do.
  *
  * Without a descriptor the one in reserve is let go of, to refuse who waits.
  */
@@ -34,9 +36,10 @@
 #define DRAINED 1000  /* refused in one look */
 #define TELL_MS 10000 /* between two lines of the log */
 
-/* Its name for the linker, since <sys/socket.h> declares accept4() in a way that nobody can define it in. */
-__attribute__((visibility("default"))) int mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len,
-                                                          int flags) __asm__("accept4");
+/* Its name for the linker, since <sys/socket.h> declares accept4() in a way that nobody can define
+ * it in. */
+__attribute__((visibility("default"))) int
+mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags) __asm__("accept4");
 
 /* One lock for all: a process has one server, or two. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -110,7 +113,8 @@ static bool refuse_next_locked(struct mr_rpc_accepts *a, int listener)
     return fd >= 0 || is_of_one(error);
 }
 
-static bool admit_locked(struct mr_rpc_accepts *a, int fd, const struct sockaddr_storage *from, int64_t now_ms)
+static bool admit_locked(struct mr_rpc_accepts *a, int fd, const struct sockaddr_storage *from,
+                         int64_t now_ms)
 {
     char peer[MR_RPC_PEER_SIZE], host[MR_RPC_HOST_SIZE];
 
@@ -139,8 +143,8 @@ static int owe_locked(struct mr_rpc_accepts *a, int listener, int64_t now_ms)
     return go_over_locked(a);
 }
 
-static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr_storage *from, socklen_t *len,
-                         int flags)
+static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr_storage *from,
+                         socklen_t *len, int flags)
 {
     a->owed = a->owed == listener ? -1 : a->owed;
     for (;;) {
@@ -162,7 +166,9 @@ static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr
             return go_over_locked(a);
         } else if (is_of_want(errno)) {
             (void)mr_error_set(&a->why, MR_EEXHAUSTED, "%s", strerror(errno));
-            if (!refuse_next_locked(a, listener)) { /* EAGAIN: nobody waits, which it says only who has a descriptor. */
+            if (!refuse_next_locked(
+                    a, listener)) { /* EAGAIN: nobody waits, which it says only who has a
+                                    descriptor. */
                 return is_of_want(errno) ? owe_locked(a, listener, now) : go_over_locked(a);
             }
         } else if (!is_of_one(errno)) {
@@ -211,11 +217,13 @@ int mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 /* ---- of a server ---- */
 
-int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors, mr_error *err)
+int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors,
+                         mr_error *err)
 {
     if (dlsym(RTLD_DEFAULT, "accept4") != (void *)mr_rpc_accept4) {
         return mr_error_set(err, MR_EINTERNAL,
-                            "gRPC would accept connections without a limit: this program does not export accept4()");
+                            "gRPC would accept connections without a limit: this program does not "
+                            "export accept4()");
     }
     mr_rpc_connections_init(&a->connections, max, descriptors);
     a->reserve = -1;
@@ -255,14 +263,16 @@ static void call_locked(struct mr_rpc_accepts *a)
     }
     int fd = socket(at.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0) {
-        (void)connect(fd, (struct sockaddr *)(void *)&at, len); /* "Any address" is this host, too. */
+        (void)connect(fd, (struct sockaddr *)(void *)&at,
+                      len); /* "Any address" is this host, too. */
         (void)close(fd);
     }
 }
 
 static void drain_locked(struct mr_rpc_accepts *a)
 {
-    (void)mr_error_set(&a->why, MR_EEXHAUSTED, "no descriptor was left for them, or gRPC did not come for them");
+    (void)mr_error_set(&a->why, MR_EEXHAUSTED,
+                       "no descriptor was left for them, or gRPC did not come for them");
     for (unsigned i = 0; a->owed >= 0 && i < DRAINED; i++) {
         if (!refuse_next_locked(a, a->owed)) {
             a->owed = is_of_want(errno) ? a->owed : -1;
@@ -301,6 +311,7 @@ void mr_rpc_accepts_look(struct mr_rpc_accepts *a, int64_t now_ms)
     }
     mr_mutex_unlock(&lock);
     if (refused > 0) {
-        mr_log(MR_LOG_WARN, "refusing connections", "connections", "%u", refused, "error", "%s", why.message, NULL);
+        mr_log(MR_LOG_WARN, "refusing connections", "connections", "%u", refused, "error", "%s",
+               why.message, NULL);
     }
 }

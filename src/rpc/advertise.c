@@ -1,6 +1,7 @@
 /*
- * What a server that listens on all addresses of its host tells others. Not a loopback address: it means another
- * process on every host, and two servers that tell the same one take each other's place.
+ * What a server that listens on all addresses of its host tells others. Not a loopback address: it
+ * means another process on every host, and two servers that tell the same one take each other's
+ * place.
  */
 #include "rpc/rpc.h"
 
@@ -26,13 +27,15 @@ static bool is_for_others(const struct sockaddr *sa, char text[INET6_ADDRSTRLEN]
     if (sa->sa_family == AF_INET) {
         const struct sockaddr_in *in = (const void *)sa;
 
-        return ntohl(in->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET && in->sin_addr.s_addr != htonl(INADDR_ANY) &&
+        return ntohl(in->sin_addr.s_addr) >> 24 != IN_LOOPBACKNET &&
+               in->sin_addr.s_addr != htonl(INADDR_ANY) &&
                inet_ntop(AF_INET, &in->sin_addr, text, INET6_ADDRSTRLEN) != NULL;
     }
     if (sa->sa_family == AF_INET6) {
         const struct sockaddr_in6 *in6 = (const void *)sa;
 
-        return !IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) && !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) &&
+        return !IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr) &&
+               !IN6_IS_ADDR_UNSPECIFIED(&in6->sin6_addr) &&
                !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) &&
                inet_ntop(AF_INET6, &in6->sin6_addr, text, INET6_ADDRSTRLEN) != NULL;
     }
@@ -63,7 +66,8 @@ static bool toward(const char *address, int family, char text[INET6_ADDRSTRLEN])
     struct addrinfo *all = NULL;
     bool found = false;
 
-    if (!mr_address_parse(address, &parsed) || getaddrinfo(parsed.host, parsed.port, &hints, &all) != 0) {
+    if (!mr_address_parse(address, &parsed) ||
+        getaddrinfo(parsed.host, parsed.port, &hints, &all) != 0) {
         return false;
     }
     for (const struct addrinfo *ai = all; ai != NULL && !found; ai = ai->ai_next) {
@@ -97,15 +101,18 @@ static bool of_an_interface(int family, char text[INET6_ADDRSTRLEN])
     }
     for (const struct ifaddrs *i = all; i != NULL && !found; i = i->ifa_next) {
         found = i->ifa_addr != NULL && (i->ifa_flags & IFF_UP) != 0 &&
-                (family == AF_UNSPEC || i->ifa_addr->sa_family == family) && is_for_others(i->ifa_addr, text);
+                (family == AF_UNSPEC || i->ifa_addr->sa_family == family) &&
+                is_for_others(i->ifa_addr, text);
     }
     freeifaddrs(all);
     return found;
 }
 
-#define ANYWHERE "192.0.2.1:1" /* nobody's (RFC 5737): the way there is the way to the rest of the world */
+/* nobody's (RFC 5737): the way there is the way to the rest of the world */
+#define ANYWHERE "192.0.2.1:1"
 
-int mr_rpc_advertise(const char *listen, int port, const char *peers, char *out, size_t size, mr_error *err)
+int mr_rpc_advertise(const char *listen, int port, const char *peers, char *out, size_t size,
+                     mr_error *err)
 {
     const char *colon = strrchr(listen, ':');
     int host = colon != NULL ? (int)(colon - listen) : 0;
@@ -117,18 +124,20 @@ int mr_rpc_advertise(const char *listen, int port, const char *peers, char *out,
 
     if (!all) {
         n = snprintf(out, size, "%.*s:%d", host, listen, port);
-    } else if ((peers != NULL && toward_any(peers, family, text)) || toward(ANYWHERE, AF_INET, text) ||
-               of_an_interface(family, text)) {
+    } else if ((peers != NULL && toward_any(peers, family, text)) ||
+               toward(ANYWHERE, AF_INET, text) || of_an_interface(family, text)) {
         n = snprintf(out, size, strchr(text, ':') != NULL ? "[%s]:%d" : "%s:%d", text, port);
     } else {
-        return mr_error_set(err, MR_EINVAL,
-                            "listening on '%s': this host has no address that others could use, say which one "
-                            "(--advertise-address) or listen on 127.0.0.1",
-                            listen);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "listening on '%s': this host has no address that others could use, say which one "
+            "(--advertise-address) or listen on 127.0.0.1",
+            listen);
     }
     return n >= 0 && (size_t)n < size
                ? MR_OK
-               : mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes", size - 1);
+               : mr_error_set(err, MR_EINVAL, "the address to advertise is longer than %zu bytes",
+                              size - 1);
 }
 
 int mr_rpc_check_advertised(const char *address, mr_error *err)
@@ -136,15 +145,17 @@ int mr_rpc_check_advertised(const char *address, mr_error *err)
     struct mr_address parsed;
 
     if (!mr_address_parse(address, &parsed)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
-                            address);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
+            address);
     }
     if (mr_address_is_any(&parsed)) {
-        return mr_error_set(err, MR_EINVAL,
-                            "'%s' is no address to advertise: nobody can connect to it. Give --advertise-address a "
-                            "host that others reach, or leave it out",
-                            address);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "'%s' is no address to advertise: nobody can connect to it. Give --advertise-address a "
+            "host that others reach, or leave it out",
+            address);
     }
     return MR_OK;
 }

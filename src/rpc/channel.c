@@ -1,4 +1,5 @@
-/* Channels and the client side of unary calls. A unary call is one batch: it comes back once, with everything. */
+/* Channels and the client side of unary calls. A unary call is one batch: it comes back once, with
+ * everything. */
 #include "rpc/internal.h"
 
 #include "base/address.h"
@@ -10,9 +11,9 @@
 
 #include <string.h>
 
-#define MR_INT_ARG(name, n)                                                                                            \
-    {                                                                                                                  \
-        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }                         \
+#define MR_INT_ARG(name, n)                                                                        \
+    {                                                                                              \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
     }
 
 /* A connection attempt takes at most this long, and so does the pause between two. */
@@ -22,17 +23,18 @@
 #define MR_CHANNEL_RECEIVE_MAX ((int)(MR_ELEMENT_BYTES_MAX + 16 * MR_MIB))
 
 /*
- * With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while something waits on it;
- * between two calls nobody does but a backup poller, every 5 s. So a channel's state is watched for as long as it
- * lives: then a server that comes late is seen when it comes. The watch ends when the channel is destroyed, and takes
- * the rest along.
+ * With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while
+ * something waits on it; between two calls nobody does but a backup poller, every 5 s. So a
+ * channel's state is watched for as long as it lives: then a server that comes late is seen when it
+ * comes. The watch ends when the channel is destroyed, and takes the rest along.
  */
 static void watch_locked(mr_rpc_channel *ch)
 {
-    grpc_connectivity_state state = grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */);
+    grpc_connectivity_state state =
+        grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */);
 
-    grpc_channel_watch_connectivity_state(ch->channel, state, gpr_inf_future(GPR_CLOCK_MONOTONIC), ch->rt->cq,
-                                          &ch->watch_tag);
+    grpc_channel_watch_connectivity_state(ch->channel, state, gpr_inf_future(GPR_CLOCK_MONOTONIC),
+                                          ch->rt->cq, &ch->watch_tag);
 }
 
 static void on_state(struct mr_rpc_tag *tag, bool ok)
@@ -69,8 +71,9 @@ static void watch_begin(mr_rpc_channel *ch)
 }
 
 /*
- * Also with the poll engine, a channel that is destroyed while it connects may leak the connection attempt, and with it
- * keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS, so wait for that.
+ * Also with the poll engine, a channel that is destroyed while it connects may leak the connection
+ * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS,
+ * so wait for that.
  */
 static void close_watched(mr_rpc_channel *ch)
 {
@@ -96,24 +99,27 @@ static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
         return grpc_insecure_credentials_create();
     }
     pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
-    return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL, NULL /* no further checks */,
-                                          NULL);
+    return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
+                                          NULL /* no further checks */, NULL);
 }
 
-int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
-                       mr_error *err)
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+                       mr_rpc_channel **ret, mr_error *err)
 {
     grpc_arg args[] = {
-        MR_INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY, 0), /* else $http_proxy is applied even to 127.0.0.1 */
+        MR_INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY,
+                   0), /* else $http_proxy is applied even to 127.0.0.1 */
         MR_INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
         MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 0),
         MR_INT_ARG(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
-        MR_INT_ARG(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1), /* a new channel does not inherit another one's back-off */
+        MR_INT_ARG(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                   1), /* a new channel does not inherit another one's back-off */
         MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, MR_CHANNEL_RECEIVE_MAX),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
-        MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0), /* streams that are silent for long are normal */
+        MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA,
+                   0), /* streams that are silent for long are normal */
         MR_INT_ARG(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
         MR_INT_ARG(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
         MR_INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
@@ -124,14 +130,16 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
          .value = {.string = (char *)(uintptr_t)(tls != NULL ? tls->server_name : NULL)}},
     };
     size_t n = sizeof args / sizeof args[0];
-    grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1, .args = args};
+    grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1,
+                              .args = args};
     int rc = mr_rpc_check(rt, err);
 
     if (rc < 0) {
         return rc;
     }
     if (!mr_address_is_valid(address)) {
-        return mr_error_set(err, MR_EINVAL, "'%.120s' is no address to connect to: host:port is wanted", address);
+        return mr_error_set(err, MR_EINVAL,
+                            "'%.120s' is no address to connect to: host:port is wanted", address);
     }
     mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     if (ch == NULL) {
@@ -231,7 +239,9 @@ static void call_over(struct mr_rpc_tag *tag, bool ok)
             rc = mr_error_nomem(&err);
         }
     }
-    if (copy != NULL) { /* What came in pieces may be large, and whoever asked for it makes a copy: not a third one. */
+    if (copy !=
+        NULL) { /* What came in pieces may be large, and whoever asked for it makes a copy: not a
+                   third one. */
         grpc_byte_buffer_destroy(call->reply);
         call->reply = NULL;
     }
@@ -242,8 +252,8 @@ static void call_over(struct mr_rpc_tag *tag, bool ok)
     mr_rpc_call_ended(rt);
 }
 
-static grpc_call_error start_unary(mr_rpc_call *call, const void *request, size_t size, grpc_metadata *md, size_t nmd,
-                                   bool wait_for_ready)
+static grpc_call_error start_unary(mr_rpc_call *call, const void *request, size_t size,
+                                   grpc_metadata *md, size_t nmd, bool wait_for_ready)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
     grpc_byte_buffer *bb = grpc_raw_byte_buffer_create(&slice, 1);
@@ -251,8 +261,9 @@ static grpc_call_error start_unary(mr_rpc_call *call, const void *request, size_
 
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags =
-        wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET : 0;
+    ops[0].flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                                  : 0;
     ops[0].data.send_initial_metadata.count = nmd;
     ops[0].data.send_initial_metadata.metadata = md;
     ops[1].op = GRPC_OP_SEND_MESSAGE;
@@ -275,9 +286,9 @@ static grpc_call_error start_unary(mr_rpc_call *call, const void *request, size_
     return rc;
 }
 
-int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size, const char *const *metadata,
-                 int64_t timeout_ms, bool wait_for_ready, mr_rpc_done *done, void *ctx, mr_rpc_call **ret,
-                 mr_error *err)
+int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
+                 const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                 mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
 {
     grpc_metadata md[MR_RPC_METADATA_MAX];
     size_t nmd = 0;
@@ -305,8 +316,8 @@ int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size
     call->ctx = ctx;
     mr_rpc_call_began(ch->rt);
     grpc_slice method = grpc_slice_from_copied_string(path);
-    call->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq, method, NULL,
-                                          mr_rpc_deadline(timeout_ms), NULL);
+    call->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
+                                          method, NULL, mr_rpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(method);
     grpc_call_error rv = start_unary(call, request, size, md, nmd, wait_for_ready);
     mr_rpc_metadata_drop(md, nmd);
@@ -353,8 +364,8 @@ static void wake(void *ctx, int rc, const void *reply, size_t size, const mr_err
 }
 
 int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
-                      const char *const *metadata, int64_t timeout_ms, bool wait_for_ready, void **reply,
-                      size_t *reply_size, mr_error *err)
+                      const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                      void **reply, size_t *reply_size, mr_error *err)
 {
     struct waiter w = {.over = false};
     mr_rpc_call *call = NULL;
@@ -362,7 +373,8 @@ int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request,
     MR_ASSERT(!pthread_equal(pthread_self(), ch->rt->thread));
     mr_mutex_init(&w.lock);
     mr_cond_init(&w.cond);
-    int rc = mr_rpc_unary(ch, path, request, size, metadata, timeout_ms, wait_for_ready, wake, &w, &call, err);
+    int rc = mr_rpc_unary(ch, path, request, size, metadata, timeout_ms, wait_for_ready, wake, &w,
+                          &call, err);
     if (rc == MR_OK) {
         mr_mutex_lock(&w.lock);
         while (!w.over) {

@@ -1,16 +1,17 @@
 /*
- * Connections, whatever is said on them: each takes a descriptor and some memory, and gRPC 1.51 has no limit of them.
- * So each is counted when it has been accepted (accept.c), before gRPC hears of it: a host has its share, and what is
- * too much is refused.
+ * Connections, whatever is said on them: each takes a descriptor and some memory, and gRPC 1.51 has
+ * no limit of them. So each is counted when it has been accepted (accept.c), before gRPC hears of
+ * it: a host has its share, and what is too much is refused.
  *
- * Nobody tells when gRPC closes one. But a descriptor has the lowest number that is free, so a connection that is gone
- * is found out when its number is given to the next one, or else when somebody would be refused: then all numbers are
- * looked at, though not again and again.
+ * Nobody tells when gRPC closes one. But a descriptor has the lowest number that is free, so a
+ * connection that is gone is found out when its number is given to the next one, or else when
+ * somebody would be refused: then all numbers are looked at, though not again and again.
  *
- * A host has its share of those that come at once, too. gRPC accepts in one go whatever waits, and only then begins to
- * set up any of it, with timers that count from the beginning of that go. Those of 10 s (keepalive) were over before
- * they started, on another thread than the one that was setting up the connection, and an assertion of gRPC's ended the
- * process (seen with 19,000 in one go).
+ * A host has its share of those that come at once, too. gRPC accepts in one go whatever waits, and
+ * only then begins to set up any of it, with timers that count from the beginning of that go. Those
+ * of 10 s (keepalive) were over before they started, on another thread than the one that was
+ * setting up the connection, and an assertion of gRPC's ended the process (seen with 19,000 in one
+ * go).
  */
 #include "rpc/internal.h"
 
@@ -23,7 +24,8 @@
 /* Some ms each to set up on a slow machine. */
 #define AT_ONCE 512
 
-/* Of all descriptors, what connections leave free in any case: files, and the connections that we open ourselves. */
+/* Of all descriptors, what connections leave free in any case: files, and the connections that we
+ * open ourselves. */
 #define SPARE(descriptors) ((descriptors) / 8)
 
 /* Looking at all costs something: again when so many have come since, or after so long. */
@@ -124,7 +126,8 @@ static struct mr_rpc_connection *place_of(struct mr_rpc_connections *c, int fd)
     return &c->all[at];
 }
 
-int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms, mr_error *err)
+int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms,
+                             mr_error *err)
 {
     struct mr_share *going;
     struct mr_rpc_connection *held = place_of(c, fd);
@@ -133,7 +136,8 @@ int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *h
         return mr_error_nomem(err);
     }
     if ((uint64_t)fd >= c->descriptors - SPARE(c->descriptors)) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%d descriptors of %llu are open, the others are kept for files", fd,
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "%d descriptors of %llu are open, the others are kept for files", fd,
                             (unsigned long long)c->descriptors);
     }
     if (!has_room(c, host, now_ms, err)) {

@@ -1,13 +1,15 @@
 /*
- * Connections that keep gRPC's thread to themselves. gRPC 1.51 reads a connection for as long as more comes, on the
- * completion queue's thread, and frames that are no calls (PING, SETTINGS, any of an unknown kind) give no event. A
- * peer that sends nothing else, as fast as it can, stops everybody.
+ * Connections that keep gRPC's thread to themselves. gRPC 1.51 reads a connection for as long as
+ * more comes, on the completion queue's thread, and frames that are no calls (PING, SETTINGS, any
+ * of an unknown kind) give no event. A peer that sends nothing else, as fast as it can, stops
+ * everybody.
  *
- * It shows in the CPU time which that thread has used since its last event: however busy the machine is otherwise, that
- * is the thread's own. Then it is noted how many bytes each connection has received. Honest messages give no event
- * either, until one is whole, and several may come at a time; but no more than the server has memory for. A connection
- * that goes on beyond that is ended. So is one of which many bytes came, however few a message has, when that thread
- * has used far more time than such messages take.
+ * It shows in the CPU time which that thread has used since its last event: however busy the
+ * machine is otherwise, that is the thread's own. Then it is noted how many bytes each connection
+ * has received. Honest messages give no event either, until one is whole, and several may come at a
+ * time; but no more than the server has memory for. A connection that goes on beyond that is ended.
+ * So is one of which many bytes came, however few a message has, when that thread has used far more
+ * time than such messages take.
  */
 #include "rpc/internal.h"
 
@@ -61,12 +63,14 @@ static void end_flood(const struct mr_rpc_floods *f, int fd, const char *peer, u
         return; /* It is gone. */
     }
     if (held < 0 || !mr_rpc_socket_end(held)) {
-        mr_log(MR_LOG_WARN, "a connection that keeps all others waiting cannot be ended, trying again", "peer", "%s",
-               peer, "error", "%s", strerror(errno), NULL);
+        mr_log(MR_LOG_WARN,
+               "a connection that keeps all others waiting cannot be ended, trying again", "peer",
+               "%s", peer, "error", "%s", strerror(errno), NULL);
         return;
     }
-    mr_log(MR_LOG_WARN, "a peer sends so much that is no call that others wait, ending its connection", "peer", "%s",
-           peer, "bytes", "%llu", (unsigned long long)bytes, NULL);
+    mr_log(MR_LOG_WARN,
+           "a peer sends so much that is no call that others wait, ending its connection", "peer",
+           "%s", peer, "bytes", "%llu", (unsigned long long)bytes, NULL);
 }
 
 static int by_fd(const void *key, const void *at)
@@ -77,12 +81,14 @@ static int by_fd(const void *key, const void *at)
 /* The kernel lists descriptors in ascending order, and so they were noted. */
 static const struct mr_rpc_received *noted(const struct mr_rpc_floods *f, int fd, const char *peer)
 {
-    const struct mr_rpc_received *r = f->n > 0 ? bsearch(&fd, f->received, f->n, sizeof *r, by_fd) : NULL;
+    const struct mr_rpc_received *r =
+        f->n > 0 ? bsearch(&fd, f->received, f->n, sizeof *r, by_fd) : NULL;
 
     return r != NULL && strcmp(r->peer, peer) == 0 ? r : NULL;
 }
 
-/* What connection @fd of @peer has received until now. Without memory it is not noted, and so not ended. */
+/* What connection @fd of @peer has received until now. Without memory it is not noted, and so not
+ * ended. */
 static void note(struct mr_rpc_floods *f, int fd, const char *peer)
 {
     if (f->n == f->cap) {
@@ -120,8 +126,10 @@ static void judge_held(struct mr_rpc_floods *f, int fd, const char *peer)
     end_above(f, fd, peer, MANY_BYTES);
 }
 
-/* Calls @visit for each connection; for none without a descriptor: next time, as long as the flood lasts. */
-static void each_connection(struct mr_rpc_floods *f, void (*visit)(struct mr_rpc_floods *, int, const char *))
+/* Calls @visit for each connection; for none without a descriptor: next time, as long as the flood
+ * lasts. */
+static void each_connection(struct mr_rpc_floods *f,
+                            void (*visit)(struct mr_rpc_floods *, int, const char *))
 {
     char peer[MR_RPC_PEER_SIZE];
     DIR *dir = opendir("/proc/self/fd");

@@ -1,8 +1,9 @@
 /*
  * What the files of this directory share. Nothing outside includes it.
  *
- * Threads: grpc_call_start_batch() on one call must not run twice at a time, so every call has a lock that is held
- * around it and around grpc_call_cancel(). It is never held while a callback of the user runs.
+ * Threads: grpc_call_start_batch() on one call must not run twice at a time, so every call has a
+ * lock that is held around it and around grpc_call_cancel(). It is never held while a callback of
+ * the user runs.
  */
 #ifndef MR_RPC_INTERNAL_H
 #define MR_RPC_INTERNAL_H
@@ -31,7 +32,8 @@ struct mr_rpc_tag {
 
 #define MR_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
-static inline void mr_rpc_tag_init(struct mr_rpc_tag *tag, void (*fn)(struct mr_rpc_tag *tag, bool ok))
+static inline void mr_rpc_tag_init(struct mr_rpc_tag *tag,
+                                   void (*fn)(struct mr_rpc_tag *tag, bool ok))
 {
     tag->magic = MR_RPC_TAG_MAGIC;
     tag->fn = fn;
@@ -76,17 +78,19 @@ gpr_timespec mr_rpc_deadline(int64_t timeout_ms);
 
 /* Pairs of strings to gRPC's form; at most MR_RPC_METADATA_MAX pairs. */
 #define MR_RPC_METADATA_MAX 8
-int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX], size_t *n, mr_error *err);
+int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX],
+                         size_t *n, mr_error *err);
 void mr_rpc_metadata_drop(grpc_metadata *md, size_t n);
 
 /* A status and its text as code and error; takes nothing. */
 int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
 
-/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL without memory. */
+/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL
+ * without memory. */
 const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
 
-/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one ("local"), and so is
- * a /64 of IPv6. */
+/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one
+ * ("local"), and so is a /64 of IPv6. */
 #define MR_RPC_HOST_SIZE 64
 void mr_rpc_host_of(const char *peer, char out[MR_RPC_HOST_SIZE]);
 
@@ -96,9 +100,10 @@ struct mr_rpc_first {
     TAILQ_ENTRY(mr_rpc_first) link;
     int64_t until_ms;
     bool waits;
-    struct mr_share *waiting;                             /* of its host, while it waits */
-    const char *host;                                     /* lent while it waits */
-    void (*cut)(struct mr_rpc_first *f, const char *why); /* end the call; it is off the list by then */
+    struct mr_share *waiting; /* of its host, while it waits */
+    const char *host;         /* lent while it waits */
+    void (*cut)(struct mr_rpc_first *f,
+                const char *why); /* end the call; it is off the list by then */
 };
 
 struct mr_rpc_firsts {
@@ -110,27 +115,30 @@ struct mr_rpc_firsts {
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms);
 void mr_rpc_firsts_free(struct mr_rpc_firsts *all); /* nobody may wait */
 void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms);
-void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f); /* or the call is over; may be told twice */
+void mr_rpc_first_came(struct mr_rpc_firsts *all,
+                       struct mr_rpc_first *f); /* or the call is over; may be told twice */
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
 /* ---- sockets of connections to a port of ours (sockets.c). Any thread. ---- */
 
 #define MR_RPC_PEER_SIZE 96
 
-/* As gRPC writes an address; an IPv4 address in IPv6's clothes is an IPv4 address. False: it is neither. */
+/* As gRPC writes an address; an IPv4 address in IPv6's clothes is an IPv4 address. False: it is
+ * neither. */
 bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_SIZE]);
 /* Of our end; -1: it has none. */
 int mr_rpc_socket_port(int fd);
 /* Is @fd such a connection? Then its peer, as gRPC names it. */
 bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE]);
 /*
- * @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and the number be another
- * connection's, so the duplicate is looked at again. Nothing else is duplicated: closing a duplicate of a locked file
- * (a database has one) gives up the lock. -1: errno says why, 0 if it is none.
+ * @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and
+ * the number be another connection's, so the duplicate is looked at again. Nothing else is
+ * duplicated: closing a duplicate of a locked file (a database has one) gives up the lock. -1:
+ * errno says why, 0 if it is none.
  */
 int mr_rpc_socket_hold(int fd, const char *peer, int64_t port);
-/* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its buffer to be read.
- * Closes @held. False: errno says why not. */
+/* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its
+ * buffer to be read. Closes @held. False: errno says why not. */
 bool mr_rpc_socket_end(int held);
 
 /* ---- how many connections a host may have (connections.c). One thread at a time. ---- */
@@ -141,10 +149,10 @@ struct mr_rpc_connection {
 };
 
 struct mr_rpc_connections {
-    unsigned max;                  /* of all hosts */
-    uint64_t descriptors;          /* that the process may have */
-    struct mr_shares hosts;        /* of all connections */
-    struct mr_shares going;        /* of those that came since gRPC had been told that there are none */
+    unsigned max;           /* of all hosts */
+    uint64_t descriptors;   /* that the process may have */
+    struct mr_shares hosts; /* of all connections */
+    struct mr_shares going; /* of those that came since gRPC had been told that there are none */
     struct mr_rpc_connection *all; /* by descriptor */
     size_t cap;
     unsigned came; /* since all were looked at, */
@@ -154,7 +162,8 @@ struct mr_rpc_connections {
 void mr_rpc_connections_init(struct mr_rpc_connections *c, unsigned max, uint64_t descriptors);
 void mr_rpc_connections_free(struct mr_rpc_connections *c);
 /* @fd has been accepted. MR_EEXHAUSTED: it is to be refused; @err says why. */
-int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms, mr_error *err);
+int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms,
+                             mr_error *err);
 /* So many were admitted since the last go that they shall be set up before there are more. */
 bool mr_rpc_connections_go_is_full(const struct mr_rpc_connections *c);
 void mr_rpc_connections_go_over(struct mr_rpc_connections *c);
@@ -176,10 +185,12 @@ struct mr_rpc_accepts {
     int64_t tell_ms;
 };
 
-/* From now on gRPC is given no more than @max connections to the port, and no more than @descriptors have room for.
- * Before it listens for any. */
-int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors, mr_error *err);
-void mr_rpc_accepts_free(struct mr_rpc_accepts *a);                 /* gRPC listens no more; fine if it never started */
+/* From now on gRPC is given no more than @max connections to the port, and no more than
+ * @descriptors have room for. Before it listens for any. */
+int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors,
+                         mr_error *err);
+void mr_rpc_accepts_free(
+    struct mr_rpc_accepts *a); /* gRPC listens no more; fine if it never started */
 void mr_rpc_accepts_look(struct mr_rpc_accepts *a, int64_t now_ms); /* every so often; any thread */
 
 /* ---- connections that keep gRPC's thread to themselves (floods.c). One thread. ---- */
@@ -192,10 +203,10 @@ struct mr_rpc_received {
 
 struct mr_rpc_floods {
     int port;
-    size_t memory_bytes;              /* of messages that have not come in whole, all together */
-    unsigned events;                  /* that the runtime's thread had seen when it was looked at last */
-    int64_t since_ms;                 /* ... for the first time, */
-    int64_t used_ms;                  /* and the thread's CPU time then */
+    size_t memory_bytes; /* of messages that have not come in whole, all together */
+    unsigned events;     /* that the runtime's thread had seen when it was looked at last */
+    int64_t since_ms;    /* ... for the first time, */
+    int64_t used_ms;     /* and the thread's CPU time then */
     struct mr_rpc_received *received; /* when it was noticed that it is long ago */
     size_t n;
     size_t cap;
@@ -209,8 +220,9 @@ void mr_rpc_floods_free(struct mr_rpc_floods *f);
 struct mr_rpc_resets {
     intptr_t server; /* gRPC's number of it */
     int64_t calls_max;
-    struct mr_rpc_accepts accepts; /* which are looked at by the same thread; set before it starts */
-    struct mr_rpc_floods floods;   /* the same */
+    /* which are looked at by the same thread; set before it starts */
+    struct mr_rpc_accepts accepts;
+    struct mr_rpc_floods floods; /* the same */
     const mr_rpc_runtime *rt;
     int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;
@@ -220,8 +232,8 @@ struct mr_rpc_resets {
     bool stopping; /* lock */
 };
 
-/* A server whose connections are watched from mr_rpc_resets_start() to mr_rpc_resets_free(), which is before it is
- * destroyed. */
+/* A server whose connections are watched from mr_rpc_resets_start() to mr_rpc_resets_free(), which
+ * is before it is destroyed. */
 grpc_server *mr_rpc_resets_server_create(struct mr_rpc_resets *r, const grpc_channel_args *args,
                                          unsigned calls_per_connection);
 int mr_rpc_resets_start(struct mr_rpc_resets *r, mr_error *err);
@@ -232,8 +244,8 @@ void mr_rpc_resets_free(struct mr_rpc_resets *r);
 void mr_rpc_servers_tick(mr_rpc_runtime *rt, int64_t now_ms);
 
 /* A new call of a stream method; owns @call. Runs accept. */
-void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share, mr_rpc_accept *accept,
-                         void *ctx);
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share,
+                         mr_rpc_accept *accept, void *ctx);
 /* Called once by each call the server made, when gRPC is through with it. @share is given back. */
 void mr_rpc_server_call_over(struct mr_rpc_server *srv, struct mr_share *share);
 mr_rpc_runtime *mr_rpc_server_runtime(struct mr_rpc_server *srv);

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* Reads the list in place; grpc_byte_buffer_reader would take a reference to each slice on the way. */
+/* Reads the list in place; grpc_byte_buffer_reader would take a reference to each slice on the
+ * way. */
 static void copy_out(const grpc_slice_buffer *list, size_t offset, size_t n, char *dst)
 {
     for (size_t i = 0; i < list->count && n > 0; i++) {

@@ -1,16 +1,19 @@
 /*
- * Connections on which calls are begun and taken back at once, by the thousand: HTTP/2 allows it without end, since a
- * call that was reset does not count as open, and gRPC 1.51 has no limit. It reads them in one go for as long as more
- * come, on the completion queue's thread, or within any call into gRPC of ours; that thread lets go of them only when
- * the go is over. So they pile up, and everybody else waits.
+ * Connections on which calls are begun and taken back at once, by the thousand: HTTP/2 allows it
+ * without end, since a call that was reset does not count as open, and gRPC 1.51 has no limit. It
+ * reads them in one go for as long as more come, on the completion queue's thread, or within any
+ * call into gRPC of ours; that thread lets go of them only when the go is over. So they pile up,
+ * and everybody else waits.
  *
- * A thread of its own looks at what gRPC itself counts (channelz): calls of a connection that were begun and not let go
- * of. Of those, calls_per_connection may be open, and as many again may be over and wait for the completion queue's
- * thread. A connection with several times as many is ended, and with it the go. This thread takes no lock that anybody
- * holds around a call into gRPC, and asks for numbers alone, so it is never held up by what it looks for.
+ * A thread of its own looks at what gRPC itself counts (channelz): calls of a connection that were
+ * begun and not let go of. Of those, calls_per_connection may be open, and as many again may be
+ * over and wait for the completion queue's thread. A connection with several times as many is
+ * ended, and with it the go. This thread takes no lock that anybody holds around a call into gRPC,
+ * and asks for numbers alone, so it is never held up by what it looks for.
  *
- * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same thread sees
- * to connections that nobody else accepts (accept.c), and looks for those that send what is no call (floods.c).
+ * gRPC tells nobody which descriptor is whose, so it is found by its two ends (sockets.c). The same
+ * thread sees to connections that nobody else accepts (accept.c), and looks for those that send
+ * what is no call (floods.c).
  */
 #include "rpc/internal.h"
 
@@ -59,7 +62,8 @@ static intptr_t newest_server(void)
     return id;
 }
 
-/* All calls of the server. Those that it refuses unheard stay in gRPC's count, so it only tells when to look. */
+/* All calls of the server. Those that it refuses unheard stay in gRPC's count, so it only tells
+ * when to look. */
 static int64_t calls_of_server(intptr_t id)
 {
     char *json = grpc_channelz_get_server(id);
@@ -103,16 +107,17 @@ static bool end_connection(const char *peer, int64_t port, int64_t calls)
         return true; /* It is gone, and what it sent is being let go of. */
     }
     if (fd < 0) {
-        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be looked for, trying again", "peer", "%s",
-               peer, "error", "%s", strerror(errno), NULL);
+        mr_log(MR_LOG_WARN,
+               "a connection that takes back its calls cannot be looked for, trying again", "peer",
+               "%s", peer, "error", "%s", strerror(errno), NULL);
         return false;
     }
     if (mr_rpc_socket_end(fd)) {
-        mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection", "peer", "%s", peer,
-               "calls", "%lld", (long long)calls, NULL);
+        mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection",
+               "peer", "%s", peer, "calls", "%lld", (long long)calls, NULL);
     } else {
-        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended", "peer", "%s", peer, "error", "%s",
-               strerror(errno), NULL);
+        mr_log(MR_LOG_WARN, "a connection that takes back its calls cannot be ended", "peer", "%s",
+               peer, "error", "%s", strerror(errno), NULL);
     }
     return true;
 }
@@ -123,8 +128,8 @@ static bool end_connection(const char *peer, int64_t port, int64_t calls)
 static bool look_at(intptr_t socket, int64_t calls_max)
 {
     char *json = grpc_channelz_get_socket(socket); /* NULL: it is gone */
-    int64_t calls = number(json, "\"streamsStarted\":\"") - number(json, "\"streamsSucceeded\":\"") -
-                    number(json, "\"streamsFailed\":\"");
+    int64_t calls = number(json, "\"streamsStarted\":\"") -
+                    number(json, "\"streamsSucceeded\":\"") - number(json, "\"streamsFailed\":\"");
     const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
     char peer[MR_RPC_PEER_SIZE];
     bool done = true;
@@ -155,7 +160,8 @@ static bool look_at_all(const struct mr_rpc_resets *r)
     return done;
 }
 
-/* One connection cannot get far without the number of all. With a thousand of them, looking at each takes a while. */
+/* One connection cannot get far without the number of all. With a thousand of them, looking at each
+ * takes a while. */
 static void glance(struct mr_rpc_resets *r)
 {
     int64_t calls = calls_of_server(r->server);

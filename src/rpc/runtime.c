@@ -1,14 +1,17 @@
 /*
- * The one completion queue and its thread. Somebody must sit in grpc_completion_queue_next() for as long as a channel
- * exists: without a poller, gRPC reconnects only when its backup poller wakes up, seconds later.
+ * The one completion queue and its thread. Somebody must sit in grpc_completion_queue_next() for as
+ * long as a channel exists: without a poller, gRPC reconnects only when its backup poller wakes up,
+ * seconds later.
  *
- * fork: gRPC's timer thread does not exist in a child, and a new channel there hangs past its own deadline. So the last
- * release shuts gRPC down completely (then parent and child may both begin anew), and a child that was forked while it
- * was open is told MR_EPRECOND. The lock is taken across fork(), so that the child never sees a half-done start or end.
+ * fork: gRPC's timer thread does not exist in a child, and a new channel there hangs past its own
+ * deadline. So the last release shuts gRPC down completely (then parent and child may both begin
+ * anew), and a child that was forked while it was open is told MR_EPRECOND. The lock is taken
+ * across fork(), so that the child never sees a half-done start or end.
  *
- * gRPC's epoll engine keeps its epoll descriptor for the life of the process, through grpc_shutdown() too: parent and
- * child would then share one set and take each other's events (seen: hangs, and crashes on the other's pointers). So a
- * process that wants to fork takes the poll engine (mr_rpc_keep_forkable()), which leaves nothing open behind it.
+ * gRPC's epoll engine keeps its epoll descriptor for the life of the process, through
+ * grpc_shutdown() too: parent and child would then share one set and take each other's events
+ * (seen: hangs, and crashes on the other's pointers). So a process that wants to fork takes the
+ * poll engine (mr_rpc_keep_forkable()), which leaves nothing open behind it.
  */
 #include "rpc/internal.h"
 
@@ -49,14 +52,16 @@ static void after_fork(void)
 }
 
 /*
- * Channels and servers count as users of gRPC too, and their last reference may be dropped a moment later on one of its
- * threads; then that thread shuts gRPC down. A fork before this is over gives a child that hangs, so wait for it. gRPC
- * offers nothing to wait on, only a question to ask; the answer takes its lock and so is "no" only when all is done.
+ * Channels and servers count as users of gRPC too, and their last reference may be dropped a moment
+ * later on one of its threads; then that thread shuts gRPC down. A fork before this is over gives a
+ * child that hangs, so wait for it. gRPC offers nothing to wait on, only a question to ask; the
+ * answer takes its lock and so is "no" only when all is done.
  *
- * A connection attempt that gRPC forgot keeps it open for good (channel.c avoids those that it can see). That is waited
- * for once; from then on nothing but children that are forked suffers from it. Those are told, and nobody else: a
- * process that ends, or never forks, has lost nothing. What a thread of gRPC's needs in order to let go is waited for
- * every time, so that it is noticed when all is well again.
+ * A connection attempt that gRPC forgot keeps it open for good (channel.c avoids those that it can
+ * see). That is waited for once; from then on nothing but children that are forked suffers from it.
+ * Those are told, and nobody else: a process that ends, or never forks, has lost nothing. What a
+ * thread of gRPC's needs in order to let go is waited for every time, so that it is noticed when
+ * all is well again.
  */
 static void shut_down_grpc_locked(void)
 {
@@ -73,16 +78,17 @@ static void shut_down_grpc_locked(void)
     global.stuck = 0;
 }
 
-/* gRPC writes what we return as errors to stderr as well; only somebody who asked for it wants that. */
+/* gRPC writes what we return as errors to stderr as well; only somebody who asked for it wants
+ * that. */
 static void no_log(gpr_log_func_args *args)
 {
     (void)args;
 }
 
 /*
- * For clients. `poll`: see above. The experiments make a reader that waits for the rest of a message sleep until it is
- * there (SO_RCVLOWAT), in place of waking for each piece: a tenth less CPU for 1 MiB messages, twice the throughput at
- * 100 MB.
+ * For clients. `poll`: see above. The experiments make a reader that waits for the rest of a
+ * message sleep until it is there (SO_RCVLOWAT), in place of waking for each piece: a tenth less
+ * CPU for 1 MiB messages, twice the throughput at 100 MB.
  */
 static const struct setting {
     const char *name;
@@ -92,7 +98,8 @@ static const struct setting {
     {"GRPC_EXPERIMENTS", "tcp_frame_size_tuning,tcp_rcv_lowat"},
 };
 
-/* gRPC reads these from the environment, once, in the first grpc_init() of the process. What the user has set stays. */
+/* gRPC reads these from the environment, once, in the first grpc_init() of the process. What the
+ * user has set stays. */
 static void init_with_client_settings(void)
 {
     enum { N = sizeof client_settings / sizeof client_settings[0] };
@@ -126,7 +133,8 @@ static void once_per_process(void)
 void mr_rpc_keep_forkable(void)
 {
     atomic_store(&forkable, true);
-    /* Now, not with the first use of ours: gRPC has chosen for good when anybody in the process has opened it. */
+    /* Now, not with the first use of ours: gRPC has chosen for good when anybody in the process has
+     * opened it. */
     (void)pthread_once(&once, once_per_process);
 }
 
@@ -158,7 +166,8 @@ static void *poll_events(void *arg)
 
     for (;;) {
         due_ms = tick_servers(rt, due_ms);
-        grpc_event ev = grpc_completion_queue_next(rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
+        grpc_event ev = grpc_completion_queue_next(
+            rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
 
         atomic_fetch_add_explicit(&rt->events, 1, memory_order_relaxed);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
@@ -176,16 +185,18 @@ static void *poll_events(void *arg)
 
 static int opened_before_fork(pid_t pid, mr_error *err)
 {
-    return mr_error_set(err, MR_EPRECOND,
-                        "opened before fork (in process %ld): open it in the child, or start the child with spawn",
-                        (long)pid);
+    return mr_error_set(
+        err, MR_EPRECOND,
+        "opened before fork (in process %ld): open it in the child, or start the child with spawn",
+        (long)pid);
 }
 
 static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
 {
     if (global.stuck != 0 && global.stuck != getpid()) {
         return mr_error_set(err, MR_EPRECOND,
-                            "gRPC had not closed yet in process %ld when this one was forked from it, and is of no use "
+                            "gRPC had not closed yet in process %ld when this one was forked from "
+                            "it, and is of no use "
                             "here: start the child with spawn",
                             (long)global.stuck);
     }
@@ -242,7 +253,8 @@ static bool drop_user(mr_rpc_runtime *rt)
         return false;
     }
     MR_ASSERT(!pthread_equal(pthread_self(), rt->thread));
-    /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back first. */
+    /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back
+     * first. */
     mr_mutex_lock(&rt->lock);
     while (rt->calls > 0) {
         mr_cond_wait(&rt->idle, &rt->lock);
@@ -263,7 +275,9 @@ static bool drop_user(mr_rpc_runtime *rt)
 void mr_rpc_release(mr_rpc_runtime *rt)
 {
     if (rt != NULL && !mr_rpc_inherited(rt) && drop_user(rt)) {
-        mr_heap_trim(); /* The next to come makes threads of its own, which find what these leave in other arenas. */
+        /* The next to come makes threads of its own, which find what these leave in other
+         * arenas. */
+        mr_heap_trim();
     }
 }
 
@@ -300,17 +314,20 @@ gpr_timespec mr_rpc_deadline(int64_t timeout_ms)
     if (timeout_ms < 0) {
         return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     }
-    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                        gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
 }
 
-int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX], size_t *n, mr_error *err)
+int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX],
+                         size_t *n, mr_error *err)
 {
     size_t count = 0;
 
     for (; pairs != NULL && pairs[2 * count] != NULL; count++) {
         if (count == MR_RPC_METADATA_MAX) {
             mr_rpc_metadata_drop(out, count);
-            return mr_error_set(err, MR_EINVAL, "more than %d metadata entries", MR_RPC_METADATA_MAX);
+            return mr_error_set(err, MR_EINVAL, "more than %d metadata entries",
+                                MR_RPC_METADATA_MAX);
         }
         memset(&out[count], 0, sizeof out[count]);
         out[count].key = grpc_slice_from_copied_string(pairs[2 * count]);
@@ -337,10 +354,11 @@ static const char *behind(const char *text, const char *what)
 }
 
 /*
- * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host:
- * Connection refused" says one thing, at its end; whom it is about says the caller. Whether that end is "Connection
- * refused" or "FD shutdown" is a matter of luck: gRPC's poll engine may see the hang-up of a socket before the error on
- * it. @no_connection: it is about a TCP connection that did not come about, in whatever words.
+ * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect
+ * to remote host: Connection refused" says one thing, at its end; whom it is about says the caller.
+ * Whether that end is "Connection refused" or "FD shutdown" is a matter of luck: gRPC's poll engine
+ * may see the hang-up of a socket before the error on it. @no_connection: it is about a TCP
+ * connection that did not come about, in whatever words.
  */
 static const char *to_the_point(const char *text, bool *no_connection)
 {
@@ -355,7 +373,8 @@ static const char *to_the_point(const char *text, bool *no_connection)
     const char *after = address != NULL ? behind(address, ": ") : NULL;
     text = after != NULL ? after : last != NULL ? last : text;
     const char *point = behind(text, "Failed to connect to remote host: ");
-    *no_connection = point != NULL || strstr(text, "FD shutdown") != NULL || strstr(text, "Connection refused") != NULL;
+    *no_connection = point != NULL || strstr(text, "FD shutdown") != NULL ||
+                     strstr(text, "Connection refused") != NULL;
     return point != NULL ? point : text;
 }
 
@@ -377,5 +396,6 @@ int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *e
     text[n] = '\0';
     bool no_connection;
     const char *point = to_the_point(text, &no_connection);
-    return mr_error_set(err, code, "%s%s", no_connection ? "nothing listens or answers there: " : "", point);
+    return mr_error_set(err, code, "%s%s",
+                        no_connection ? "nothing listens or answers there: " : "", point);
 }

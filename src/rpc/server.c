@@ -1,9 +1,11 @@
 /*
- * Servers. A few slots wait for the next call; a slot that got one is posted again before the call is looked at.
+ * Servers. A few slots wait for the next call; a slot that got one is posted again before the call
+ * is looked at.
  *
- * Shutting down: shutdown_and_notify (no new calls; the waiting slots come back empty), after the grace
- * cancel_all_calls, then wait until the notification, every slot and every call are back, then destroy. A request that
- * nobody has answered when its client goes is cut off from gRPC at once; answering it later only frees it.
+ * Shutting down: shutdown_and_notify (no new calls; the waiting slots come back empty), after the
+ * grace cancel_all_calls, then wait until the notification, every slot and every call are back,
+ * then destroy. A request that nobody has answered when its client goes is cut off from gRPC at
+ * once; answering it later only frees it.
  */
 #include "rpc/internal.h"
 
@@ -19,9 +21,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define MR_INT_ARG(name, n)                                                                                            \
-    {                                                                                                                  \
-        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }                         \
+#define MR_INT_ARG(name, n)                                                                        \
+    {                                                                                              \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
     }
 
 #define SLOTS 32
@@ -79,7 +81,8 @@ struct mr_rpc_server {
     struct mr_shares reply_bytes; /* lock: that their callers have not taken yet */
 };
 
-/* A unary call at the server. Two holders: gRPC (until no batch is out) and whoever has to answer. */
+/* A unary call at the server. Two holders: gRPC (until no batch is out) and whoever has to
+ * answer. */
 struct mr_rpc_request {
     mr_rpc_runtime *rt;
     mr_rpc_server *srv;     /* valid until gRPC is through with the call */
@@ -154,7 +157,8 @@ static void request_unref(mr_rpc_request *req)
     mr_free(req);
 }
 
-static void request_start_locked(mr_rpc_request *req, const grpc_op *ops, size_t n, struct mr_rpc_tag *tag)
+static void request_start_locked(mr_rpc_request *req, const grpc_op *ops, size_t n,
+                                 struct mr_rpc_tag *tag)
 {
     grpc_call_error rc = grpc_call_start_batch(req->call, ops, n, tag, NULL);
 
@@ -163,8 +167,8 @@ static void request_start_locked(mr_rpc_request *req, const grpc_op *ops, size_t
 }
 
 /*
- * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its share of all that
- * is kept. Before the bytes are copied.
+ * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its
+ * share of all that is kept. Before the bytes are copied.
  */
 static int charge_reply(mr_rpc_request *req, size_t size, mr_error *err)
 {
@@ -254,8 +258,9 @@ static void refuse_size(mr_rpc_request *req)
 {
     mr_error err;
 
-    (void)mr_error_set(&err, MR_EINVAL, "%s: a request of %zu bytes, at most %zu are allowed", req->method->path,
-                       grpc_byte_buffer_length(req->received), req->method->bytes_max);
+    (void)mr_error_set(&err, MR_EINVAL, "%s: a request of %zu bytes, at most %zu are allowed",
+                       req->method->path, grpc_byte_buffer_length(req->received),
+                       req->method->bytes_max);
     mr_rpc_reply(req, err.code, err.message, NULL, 0);
 }
 
@@ -304,7 +309,8 @@ static void on_request_message(struct mr_rpc_tag *tag, bool ok)
     request_back(req);
 }
 
-void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size)
+void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
+                  size_t size)
 {
     grpc_op ops[3];
     size_t n = 0;
@@ -356,8 +362,8 @@ const char *mr_rpc_request_host(const mr_rpc_request *req)
 }
 
 /* @method NULL: there is none of that name. */
-static void serve_unary(mr_rpc_server *srv, grpc_call *call, struct mr_share *share, const struct method *method,
-                        const char *path)
+static void serve_unary(mr_rpc_server *srv, grpc_call *call, struct mr_share *share,
+                        const struct method *method, const char *path)
 {
     mr_rpc_request *req = mr_calloc(1, sizeof *req);
     char text[MR_ERROR_MESSAGE_SIZE];
@@ -416,8 +422,9 @@ static bool post_slot(struct slot *slot)
     slot->call = NULL;
     grpc_call_details_init(&slot->details);
     grpc_metadata_array_init(&slot->metadata);
-    grpc_call_error rc = grpc_server_request_call(srv->server, &slot->call, &slot->details, &slot->metadata,
-                                                  srv->rt->cq, srv->rt->cq, &slot->tag);
+    grpc_call_error rc =
+        grpc_server_request_call(srv->server, &slot->call, &slot->details, &slot->metadata,
+                                 srv->rt->cq, srv->rt->cq, &slot->tag);
     return rc == GRPC_CALL_OK;
 }
 
@@ -521,20 +528,24 @@ static struct mr_rpc_limits with_defaults(const struct mr_rpc_limits *given)
     l.reply_bytes = l.reply_bytes != 0 ? l.reply_bytes : REPLY_BYTES;
     l.calls = l.calls != 0 ? l.calls : CALLS;
     l.connections = l.connections != 0 ? l.connections : connections_max(l.calls);
-    l.calls_per_connection = l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
+    l.calls_per_connection =
+        l.calls_per_connection != 0 ? l.calls_per_connection : CALLS_PER_CONNECTION;
     l.silent_calls = l.silent_calls != 0 ? l.silent_calls : SILENT_CALLS;
     l.silent_ms = l.silent_ms != 0 ? l.silent_ms : SILENT_MS;
     return l;
 }
 
-int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err)
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret,
+                      mr_error *err)
 {
     const struct mr_rpc_limits l = with_defaults(limits);
     grpc_resource_quota *quota = NULL;
     grpc_arg args[] = {
-        MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT, 0),                  /* else two servers share one port without a word */
-        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 1),                  /* resets.c reads it, */
-        MR_INT_ARG(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, READ_BYTES), /* and stops nothing that was read */
+        MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT,
+                   0), /* else two servers share one port without a word */
+        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 1), /* resets.c reads it, */
+        MR_INT_ARG(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE,
+                   READ_BYTES), /* and stops nothing that was read */
         MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l.message_bytes),
         MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l.calls_per_connection),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
@@ -583,7 +594,8 @@ static int add_method(mr_rpc_server *srv, const struct method *method, mr_error 
 
     MR_ASSERT(!srv->started);
     if (srv->nmethods == METHODS_MAX || strlen(path) > MR_NAME_BYTES_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "more than %d methods, or a name that is too long: '%s'", METHODS_MAX,
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "more than %d methods, or a name that is too long: '%s'", METHODS_MAX,
                             path);
     }
     char *copy = mr_strdup(path);
@@ -595,31 +607,34 @@ static int add_method(mr_rpc_server *srv, const struct method *method, mr_error 
     return MR_OK;
 }
 
-int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_handler *handle, void *ctx,
-                        mr_error *err)
+int mr_rpc_server_unary(mr_rpc_server *srv, const char *path, size_t bytes_max,
+                        mr_rpc_handler *handle, void *ctx, mr_error *err)
 {
-    const struct method method = {.path = path, .bytes_max = bytes_max, .handle = handle, .ctx = ctx};
+    const struct method method = {
+        .path = path, .bytes_max = bytes_max, .handle = handle, .ctx = ctx};
 
     return add_method(srv, &method, err);
 }
 
-int mr_rpc_server_bulk(mr_rpc_server *srv, const char *path, size_t bytes_max, mr_rpc_bulk_handler *handle, void *ctx,
-                       mr_error *err)
+int mr_rpc_server_bulk(mr_rpc_server *srv, const char *path, size_t bytes_max,
+                       mr_rpc_bulk_handler *handle, void *ctx, mr_error *err)
 {
-    const struct method method = {.path = path, .bytes_max = bytes_max, .handle_bulk = handle, .ctx = ctx};
+    const struct method method = {
+        .path = path, .bytes_max = bytes_max, .handle_bulk = handle, .ctx = ctx};
 
     return add_method(srv, &method, err);
 }
 
-int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err)
+int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx,
+                         mr_error *err)
 {
     const struct method method = {.path = path, .accept = accept, .ctx = ctx};
 
     return add_method(srv, &method, err);
 }
 
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
-                         mr_error *err)
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
+                         int *port, mr_error *err)
 {
     struct mr_address parsed;
 
@@ -628,7 +643,8 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
         return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in", address);
     }
     if (!mr_address_parse_listen(address, &parsed)) {
-        return mr_error_set(err, MR_EINVAL, "listening on '%s': host:port is wanted, with a port from 0 to 65535",
+        return mr_error_set(err, MR_EINVAL,
+                            "listening on '%s': host:port is wanted, with a port from 0 to 65535",
                             address);
     }
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
@@ -636,7 +652,9 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
 
     grpc_server_credentials_release(creds);
     if (bound == 0) {
-        return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken or is not this host's", address);
+        return mr_error_set(err, MR_EUNAVAIL,
+                            "listening on '%s': the address is taken or is not this host's",
+                            address);
     }
     srv->resets.accepts.port = bound;
     srv->resets.floods.port = bound;

@@ -24,7 +24,8 @@ bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_
         return false;
     }
     bool mapped = IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr);
-    const void *address = mapped ? (const void *)(v6->sin6_addr.s6_addr + 12) : (const void *)&v6->sin6_addr;
+    const void *address =
+        mapped ? (const void *)(v6->sin6_addr.s6_addr + 12) : (const void *)&v6->sin6_addr;
     if (inet_ntop(mapped ? AF_INET : AF_INET6, address, host, sizeof host) == NULL) {
         return false;
     }
@@ -38,7 +39,8 @@ static bool peer_of(int fd, char out[MR_RPC_PEER_SIZE])
     struct sockaddr_storage storage;
     socklen_t len = sizeof storage;
 
-    return getpeername(fd, (struct sockaddr *)(void *)&storage, &len) == 0 && mr_rpc_socket_name(&storage, out);
+    return getpeername(fd, (struct sockaddr *)(void *)&storage, &len) == 0 &&
+           mr_rpc_socket_name(&storage, out);
 }
 
 int mr_rpc_socket_port(int fd)

@@ -1,12 +1,13 @@
 /*
  * Streams, the same object on both sides.
  *
- * Happy path: the client opens (initial metadata, and the batch that waits for the status: without one of its own from
- * the start, cancellation is never seen); messages go one at a time in each direction; the server finishes with a
- * status; the status arrives when the client has received what was before it.
+ * Happy path: the client opens (initial metadata, and the batch that waits for the status: without
+ * one of its own from the start, cancellation is never seen); messages go one at a time in each
+ * direction; the server finishes with a status; the status arrives when the client has received
+ * what was before it.
  *
- * It is over when the status (client) or the close (server) has come and no batch is out any more: then `ended`, and
- * gRPC's part of the object goes. The user's references may outlive it.
+ * It is over when the status (client) or the close (server) has come and no batch is out any more:
+ * then `ended`, and gRPC's part of the object goes. The user's references may outlive it.
  */
 #include "rpc/internal.h"
 
@@ -151,15 +152,16 @@ static void start_close_locked(mr_rpc_stream *s)
         ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
     }
     ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-    ops[n].data.send_status_from_server.status = (grpc_status_code)mr_code_to_status(s->finish_code);
+    ops[n].data.send_status_from_server.status =
+        (grpc_status_code)mr_code_to_status(s->finish_code);
     ops[n].data.send_status_from_server.status_details = &text;
     n++;
     start_locked(s, ops, n, &s->close_tag);
     grpc_slice_unref(text);
 }
 
-/* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the runtime's thread.
- */
+/* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the
+ * runtime's thread. */
 static void over(mr_rpc_stream *s)
 {
     mr_rpc_runtime *rt = s->rt;
@@ -247,7 +249,8 @@ static void on_receive(struct mr_rpc_tag *tag, bool ok)
     if (ok && bytes != NULL) {
         m = mr_malloc(sizeof *m);
         if (m == NULL) {
-            cancel_locked(s); /* A message lost in the middle must not look like a shorter stream. */
+            cancel_locked(
+                s); /* A message lost in the middle must not look like a shorter stream. */
         } else {
             m->bytes = bytes;
             bytes = NULL;
@@ -343,7 +346,8 @@ static grpc_byte_buffer *make_bytes(const struct mr_rpc_slice *slices, size_t n)
     return bb;
 }
 
-int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n, bool more_follows, mr_error *err)
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
+                       bool more_follows, mr_error *err)
 {
     grpc_op op;
     int rc = mr_rpc_check(s->rt, err);
@@ -432,15 +436,17 @@ static mr_rpc_stream *stream_new(mr_rpc_runtime *rt)
 }
 
 /* The two batches every client stream begins with. */
-static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t nmd, bool wait_for_ready)
+static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t nmd,
+                                    bool wait_for_ready)
 {
     grpc_op ops[2];
     grpc_op status;
 
     memset(ops, 0, sizeof ops);
     ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags =
-        wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY | GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET : 0;
+    ops[0].flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                                  : 0;
     ops[0].data.send_initial_metadata.count = nmd;
     ops[0].data.send_initial_metadata.metadata = md;
     ops[1].op = GRPC_OP_RECV_INITIAL_METADATA;
@@ -460,9 +466,9 @@ static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t 
     return rc;
 }
 
-int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata, int64_t timeout_ms,
-                       bool wait_for_ready, const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
-                       mr_error *err)
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                       int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
+                       void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
     grpc_metadata md[MR_RPC_METADATA_MAX];
     size_t nmd = 0;
@@ -482,8 +488,8 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
     s->ops = ops;
     s->ctx = ctx;
     grpc_slice method = grpc_slice_from_copied_string(path);
-    s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq, method, NULL,
-                                       mr_rpc_deadline(timeout_ms), NULL);
+    s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
+                                       method, NULL, mr_rpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(method);
     *ret = s; /* Before the first callback can run. */
     grpc_call_error rv = start_client(s, md, nmd, wait_for_ready);
@@ -511,8 +517,8 @@ static void cut(struct mr_rpc_first *f, const char *why)
     }
 }
 
-void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share, mr_rpc_accept *accept,
-                         void *ctx)
+void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share,
+                         mr_rpc_accept *accept, void *ctx)
 {
     grpc_op op;
     mr_rpc_stream *s = stream_new(mr_rpc_server_runtime(srv));

@@ -1,8 +1,10 @@
 /*
- * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is the whole list:
- * what it lacks is dropped. Those after it say what changed. Clients that an update names as gone lose their sessions.
+ * From the dispatcher's list of what this worker is to do, to tasks. The first update of a watch is
+ * the whole list: what it lacks is dropped. Those after it say what changed. Clients that an update
+ * names as gone lose their sessions.
  *
- * Tasks of jobs that are set aside are not in the list, and kept: they may be in a later one, and go on then.
+ * Tasks of jobs that are set aside are not in the list, and kept: they may be in a later one, and
+ * go on then.
  */
 #include "worker/internal.h"
 
@@ -16,7 +18,8 @@
 static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_tasks; i++) {
-        if (strcmp(update->tasks[i]->task_id, t->id) == 0 && update->tasks[i]->attempt == t->attempt) {
+        if (strcmp(update->tasks[i]->task_id, t->id) == 0 &&
+            update->tasks[i]->attempt == t->attempt) {
             return true;
         }
     }
@@ -34,16 +37,18 @@ static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_worker
     return false;
 }
 
-/* What joins a production holds all of it up, and has delivered nothing yet: it may as well begin again. */
+/* What joins a production holds all of it up, and has delivered nothing yet: it may as well begin
+ * again. */
 static bool is_joining(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
     return t->joining;
 }
 
-/* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread drops tasks
- * meanwhile. */
-static struct mr_worker_task *find_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+/* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread
+ * drops tasks meanwhile. */
+static struct mr_worker_task *find_unlisted(struct mr_worker *w,
+                                            const Millrace__WorkerUpdate *update)
 {
     struct mr_worker_task *t;
 
@@ -83,11 +88,13 @@ static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *upd
     }
 }
 
-static void each_task(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx), const void *ctx)
+static void each_task(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
+                      const void *ctx)
 {
     struct mr_worker_task *last = NULL;
 
-    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the locks. */
+    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the
+     * locks. */
     for (;;) {
         struct mr_worker_task *t;
 
@@ -131,8 +138,8 @@ static void drop_named(struct mr_worker *w, const char *id)
 
 static void complain(struct mr_worker *w, const char *task, const mr_error *why)
 {
-    mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s", task, "error", "%s",
-           why->message, NULL);
+    mr_log(MR_LOG_ERROR, "starting a task, tried again after the next heartbeat", "task", "%s",
+           task, "error", "%s", why->message, NULL);
     mr_link_list_again(w->link);
 }
 
@@ -175,12 +182,14 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
             mr_worker_task_unref(known);
             continue;
         }
-        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s", a->dataset_id, NULL);
+        mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s",
+               a->dataset_id, NULL);
         if (mr_worker_task_list(w, a, &added[i], &why) < 0) {
             complain(w, a->task_id, &why);
         }
     }
-    /* When all are in the list: a production lets those in that are there before its pipeline starts. */
+    /* When all are in the list: a production lets those in that are there before its pipeline
+     * starts. */
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (added[i] != NULL) {
             if (mr_worker_task_start(added[i], &why) < 0 && failed++ == 0) {

@@ -10,9 +10,11 @@
 /* Rows produced ahead of all credits: at least, and at most. */
 #define AHEAD_ROWS_MIN 2u
 #define AHEAD_ROWS_MAX 65536u
-/* Messages' worth of bytes that may be ready before production pauses; it goes on when half of them have left. */
+/* Messages' worth of bytes that may be ready before production pauses; it goes on when half of them
+ * have left. */
 #define AHEAD_MESSAGES 4u
-/* Clients count their sessions one by one, and are told when somebody is ahead of them: nobody gets out of reach. */
+/* Clients count their sessions one by one, and are told when somebody is ahead of them: nobody gets
+ * out of reach. */
 #define SESSIONS_AHEAD_MAX 65536u
 
 /* ---- pieces ---- */
@@ -23,7 +25,8 @@ static struct mr_book_piece *piece_new(struct mr_part data, uint64_t at)
     struct mr_book_piece *p = mr_malloc(sizeof *p);
 
     if (p != NULL) {
-        *p = (struct mr_book_piece){.data = data, .at = at, .rows = mr_part_count(data), .bytes = mr_part_bytes(data)};
+        *p = (struct mr_book_piece){
+            .data = data, .at = at, .rows = mr_part_count(data), .bytes = mr_part_bytes(data)};
     }
     return p;
 }
@@ -35,7 +38,8 @@ static void piece_free(mr_book *book, struct mr_book_piece *p)
     mr_free(p);
 }
 
-int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest, mr_error *err)
+int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
+                mr_error *err)
 {
     mr_block *head = NULL;
     mr_block *tail = NULL;
@@ -214,13 +218,15 @@ void mr_book_finish(mr_book *book, int code, const char *message)
     }
     book->finished = true;
     book->code = code;
-    book->message = message == NULL ? NULL : mr_strdup(message); /* Without memory the code has to do. */
+    book->message =
+        message == NULL ? NULL : mr_strdup(message); /* Without memory the code has to do. */
 }
 
 static uint64_t open_credit(const mr_book_session *s)
 {
-    return s->owner != NULL && s->limit_elements > s->next && s->limit_bytes > s->bytes ? s->limit_elements - s->next
-                                                                                        : 0;
+    return s->owner != NULL && s->limit_elements > s->next && s->limit_bytes > s->bytes
+               ? s->limit_elements - s->next
+               : 0;
 }
 
 uint32_t mr_book_demand(const mr_book *book)
@@ -243,8 +249,9 @@ uint32_t mr_book_demand(const mr_book *book)
         }
     }
     /*
-     * Beside what is asked for now, as much as clients keep asking for: when the next credit comes, a whole message is
-     * ready for it, instead of rows that trickle out one by one as they are made.
+     * Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
+     * a whole message is ready for it, instead of rows that trickle out one by one as they are
+     * made.
      */
     credit = credit < AHEAD_ROWS_MAX ? credit : AHEAD_ROWS_MAX;
     ahead = ahead < AHEAD_ROWS_MAX ? ahead : AHEAD_ROWS_MAX;
@@ -260,7 +267,8 @@ bool mr_book_has_ready(const mr_book *book)
 bool mr_book_low(const mr_book *book)
 {
     /* Not at the first byte that leaves: waking a thread costs more than a small row does. */
-    return book->ready_bytes < AHEAD_MESSAGES * book->limits.message_bytes / 2 && mr_book_demand(book) > 0;
+    return book->ready_bytes < AHEAD_MESSAGES * book->limits.message_bytes / 2 &&
+           mr_book_demand(book) > 0;
 }
 
 /* ---- sessions ---- */
@@ -286,8 +294,10 @@ mr_book_session *mr_book_each(const mr_book *book, const mr_book_session *s)
 int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err)
 {
     if (given > s->cursor) {
-        return mr_error_set(err, MR_EINVAL, "elements below %llu given to the application, those below %llu were sent",
-                            (unsigned long long)given, (unsigned long long)s->cursor);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "elements below %llu given to the application, those below %llu were sent",
+            (unsigned long long)given, (unsigned long long)s->cursor);
     }
     s->given = given > s->given ? given : s->given;
     return MR_OK;
@@ -379,7 +389,8 @@ static void forget_piece(mr_book *book, mr_book_session *s, struct mr_book_piece
     book->sent_bytes -= p->bytes;
 }
 
-int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at, mr_error *err)
+int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at,
+                     mr_error *err)
 {
     struct mr_book_piece *rest;
     size_t old = p->bytes;
@@ -394,7 +405,8 @@ int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p,
     return MR_OK;
 }
 
-/* Nobody will ask for elements below @end again: let them go. A piece of which that is true in part only is cut. */
+/* Nobody will ask for elements below @end again: let them go. A piece of which that is true in part
+ * only is cut. */
 static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err)
 {
     struct mr_book_piece *p;
@@ -414,7 +426,8 @@ static int let_go(mr_book *book, mr_book_session *s, uint64_t end, mr_error *err
 }
 
 /* Elements below @received arrived, those below @returned were given to the application. */
-static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uint64_t returned, mr_error *err)
+static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uint64_t returned,
+                       mr_error *err)
 {
     if (received > s->received || returned > s->received) {
         uint64_t arrived = received > returned ? received : returned;
@@ -449,7 +462,8 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
     return MR_OK;
 }
 
-/* What is kept for @s goes to the front of what is ready, in its order. It will be received anew. */
+/* What is kept for @s goes to the front of what is ready, in its order. It will be received
+ * anew. */
 static void give_back(mr_book *book, mr_book_session *s)
 {
     uint64_t first = oldest(s);
@@ -465,7 +479,8 @@ static void give_back(mr_book *book, mr_book_session *s)
     mr_book_note_awaited(s);
 }
 
-/* Nobody else gets what is kept for @s below @end. Without memory a piece that lies across it goes as well. */
+/* Nobody else gets what is kept for @s below @end. Without memory a piece that lies across it goes
+ * as well. */
 static void drop_kept(mr_book *book, mr_book_session *s, uint64_t end)
 {
     struct mr_book_piece *p;
@@ -510,9 +525,10 @@ void mr_book_abandon(mr_book *book, mr_book_session *s)
     remove_session(book, s);
 }
 
-/* @before NULL: the client had none; else that one, which goes if there is a new one and stays as it is if not. */
-static int new_session(mr_book *book, const char *host, const char *client, uint64_t number, mr_book_session *before,
-                       mr_book_session **ret, mr_error *err)
+/* @before NULL: the client had none; else that one, which goes if there is a new one and stays as
+ * it is if not. */
+static int new_session(mr_book *book, const char *host, const char *client, uint64_t number,
+                       mr_book_session *before, mr_book_session **ret, mr_error *err)
 {
     struct mr_share *share = NULL;
 
@@ -546,8 +562,8 @@ static int new_session(mr_book *book, const char *host, const char *client, uint
     return MR_OK;
 }
 
-int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t number, uint64_t resume_from,
-                 void *owner, mr_book_session **ret, mr_error *err)
+int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t number,
+                 uint64_t resume_from, void *owner, mr_book_session **ret, mr_error *err)
 {
     mr_book_session *s = mr_book_find(book, client);
     int rc;
@@ -556,16 +572,18 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
 
     MR_ASSERT(owner != NULL);
     if (number > last && number - last > SESSIONS_AHEAD_MAX) {
-        return mr_error_set(err, MR_EINVAL, "session %llu is too far ahead of %llu, the last one of %.32s",
+        return mr_error_set(err, MR_EINVAL,
+                            "session %llu is too far ahead of %llu, the last one of %.32s",
                             (unsigned long long)number, (unsigned long long)last, client);
     }
     if (s != NULL && number < s->number) {
-        return mr_error_set(err, MR_EABORTED, "session %llu was replaced by %llu", (unsigned long long)number,
-                            (unsigned long long)s->number);
+        return mr_error_set(err, MR_EABORTED, "session %llu was replaced by %llu",
+                            (unsigned long long)number, (unsigned long long)s->number);
     }
     if (s == NULL || number > s->number) {
         if (resume_from != 0) {
-            return mr_error_set(err, MR_EABORTED, "session %llu is not known: it cannot go on at element %llu",
+            return mr_error_set(err, MR_EABORTED,
+                                "session %llu is not known: it cannot go on at element %llu",
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
         rc = new_session(book, host, client, number, s, &s, err);
@@ -574,9 +592,10 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
         }
     }
     if (resume_from > s->next || resume_from < oldest(s)) {
-        return mr_error_set(err, MR_EABORTED, "session %llu holds elements %llu to %llu: it cannot go on at %llu",
-                            (unsigned long long)number, (unsigned long long)oldest(s), (unsigned long long)s->next,
-                            (unsigned long long)resume_from);
+        return mr_error_set(err, MR_EABORTED,
+                            "session %llu holds elements %llu to %llu: it cannot go on at %llu",
+                            (unsigned long long)number, (unsigned long long)oldest(s),
+                            (unsigned long long)s->next, (unsigned long long)resume_from);
     }
     rc = acknowledge(book, s, resume_from, s->returned, err);
     if (rc == MR_OK) {
@@ -609,11 +628,12 @@ void *mr_book_owner(const mr_book_session *s)
     return s->owner;
 }
 
-int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes, uint64_t received,
-                   uint64_t returned, mr_error *err)
+int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, uint64_t limit_bytes,
+                   uint64_t received, uint64_t returned, mr_error *err)
 {
     if (received > s->cursor || returned > s->cursor) {
-        return mr_error_set(err, MR_EINVAL, "elements below %llu acknowledged, those below %llu were sent",
+        return mr_error_set(err, MR_EINVAL,
+                            "elements below %llu acknowledged, those below %llu were sent",
                             (unsigned long long)(received > returned ? received : returned),
                             (unsigned long long)s->cursor);
     }

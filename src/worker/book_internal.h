@@ -1,6 +1,6 @@
 /*
- * What book.c (what is ready and what is kept, for whom) and book_send.c (what goes into a message) share. Nothing else
- * includes it.
+ * What book.c (what is ready and what is kept, for whom) and book_send.c (what goes into a message)
+ * share. Nothing else includes it.
  */
 #ifndef MR_WORKER_BOOK_INTERNAL_H
 #define MR_WORKER_BOOK_INTERNAL_H
@@ -33,8 +33,9 @@ struct mr_book_session {
     bool end_told;
     bool answer_owed; /* the limit was lowered: say where we stand */
     uint64_t told_skipped;
-    uint64_t next;   /* index of the next new element */
-    uint64_t cursor; /* index of the next element to put on the wire; below `next` while resending */
+    uint64_t next; /* index of the next new element */
+    /* index of the next element to put on the wire; below `next` while resending */
+    uint64_t cursor;
     uint64_t received;
     uint64_t returned;
     uint64_t given; /* where it is told */
@@ -71,12 +72,14 @@ struct mr_book {
 };
 
 /*
- * Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is packed is a block
- * then.
+ * Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is
+ * packed is a block then.
  */
-int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest, mr_error *err);
+int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
+                mr_error *err);
 /* Cut @p, of what is kept for @s, so that a piece begins at index @at. */
-int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at, mr_error *err);
+int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p, uint64_t at,
+                     mr_error *err);
 /* What is kept for @s, or where it stands, has changed. */
 void mr_book_note_awaited(mr_book_session *s);
 

@@ -9,7 +9,8 @@
 
 /* What a block costs on the wire beside its payload, about. */
 #define BLOCK_OVERHEAD_BYTES 192u
-/* Blocks below this are joined with their neighbours: in a message of many tiny blocks the headers would prevail. */
+/* Blocks below this are joined with their neighbours: in a message of many tiny blocks the headers
+ * would prevail. */
 #define SMALL_BLOCK_BYTES (8u * 1024)
 
 static bool may_send_rows(const mr_book *book, const mr_book_session *s)
@@ -20,7 +21,8 @@ static bool may_send_rows(const mr_book *book, const mr_book_session *s)
     if (s->cursor < s->next) {
         return true; /* Again: its bytes were counted the first time. */
     }
-    return book->ready_rows > 0 && s->bytes < s->limit_bytes && s->sent_bytes < book->limits.kept_bytes;
+    return book->ready_rows > 0 && s->bytes < s->limit_bytes &&
+           s->sent_bytes < book->limits.kept_bytes;
 }
 
 /* Nothing can come back any more that @s would have to be given. */
@@ -28,7 +30,8 @@ static bool may_end(const mr_book *book, const mr_book_session *s)
 {
     uint32_t others = book->awaited - (s->awaited ? 1u : 0u);
 
-    return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next && !s->end_told;
+    return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next &&
+           !s->end_told;
 }
 
 static int add_rows(struct mr_book_message *m, size_t *cap, struct mr_part rows, mr_error *err)
@@ -55,7 +58,8 @@ static bool same_columns(const mr_block *a, const mr_block *b)
         const struct mr_column *y = mr_block_column(b, i);
 
         if (x->kind != y->kind || x->rank != y->rank ||
-            (x->kind == MR_COLUMN_FIXED && memcmp(x->dims, y->dims, x->rank * sizeof x->dims[0]) != 0)) {
+            (x->kind == MR_COLUMN_FIXED &&
+             memcmp(x->dims, y->dims, x->rank * sizeof x->dims[0]) != 0)) {
             return false;
         }
     }
@@ -67,20 +71,23 @@ static bool is_small(struct mr_part rows)
     return mr_part_bytes(rows) < SMALL_BLOCK_BYTES;
 }
 
-/* How many of m->parts[from..] become one block; they are blocks then. 1: none is joined, or no memory. */
+/* How many of m->parts[from..] become one block; they are blocks then. 1: none is joined, or no
+ * memory. */
 static size_t small_run(struct mr_book_message *m, size_t from)
 {
     size_t n = 1;
 
     while (from + n < m->n && is_small(m->parts[from]) && is_small(m->parts[from + n]) &&
-           mr_part_unpack(&m->parts[from], NULL) == MR_OK && mr_part_unpack(&m->parts[from + n], NULL) == MR_OK &&
+           mr_part_unpack(&m->parts[from], NULL) == MR_OK &&
+           mr_part_unpack(&m->parts[from + n], NULL) == MR_OK &&
            same_columns(m->parts[from].block, m->parts[from + n].block)) {
         n++;
     }
     return n;
 }
 
-/* Join runs of small blocks. Blocks of unequal shapes stay apart: joined, their columns would become VAR. */
+/* Join runs of small blocks. Blocks of unequal shapes stay apart: joined, their columns would
+ * become VAR. */
 static int join_small(struct mr_book_message *m, mr_error *err)
 {
     const mr_block **blocks = mr_reallocarray(NULL, m->n, sizeof blocks[0]);
@@ -138,10 +145,11 @@ struct filling {
 };
 
 /*
- * Rows of @p that go into the message; 0: it is full without them. What is packed is cut for one reason only: the
- * session's credits end in it.
+ * Rows of @p that go into the message; 0: it is full without them. What is packed is cut for one
+ * reason only: the session's credits end in it.
  */
-static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f, const struct mr_book_piece *p)
+static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f,
+                             const struct mr_book_piece *p)
 {
     uint64_t credit = s->limit_elements - s->next;
     uint64_t credit_bytes = s->limit_bytes - s->bytes;
@@ -150,16 +158,20 @@ static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f, 
         if (f->m->n > 0 && (p->bytes > f->room || p->rows > f->share)) {
             return 0;
         }
-        return p->rows <= credit && p->bytes <= credit_bytes ? p->rows : rows_that_fit(p, credit, credit_bytes);
+        return p->rows <= credit && p->bytes <= credit_bytes
+                   ? p->rows
+                   : rows_that_fit(p, credit, credit_bytes);
     }
     if (f->m->n > 0 && p->bytes / p->rows > f->room) {
         return 0;
     }
-    return rows_that_fit(p, f->share < credit ? f->share : credit, f->room < credit_bytes ? f->room : credit_bytes);
+    return rows_that_fit(p, f->share < credit ? f->share : credit,
+                         f->room < credit_bytes ? f->room : credit_bytes);
 }
 
 /* Elements [cursor, next) again, as far as one message and the limit go. */
-static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message *m, size_t *cap, mr_error *err)
+static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message *m, size_t *cap,
+                      mr_error *err)
 {
     struct mr_book_piece *p;
     size_t bytes = 0;
@@ -209,7 +221,8 @@ static void move_to_session(mr_book *book, mr_book_session *s, struct mr_book_pi
 }
 
 /* New elements: about @share rows at most. */
-static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr_book_message *m, mr_error *err)
+static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr_book_message *m,
+                    mr_error *err)
 {
     struct filling f = {.m = m, .share = share, .room = book->limits.message_bytes};
     struct mr_book_piece *p;
@@ -254,8 +267,8 @@ static mr_book_session *pick(const mr_book *book, uint64_t *waiting)
     TAILQ_FOREACH(s, &book->sessions, link)
     {
         bool rows = may_send_rows(book, s);
-        bool word =
-            s->owner != NULL && !s->busy && (s->answer_owed || s->told_skipped < book->skipped || may_end(book, s));
+        bool word = s->owner != NULL && !s->busy &&
+                    (s->answer_owed || s->told_skipped < book->skipped || may_end(book, s));
 
         if (first == NULL && (rows || word)) {
             first = s;

@@ -56,8 +56,8 @@ static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *
     struct mr_chain_segment s = {0};
     uint64_t bytes = 0;
 
-    int rc =
-        mr_windows_take_memory(p->windows, (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW, &bytes, &s.taken, err);
+    int rc = mr_windows_take_memory(p->windows, (chunk + MR_CACHE_ALIGNMENT) * CHUNKS_PER_WINDOW,
+                                    &bytes, &s.taken, err);
     if (rc == MR_OK) {
         rc = mr_cache_open_memory(bytes, &s.memory, err);
     }
@@ -84,8 +84,9 @@ static void note_degraded_locked(mr_chain *p, const mr_error *why)
     /* For an element that is too large there is no room on disk later, either. */
     p->retry_ms = why->code == MR_EINVAL ? 0 : mr_now_ms() + mr_windows_retry_ms(p->windows);
     mr_windows_degraded(p->windows, why);
-    mr_log(MR_LOG_WARN, "a shared production has lost its window on disk, what follows is in memory only", "production",
-           "%s", p->id, "error", "%s", why->message, NULL);
+    mr_log(MR_LOG_WARN,
+           "a shared production has lost its window on disk, what follows is in memory only",
+           "production", "%s", p->id, "error", "%s", why->message, NULL);
 }
 
 /* On disk if that can be had, else in memory. */
@@ -106,8 +107,8 @@ static int open_first(mr_chain *p, bool (*make_room)(void *ctx), void *ctx, mr_e
     return rc;
 }
 
-int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *ctx), void *ctx, mr_chain **ret,
-                  mr_error *err)
+int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *ctx), void *ctx,
+                  mr_chain **ret, mr_error *err)
 {
     mr_chain *p = mr_calloc(1, sizeof *p);
     int rc;
@@ -221,8 +222,8 @@ static void undo_extend_locked(mr_chain *p)
 }
 
 /*
- * @next, which it takes in any case, follows the last log. All readers are there from the beginning, so that nobody
- * misses anything in between.
+ * @next, which it takes in any case, follows the last log. All readers are there from the
+ * beginning, so that nobody misses anything in between.
  */
 static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error *err)
 {
@@ -315,8 +316,8 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
 }
 
 /*
- * The first log, if it has a successor and nobody needs it: a failed one keeps the whole cache from beginning anew. By
- * the producer, which is in no log then.
+ * The first log, if it has a successor and nobody needs it: a failed one keeps the whole cache from
+ * beginning anew. By the producer, which is in no log then.
  */
 static void retire_first(mr_chain *p)
 {
@@ -330,7 +331,9 @@ static void retire_first(mr_chain *p)
     {
         n++;
     }
-    out = p->retired + 1 < p->n && is_left_locked(p, p->retired) ? mr_calloc(n, sizeof(mr_cache_reader *)) : NULL;
+    out = p->retired + 1 < p->n && is_left_locked(p, p->retired)
+              ? mr_calloc(n, sizeof(mr_cache_reader *))
+              : NULL;
     if (out == NULL) {
         mr_mutex_unlock(&p->lock);
         return; /* without memory: the next time */
@@ -345,19 +348,21 @@ static void retire_first(mr_chain *p)
     mr_free(out);
 }
 
-/* Is it time to look whether there is a disk again? Nobody reads in an older log, which may be the one that failed. */
+/* Is it time to look whether there is a disk again? Nobody reads in an older log, which may be the
+ * one that failed. */
 static bool may_return_to_disk(mr_chain *p)
 {
     MR_LOCK(&p->lock);
-    if (p->retry_ms == 0 || mr_now_ms() < p->retry_ms || p->retired + 1 < p->n || p->n >= MR_CHAIN_LOGS_MAX / 2 ||
-        p->cancelled || p->closed) {
+    if (p->retry_ms == 0 || mr_now_ms() < p->retry_ms || p->retired + 1 < p->n ||
+        p->n >= MR_CHAIN_LOGS_MAX / 2 || p->cancelled || p->closed) {
         return false;
     }
     p->retry_ms = mr_now_ms() + mr_windows_retry_ms(p->windows);
     return true;
 }
 
-/* What is in memory is read to its end there; what follows is on disk. By the producer, which is in no log then. */
+/* What is in memory is read to its end there; what follows is on disk. By the producer, which is in
+ * no log then. */
 static void return_to_disk(mr_chain *p)
 {
     struct mr_chain_segment next = {0};
@@ -377,7 +382,8 @@ static void return_to_disk(mr_chain *p)
     if (rc == MR_OK) {
         mr_cache_log_finish(before, MR_OK, NULL);
         mr_windows_restored(p->windows);
-        mr_log(MR_LOG_INFO, "a shared production has a window on disk again", "production", "%s", p->id, NULL);
+        mr_log(MR_LOG_INFO, "a shared production has a window on disk again", "production", "%s",
+               p->id, NULL);
     }
 }
 
@@ -416,18 +422,23 @@ static void release_encoded(void *ctx)
 }
 
 /* @block as one chunk. *@bytes is its size, MR_EINVAL: too large for the log. */
-static int append_chunk(mr_chain *p, mr_cache_log *log, const mr_block *block, uint64_t *bytes, mr_error *err)
+static int append_chunk(mr_chain *p, mr_cache_log *log, const mr_block *block, uint64_t *bytes,
+                        mr_error *err)
 {
     struct mr_encoded *e = mr_malloc(sizeof *e);
     int rc = e == NULL ? mr_error_nomem(err)
-                       : mr_block_encode(block, mr_chain_spec_hash(p), false /* the record has one */, e, err);
+                       : mr_block_encode(block, mr_chain_spec_hash(p),
+                                         false /* the record has one */, e, err);
 
     if (rc < 0) {
         mr_free(e);
         return rc;
     }
-    struct mr_cache_chunk chunk = {
-        .rows = mr_block_rows(block), .iov = e->iov, .n = e->count, .release = release_encoded, .ctx = e};
+    struct mr_cache_chunk chunk = {.rows = mr_block_rows(block),
+                                   .iov = e->iov,
+                                   .n = e->count,
+                                   .release = release_encoded,
+                                   .ctx = e};
     *bytes = e->total;
     return mr_cache_log_append(log, &chunk, err);
 }
@@ -484,7 +495,8 @@ static int append(mr_chain *p, const mr_block *block, mr_error *err)
         }
         mr_error told = why;
 
-        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, &told) : mr_chain_fail_over(p, i, rc, &told);
+        rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, &told)
+                             : mr_chain_fail_over(p, i, rc, &told);
         if (rc < 0) {
             if (err != NULL) {
                 *err = told;

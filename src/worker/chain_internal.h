@@ -1,5 +1,6 @@
 /*
- * What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes it.
+ * What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes
+ * it.
  */
 #ifndef MR_WORKER_CHAIN_INTERNAL_H
 #define MR_WORKER_CHAIN_INTERNAL_H
@@ -11,8 +12,9 @@
 #include <sys/queue.h>
 
 /*
- * The first is on disk; each further one is there because the one before failed, or was too small for an element, or
- * because there is a disk again: that takes only the first half, so that it does not take the room of the others.
+ * The first is on disk; each further one is there because the one before failed, or was too small
+ * for an element, or because there is a disk again: that takes only the first half, so that it does
+ * not take the room of the others.
  */
 #define MR_CHAIN_LOGS_MAX 16u
 
@@ -64,9 +66,9 @@ struct mr_chain_reader {
     /* chain->lock */
     struct mr_chain_place *place;
     mr_cache_reader *in[MR_CHAIN_LOGS_MAX]; /* NULL: of those before it joined */
-    uint64_t lost[MR_CHAIN_LOGS_MAX];       /* elements at the end of a log that could not be read */
-    uint32_t at;                            /* the log that it reads in; the reader's thread moves it */
-    uint32_t joined;                        /* the first log that it may go back to */
+    uint64_t lost[MR_CHAIN_LOGS_MAX]; /* elements at the end of a log that could not be read */
+    uint32_t at;                      /* the log that it reads in; the reader's thread moves it */
+    uint32_t joined;                  /* the first log that it may go back to */
     uint64_t returned;
     uint64_t past_skipped; /* in logs that are closed */
     uint64_t unreadable;   /* in the log that it reads in; the reader's thread only */
@@ -74,8 +76,8 @@ struct mr_chain_reader {
 };
 
 /*
- * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there is one, unless the
- * pipeline was over; otherwise the error as it was. No lock is held.
+ * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there
+ * is one, unless the pipeline was over; otherwise the error as it was. No lock is held.
  */
 int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err);
 

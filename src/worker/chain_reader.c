@@ -22,7 +22,8 @@ static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *w
     return place;
 }
 
-/* There from the beginning: a reader that leaves must not need memory to be followed. NULL: no memory. */
+/* There from the beginning: a reader that leaves must not need memory to be followed. NULL: no
+ * memory. */
 static struct mr_chain_place *get_place_locked(mr_chain *p, const char *who)
 {
     struct mr_chain_place *place = find_place_locked(p, who);
@@ -55,7 +56,8 @@ static void leave_place_locked(mr_chain *p, struct mr_chain_place *place)
     }
 }
 
-static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_t *first, mr_error *err)
+static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_t *first,
+                       mr_error *err)
 {
     if (p->closed || p->given_up) {
         return mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id);
@@ -73,8 +75,8 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
     return rc;
 }
 
-int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret, uint64_t *first,
-                  mr_error *err)
+int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
+                  uint64_t *first, mr_error *err)
 {
     mr_chain_reader *r = mr_calloc(1, sizeof *r);
     int rc;
@@ -87,8 +89,8 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
         mr_free(r);
         return mr_error_nomem(err);
     }
-    r->opts =
-        (struct mr_cache_reader_options){.name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
+    r->opts = (struct mr_cache_reader_options){
+        .name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
     MR_LOCK(&p->lock);
     rc = join_locked(p, r, opts->who, first, err);
     if (rc < 0) {
@@ -197,12 +199,15 @@ void mr_chain_leave(mr_chain_reader *r)
     mr_chain_unref(p);
 }
 
-/* It has left out @elements. Said when it begins, and with their number when the log is behind: there may be many. */
+/* It has left out @elements. Said when it begins, and with their number when the log is behind:
+ * there may be many. */
 static void note_unreadable(mr_chain_reader *r, uint64_t elements, const mr_error *why)
 {
     if (r->unreadable == 0) {
-        mr_log(MR_LOG_WARN, "a record of a shared production cannot be read, its elements are skipped", "production",
-               "%s", r->chain->id, "reader", "%s", r->name, "error", "%s", why->message, NULL);
+        mr_log(MR_LOG_WARN,
+               "a record of a shared production cannot be read, its elements are skipped",
+               "production", "%s", r->chain->id, "reader", "%s", r->name, "error", "%s",
+               why->message, NULL);
     }
     r->unreadable += elements;
 }
@@ -223,8 +228,9 @@ static bool next_log(mr_chain_reader *r)
     r->lost[r->at] = log.end - stats.next;
     r->unreadable += r->lost[r->at];
     if (r->unreadable > 0) {
-        mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped", "production", "%s",
-               p->id, "reader", "%s", r->name, "elements", "%" PRIu64, r->unreadable, NULL);
+        mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped",
+               "production", "%s", p->id, "reader", "%s", r->name, "elements", "%" PRIu64,
+               r->unreadable, NULL);
         r->unreadable = 0;
     }
     if (r->at + 1 == p->n) {
@@ -234,7 +240,8 @@ static bool next_log(mr_chain_reader *r)
     return true;
 }
 
-static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret,
+                     mr_error *err)
 {
     for (;;) {
         uint64_t passed = 0;
@@ -294,16 +301,16 @@ static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *e
     int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
 
     for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        rc =
-            mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view, &rows.parts[i].packed, err);
+        rc = mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view,
+                           &rows.parts[i].packed, err);
         if (rc < 0) {
             break;
         }
         (void)mr_cache_view_ref(view);
         rows.n++;
         if (mr_packed_rows(rows.parts[i].packed) != chunks[i].rows) {
-            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u", chunks[i].rows,
-                              mr_packed_rows(rows.parts[i].packed));
+            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u",
+                              chunks[i].rows, mr_packed_rows(rows.parts[i].packed));
         }
     }
     if (rc == MR_OK && skip > 0) {
@@ -317,7 +324,8 @@ static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *e
     return MR_OK;
 }
 
-int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, struct mr_chain_rows *ret, mr_error *err)
+int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
+                  struct mr_chain_rows *ret, mr_error *err)
 {
     mr_cache_view *view;
     int rc = read_view(r, rows_max, bytes_max, &view, err);
@@ -327,7 +335,8 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, str
     }
     rc = open_view(view, ret, err);
     if (rc == MR_OK) {
-        ret->at = r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+        ret->at =
+            r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
     }
     mr_cache_view_unref(view);
     return rc;

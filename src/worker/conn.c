@@ -1,13 +1,15 @@
 /*
  * Connections: one Read stream each.
  *
- * Happy path: the client's first message names a task and a session; the connection is attached to that session in the
- * task's book; credits come in, messages go out until the end was told; the client closes.
+ * Happy path: the client's first message names a task and a session; the connection is attached to
+ * that session in the task's book; credits come in, messages go out until the end was told; the
+ * client closes.
  *
- * Failures: a client may know of a task before this worker does (both are told by push): such a connection waits a
- * moment. A name that is not ours (another cluster, an earlier life of this address, another attempt) is refused with
- * "moved": the client asks the dispatcher where its task is. A broken stream detaches; the session stays in the book
- * until the client comes back or the dispatcher says that it is gone.
+ * Failures: a client may know of a task before this worker does (both are told by push): such a
+ * connection waits a moment. A name that is not ours (another cluster, an earlier life of this
+ * address, another attempt) is refused with "moved": the client asks the dispatcher where its task
+ * is. A broken stream detaches; the session stays in the book until the client comes back or the
+ * dispatcher says that it is gone.
  *
  * A session has at most one connection: a new one for the same session replaces the old one.
  */
@@ -34,7 +36,8 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
 static void on_sent(void *ctx, mr_rpc_stream *s);
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err);
 
-static const struct mr_rpc_stream_ops conn_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops conn_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 static struct mr_conn *conn_ref(struct mr_conn *c)
 {
@@ -76,14 +79,15 @@ void mr_conn_accept(void *ctx, mr_rpc_stream *s)
 
 /* ---- sending ---- */
 
-static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
-                      uint64_t spec_hash, mr_error *err)
+static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header,
+                      const struct mr_part *parts, size_t n, uint64_t spec_hash, mr_error *err)
 {
     struct mr_rpc_slice few[32];
     struct mr_rpc_slice *slices = few;
     mr_frame *frame;
     size_t count;
-    int rc = mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame, err);
+    int rc =
+        mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame, err);
 
     if (rc < 0) {
         return rc;
@@ -97,8 +101,10 @@ static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header, cons
         return mr_error_nomem(err);
     }
     for (size_t i = 0; i < count; i++) {
-        slices[i] = (struct mr_rpc_slice){
-            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
+        slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
+                                          .size = iov[i].iov_len,
+                                          .release = mr_frame_unref,
+                                          .ctx = mr_frame_ref(frame)};
     }
     rc = mr_rpc_stream_send(s, slices, count, false /* more_follows */, err);
     if (slices != few) {
@@ -108,9 +114,10 @@ static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header, cons
     return rc;
 }
 
-/* The identities that every message carries. The strings are lent: the caller holds worker->lock, or they are constant.
- */
-static void fill_header(Millrace__ReadHeader *header, struct mr_worker *w, char *cluster_incarnation)
+/* The identities that every message carries. The strings are lent: the caller holds worker->lock,
+ * or they are constant. */
+static void fill_header(Millrace__ReadHeader *header, struct mr_worker *w,
+                        char *cluster_incarnation)
 {
     millrace__read_header__init(header);
     header->worker_incarnation = w->incarnation;
@@ -140,22 +147,24 @@ static size_t bytes_of(const struct mr_part *parts, size_t n)
 /* They left, or will. */
 static void note_sent(const struct mr_conn *c, uint32_t elements, size_t bytes)
 {
-    enum mr_sent_source source = c->task->kind == MR_TASK_READING ? MR_SENT_WINDOW : MR_SENT_PIPELINE;
+    enum mr_sent_source source =
+        c->task->kind == MR_TASK_READING ? MR_SENT_WINDOW : MR_SENT_PIPELINE;
     struct mr_worker_numbers *n = &c->worker->numbers;
 
     (void)atomic_fetch_add_explicit(&n->sent[source].elements, elements, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->sent[source].bytes, bytes, memory_order_relaxed);
 }
 
-static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n)
+static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
+                          const struct mr_part *parts, size_t n)
 {
     mr_error err;
     int rc = send_frame(c->stream, header, parts, n, c->task->spec_hash, &err);
 
     if (rc < 0 && rc != MR_ECANCELED) {
         /* The task keeps the elements; the client comes back for them. */
-        mr_log(MR_LOG_WARN, "sending elements, breaking the stream off", "task", "%s", c->task->id, "peer", "%s",
-               mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "sending elements, breaking the stream off", "task", "%s", c->task->id,
+               "peer", "%s", mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(c->stream);
     } else if (rc == MR_OK) {
         note_sent(c, header->elements, bytes_of(parts, n));
@@ -187,7 +196,8 @@ void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
     mr_free(cluster);
 }
 
-void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds, const struct mr_part *parts, size_t n)
+void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds,
+                         const struct mr_part *parts, size_t n)
 {
     Millrace__ReadHeader header;
     uint64_t epoch;
@@ -224,26 +234,30 @@ static void refuse(mr_rpc_stream *s, struct mr_worker *w, int code, const char *
 
 /* ---- opening ---- */
 
-/* What stands in `open` against what we are; worker->lock is held. MR_EUNAVAIL "moved": the client looks again. */
+/* What stands in `open` against what we are; worker->lock is held. MR_EUNAVAIL "moved": the client
+ * looks again. */
 static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *open, mr_error *err)
 {
     size_t client = strlen(open->client);
 
     if (client == 0 || client > CLIENT_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a client's id has 1 to %u bytes, not %zu", CLIENT_BYTES_MAX, client);
+        return mr_error_set(err, MR_EINVAL, "a client's id has 1 to %u bytes, not %zu",
+                            CLIENT_BYTES_MAX, client);
     }
     if (strcmp(open->worker_incarnation, w->incarnation) != 0) {
-        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: %s is another worker process by now",
-                                   w->address);
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "moved: %s is another worker process by now", w->address);
     }
     if (open->cluster[0] != '\0' && w->cluster != NULL && strcmp(open->cluster, w->cluster) != 0) {
-        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: %s works for cluster '%s', not for '%s'",
-                                   w->address, w->cluster, open->cluster);
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "moved: %s works for cluster '%s', not for '%s'", w->address,
+                                   w->cluster, open->cluster);
     }
     if (open->cluster_incarnation[0] != '\0' && w->cluster_incarnation != NULL &&
         strcmp(open->cluster_incarnation, w->cluster_incarnation) != 0) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
-                                   "moved: %s works for another incarnation of the cluster", w->address);
+                                   "moved: %s works for another incarnation of the cluster",
+                                   w->address);
     }
     return MR_OK;
 }
@@ -261,8 +275,8 @@ static struct mr_worker_task *find_task_locked(struct mr_worker *w, const char *
     return NULL;
 }
 
-/* Its session must not send on a stream that is about to say why it is refused. Nobody waits for a session that is new.
- */
+/* Its session must not send on a stream that is about to say why it is refused. Nobody waits for a
+ * session that is new. */
 static void detach_refused_locked(struct mr_conn *c, bool is_new)
 {
     mr_book_session *s = c->session;
@@ -276,10 +290,11 @@ static void detach_refused_locked(struct mr_conn *c, bool is_new)
 }
 
 /*
- * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not dropped; worker->lock is
- * held. *@replaced: the stream that had it before, to be ended.
+ * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not
+ * dropped; worker->lock is held. *@replaced: the stream that had it before, to be ended.
  */
-static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced, mr_error *err)
+static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
+                         mr_error *err)
 {
     const Millrace__ReadRequest *req = c->first;
     const Millrace__ReadOpen *open = req->open;
@@ -288,8 +303,9 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
 
     *replaced = NULL;
     if (open->attempt != t->attempt) {
-        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "moved: task %s is at attempt %u, not %u", t->id,
-                                   t->attempt, open->attempt);
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "moved: task %s is at attempt %u, not %u", t->id, t->attempt,
+                                   open->attempt);
     }
     MR_LOCK(&t->lock);
     if (t->turns != NULL) {
@@ -309,9 +325,10 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
     c->task = mr_worker_task_ref(t);
     c->session = s;
     c->released_before = before == NULL && mr_worker_task_has_released_locked(t, open->client);
-    /* The first message may bring credit along. What it says was received was said by resume_from. */
-    rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from, req->returned_elements,
-                        err);
+    /* The first message may bring credit along. What it says was received was said by
+     * resume_from. */
+    rc = mr_book_credit(t->book, s, req->limit_elements, req->limit_bytes, open->resume_from,
+                        req->returned_elements, err);
     rc = rc == MR_OK ? mr_book_given(s, req->given_elements, err) : rc;
     rc = rc == MR_OK ? mr_worker_task_begin_locked(t, host, err) : rc;
     if (rc < 0) {
@@ -329,14 +346,14 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
         mr_rpc_stream_unref(replaced);
     }
     if (rc < 0) {
-        mr_log(MR_LOG_DEBUG, "read refused", "peer", "%s", mr_rpc_stream_peer(c->stream), "error", "%s", err->message,
-               NULL);
+        mr_log(MR_LOG_DEBUG, "read refused", "peer", "%s", mr_rpc_stream_peer(c->stream), "error",
+               "%s", err->message, NULL);
         refuse(c->stream, c->worker, rc, err->message);
         return;
     }
     if (c->released_before) {
-        /* It may be attached again, or not know yet that it is not; then nobody would tell once more that it is gone.
-         */
+        /* It may be attached again, or not know yet that it is not; then nobody would tell once
+         * more that it is gone. */
         mr_link_list_again(c->worker->link);
     }
     mr_rpc_stream_receive(c->stream);
@@ -375,7 +392,8 @@ static void handle_open(struct mr_conn *c)
     int rc;
 
     mr_mutex_lock(&w->lock);
-    rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "worker %s is stopping", w->address)
+    rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "worker %s is stopping",
+                                           w->address)
                      : check_names_locked(w, open, &err);
     if (rc == MR_OK) {
         struct mr_worker_task *t = find_task_locked(w, open->task_id);
@@ -489,8 +507,8 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
     mr_mutex_lock(&t->lock);
     gone = c->session == NULL;
     if (!gone) {
-        rc = mr_book_credit(t->book, c->session, req->limit_elements, req->limit_bytes, req->received_elements,
-                            req->returned_elements, &err);
+        rc = mr_book_credit(t->book, c->session, req->limit_elements, req->limit_bytes,
+                            req->received_elements, req->returned_elements, &err);
         rc = rc == MR_OK ? mr_book_given(c->session, req->given_elements, &err) : rc;
     }
     if (!gone && (req->done || rc < 0)) {
@@ -510,7 +528,8 @@ static void handle_credit(struct mr_conn *c, const Millrace__ReadRequest *req)
     if (rc < 0) {
         break_off(c, &err);
     } else if (too_late) {
-        mr_rpc_stream_finish(c->stream, MR_EABORTED, "the task has ended: what is given back goes to nobody");
+        mr_rpc_stream_finish(c->stream, MR_EABORTED,
+                             "the task has ended: what is given back goes to nobody");
     } else if (req->done) {
         mr_rpc_stream_finish(c->stream, MR_OK, NULL);
     } else {
@@ -534,7 +553,8 @@ static Millrace__ReadRequest *unpack_request(mr_rpc_message *m)
             mr_rpc_message_copy(m, 0, size, bytes);
             size_t budget = mr_unpack_budget(size);
 
-            req = (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor, bytes, size, &budget);
+            req = (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor, bytes,
+                                                     size, &budget);
         }
         if (bytes != few) {
             mr_free(bytes);

@@ -16,7 +16,8 @@
 #define IDLE_MAX 64u
 /* From here on a definition, as it is sent, waits for its turn. */
 #define LARGE_BYTES (1 * MR_MIB)
-/* Memory that others than definitions give back, and tasks that are dropped, wake nobody: so often is looked. */
+/* Memory that others than definitions give back, and tasks that are dropped, wake nobody: so often
+ * is looked. */
 #define LOOK_MS 100
 /* The turn is waited for no longer. */
 #define TURN_WAIT_MS 60000
@@ -123,7 +124,8 @@ static int ask_whether_to_wait(const struct mr_definition_wanted *wanted, mr_err
 {
     return wanted->goes_on(wanted->ctx)
                ? MR_OK
-               : mr_error_set(err, MR_ECANCELED, "dataset '%s' is not wanted any more", wanted->dataset);
+               : mr_error_set(err, MR_ECANCELED, "dataset '%s' is not wanted any more",
+                              wanted->dataset);
 }
 
 /* Until there may be room: *@let_go was seen, and is again. */
@@ -137,39 +139,45 @@ static void wait_for_room(mr_definitions *d, uint64_t *let_go)
 }
 
 /* Once for each wait. */
-static void note_waiting(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, bool *noted)
+static void note_waiting(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
+                         bool *noted)
 {
     if (!*noted) {
         *noted = true;
         mr_mutex_lock(&d->lock);
         d->waiting++;
         mr_mutex_unlock(&d->lock);
-        mr_log(MR_LOG_WARN, "a definition waits for memory", "dataset", "%s", wanted->dataset, "bytes", "%zu", bytes,
-               "used", "%llu", (unsigned long long)mr_memory_used(d->memory), "budget", "%llu",
-               (unsigned long long)mr_memory_limit(d->memory), NULL);
+        mr_log(MR_LOG_WARN, "a definition waits for memory", "dataset", "%s", wanted->dataset,
+               "bytes", "%zu", bytes, "used", "%llu", (unsigned long long)mr_memory_used(d->memory),
+               "budget", "%llu", (unsigned long long)mr_memory_limit(d->memory), NULL);
     }
 }
 
-static int could_never(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, mr_error *err)
+static int could_never(const mr_definitions *d, const struct mr_definition_wanted *wanted,
+                       size_t bytes, mr_error *err)
 {
-    return mr_error_set(err, MR_EEXHAUSTED,
-                        "dataset '%s': its definition takes %zu bytes, more than 7/8 of the memory budget of %llu: "
-                        "give more (--memory-budget), or read large arrays from files",
-                        wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
+    return mr_error_set(
+        err, MR_EEXHAUSTED,
+        "dataset '%s': its definition takes %zu bytes, more than 7/8 of the memory budget of %llu: "
+        "give more (--memory-budget), or read large arrays from files",
+        wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
 }
 
-static int no_room(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, mr_error *err)
+static int no_room(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
+                   mr_error *err)
 {
-    return mr_error_set(err, MR_EEXHAUSTED,
-                        "dataset '%s': no room for its definition of %zu bytes, %llu of the memory budget of %llu are "
-                        "in use: give more (--memory-budget), use more workers, or read large arrays from files",
-                        wanted->dataset, bytes, (unsigned long long)mr_memory_used(d->memory),
-                        (unsigned long long)mr_memory_limit(d->memory));
+    return mr_error_set(
+        err, MR_EEXHAUSTED,
+        "dataset '%s': no room for its definition of %zu bytes, %llu of the memory budget of %llu "
+        "are "
+        "in use: give more (--memory-budget), use more workers, or read large arrays from files",
+        wanted->dataset, bytes, (unsigned long long)mr_memory_used(d->memory),
+        (unsigned long long)mr_memory_limit(d->memory));
 }
 
 /* Charge @bytes when there is room for them. *@noted: it had to wait for that. */
-static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, bool *noted,
-                          mr_error *err)
+static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                          size_t bytes, bool *noted, mr_error *err)
 {
     int64_t since_ms = mr_now_ms();
     uint64_t let_go = 0;
@@ -194,10 +202,11 @@ static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *
 }
 
 /*
- * Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as much as it needs: then
- * it is a matter of turns.
+ * Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as
+ * much as it needs: then it is a matter of turns.
  */
-static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes, mr_error *err)
+static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
+                     mr_error *err)
 {
     bool noted = false;
 
@@ -233,10 +242,11 @@ static bool try_turn(mr_definitions *d, int64_t wait_ms)
 }
 
 /*
- * *@has: it is ours. Whoever has it for very long waits for a dispatcher, or for a job that is set aside, and has no
- * bytes yet: nobody is held up by that.
+ * *@has: it is ours. Whoever has it for very long waits for a dispatcher, or for a job that is set
+ * aside, and has no bytes yet: nobody is held up by that.
  */
-static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wanted, bool *has, mr_error *err)
+static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wanted, bool *has,
+                     mr_error *err)
 {
     int64_t until_ms = mr_now_ms() + (d->wait_ms < TURN_WAIT_MS ? d->wait_ms : TURN_WAIT_MS);
 
@@ -267,7 +277,8 @@ static void end_turn(mr_definitions *d, bool has)
 
 /* ---- fetching ---- */
 
-/* Make what was charged, *@room, what is needed. false: there is no more, *@room is what to ask for. */
+/* Make what was charged, *@room, what is needed. false: there is no more, *@room is what to ask
+ * for. */
 static bool fit_room(mr_definitions *d, size_t needed, size_t *room)
 {
     if (needed <= *room) {
@@ -282,11 +293,11 @@ static bool fit_room(mr_definitions *d, size_t needed, size_t *room)
 }
 
 /*
- * Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so much. What is charged is
- * nobody's on failure.
+ * Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so
+ * much. What is charged is nobody's on failure.
  */
-static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes, struct mr_definition_parts *parts,
-                      size_t *room, bool *fits, mr_error *err)
+static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
+                      struct mr_definition_parts *parts, size_t *room, bool *fits, mr_error *err)
 {
     size_t expanded = 0;
     int rc = mr_definition_expanded(bytes.data, bytes.size, &expanded, err);
@@ -313,8 +324,8 @@ static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes, struc
 }
 
 /* As take_apart(), of what is fetched. */
-static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_definition_parts *parts,
-                 size_t *room, bool *fits, mr_error *err)
+static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                 struct mr_definition_parts *parts, size_t *room, bool *fits, mr_error *err)
 {
     struct mr_definition_bytes bytes = {NULL, 0};
     bool turn = false;
@@ -324,7 +335,8 @@ static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted, s
         rc = wanted->fetch(wanted->ctx, &bytes, err);
     }
     if (rc == MR_OK && bytes.data == NULL) {
-        rc = mr_error_set(err, MR_EDATALOSS, "the definition of dataset '%s' is empty", wanted->dataset);
+        rc = mr_error_set(err, MR_EDATALOSS, "the definition of dataset '%s' is empty",
+                          wanted->dataset);
     }
     if (rc < 0) {
         mr_memory_release(d->memory, *room);
@@ -339,14 +351,15 @@ static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted, s
     return rc;
 }
 
-static int make(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_kept_definition *k,
-                mr_error *err)
+static int make(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                struct mr_kept_definition *k, mr_error *err)
 {
     struct mr_definition_parts parts = {0};
     size_t room = (size_t)wanted->sent_bytes; /* as sent it has at most its size */
     bool fits = false;
 
-    while (!fits) { /* Not, and it is fetched again when there is room for what it was seen to need. */
+    while (
+        !fits) { /* Not, and it is fetched again when there is room for what it was seen to need. */
         int rc = take_room(d, wanted, room, err);
 
         if (rc == MR_OK) {
@@ -409,7 +422,8 @@ static struct mr_kept_definition *add_locked(mr_definitions *d, const char *fing
 }
 
 /* One that is there, or that is to be made now; NULL: somebody makes it. */
-static int take_locked(mr_definitions *d, const char *fingerprint, struct mr_kept_definition **ret, mr_error *err)
+static int take_locked(mr_definitions *d, const char *fingerprint, struct mr_kept_definition **ret,
+                       mr_error *err)
 {
     struct mr_kept_definition *k = find_locked(d, fingerprint);
 
@@ -425,8 +439,8 @@ static int take_locked(mr_definitions *d, const char *fingerprint, struct mr_kep
 }
 
 /* One that is kept, or an empty one to be made. */
-static int find_or_add(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_kept_definition **ret,
-                       mr_error *err)
+static int find_or_add(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                       struct mr_kept_definition **ret, mr_error *err)
 {
     for (;;) {
         mr_mutex_lock(&d->lock);
@@ -447,8 +461,8 @@ static int find_or_add(mr_definitions *d, const struct mr_definition_wanted *wan
     }
 }
 
-int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_kept_definition **ret,
-                       mr_error *err)
+int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                       struct mr_kept_definition **ret, mr_error *err)
 {
     struct mr_kept_definition *k = NULL;
     int rc = find_or_add(d, wanted, &k, err);

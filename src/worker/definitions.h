@@ -1,16 +1,18 @@
 /*
- * Definitions of datasets, taken apart, by their content: the tasks of a worker fetch each once, and so do the passes
- * of a job. All of them share its constants.
+ * Definitions of datasets, taken apart, by their content: the tasks of a worker fetch each once,
+ * and so do the passes of a job. All of them share its constants.
  *
- * Memory: what a definition keeps is charged before it is there. One that nobody uses stays for the tasks to come until
- * anybody needs its memory. What it takes for a moment beside that, its bytes as they are sent, is charged to nobody:
- * so large ones are fetched one at a time. Small ones pass.
+ * Memory: what a definition keeps is charged before it is there. One that nobody uses stays for the
+ * tasks to come until anybody needs its memory. What it takes for a moment beside that, its bytes
+ * as they are sent, is charged to nobody: so large ones are fetched one at a time. Small ones pass.
  *
- * Waiting: a definition that finds no room waits for others to let go of theirs, as long as one of them does so every
- * now and then; else it is told. Whoever waits for room has nothing, neither bytes nor that turn; whoever has the turn
- * waits for the dispatcher alone. So nobody waits for somebody who waits for him.
+ * Waiting: a definition that finds no room waits for others to let go of theirs, as long as one of
+ * them does so every now and then; else it is told. Whoever waits for room has nothing, neither
+ * bytes nor that turn; whoever has the turn waits for the dispatcher alone. So nobody waits for
+ * somebody who waits for him.
  *
- * Threads: safe from any thread. Its lock is taken last: a charge of anybody may ask it to give way.
+ * Threads: safe from any thread. Its lock is taken last: a charge of anybody may ask it to give
+ * way.
  */
 #ifndef MR_WORKER_DEFINITIONS_H
 #define MR_WORKER_DEFINITIONS_H
@@ -36,20 +38,21 @@ struct mr_definition_wanted {
 };
 
 /*
- * @memory (lent, NULL: none) is charged, and asks for what nobody uses. @wait_ms: for so long nobody else lets go of a
- * definition, and whoever waits for room is told.
+ * @memory (lent, NULL: none) is charged, and asks for what nobody uses. @wait_ms: for so long
+ * nobody else lets go of a definition, and whoever waits for room is told.
  */
 int mr_definitions_new(mr_memory *memory, int64_t wait_ms, mr_definitions **ret, mr_error *err);
 /* Nobody has any of them. NULL is fine. */
 void mr_definitions_free(mr_definitions *d);
 
 /*
- * The definition that is @wanted: one that is kept, or is fetched. While somebody fetches it others wait for that; if
- * it fails they try themselves. MR_EEXHAUSTED, with the numbers: there is no room. MR_ECANCELED: it does not go on.
- * *@ret is given back with mr_definitions_release() when nothing is made of it any more.
+ * The definition that is @wanted: one that is kept, or is fetched. While somebody fetches it others
+ * wait for that; if it fails they try themselves. MR_EEXHAUSTED, with the numbers: there is no
+ * room. MR_ECANCELED: it does not go on. *@ret is given back with mr_definitions_release() when
+ * nothing is made of it any more.
  */
-int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted, struct mr_kept_definition **ret,
-                       mr_error *err);
+int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wanted,
+                       struct mr_kept_definition **ret, mr_error *err);
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);
 /* How many wait for room. */
 unsigned mr_definitions_waiting(mr_definitions *d);

@@ -1,13 +1,14 @@
 /*
- * Going on purpose. What a worker that drains has begun it finishes, as far as time allows; what it has not opened it
- * gives back, so that it is neither lost nor read twice.
+ * Going on purpose. What a worker that drains has begun it finishes, as far as time allows; what it
+ * has not opened it gives back, so that it is neither lost nor read twice.
  *
- * Happy path: the dispatcher is told and gives us no more; the feed of each DYNAMIC task gives back what the engine has
- * not taken (split_feed.h) and then tells it that the sources are over; the pipeline flushes, clients read the rest,
- * and the task says that it has ended, because it drained. When all have, nothing is left that could be lost.
+ * Happy path: the dispatcher is told and gives us no more; the feed of each DYNAMIC task gives back
+ * what the engine has not taken (split_feed.h) and then tells it that the sources are over; the
+ * pipeline flushes, clients read the rest, and the task says that it has ended, because it drained.
+ * When all have, nothing is left that could be lost.
  *
- * Not waited for: OFF tasks, whose readers hear that a copy went; coordinated ones, whose rounds go by the schedule;
- * and producing tasks, which end with those that read them.
+ * Not waited for: OFF tasks, whose readers hear that a copy went; coordinated ones, whose rounds go
+ * by the schedule; and producing tasks, which end with those that read them.
  *
  * Threads: a task's feed and lock are taken under the worker's lock.
  */
@@ -50,7 +51,8 @@ void mr_drain_begin_locked(struct mr_worker *w)
     TAILQ_FOREACH(t, &w->tasks, link)
     {
         if (is_cut_off(t)) {
-            (void)mr_worker_task_begin_locked(t, t->host, NULL); /* When one is through, it is the others' turn. */
+            (void)mr_worker_task_begin_locked(
+                t, t->host, NULL); /* When one is through, it is the others' turn. */
         }
     }
 }
@@ -65,7 +67,8 @@ bool mr_worker_task_was_cut(struct mr_worker_task *t)
     MR_LOCK(&t->worker->lock);
     TAILQ_FOREACH(other, &t->worker->tasks, link)
     {
-        if (other->kind == MR_TASK_PRODUCING && strcmp(other->production, t->production) == 0 && is_cut_off(other)) {
+        if (other->kind == MR_TASK_PRODUCING && strcmp(other->production, t->production) == 0 &&
+            is_cut_off(other)) {
             return mr_split_feed_was_cut(other->feed);
         }
     }

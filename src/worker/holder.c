@@ -1,7 +1,7 @@
 /*
- * Who has the memory budget, for the error of a pipeline that found no room in it, or of one whose definition did not:
- * often another job, which nobody reads any more and which keeps its buffer and its definition until somebody does, or
- * it is deleted.
+ * Who has the memory budget, for the error of a pipeline that found no room in it, or of one whose
+ * definition did not: often another job, which nobody reads any more and which keeps its buffer and
+ * its definition until somebody does, or it is deleted.
  *
  * All tasks are walked, once for each pipeline that fails so.
  */
@@ -65,14 +65,15 @@ static void tell(const struct mr_worker_task *t, const struct holder *most, mr_e
     const char *name = makes ? most->task->production : most->task->job;
     uint64_t mib = most->bytes / MR_MIB;
 
-    mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget", "task", "%s", t->id,
-           "holder", "%s", most->task->id, kind, "%s", name, "mib", "%" PRIu64, mib, "read", "%s",
-           most->unread ? "no" : "yes", NULL);
+    mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget",
+           "task", "%s", t->id, "holder", "%s", most->task->id, kind, "%s", name, "mib", "%" PRIu64,
+           mib, "read", "%s", most->unread ? "no" : "yes", NULL);
     if (most->unread) {
-        /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the dispatcher is not told
-         * otherwise. */
+        /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the
+         * dispatcher is not told otherwise. */
         mr_error_wrap(err,
-                      "job %s holds %" PRIu64 " MiB unread (read it, millrace job delete %s, %sor raise "
+                      "job %s holds %" PRIu64
+                      " MiB unread (read it, millrace job delete %s, %sor raise "
                       "--memory-budget)",
                       name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
     } else {

@@ -1,14 +1,17 @@
 /*
- * Happy path: register, watch the task list (assignments.c does what it says), heartbeat. If an update of the list was
- * missed, or a task could not be started, all of it is asked for again, by registering.
+ * Happy path: register, watch the task list (assignments.c does what it says), heartbeat. If an
+ * update of the list was missed, or a task could not be started, all of it is asked for again, by
+ * registering.
  *
- * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or their store was made
- * anew): drop all tasks, which were given up, and register again. "Failed precondition" (another process has this
- * address now, or a dispatcher of another cluster answers at one of ours): register, with back-off, since that may
- * pass; the tasks stay, since they may be ours still.
+ * Failures: no answer: tried again for ever, said once. "Not found" (the dispatchers lost us, or
+ * their store was made anew): drop all tasks, which were given up, and register again. "Failed
+ * precondition" (another process has this address now, or a dispatcher of another cluster answers
+ * at one of ours): register, with back-off, since that may pass; the tasks stay, since they may be
+ * ours still.
  *
- * A cluster of another incarnation (its etcd was restored or made anew) has other tasks under the same names, and what
- * it believes to be ours may be older than what we know: all tasks are dropped, and the worker begins another life.
+ * A cluster of another incarnation (its etcd was restored or made anew) has other tasks under the
+ * same names, and what it believes to be ours may be older than what we know: all tasks are
+ * dropped, and the worker begins another life.
  */
 #include "worker/internal.h"
 
@@ -53,7 +56,8 @@ struct mr_link {
     bool listed;        /* a list of tasks came: from then on the worker is there for others */
     bool must_register; /* anew */
     bool forgotten;     /* by the dispatchers: what we have is nobody's */
-    bool incomplete;    /* the list is wanted again: a task could not be started, or a client may be gone */
+    /* the list is wanted again: a task could not be started, or a client may be gone */
+    bool incomplete;
     uint32_t heartbeat_ms;
     mr_control_watch *watch; /* the link thread's */
 };
@@ -87,7 +91,8 @@ static void call_pause(struct mr_link *link, const atomic_bool *stop, int64_t ms
     }
 }
 
-/* While the job of @t is set aside nobody would answer. True: it was, and is not any more, or @t was dropped. */
+/* While the job of @t is set aside nobody would answer. True: it was, and is not any more, or @t
+ * was dropped. */
 static bool wait_held(struct mr_link *link, const struct mr_worker_task *t)
 {
     if (!atomic_load(&t->held)) {
@@ -100,10 +105,12 @@ static bool wait_held(struct mr_link *link, const struct mr_worker_task *t)
     return true;
 }
 
-/* The connection repeats what got no definite answer; here is repeated what the service says may be tried again. */
+/* The connection repeats what got no definite answer; here is repeated what the service says may be
+ * tried again. */
 static int call_until_answered(struct mr_link *link, const char *method, ProtobufCMessage *req,
                                const ProtobufCMessageDescriptor *desc, int64_t timeout_ms,
-                               const struct mr_worker_task *t, ProtobufCMessage **ret, mr_error *err)
+                               const struct mr_worker_task *t, ProtobufCMessage **ret,
+                               mr_error *err)
 {
     int64_t started = mr_now_ms();
     uint32_t attempt = 0;
@@ -115,8 +122,8 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
         }
         int64_t left = timeout_ms < 0 ? -1 : started + timeout_ms - mr_now_ms();
         mr_error why = {0};
-        int rc = mr_control_call(link->control, method, req, desc, timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop,
-                                 ret, &why);
+        int rc = mr_control_call(link->control, method, req, desc,
+                                 timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop, ret, &why);
 
         if (rc == MR_OK) {
             return MR_OK;
@@ -131,30 +138,33 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
             }
             return rc;
         }
-        call_pause(link, &t->stop, mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
+        call_pause(link, &t->stop,
+                   mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));
     }
 }
 
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_worker_task *t,
-                    Millrace__GetDatasetReply **ret, mr_error *err)
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
+                    const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err)
 {
-    return call_until_answered(link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
-                               (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
+    return call_until_answered(
+        link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
+        (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_worker_task *t,
-                   Millrace__GetSplitsReply **ret, mr_error *err)
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
+                   const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err)
 {
-    return call_until_answered(link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
-                               (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
+    return call_until_answered(
+        link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
+        (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_worker_task *t,
-                       mr_error *err)
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
+                       const struct mr_worker_task *t, mr_error *err)
 {
     ProtobufCMessage *reply;
-    int rc =
-        call_until_answered(link, "TaskEnded", &req->base, &millrace__task_ended_reply__descriptor, -1, t, &reply, err);
+    int rc = call_until_answered(link, "TaskEnded", &req->base,
+                                 &millrace__task_ended_reply__descriptor, -1, t, &reply, err);
 
     if (rc == MR_OK) {
         protobuf_c_message_free_unpacked(reply, NULL);
@@ -177,7 +187,8 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
     if (link_stopping(link)) {
         return; /* It was told that we leave. */
     }
-    mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s", err->message, NULL);
+    mr_log(MR_LOG_INFO, "the dispatcher ended the task list, registering again", "error", "%s",
+           err->message, NULL);
     MR_LOCK(&link->lock);
     link->forgotten = link->forgotten || is_forgotten(err->code);
     link->must_register = true;
@@ -185,7 +196,8 @@ static void on_refused(void *ctx, const mr_error *err, bool *again)
     (void)pthread_cond_broadcast(&link->changed);
 }
 
-/* Do the dispatchers speak for another incarnation of the cluster than the one that we registered with? */
+/* Do the dispatchers speak for another incarnation of the cluster than the one that we registered
+ * with? */
 static bool is_other_cluster(struct mr_link *link)
 {
     struct mr_worker *w = link->worker;
@@ -276,23 +288,26 @@ static int register_life(struct mr_link *link, bool *other, mr_error *err)
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-    int rc = mr_control_call(link->control, "RegisterWorker", &req.base, &millrace__register_worker_reply__descriptor,
-                             REGISTER_CALL_MS, &link->cancel, (ProtobufCMessage **)(void *)&reply, err);
+    int rc = mr_control_call(link->control, "RegisterWorker", &req.base,
+                             &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
+                             &link->cancel, (ProtobufCMessage **)(void *)&reply, err);
     if (rc < 0) {
         return rc;
     }
     rc = learn_cluster(link, other, err);
     if (rc == MR_OK) {
         mr_mutex_lock(&link->lock);
-        link->heartbeat_ms = clamp_heartbeat(w->heartbeat_ms != 0 ? w->heartbeat_ms : reply->heartbeat_ms);
+        link->heartbeat_ms =
+            clamp_heartbeat(w->heartbeat_ms != 0 ? w->heartbeat_ms : reply->heartbeat_ms);
         link->must_register = false;
         mr_mutex_unlock(&link->lock);
-        mr_log(MR_LOG_INFO, "registered", "address", "%s", w->address, "cluster", "%s", reply->header->cluster, NULL);
+        mr_log(MR_LOG_INFO, "registered", "address", "%s", w->address, "cluster", "%s",
+               reply->header->cluster, NULL);
     }
     protobuf_c_message_free_unpacked(&reply->base, NULL);
     if (rc == MR_OK && *other) {
-        mr_log(MR_LOG_WARN, "the cluster is another one than before, dropping all tasks", "address", "%s", w->address,
-               NULL);
+        mr_log(MR_LOG_WARN, "the cluster is another one than before, dropping all tasks", "address",
+               "%s", w->address, NULL);
         mr_assignments_drop(w);
     }
     return rc;
@@ -304,7 +319,8 @@ static int register_once(struct mr_link *link, mr_error *err)
     int rc = register_life(link, &other, err);
 
     while (rc == MR_OK && other) {
-        rc = mr_worker_begin_life(link->worker) ? register_life(link, &other, err) : mr_error_nomem(err);
+        rc = mr_worker_begin_life(link->worker) ? register_life(link, &other, err)
+                                                : mr_error_nomem(err);
     }
     link->watch_request.incarnation = link->worker->incarnation;
     return rc;
@@ -336,7 +352,8 @@ static bool join(struct mr_link *link)
 
         if (rc == MR_OK) {
             rc = mr_control_watch_new(link->control, "WatchWorker", &link->watch_request.base,
-                                      &millrace__worker_update__descriptor, &watch_ops, link, &link->watch, &err);
+                                      &millrace__worker_update__descriptor, &watch_ops, link,
+                                      &link->watch, &err);
         }
         if (link_stopping(link)) {
             return false;
@@ -347,7 +364,8 @@ static bool join(struct mr_link *link)
         int64_t wait = mr_backoff_ms(attempt, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64());
         if (attempt++ % REGISTER_LOG_EVERY == 0) {
             mr_log(MR_LOG_WARN, "registering with the dispatcher, retrying", "dispatchers", "%s",
-                   link->worker->dispatchers, "error", "%s", err.message, "retry_ms", "%lld", (long long)wait, NULL);
+                   link->worker->dispatchers, "error", "%s", err.message, "retry_ms", "%lld",
+                   (long long)wait, NULL);
         }
         call_pause(link, &link->cancel, wait);
     }
@@ -364,7 +382,8 @@ static bool is_draining(struct mr_worker *w)
     return w->draining;
 }
 
-/* The dispatcher has heard that we drain: tasks that it has for us are all in the list of this version. */
+/* The dispatcher has heard that we drain: tasks that it has for us are all in the list of this
+ * version. */
 static void note_final(struct mr_worker *w, uint64_t version)
 {
     MR_LOCK(&w->lock);
@@ -374,8 +393,10 @@ static void note_final(struct mr_worker *w, uint64_t version)
     }
 }
 
-/* One request. With @leaving the last one: it does not wait for long, since silence says the same later. */
-static int send_progress(struct mr_link *link, struct mr_progress *progress, size_t *from, bool leaving, mr_error *err)
+/* One request. With @leaving the last one: it does not wait for long, since silence says the same
+ * later. */
+static int send_progress(struct mr_link *link, struct mr_progress *progress, size_t *from,
+                         bool leaving, mr_error *err)
 {
     const atomic_bool never = false;
     struct mr_worker *w = link->worker;
@@ -386,9 +407,10 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
     req.incarnation = w->incarnation;
     req.leaving = leaving && *from == 0;
     req.draining = is_draining(w);
-    int rc =
-        mr_control_call(link->control, "WorkerHeartbeat", &req.base, &millrace__worker_heartbeat_reply__descriptor,
-                        leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS, leaving ? &never : &link->cancel, &reply, err);
+    int rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base,
+                             &millrace__worker_heartbeat_reply__descriptor,
+                             leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS,
+                             leaving ? &never : &link->cancel, &reply, err);
     if (reply != NULL) {
         if (req.draining) {
             note_final(w, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
@@ -463,17 +485,19 @@ static void *link_main(void *arg)
         }
         int rc = heartbeat(link, false, &err);
         if (is_forgotten(rc) || rc == MR_EPRECOND) {
-            mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again", "error", "%s",
-                   err.message, NULL);
+            mr_log(MR_LOG_INFO, "the dispatcher does not know this worker, registering again",
+                   "error", "%s", err.message, NULL);
             ask_to_register(link);
             MR_LOCK(&link->lock);
             link->forgotten = link->forgotten || is_forgotten(rc);
         } else if (rc < 0 && !silent && !link_stopping(link)) {
-            mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s", err.message, NULL);
+            mr_log(MR_LOG_WARN, "heartbeat, going on with what there is to do", "error", "%s",
+                   err.message, NULL);
         } else if (rc == MR_OK && is_other_cluster(link)) {
             ask_to_register(link);
         } else if (rc == MR_OK && silent) {
-            mr_log(MR_LOG_INFO, "the dispatcher answers again", "dispatchers", "%s", link->worker->dispatchers, NULL);
+            mr_log(MR_LOG_INFO, "the dispatcher answers again", "dispatchers", "%s",
+                   link->worker->dispatchers, NULL);
         }
         silent = rc < 0;
         if (rc == MR_OK) {

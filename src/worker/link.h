@@ -1,9 +1,10 @@
 /*
- * The worker's link to the dispatchers: one thread that registers, watches the task list and sends heartbeats; and the
- * calls that tasks make. All of it goes to whichever dispatcher leads, for as long as it takes.
+ * The worker's link to the dispatchers: one thread that registers, watches the task list and sends
+ * heartbeats; and the calls that tasks make. All of it goes to whichever dispatcher leads, for as
+ * long as it takes.
  *
- * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and mr_link_wake_calls() was called
- * they return MR_ECANCELED.
+ * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and
+ * mr_link_wake_calls() was called they return MR_ECANCELED.
  */
 #ifndef MR_WORKER_LINK_H
 #define MR_WORKER_LINK_H
@@ -34,16 +35,16 @@ void mr_link_wake_calls(struct mr_link *link);
 int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
 
 /*
- * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's dispatcher timeout is
- * over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is returned as it is. The reply is
- * freed with its free_unpacked().
+ * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's
+ * dispatcher timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the
+ * service is returned as it is. The reply is freed with its free_unpacked().
  */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req, const struct mr_worker_task *t,
-                    Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req, const struct mr_worker_task *t,
-                   Millrace__GetSplitsReply **ret, mr_error *err);
+int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
+                    const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err);
+int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
+                   const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err);
 /* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req, const struct mr_worker_task *t,
-                       mr_error *err);
+int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
+                       const struct mr_worker_task *t, mr_error *err);
 
 #endif

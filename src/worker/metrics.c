@@ -13,7 +13,8 @@ static double of(const _Atomic uint64_t *counter)
 
 static void add_counters(const struct mr_worker *w, mr_metrics *m)
 {
-    static const char *const sources[] = {[MR_SENT_PIPELINE] = "pipeline", [MR_SENT_WINDOW] = "window"};
+    static const char *const sources[] = {
+        [MR_SENT_PIPELINE] = "pipeline", [MR_SENT_WINDOW] = "window"};
 
     mr_metrics_add(m, MR_METRIC_WORKER_MADE_ELEMENTS, of(&w->numbers.made_elements));
     mr_metrics_add(m, MR_METRIC_WORKER_MADE_BYTES, of(&w->numbers.made_bytes));
@@ -58,7 +59,8 @@ static void add_windows(struct mr_worker *w, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_CACHE_LIMIT_BYTES, (double)windows.bytes_max);
     for (int i = 0; i < MR_CODES; i++) {
         if (windows.failures_by[i] > 0) {
-            mr_metrics_add1(m, MR_METRIC_WINDOWS_DEGRADED, mr_code_name(-i), (double)windows.failures_by[i]);
+            mr_metrics_add1(m, MR_METRIC_WINDOWS_DEGRADED, mr_code_name(-i),
+                            (double)windows.failures_by[i]);
         }
     }
 }
@@ -102,5 +104,7 @@ int mr_worker_ready(mr_worker *w, mr_error *err)
     if (is_draining(w)) {
         return mr_error_set(err, MR_EUNAVAIL, "going: no new task is taken");
     }
-    return is_registered(w) ? MR_OK : mr_error_set(err, MR_EUNAVAIL, "no dispatcher has accepted this worker yet");
+    return is_registered(w)
+               ? MR_OK
+               : mr_error_set(err, MR_EUNAVAIL, "no dispatcher has accepted this worker yet");
 }

@@ -1,6 +1,7 @@
 /*
- * The engine of a task: its definition, its splits, what it makes handed to a sink. What the sink is decides the kind
- * of the task: its book (task.c), or a production that others read (producing.c).
+ * The engine of a task: its definition, its splits, what it makes handed to a sink. What the sink
+ * is decides the kind of the task: its book (task.c), or a production that others read
+ * (producing.c).
  */
 #include "worker/internal.h"
 
@@ -69,13 +70,18 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
     }
     ranges = reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
     if (ranges == NULL) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges", reply->n_ranges);
+        rc = mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges",
+                          reply->n_ranges);
     } else {
         for (size_t i = 0; i < reply->n_ranges; i++) {
-            ranges[i] = (struct mr_range){.first = reply->ranges[i]->first, .count = reply->ranges[i]->count};
+            ranges[i] = (struct mr_range){.first = reply->ranges[i]->first,
+                                          .count = reply->ranges[i]->count};
         }
-        struct mr_split_answer answer = {
-            .ranges = ranges, .n = reply->n_ranges, .ahead = reply->ahead, .end = reply->end, .keep = reply->keep};
+        struct mr_split_answer answer = {.ranges = ranges,
+                                         .n = reply->n_ranges,
+                                         .ahead = reply->ahead,
+                                         .end = reply->end,
+                                         .keep = reply->keep};
 
         rc = mr_split_feed_answer(t->feed, ask, &answer, err);
     }
@@ -96,7 +102,8 @@ static void *asker_main(void *arg)
 
         if (rc < 0) {
             mr_error_wrap(&err, "asking for splits of iteration %s", t->iteration);
-            /* The task is over for the dispatcher, or we are: not an error of the pipeline, and nobody's to be told. */
+            /* The task is over for the dispatcher, or we are: not an error of the pipeline, and
+             * nobody's to be told. */
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
             mr_split_feed_fail(t->feed, &err);
         }
@@ -138,8 +145,10 @@ static bool goes_on(void *ctx)
     return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
 }
 
-/* An object of its own for each task: what iterators leave in it for those after them is not another task's. */
-static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept, mr_dataset **ret, mr_error *err)
+/* An object of its own for each task: what iterators leave in it for those after them is not
+ * another task's. */
+static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept,
+                         mr_dataset **ret, mr_error *err)
 {
     struct mr_definition_wanted wanted = {.dataset = t->dataset,
                                           .fingerprint = t->fingerprint,
@@ -173,7 +182,8 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
     int rc = mr_dataset_providers(ds, splits, sizeof splits / sizeof splits[0], &n, err);
 
     if (rc == MR_OK && n != t->providers) {
-        rc = mr_error_set(err, MR_EINTERNAL, "dataset '%s' has %zu split providers here, %u at the dispatcher",
+        rc = mr_error_set(err, MR_EINTERNAL,
+                          "dataset '%s' has %zu split providers here, %u at the dispatcher",
                           t->dataset, n, t->providers);
     }
     for (size_t i = 0; rc == MR_OK && i < n; i++) {
@@ -188,8 +198,8 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
 }
 
 /*
- * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come in one order; parts
- * of it (DYNAMIC) must not depend on the worker that has them.
+ * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come
+ * in one order; parts of it (DYNAMIC) must not depend on the worker that has them.
  */
 static uint64_t task_seed(const struct mr_worker_task *t)
 {
@@ -254,7 +264,8 @@ static int check_rows(const mr_block *block, size_t bytes_all, mr_error *err)
         size_t bytes = mr_block_row_bytes(block, r, 1);
 
         if (bytes > MR_ELEMENT_BYTES_MAX) {
-            return mr_error_set(err, MR_EEXHAUSTED, "an element of %zu bytes is above the limit of %llu", bytes,
+            return mr_error_set(err, MR_EEXHAUSTED,
+                                "an element of %zu bytes is above the limit of %llu", bytes,
                                 MR_ELEMENT_BYTES_MAX);
         }
     }
@@ -266,7 +277,8 @@ static void note_pull(struct mr_worker_task *t, int64_t begun_ns, uint32_t rows,
 {
     struct mr_worker_numbers *n = &t->worker->numbers;
 
-    (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_now_ns() - begun_ns), memory_order_relaxed);
+    (void)atomic_fetch_add_explicit(&n->busy_ns, (uint64_t)(mr_now_ns() - begun_ns),
+                                    memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->made_elements, rows, memory_order_relaxed);
     (void)atomic_fetch_add_explicit(&n->made_bytes, bytes, memory_order_relaxed);
 }
@@ -344,7 +356,8 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
         rc = run_engine(t, sink, err);
         close_engine(t);
     } else if (rc == MR_ECANCELED && mr_worker_task_has_nothing(t)) {
-        mr_split_feed_close(t->feed); /* It waited for its definition when there was no need for it any more. */
+        mr_split_feed_close(
+            t->feed); /* It waited for its definition when there was no need for it any more. */
         rc = MR_END;
     }
     if (kept != NULL) { /* All that while: it is in use, and tasks that begin meanwhile share it. */

@@ -1,11 +1,13 @@
 /*
- * A task that makes a production: a pipeline whose rows go into a window, driven by the fastest of those that read it.
+ * A task that makes a production: a pipeline whose rows go into a window, driven by the fastest of
+ * those that read it.
  *
- * Happy path: open the window, let the reading tasks in that came with us, run the pipeline; at its end say so to the
- * readers and wait to be dropped: the window is still to be read.
+ * Happy path: open the window, let the reading tasks in that came with us, run the pipeline; at its
+ * end say so to the readers and wait to be dropped: the window is still to be read.
  *
- * Failures: of the disk, see chain.h; of the pipeline, what readers find at the end of the window. A dispatcher
- * that gives no more splits is nobody's end: the next list of tasks says what becomes of us.
+ * Failures: of the disk, see chain.h; of the pipeline, what readers find at the end of the window.
+ * A dispatcher that gives no more splits is nobody's end: the next list of tasks says what becomes
+ * of us.
  */
 #include "worker/internal.h"
 
@@ -47,7 +49,8 @@ static void let_readers_in(struct mr_worker_task *t)
         struct mr_worker_task *next;
 
         mr_mutex_lock(&w->lock);
-        /* Where the last one was dropped meanwhile: from the beginning. Those that have a reader already are left. */
+        /* Where the last one was dropped meanwhile: from the beginning. Those that have a reader
+         * already are left. */
         next = last == NULL || !last->listed ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
         while (next != NULL && next->kind != MR_TASK_READING) {
             next = TAILQ_NEXT(next, link);
@@ -67,7 +70,8 @@ static void let_readers_in(struct mr_worker_task *t)
     }
 }
 
-/* A production that is complete and that nobody reads, with a reference. It is closed by its own thread. */
+/* A production that is complete and that nobody reads, with a reference. It is closed by its own
+ * thread. */
 static struct mr_worker_task *give_up_one(struct mr_worker *w)
 {
     struct mr_worker_task *t;
@@ -91,8 +95,8 @@ static bool make_room(void *ctx)
     if (other == NULL) {
         return false;
     }
-    mr_log(MR_LOG_INFO, "a window that nobody reads makes room for another production", "production", "%s",
-           other->production, NULL);
+    mr_log(MR_LOG_INFO, "a window that nobody reads makes room for another production",
+           "production", "%s", other->production, NULL);
     mr_mutex_lock(&other->lock);
     other->given_up = true;
     (void)pthread_cond_broadcast(&other->changed);
@@ -113,8 +117,8 @@ static bool open_production(struct mr_worker_task *t)
     mr_error err;
 
     while (mr_chain_open(t->worker->windows, t->production, make_room, t, &p, &err) < 0) {
-        mr_log(MR_LOG_WARN, "opening a production, trying again", "task", "%s", t->id, "production", "%s",
-               t->production, "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "opening a production, trying again", "task", "%s", t->id, "production",
+               "%s", t->production, "error", "%s", err.message, NULL);
         MR_LOCK(&t->lock);
         if (!t->cancelled) {
             (void)mr_cond_wait_ms(&t->changed, &t->lock, OPEN_RETRY_MS);
@@ -172,12 +176,13 @@ void mr_producing_run(struct mr_worker_task *t)
     mr_error_clear(&err);
     int rc = mr_pipeline_run(t, &window_sink, &err);
     if (rc < 0 && atomic_load(&t->disowned)) {
-        mr_log(MR_LOG_INFO, "the dispatcher gives no more splits, waiting for the next list of tasks", "task", "%s",
-               t->id, "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_INFO,
+               "the dispatcher gives no more splits, waiting for the next list of tasks", "task",
+               "%s", t->id, "error", "%s", err.message, NULL);
     } else if (!atomic_load(&t->stop)) {
         if (rc < 0) {
-            mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "production", "%s", t->production,
-                   "dataset", "%s", t->dataset, "error", "%s", err.message, NULL);
+            mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "production", "%s",
+                   t->production, "dataset", "%s", t->dataset, "error", "%s", err.message, NULL);
         }
         mr_chain_finish(t->made, rc == MR_END ? MR_OK : rc, err.message);
     }

@@ -122,7 +122,8 @@ static int fill_entry(struct entry *e, mr_error *err)
             fill_window(e);
         }
     }
-    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, &e->base, err) : MR_OK;
+    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, &e->base, err)
+                                                              : MR_OK;
 }
 
 static void fill_cache(struct mr_progress *p, struct mr_worker *w)
@@ -133,7 +134,8 @@ static void fill_cache(struct mr_progress *p, struct mr_worker *w)
     p->cache.failures = p->windows.failures;
     p->cache.degraded = p->windows.degraded;
     for (size_t i = 0; i < p->n; i++) {
-        p->cache.bytes += p->entries[i].task->kind == MR_TASK_PRODUCING ? p->entries[i].stats.disk_bytes : 0;
+        p->cache.bytes +=
+            p->entries[i].task->kind == MR_TASK_PRODUCING ? p->entries[i].stats.disk_bytes : 0;
     }
 }
 

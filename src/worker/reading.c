@@ -1,22 +1,27 @@
 /*
  * A task whose rows come from a production on this worker, made by another task of it.
  *
- * Happy path: a reader is opened as soon as both are there (by whichever comes last), at the start of the window; the
- * task's thread reads as far ahead as credits ask for; what applications returned moves the reader's cursor; at the
- * production's end the book is finished as after a pipeline.
+ * Happy path: a reader is opened as soon as both are there (by whichever comes last), at the start
+ * of the window; the task's thread reads as far ahead as credits ask for; what applications
+ * returned moves the reader's cursor; at the production's end the book is finished as after a
+ * pipeline.
  *
- * Joining: the reader pins what is there and the dispatcher is told where it begins. Then the assignment comes again:
- * with the same production, and reading begins; or with another one, and this reader is closed unread.
+ * Joining: the reader pins what is there and the dispatcher is told where it begins. Then the
+ * assignment comes again: with the same production, and reading begins; or with another one, and
+ * this reader is closed unread.
  *
- * Somebody of its iteration read here before (its task was closed, since no client reached us, and nobody else is left
- * to go on): the reader begins behind all that was sent to anybody then, so that nothing comes twice. What of that may
- * not have arrived counts as abandoned. We alone decide where that is, when the earlier task is dropped: the
- * dispatcher cannot know, and lists the new one no sooner. docs/adr/0010.
+ * Somebody of its iteration read here before (its task was closed, since no client reached us, and
+ * nobody else is left to go on): the reader begins behind all that was sent to anybody then, so
+ * that nothing comes twice. What of that may not have arrived counts as abandoned. We alone decide
+ * where that is, when the earlier task is dropped: the dispatcher cannot know, and lists the new
+ * one no sooner. docs/adr/0010.
  *
- * Nobody there: what was read ahead is dropped and the reader goes back, so that a job without clients holds no memory.
+ * Nobody there: what was read ahead is dropped and the reader goes back, so that a job without
+ * clients holds no memory.
  *
- * Failures: elements that fell out of the window are counted and clients are told. A production that is closed under
- * its reader is over for this task too: the next list of tasks says what follows.
+ * Failures: elements that fell out of the window are counted and clients are told. A production
+ * that is closed under its reader is over for this task too: the next list of tasks says what
+ * follows.
  */
 #include "worker/internal.h"
 
@@ -37,7 +42,8 @@ static void on_ready(void *ctx)
     mr_mutex_lock(&t->lock);
     t->more = true;
     mr_mutex_unlock(&t->lock);
-    /* Whoever wakes needs the lock at once. The task stays: a reader is not closed while this is called. */
+    /* Whoever wakes needs the lock at once. The task stays: a reader is not closed while this is
+     * called. */
     (void)pthread_cond_broadcast(&t->changed);
 }
 
@@ -50,7 +56,8 @@ static mr_chain *find_locked(struct mr_worker *w, const struct mr_worker_task *t
 
     TAILQ_FOREACH(other, &w->tasks, link)
     {
-        if (other->kind == MR_TASK_PRODUCING && other->made != NULL && strcmp(other->production, t->production) == 0) {
+        if (other->kind == MR_TASK_PRODUCING && other->made != NULL &&
+            strcmp(other->production, t->production) == 0) {
             return other->made;
         }
     }
@@ -110,8 +117,8 @@ void mr_reading_put_down_locked(struct mr_worker_task *t)
     mr_book_counts(t->book, &counts);
     mr_book_stand(t->book, &book);
     stand.at = book.at > t->first ? book.at : t->first;
-    stand.skipped +=
-        stand.at - t->before.at - book.fed; /* what it skipped behind that the next one will find gone, too */
+    stand.skipped += stand.at - t->before.at -
+                     book.fed; /* what it skipped behind that the next one will find gone, too */
     stand.told = t->skipped > stand.told ? t->skipped : stand.told;
     stand.missing += counts.lost + counts.untaken + book.missing;
     mr_chain_put_down(t->reader, &stand);
@@ -145,18 +152,19 @@ void mr_reading_attach(struct mr_worker_task *t)
         mr_link_beat(w->link);
     }
     if (rc == MR_EPRECOND && !answer) {
-        mr_log(MR_LOG_ERROR, "a task has nothing to read, waiting for the next list of tasks", "task", "%s", t->id,
-               "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_ERROR, "a task has nothing to read, waiting for the next list of tasks",
+               "task", "%s", t->id, "error", "%s", err.message, NULL);
     } else if (rc < 0 && rc != MR_EPRECOND) {
-        mr_log(MR_LOG_ERROR, "opening a reader, tried again after the next heartbeat", "task", "%s", t->id, "error",
-               "%s", err.message, NULL);
+        mr_log(MR_LOG_ERROR, "opening a reader, tried again after the next heartbeat", "task", "%s",
+               t->id, "error", "%s", err.message, NULL);
         mr_link_list_again(w->link);
     }
 }
 
-/* Another production than before: possible only as long as nothing was delivered. *@old is to be closed. */
-static int change_production_locked(struct mr_worker_task *t, const char *production, mr_chain_reader **old,
-                                    mr_error *err)
+/* Another production than before: possible only as long as nothing was delivered. *@old is to be
+ * closed. */
+static int change_production_locked(struct mr_worker_task *t, const char *production,
+                                    mr_chain_reader **old, mr_error *err)
 {
     char *name;
 
@@ -164,8 +172,8 @@ static int change_production_locked(struct mr_worker_task *t, const char *produc
         return MR_OK;
     }
     if (!t->joining) {
-        return mr_error_set(err, MR_EINVAL, "task %s reads production %s, and is now to read %s", t->id, t->production,
-                            production);
+        return mr_error_set(err, MR_EINVAL, "task %s reads production %s, and is now to read %s",
+                            t->id, t->production, production);
     }
     name = mr_strdup(production);
     if (name == NULL) {
@@ -206,7 +214,8 @@ void mr_reading_update(struct mr_worker_task *t, const Millrace__TaskAssignment 
     mr_mutex_lock(&t->lock);
     int rc = change_production_locked(t, a->production, &old, &err);
     if (rc == MR_OK) {
-        set_lag_locked(t, a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT);
+        set_lag_locked(t, a->unread || a->lag == MILLRACE__LAG__LAG_SKIP ? MR_CACHE_LAG_SKIP
+                                                                         : MR_CACHE_LAG_WAIT);
         if (t->joining && !a->joining) {
             t->joining = false;
             t->answered = false;
@@ -217,8 +226,8 @@ void mr_reading_update(struct mr_worker_task *t, const Millrace__TaskAssignment 
     }
     mr_mutex_unlock(&t->lock);
     if (rc < 0) {
-        mr_log(MR_LOG_ERROR, "an assignment that cannot be followed", "task", "%s", t->id, "error", "%s", err.message,
-               NULL);
+        mr_log(MR_LOG_ERROR, "an assignment that cannot be followed", "task", "%s", t->id, "error",
+               "%s", err.message, NULL);
     }
     mr_chain_leave(old);
     mr_reading_attach(t);
@@ -251,7 +260,8 @@ static void go_back_locked(struct mr_worker_task *t)
     }
 }
 
-/* Wait until there is something to read, and somebody for it. *@rows: how many; false: cancelled. */
+/* Wait until there is something to read, and somebody for it. *@rows: how many; false:
+ * cancelled. */
 static bool wait_turn(struct mr_worker_task *t, uint32_t *rows)
 {
     MR_LOCK(&t->lock);
@@ -291,13 +301,15 @@ static int feed(struct mr_worker_task *t, struct mr_chain_rows *rows, mr_error *
     return rc;
 }
 
-/* Of what was skipped, what clients were not told by the tasks before: told again it would be twice as much to them. */
+/* Of what was skipped, what clients were not told by the tasks before: told again it would be twice
+ * as much to them. */
 static uint64_t new_skipped_locked(const struct mr_worker_task *t)
 {
     return t->skipped > t->before.told ? t->skipped - t->before.told : 0;
 }
 
-/* It was given up while nobody read it: there is nothing to come, and what it still had is said to be missed. */
+/* It was given up while nobody read it: there is nothing to come, and what it still had is said to
+ * be missed. */
 static bool window_is_gone(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
@@ -378,7 +390,8 @@ void mr_reading_close(struct mr_worker_task *t)
         mr_chain_stats(mr_chain_of(r), &stats);
         t->read = mr_reading_produced_locked(t, stats.end);
     }
-    if (!t->cancelled) { /* Else it was done when that was said, and somebody else may go on there already. */
+    if (!t->cancelled) { /* Else it was done when that was said, and somebody else may go on there
+                            already. */
         mr_reading_put_down_locked(t);
     }
     t->reader = NULL;

@@ -19,7 +19,7 @@ struct consumer {
     uint64_t session;         /* the last one that the dispatcher named; 0: nobody came yet */
     uint64_t complete_before; /* what was complete when its session was first heard of */
     uint64_t received;        /* acknowledged in this session: all below */
-    uint64_t returned;        /* all below; of the session before until this one says where it begins */
+    uint64_t returned; /* all below; of the session before until this one says where it begins */
     /* Of its session. */
     uint64_t from;          /* where it begins, by its own word */
     uint64_t told_returned; /* all below */
@@ -65,16 +65,17 @@ static int check_assignment(const Millrace__RoundAssignment *assignment, mr_erro
 
     if (assignment->num_consumers == 0 || assignment->num_consumers > MR_ROUND_CONSUMERS_MAX ||
         assignment->n_sessions != assignment->num_consumers) {
-        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers, with %zu sessions", assignment->num_consumers,
-                            assignment->n_sessions);
+        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers, with %zu sessions",
+                            assignment->num_consumers, assignment->n_sessions);
     }
     for (size_t i = 0; i < assignment->n_spans; i++) {
         const Millrace__RoundSpan *span = assignment->spans[i];
 
         if (span->stride == 0 || span->first < end || end == MR_ROUND_NEVER ||
             (span->end != 0 && span->end <= span->first)) {
-            return mr_error_set(err, MR_EINVAL, "rounds from %" PRIu64 " to %" PRIu64 " are out of order", span->first,
-                                span->end);
+            return mr_error_set(err, MR_EINVAL,
+                                "rounds from %" PRIu64 " to %" PRIu64 " are out of order",
+                                span->first, span->end);
         }
         end = span->end != 0 ? span->end : MR_ROUND_NEVER;
     }
@@ -108,8 +109,8 @@ static void settle_end(mr_round_book *book)
     }
 }
 
-/* Another process has the place: what the one before acknowledged without it is told to it, and counts no more. Until
- * it says where it begins, nothing more is dropped. */
+/* Another process has the place: what the one before acknowledged without it is told to it, and
+ * counts no more. Until it says where it begins, nothing more is dropped. */
 static void begin_session(mr_round_book *book, struct consumer *consumer, uint64_t session)
 {
     uint64_t kept = mr_round_book_kept(book).round;
@@ -124,7 +125,8 @@ static void begin_session(mr_round_book *book, struct consumer *consumer, uint64
     consumer->sent_ever = 0;
 }
 
-int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *assignment, mr_error *err)
+int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *assignment,
+                         mr_error *err)
 {
     struct span *spans;
     int rc = check_assignment(assignment, err);
@@ -133,8 +135,8 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
         return rc;
     }
     if (assignment->num_consumers != book->n) {
-        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers; there were %u", assignment->num_consumers,
-                            book->n);
+        return mr_error_set(err, MR_EINVAL, "rounds for %u consumers; there were %u",
+                            assignment->num_consumers, book->n);
     }
     spans = mr_reallocarray(NULL, assignment->n_spans, sizeof *spans);
     if (spans == NULL && assignment->n_spans > 0) {
@@ -143,7 +145,8 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
     for (size_t i = 0; i < assignment->n_spans; i++) {
         const Millrace__RoundSpan *span = assignment->spans[i];
 
-        spans[i] = (struct span){span->first, span->stride, span->end != 0 ? span->end : MR_ROUND_NEVER};
+        spans[i] =
+            (struct span){span->first, span->stride, span->end != 0 ? span->end : MR_ROUND_NEVER};
     }
     mr_free(book->spans);
     book->spans = spans;
@@ -158,7 +161,8 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
     return MR_OK;
 }
 
-int mr_round_book_new(const Millrace__RoundAssignment *assignment, uint32_t keep, mr_round_book **ret, mr_error *err)
+int mr_round_book_new(const Millrace__RoundAssignment *assignment, uint32_t keep,
+                      mr_round_book **ret, mr_error *err)
 {
     mr_round_book *book;
     int rc = check_assignment(assignment, err);
@@ -296,11 +300,13 @@ static bool has_begun(const mr_round_book *book, const struct consumer *c)
 }
 
 /*
- * Nobody has got past a round of this worker that was not sent: it would be dropped, and never reach the true consumer.
- * Two things cannot be known here: from the horizon on it may be another worker's round by now; and a session that has
- * not begun may find that it begins later, since another worker has dropped more.
+ * Nobody has got past a round of this worker that was not sent: it would be dropped, and never
+ * reach the true consumer. Two things cannot be known here: from the horizon on it may be another
+ * worker's round by now; and a session that has not begun may find that it begins later, since
+ * another worker has dropped more.
  */
-static int check_told(const mr_round_book *book, const struct consumer *c, const struct told *told, mr_error *err)
+static int check_told(const mr_round_book *book, const struct consumer *c, const struct told *told,
+                      mr_error *err)
 {
     uint64_t from = has_begun(book, c) ? c->from : max_u64(told->from, told->returned);
     uint64_t next = round_from(book, max_u64(c->sent_ever, from));
@@ -309,7 +315,8 @@ static int check_told(const mr_round_book *book, const struct consumer *c, const
     if (below <= next || next >= book->horizon || next >= book->end_round) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL, "rounds below %" PRIu64 " acknowledged, but round %" PRIu64 " was not sent",
+    return mr_error_set(err, MR_EINVAL,
+                        "rounds below %" PRIu64 " acknowledged, but round %" PRIu64 " was not sent",
                         below, next);
 }
 
@@ -326,33 +333,38 @@ static void take_told(mr_round_book *book, struct consumer *c, const struct told
     c->told_returned = max_u64(c->told_returned, told->returned);
 }
 
-/* Whose place it is, the dispatcher says, never a consumer: any number would shut out the true one. */
-static int check_open(const mr_round_book *book, const Millrace__RoundOpen *open, const struct told *told,
-                      mr_error *err)
+/* Whose place it is, the dispatcher says, never a consumer: any number would shut out the true
+ * one. */
+static int check_open(const mr_round_book *book, const Millrace__RoundOpen *open,
+                      const struct told *told, mr_error *err)
 {
     const struct consumer *consumer;
 
     if (open->consumer_index >= book->n || open->session == 0) {
-        return mr_error_set(err, MR_EINVAL, "consumer %u, session %" PRIu64 "; there are %u consumers",
+        return mr_error_set(err, MR_EINVAL,
+                            "consumer %u, session %" PRIu64 "; there are %u consumers",
                             open->consumer_index, open->session, book->n);
     }
     consumer = &book->consumers[open->consumer_index];
     if (open->session > consumer->session) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
-                                   "session %" PRIu64 " of consumer %u is not known here; the last one that the "
+                                   "session %" PRIu64
+                                   " of consumer %u is not known here; the last one that the "
                                    "dispatcher named is %" PRIu64,
                                    open->session, open->consumer_index, consumer->session);
     }
     if (open->session < consumer->session) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "another process has taken the place of consumer %u: this is session %" PRIu64
-                            ", that one %" PRIu64,
-                            open->consumer_index, open->session, consumer->session);
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "another process has taken the place of consumer %u: this is session %" PRIu64
+            ", that one %" PRIu64,
+            open->consumer_index, open->session, consumer->session);
     }
     return check_told(book, consumer, told, err);
 }
 
-int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream, mr_error *err)
+int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uint64_t stream,
+                       mr_error *err)
 {
     const struct told told = {open->from_round, open->received_below, open->returned_below};
     struct consumer *consumer;
@@ -364,7 +376,8 @@ int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uin
     }
     consumer = &book->consumers[open->consumer_index];
     if (stream < consumer->stream) {
-        return mr_error_set(err, MR_EPRECOND, "consumer %u has a newer stream", open->consumer_index);
+        return mr_error_set(err, MR_EPRECOND, "consumer %u has a newer stream",
+                            open->consumer_index);
     }
     consumer->stream = stream;
     consumer->limit = 0;
@@ -384,8 +397,9 @@ bool mr_round_book_is_current(const mr_round_book *book, uint32_t consumer, uint
     return consumer < book->n && book->consumers[consumer].stream == stream;
 }
 
-int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream, uint64_t limit_round,
-                       uint64_t received_below, uint64_t returned_below, mr_error *err)
+int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream,
+                       uint64_t limit_round, uint64_t received_below, uint64_t returned_below,
+                       mr_error *err)
 {
     struct consumer *c;
 
@@ -459,7 +473,8 @@ void mr_round_book_header(mr_round_book *book, uint32_t consumer, Millrace__Roun
 
 /* ---------------------------------------------------------------- for people */
 
-/* Others wait for @c in @round: it has not received it; or, where there is no more, not returned what was before. */
+/* Others wait for @c in @round: it has not received it; or, where there is no more, not returned
+ * what was before. */
 static bool is_missing(const mr_round_book *book, const struct consumer *c, uint64_t round)
 {
     return (round == book->end_round ? c->returned : c->received) <= round;
@@ -486,7 +501,8 @@ static uint64_t waiting_round(const mr_round_book *book)
             return round;
         }
     }
-    return book->end_round != MR_ROUND_NEVER && divides(book, book->end_round) ? book->end_round : MR_ROUND_NEVER;
+    return book->end_round != MR_ROUND_NEVER && divides(book, book->end_round) ? book->end_round
+                                                                               : MR_ROUND_NEVER;
 }
 
 void mr_round_book_progress(mr_round_book *book, int64_t now_ms, Millrace__RoundProgress *ret)

@@ -70,7 +70,10 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
     }
     struct run *run = &g->runs[g->n++];
 
-    *run = (struct run){.block = block, .first = g->rows, .rows = rows, .bytes = mr_block_row_bytes(block, 0, rows)};
+    *run = (struct run){.block = block,
+                        .first = g->rows,
+                        .rows = rows,
+                        .bytes = mr_block_row_bytes(block, 0, rows)};
     g->rows += rows;
     g->bytes += run->bytes;
     return MR_OK;
@@ -139,7 +142,8 @@ size_t mr_row_groups_bytes(const mr_row_groups *g)
     return g->bytes;
 }
 
-int mr_row_groups_element(const mr_row_groups *g, uint64_t ordinal, uint32_t consumer, mr_block **ret, mr_error *err)
+int mr_row_groups_element(const mr_row_groups *g, uint64_t ordinal, uint32_t consumer,
+                          mr_block **ret, mr_error *err)
 {
     MR_ASSERT(consumer < g->consumers);
     MR_ASSERT(ordinal < mr_row_groups_whole(g));

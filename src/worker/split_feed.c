@@ -14,9 +14,10 @@
 /* What one grant is to last. */
 #define GRANT_MS 2000u
 /*
- * Taken for the time that passed before the first measurement, so that a burst at the start (everything an interleave
- * opens at once) does not count for much: half as long after each grant, down to a 64th, since a burst ends and a rate
- * does not. By ever longer grants a fast reader comes to its 2 s in five of them.
+ * Taken for the time that passed before the first measurement, so that a burst at the start
+ * (everything an interleave opens at once) does not count for much: half as long after each grant,
+ * down to a 64th, since a burst ends and a rate does not. By ever longer grants a fast reader comes
+ * to its 2 s in five of them.
  */
 #define RATE_PRIOR_MS 1000u
 #define RATE_PRIOR_HALVINGS 6u
@@ -77,8 +78,9 @@ int mr_split_feed_new(uint32_t providers, bool track, mr_split_feed **ret, mr_er
     mr_split_feed *feed;
 
     if (track && providers > MR_MARKS_MAX) {
-        return mr_error_set(err, MR_EUNIMPL, "%u split providers, the grants of at most %u can be followed", providers,
-                            MR_MARKS_MAX);
+        return mr_error_set(err, MR_EUNIMPL,
+                            "%u split providers, the grants of at most %u can be followed",
+                            providers, MR_MARKS_MAX);
     }
     feed = mr_calloc(1, sizeof *feed + providers * sizeof feed->providers[0]);
     if (feed == NULL) {
@@ -146,8 +148,10 @@ static void sweep_locked(mr_split_feed *feed)
     }
 }
 
-/* The answer @seq of @p brought splits: open a grant for it. *@ret is the caller's; NULL if the feed does not track. */
-static int open_grant(mr_split_feed *feed, struct provider *p, uint64_t seq, mr_origin **ret, mr_error *err)
+/* The answer @seq of @p brought splits: open a grant for it. *@ret is the caller's; NULL if the
+ * feed does not track. */
+static int open_grant(mr_split_feed *feed, struct provider *p, uint64_t seq, mr_origin **ret,
+                      mr_error *err)
 {
     *ret = NULL;
     if (feed->marks == NULL) {
@@ -155,7 +159,8 @@ static int open_grant(mr_split_feed *feed, struct provider *p, uint64_t seq, mr_
     }
     sweep_locked(feed);
     bool joins = p->nopen >= MR_MARKS_MAX / feed->n; /* no provider takes another one's share */
-    uint32_t mark = joins ? p->open[p->nopen - 1].mark : (uint32_t)__builtin_ctzll(~feed->marks_used);
+    uint32_t mark =
+        joins ? p->open[p->nopen - 1].mark : (uint32_t)__builtin_ctzll(~feed->marks_used);
     int rc = mr_origin_new(feed->marks, mark, ret, err);
     if (rc < 0) {
         return rc;
@@ -217,9 +222,11 @@ static uint64_t wanted_splits(const struct provider *p)
         return 0;
     }
     uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
-    uint64_t prior = RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
+    uint64_t prior =
+        RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
     uint64_t ms = (uint64_t)(mr_now_ms() - p->since_ms) + prior;
-    uint64_t want = p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
+    uint64_t want =
+        p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
 
     return want == 0 ? 1 : want;
 }
@@ -252,8 +259,8 @@ static void begin_repetition(struct provider *p, uint64_t repetition)
     drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
 }
 
-static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
-                     mr_error *err)
+static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                     mr_origin **origin, mr_error *err)
 {
     mr_split_feed *feed = ctx;
     struct provider *p;
@@ -269,7 +276,8 @@ static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct m
     feed->touched = true;
     for (;;) {
         if (feed->over) {
-            return mr_error_set_traits(err, feed->why.code, feed->why.traits, "%s", feed->why.message);
+            return mr_error_set_traits(err, feed->why.code, feed->why.traits, "%s",
+                                       feed->why.message);
         }
         if (repetition < p->repetition || (p->n == 0 && p->ended)) {
             return MR_END;
@@ -312,7 +320,8 @@ static bool gives_back(const struct provider *p)
 
 static bool is_before(const struct mr_split_back *a, const struct mr_split_back *b)
 {
-    return a->repetition < b->repetition || (a->repetition == b->repetition && a->range.first < b->range.first);
+    return a->repetition < b->repetition ||
+           (a->repetition == b->repetition && a->range.first < b->range.first);
 }
 
 /* The last ones of the queue, in order of place. */
@@ -344,7 +353,8 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
             if (feed->draining ? gives_back(p) : needs_grant(p)) {
                 p->asked = true;
                 p->seq++;
-                *ret = (struct mr_split_request){.provider = i, .repetition = p->repetition, .seq = p->seq};
+                *ret = (struct mr_split_request){
+                    .provider = i, .repetition = p->repetition, .seq = p->seq};
                 if (feed->draining) {
                     list_back(p, ret);
                 } else {
@@ -383,9 +393,10 @@ static int add_ranges(mr_split_feed *feed, struct provider *p, const struct mr_s
     }
     for (size_t i = 0; rc == MR_OK && i < answer->n; i++) {
         if (answer->ranges[i].count > 0) {
-            p->queue[p->n++] = (struct stretch){.range = answer->ranges[i],
-                                                .repetition = req->repetition + (uint64_t)answer->ahead,
-                                                .origin = mr_origin_ref(origin)};
+            p->queue[p->n++] =
+                (struct stretch){.range = answer->ranges[i],
+                                 .repetition = req->repetition + (uint64_t)answer->ahead,
+                                 .origin = mr_origin_ref(origin)};
         }
     }
     if (rc == MR_OK) {
@@ -408,8 +419,8 @@ static void drop_given(struct provider *p, uint32_t n)
     }
 }
 
-int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req, const struct mr_split_answer *answer,
-                         mr_error *err)
+int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req,
+                         const struct mr_split_answer *answer, mr_error *err)
 {
     bool given = req->n_back > 0 && answer->end && !answer->keep;
     uint64_t count = 0;
@@ -431,7 +442,9 @@ int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req
         /* After an empty answer what is left is taken in pieces as before. */
         rc = count > 0 ? add_ranges(feed, p, req, answer, count, err) : MR_OK;
         p->ended = answer->end && req->n_back == 0;
-        p->kept = p->kept || req->n_back > 0; /* not taken; or a dispatcher that does not know of it has given more */
+        p->kept = p->kept ||
+                  req->n_back >
+                      0; /* not taken; or a dispatcher that does not know of it has given more */
     }
     if (rc == MR_OK) {
         p->answered = req->seq;

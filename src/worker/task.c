@@ -1,15 +1,19 @@
 /*
- * A task: one run of a dataset graph for one iteration, or one reading of a production that several iterations share.
+ * A task: one run of a dataset graph for one iteration, or one reading of a production that several
+ * iterations share.
  *
- * Happy path: rows come from an engine (pipeline.c) or from a production (reading.c), as far ahead as credits ask for,
- * and go into the book; at their end wait until all elements arrived at clients, then tell the dispatcher, once, until
- * it answers. A task that makes a production (producing.c) has neither clients nor an end.
+ * Happy path: rows come from an engine (pipeline.c) or from a production (reading.c), as far ahead
+ * as credits ask for, and go into the book; at their end wait until all elements arrived at
+ * clients, then tell the dispatcher, once, until it answers. A task that makes a production
+ * (producing.c) has neither clients nor an end.
  *
- * Failures: an error of the pipeline is the task's end too, with a code: readers get it after the rows before it, the
- * dispatcher when those have arrived. A dispatcher that is away is waited for (splits at hand are used up meanwhile).
+ * Failures: an error of the pipeline is the task's end too, with a code: readers get it after the
+ * rows before it, the dispatcher when those have arrived. A dispatcher that is away is waited for
+ * (splits at hand are used up meanwhile).
  *
- * Close: the dispatcher no longer lists the task: it is dropped. Its streams end, its thread is told to stop and frees
- * the last of it when the engine has let go; nobody waits for that but mr_worker_stop().
+ * Close: the dispatcher no longer lists the task: it is dropped. Its streams end, its thread is
+ * told to stop and frees the last of it when the engine has let go; nobody waits for that but
+ * mr_worker_stop().
  */
 #include "worker/internal.h"
 
@@ -31,8 +35,9 @@
 #define KEPT_BYTES_MAX (256 * MR_MIB)
 #define READING_KEPT_BYTES_MAX (64 * MR_MIB)
 /*
- * At most once: whoever has received everything, and has neither returned any of it for so long nor closed, does not
- * keep others any longer: they end, and what it closes with after that is nobody's. It counts that itself.
+ * At most once: whoever has received everything, and has neither returned any of it for so long nor
+ * closed, does not keep others any longer: they end, and what it closes with after that is
+ * nobody's. It counts that itself.
  */
 #define CLIENT_RESTS_MS 5000
 
@@ -76,8 +81,8 @@ void mr_worker_task_unref(struct mr_worker_task *t)
 void mr_worker_task_changed_locked(struct mr_worker_task *t)
 {
     mr_reading_note_returned_locked(t);
-    if (t->cancelled || mr_book_low(t->book) || mr_book_deserted(t->book) || mr_book_settled(t->book) ||
-        mr_book_waits_for_clients(t->book)) {
+    if (t->cancelled || mr_book_low(t->book) || mr_book_deserted(t->book) ||
+        mr_book_settled(t->book) || mr_book_waits_for_clients(t->book)) {
         (void)pthread_cond_broadcast(&t->changed);
     }
 }
@@ -112,15 +117,16 @@ void mr_worker_task_pump(struct mr_worker_task *t)
             mr_conn_send(c, &m);
             mr_book_message_free(&m);
         } else {
-            mr_log(MR_LOG_WARN, "making a message, breaking the stream off", "task", "%s", t->id, "error", "%s",
-                   err.message, NULL);
+            mr_log(MR_LOG_WARN, "making a message, breaking the stream off", "task", "%s", t->id,
+                   "error", "%s", err.message, NULL);
             mr_rpc_stream_cancel(c->stream);
         }
         mr_conn_unref(c);
     }
 }
 
-/* The connection of @s, if it has one, loses it; a reference to its stream, or NULL. t->lock is held. */
+/* The connection of @s, if it has one, loses it; a reference to its stream, or NULL. t->lock is
+ * held. */
 static mr_rpc_stream *detach_locked(mr_book_session *s)
 {
     struct mr_conn *c = mr_book_owner(s);
@@ -145,7 +151,8 @@ bool mr_worker_task_has_released_locked(const struct mr_worker_task *t, const ch
     return false;
 }
 
-/* Without memory it is not remembered: a session of a client that is gone may then be kept for too long. */
+/* Without memory it is not remembered: a session of a client that is gone may then be kept for too
+ * long. */
 static void remember_released_locked(struct mr_worker_task *t, const char *client)
 {
     if (mr_worker_task_has_released_locked(t, client) || strlen(client) >= MR_RELEASED_ID_SIZE) {
@@ -155,7 +162,8 @@ static void remember_released_locked(struct mr_worker_task *t, const char *clien
         t->released = mr_calloc(MR_RELEASED_MAX, sizeof *t->released);
     }
     if (t->released != NULL) {
-        (void)snprintf(t->released[t->nreleased++ % MR_RELEASED_MAX], MR_RELEASED_ID_SIZE, "%s", client);
+        (void)snprintf(t->released[t->nreleased++ % MR_RELEASED_MAX], MR_RELEASED_ID_SIZE, "%s",
+                       client);
     }
 }
 
@@ -181,7 +189,8 @@ void mr_worker_task_release_client(struct mr_worker_task *t, const char *client)
 
 /* ---- rows of a task's own pipeline ---- */
 
-/* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else makes room. */
+/* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else
+ * makes room. */
 static bool holds_back_locked(const struct mr_worker_task *t)
 {
     return mr_book_has_ready(t->book) && mr_memory_is_short(t->worker->memory, MR_MEMORY_AHEAD, 0);
@@ -191,7 +200,8 @@ static int wait_demand(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
 {
     MR_LOCK(&t->lock);
     if (mr_book_demand(t->book) == 0 || holds_back_locked(t)) {
-        while (!t->cancelled && (!mr_book_low(t->book) || holds_back_locked(t)) && !mr_worker_task_has_nothing(t)) {
+        while (!t->cancelled && (!mr_book_low(t->book) || holds_back_locked(t)) &&
+               !mr_worker_task_has_nothing(t)) {
             mr_cond_wait(&t->changed, &t->lock);
         }
     }
@@ -219,9 +229,9 @@ static const struct mr_sink book_sink = {.wait = wait_demand, .put = put_into_bo
 /* ---- the thread ---- */
 
 /*
- * All that is left is with clients that are here: how long to wait for them to return it, or close. -1: that is not so,
- * or they keep nobody, and whoever comes later may get it. @returned and @since_ms: when one of them returned something
- * last. t->lock is held.
+ * All that is left is with clients that are here: how long to wait for them to return it, or close.
+ * -1: that is not so, or they keep nobody, and whoever comes later may get it. @returned and
+ * @since_ms: when one of them returned something last. t->lock is held.
  */
 static int64_t patience_locked(struct mr_worker_task *t, uint64_t *returned, int64_t *since_ms)
 {
@@ -244,9 +254,9 @@ static int64_t patience_locked(struct mr_worker_task *t, uint64_t *returned, int
 }
 
 /*
- * Wait until every element was returned, or is with clients that rest: one thread may read two iterators in turn, so
- * that the one waits for the end and the other for its turn. False: cancelled. A pipeline that did not finish never
- * settles.
+ * Wait until every element was returned, or is with clients that rest: one thread may read two
+ * iterators in turn, so that the one waits for the end and the other for its turn. False:
+ * cancelled. A pipeline that did not finish never settles.
  */
 static bool wait_settled(struct mr_worker_task *t)
 {
@@ -262,8 +272,8 @@ static bool wait_settled(struct mr_worker_task *t)
             continue;
         }
         mr_book_stop_waiting(t->book);
-        mr_log(MR_LOG_INFO, "the end does not wait any longer for readers that rest with elements", "task", "%s", t->id,
-               "job", "%s", t->job, NULL);
+        mr_log(MR_LOG_INFO, "the end does not wait any longer for readers that rest with elements",
+               "task", "%s", t->id, "job", "%s", t->job, NULL);
         t->settled = true;
         mr_mutex_unlock(&t->lock);
         mr_worker_task_pump(t); /* Others may have to be told the end. */
@@ -284,7 +294,8 @@ struct holders {
 };
 
 /* Of those that are too many nobody waits to hear what they used. t->lock is held. */
-static void list_holders_locked(const struct mr_worker_task *t, struct holders *h, Millrace__TaskEndedRequest *req)
+static void list_holders_locked(const struct mr_worker_task *t, struct holders *h,
+                                Millrace__TaskEndedRequest *req)
 {
     const mr_book_session *s = NULL;
 
@@ -329,8 +340,8 @@ static void report_end(struct mr_worker_task *t, int code, const char *message, 
     list_holders_locked(t, &holders, &req);
     mr_mutex_unlock(&t->lock);
     if (mr_link_task_ended(t->worker->link, &req, t, &err) < 0 && !atomic_load(&t->stop)) {
-        mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id, "error", "%s",
-               err.message, NULL);
+        mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id,
+               "error", "%s", err.message, NULL);
     }
     atomic_store(&t->ended, true);
     mr_worker_note_progress(t->worker);
@@ -338,8 +349,8 @@ static void report_end(struct mr_worker_task *t, int code, const char *message, 
 
 static void say_failed(const struct mr_worker_task *t, const mr_error *err)
 {
-    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset", "%s", t->dataset,
-           "error", "%s", err->message, NULL);
+    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset",
+           "%s", t->dataset, "error", "%s", err->message, NULL);
 }
 
 static void finish(struct mr_worker_task *t, int code, const mr_error *err)
@@ -374,8 +385,8 @@ static void serve(struct mr_worker_task *t)
     int rc = run(t, &err);
     int code = rc == MR_END ? MR_OK : rc;
     if (code < 0 && atomic_load(&t->disowned)) {
-        mr_log(MR_LOG_INFO, "this task gets no more, waiting for the next list of tasks", "task", "%s", t->id, "error",
-               "%s", err.message, NULL);
+        mr_log(MR_LOG_INFO, "this task gets no more, waiting for the next list of tasks", "task",
+               "%s", t->id, "error", "%s", err.message, NULL);
     } else if (!atomic_load(&t->stop)) {
         finish(t, code, &err);
     }
@@ -467,8 +478,8 @@ static bool take_assignment(struct mr_worker_task *t, const Millrace__TaskAssign
     for (size_t i = 0; t->splits != NULL && i < a->n_providers; i++) {
         t->splits[i] = a->providers[i]->splits;
     }
-    return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL && t->fingerprint != NULL &&
-           t->host != NULL && t->splits != NULL && t->production != NULL;
+    return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL &&
+           t->fingerprint != NULL && t->host != NULL && t->splits != NULL && t->production != NULL;
 }
 
 static struct mr_book_limits limits_of(const struct mr_worker_task *t)
@@ -484,13 +495,15 @@ static struct mr_book_limits limits_of(const struct mr_worker_task *t)
     }
     if (t->kind == MR_TASK_READING) {
         /* What it holds is in memory, and the window is not. */
-        limits.kept_bytes = limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
+        limits.kept_bytes =
+            limits.kept_bytes < READING_KEPT_BYTES_MAX ? limits.kept_bytes : READING_KEPT_BYTES_MAX;
         limits.given_is_told = true;
     }
     return limits;
 }
 
-static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_worker_task **ret, mr_error *err)
+static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
+                    struct mr_worker_task **ret, mr_error *err)
 {
     struct mr_worker_task *t = mr_calloc(1, sizeof *t);
 
@@ -524,8 +537,8 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a, stru
     return MR_OK;
 }
 
-int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a, struct mr_worker_task **ret,
-                        mr_error *err)
+int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
+                        struct mr_worker_task **ret, mr_error *err)
 {
     struct mr_worker_task *t = NULL;
     int rc = task_new(w, a, &t, err);
@@ -602,7 +615,8 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held)
     if (atomic_exchange(&t->held, held) == held) {
         return;
     }
-    mr_log(MR_LOG_DEBUG, held ? "task held, its job is set aside" : "task held no more", "task", "%s", t->id, NULL);
+    mr_log(MR_LOG_DEBUG, held ? "task held, its job is set aside" : "task held no more", "task",
+           "%s", t->id, NULL);
     if (held) {
         mr_reading_set_unread(t);
     } else {
@@ -610,7 +624,8 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held)
     }
 }
 
-/* After it was said that the task is cancelled: its thread opens the production first, and then looks at that. */
+/* After it was said that the task is cancelled: its thread opens the production first, and then
+ * looks at that. */
 static void cancel_production(struct mr_worker_task *t)
 {
     mr_chain *made;
@@ -637,7 +652,8 @@ void mr_worker_task_drop(struct mr_worker_task *t)
     mr_mutex_unlock(&w->lock);
     atomic_store(&t->stop, true);
     if (t->feed != NULL) {
-        mr_split_feed_cancel(t->feed); /* Before anything is dropped: that makes no grant finished. */
+        mr_split_feed_cancel(
+            t->feed); /* Before anything is dropped: that makes no grant finished. */
     }
     mr_mutex_lock(&t->lock);
     t->cancelled = true; /* nothing is sent from here on */
@@ -653,7 +669,8 @@ void mr_worker_task_drop(struct mr_worker_task *t)
     for (;;) {
         stream = NULL;
         mr_mutex_lock(&t->lock);
-        for (s = mr_book_each(t->book, NULL); s != NULL && stream == NULL; s = mr_book_each(t->book, s)) {
+        for (s = mr_book_each(t->book, NULL); s != NULL && stream == NULL;
+             s = mr_book_each(t->book, s)) {
             stream = detach_locked(s);
         }
         if (t->turns != NULL) {

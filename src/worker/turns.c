@@ -12,10 +12,12 @@
 #include <millrace/base.h>
 #include <string.h>
 
-/* Rounds that may be fixed and not returned by everybody: what consumers have under way at once (AHEAD_ROUNDS of
- * src/client/coordinated.c), and as many that they have returned and not told of yet. */
+/* Rounds that may be fixed and not returned by everybody: what consumers have under way at once
+ * (AHEAD_ROUNDS of src/client/coordinated.c), and as many that they have returned and not told of
+ * yet. */
 #define KEEP_ROUNDS 128u
-/* Groups that are made ahead of the rounds they will be of; beyond one, only while they are small. */
+/* Groups that are made ahead of the rounds they will be of; beyond one, only while they are
+ * small. */
 #define AHEAD_GROUPS 64u
 #define AHEAD_BYTES (8 * MR_MIB)
 /* Elements of one message. */
@@ -23,10 +25,12 @@
 
 /* ---- life ---- */
 
-int mr_turns_new(const Millrace__RoundAssignment *assignment, size_t kept_bytes, struct mr_turns **ret, mr_error *err)
+int mr_turns_new(const Millrace__RoundAssignment *assignment, size_t kept_bytes,
+                 struct mr_turns **ret, mr_error *err)
 {
     mr_round_book *book = NULL;
-    int rc = mr_round_book_new(assignment, KEEP_ROUNDS, &book, err); /* checks the number of consumers */
+    int rc =
+        mr_round_book_new(assignment, KEEP_ROUNDS, &book, err); /* checks the number of consumers */
 
     if (rc < 0) {
         return rc;
@@ -67,7 +71,8 @@ static void advance_locked(struct mr_worker_task *t)
     struct mr_turns *turns = t->turns;
     struct mr_round round;
 
-    while (turns->fixed < mr_row_groups_whole(turns->groups) && mr_round_book_may_fix(turns->book, &round)) {
+    while (turns->fixed < mr_row_groups_whole(turns->groups) &&
+           mr_round_book_may_fix(turns->book, &round)) {
         MR_ASSERT(round.ordinal == turns->fixed);
         mr_round_book_fix(turns->book);
         turns->fixed++;
@@ -89,14 +94,14 @@ void mr_turns_assign(struct mr_worker_task *t, const Millrace__RoundAssignment *
     advance_locked(t);
     mr_mutex_unlock(&t->lock);
     if (rc < 0) {
-        mr_log(MR_LOG_ERROR, "an assignment of rounds that cannot be", "task", "%s", t->id, "error", "%s", err.message,
-               NULL);
+        mr_log(MR_LOG_ERROR, "an assignment of rounds that cannot be", "task", "%s", t->id, "error",
+               "%s", err.message, NULL);
     }
     mr_turns_pump(t);
 }
 
-/* Whole groups that wait for a round: some, so that nobody waits for the pipeline, but not many. However large they
- * are, there are two: one is made while the other is read. */
+/* Whole groups that wait for a round: some, so that nobody waits for the pipeline, but not many.
+ * However large they are, there are two: one is made while the other is read. */
 static bool has_enough_locked(const struct mr_turns *turns)
 {
     uint64_t whole = mr_row_groups_whole(turns->groups);
@@ -104,7 +109,8 @@ static bool has_enough_locked(const struct mr_turns *turns)
     uint64_t kept = whole - mr_round_book_kept(turns->book).ordinal;
     size_t bytes = mr_row_groups_bytes(turns->groups);
 
-    return ahead >= AHEAD_GROUPS || (ahead > 0 && bytes >= AHEAD_BYTES) || (kept >= 2 && bytes >= turns->kept_bytes);
+    return ahead >= AHEAD_GROUPS || (ahead > 0 && bytes >= AHEAD_BYTES) ||
+           (kept >= 2 && bytes >= turns->kept_bytes);
 }
 
 static int wait_room(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
@@ -118,7 +124,8 @@ static int wait_room(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
     if (t->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
     }
-    *rows = turns->consumers * (uint32_t)(AHEAD_GROUPS - (mr_row_groups_whole(turns->groups) - turns->fixed));
+    *rows = turns->consumers *
+            (uint32_t)(AHEAD_GROUPS - (mr_row_groups_whole(turns->groups) - turns->fixed));
     return MR_OK;
 }
 
@@ -143,7 +150,8 @@ bool mr_turns_finish(struct mr_worker_task *t, uint64_t *end_round)
 
     mr_mutex_lock(&t->lock);
     if (mr_row_groups_finish(turns->groups, turns->pad, &err) < 0) {
-        mr_log(MR_LOG_WARN, "the last group is dropped", "task", "%s", t->id, "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "the last group is dropped", "task", "%s", t->id, "error", "%s",
+               err.message, NULL);
     }
     turns->over = true;
     advance_locked(t);
@@ -166,7 +174,8 @@ static struct mr_turns_stream *stream_of(const struct mr_conn *c)
     return s->conn == c ? s : NULL;
 }
 
-int mr_turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced, mr_error *err)
+int mr_turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
+                           mr_error *err)
 {
     struct mr_turns *turns = t->turns;
     const Millrace__ReadRequest *req = c->first;
@@ -174,7 +183,8 @@ int mr_turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_s
     uint64_t number = turns->last_stream + 1;
 
     if (open == NULL) {
-        return mr_error_set(err, MR_EINVAL, "task %s is of a coordinated job, and %.32s opens no round", t->id,
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s is of a coordinated job, and %.32s opens no round", t->id,
                             req->open->client);
     }
     int rc = mr_round_book_open(turns->book, open, number, err); /* checks the index */
@@ -183,8 +193,10 @@ int mr_turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_s
     }
     struct mr_turns_stream *s = &turns->streams[open->consumer_index];
     *replaced = s->conn != NULL ? mr_rpc_stream_ref(s->conn->stream) : NULL;
-    *s = (struct mr_turns_stream){
-        .conn = c, .number = number, .session = req->open->session, .limit_bytes = req->limit_bytes};
+    *s = (struct mr_turns_stream){.conn = c,
+                                  .number = number,
+                                  .session = req->open->session,
+                                  .limit_bytes = req->limit_bytes};
     turns->last_stream = number;
     c->task = mr_worker_task_ref(t);
     c->consumer = open->consumer_index;
@@ -198,8 +210,8 @@ int mr_turns_tell_locked(struct mr_conn *c, const Millrace__ReadRequest *req, mr
 
     if (s != NULL) {
         s->limit_bytes = req->limit_bytes;
-        rc = mr_round_book_tell(c->task->turns->book, c->consumer, s->number, req->limit_round, req->received_below,
-                                req->returned_below, err);
+        rc = mr_round_book_tell(c->task->turns->book, c->consumer, s->number, req->limit_round,
+                                req->received_below, req->returned_below, err);
         if (rc < 0) {
             mr_turns_detach_locked(c);
         }
@@ -253,14 +265,15 @@ struct message {
 };
 
 /* Elements of the next rounds of @consumer, as many as it has room for. */
-static int gather_locked(struct mr_turns *turns, uint32_t consumer, struct message *m, mr_error *err)
+static int gather_locked(struct mr_turns *turns, uint32_t consumer, struct message *m,
+                         mr_error *err)
 {
     struct mr_turns_stream *s = &turns->streams[consumer];
     size_t bytes = 0;
     struct mr_round round;
 
-    while (m->n < MESSAGE_ELEMENTS_MAX && bytes < MR_DATA_MESSAGE_BYTES_TARGET && s->bytes < s->limit_bytes &&
-           mr_round_book_next(turns->book, consumer, &round)) {
+    while (m->n < MESSAGE_ELEMENTS_MAX && bytes < MR_DATA_MESSAGE_BYTES_TARGET &&
+           s->bytes < s->limit_bytes && mr_round_book_next(turns->book, consumer, &round)) {
         mr_block *block;
         int rc = mr_row_groups_element(turns->groups, round.ordinal, consumer, &block, err);
 
@@ -279,7 +292,8 @@ static int gather_locked(struct mr_turns *turns, uint32_t consumer, struct messa
     return MR_OK;
 }
 
-/* Another process has the place of the consumer whose stream this was: a reference to it, or NULL. */
+/* Another process has the place of the consumer whose stream this was: a reference to it, or
+ * NULL. */
 static mr_rpc_stream *cut_superseded_locked(struct mr_turns *turns, uint32_t consumer)
 {
     struct mr_turns_stream *s = &turns->streams[consumer];
@@ -293,7 +307,8 @@ static mr_rpc_stream *cut_superseded_locked(struct mr_turns *turns, uint32_t con
 }
 
 /* What @consumer is to be sent now: MR_OK, MR_END (nothing) or an error. */
-static int compose_locked(struct mr_worker_task *t, uint32_t consumer, struct message *m, mr_error *err)
+static int compose_locked(struct mr_worker_task *t, uint32_t consumer, struct message *m,
+                          mr_error *err)
 {
     struct mr_turns *turns = t->turns;
     struct mr_turns_stream *s = &turns->streams[consumer];
@@ -321,12 +336,13 @@ static int compose_locked(struct mr_worker_task *t, uint32_t consumer, struct me
 static void send_message(struct mr_worker_task *t, struct message *m, int rc, const mr_error *err)
 {
     if (rc == MR_OK) {
-        struct mr_conn_rounds rounds = {.header = &m->header, .session = m->session, .first = m->first};
+        struct mr_conn_rounds rounds = {
+            .header = &m->header, .session = m->session, .first = m->first};
 
         mr_conn_send_rounds(m->conn, &rounds, m->parts, m->n);
     } else {
-        mr_log(MR_LOG_WARN, "making a message, breaking the stream off", "task", "%s", t->id, "error", "%s",
-               err->message, NULL);
+        mr_log(MR_LOG_WARN, "making a message, breaking the stream off", "task", "%s", t->id,
+               "error", "%s", err->message, NULL);
         mr_rpc_stream_cancel(m->conn->stream);
     }
     for (size_t i = 0; i < m->n; i++) {
@@ -346,7 +362,8 @@ void mr_turns_pump(struct mr_worker_task *t)
         int rc = t->cancelled ? MR_END : compose_locked(t, i, &m, &err);
         mr_mutex_unlock(&t->lock);
         if (superseded != NULL) {
-            mr_rpc_stream_finish(superseded, MR_EPRECOND, "another process has taken the place of this consumer");
+            mr_rpc_stream_finish(superseded, MR_EPRECOND,
+                                 "another process has taken the place of this consumer");
             mr_rpc_stream_unref(superseded);
         }
         if (rc != MR_END) {
@@ -357,7 +374,8 @@ void mr_turns_pump(struct mr_worker_task *t)
 
 /* ---- for people ---- */
 
-void mr_turns_progress_locked(struct mr_worker_task *t, Millrace__TaskProgress *ret, Millrace__RoundProgress *rounds)
+void mr_turns_progress_locked(struct mr_worker_task *t, Millrace__TaskProgress *ret,
+                              Millrace__RoundProgress *rounds)
 {
     struct mr_turns *turns = t->turns;
 

@@ -26,7 +26,8 @@
 #define MEMORY_SHARE 8u /* of the machine */
 #define MEMORY_DEFAULT_MIN (128 * MR_MIB)
 #define MEMORY_DEFAULT_MAX (2048 * MR_MIB)
-/* Windows on disk at a time. More of them leave less memory for each, and so a smaller largest element. */
+/* Windows on disk at a time. More of them leave less memory for each, and so a smaller largest
+ * element. */
 #define WINDOWS_MAX 8u
 #define RETRY_MS 30000
 #define SLOT_PREFIX "worker-"
@@ -41,9 +42,10 @@ struct mr_windows {
     mr_memory *memory;
     int64_t retry_ms;
 
-    pthread_mutex_t opening; /* held while the cache is opened, which may take a while; taken before `lock` */
-    mr_cache *cache;         /* `opening` */
-    bool charged;            /* `opening`: memory_bytes_max, for it */
+    /* held while the cache is opened, which may take a while; taken before `lock` */
+    pthread_mutex_t opening;
+    mr_cache *cache; /* `opening` */
+    bool charged;    /* `opening`: memory_bytes_max, for it */
 
     pthread_mutex_t lock; /* guards everything below */
     bool used;
@@ -74,8 +76,9 @@ static bool is_slot(const char *name)
 
 static int open_cache(const mr_windows *w, const char *slot, mr_cache **ret, mr_error *err)
 {
-    struct mr_cache_options opts = {
-        .disk_bytes_max = w->disk_bytes_max, .memory_bytes_max = w->memory_bytes_max, .logs_max = WINDOWS_MAX};
+    struct mr_cache_options opts = {.disk_bytes_max = w->disk_bytes_max,
+                                    .memory_bytes_max = w->memory_bytes_max,
+                                    .logs_max = WINDOWS_MAX};
     char *path = mr_asprintf("%s/%s", w->dir, slot);
 
     if (path == NULL) {
@@ -131,7 +134,8 @@ static int make_dir(const mr_windows *w, mr_error *err)
         return mr_error_errno(err, errno, "cache directory '%s'", w->dir);
     }
     if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
-        return mr_error_set(err, MR_EPERM, "cache directory '%s' is somebody else's: name another one", w->dir);
+        return mr_error_set(err, MR_EPERM,
+                            "cache directory '%s' is somebody else's: name another one", w->dir);
     }
     return MR_OK;
 }
@@ -174,8 +178,8 @@ static uint64_t at_least(uint64_t bytes, uint64_t min, const char *what)
     if (bytes >= min) {
         return bytes;
     }
-    mr_log(MR_LOG_INFO, "too few bytes for the cache, taking the least there can be", "option", "%s", what, "bytes",
-           "%" PRIu64, bytes, "taken", "%" PRIu64, min, NULL);
+    mr_log(MR_LOG_INFO, "too few bytes for the cache, taking the least there can be", "option",
+           "%s", what, "bytes", "%" PRIu64, bytes, "taken", "%" PRIu64, min, NULL);
     return min;
 }
 
@@ -200,9 +204,10 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
         return mr_error_nomem(err);
     }
     w->ours = opts->dir == NULL || opts->dir[0] == '\0';
-    w->dir =
-        w->ours ? mr_asprintf("%s/millrace-cache-%u", tmp == NULL || tmp[0] == '\0' ? "/tmp" : tmp, (unsigned)geteuid())
-                : mr_strdup(opts->dir);
+    w->dir = w->ours
+                 ? mr_asprintf("%s/millrace-cache-%u", tmp == NULL || tmp[0] == '\0' ? "/tmp" : tmp,
+                               (unsigned)geteuid())
+                 : mr_strdup(opts->dir);
     if (w->dir == NULL) {
         mr_free(w);
         return mr_error_nomem(err);
@@ -213,7 +218,8 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
                               : at_least(opts->memory_bytes_max, MEMORY_BYTES_MIN, "cache-memory");
     w->memory = mr_memory_ref(opts->memory);
     w->retry_ms = opts->retry_ms == 0 ? RETRY_MS : opts->retry_ms;
-    w->window_bytes_max = w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
+    w->window_bytes_max =
+        w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
     mr_mutex_init(&w->opening);
     mr_mutex_init(&w->lock);
@@ -270,24 +276,28 @@ static uint64_t with_copies(uint64_t bytes)
 static uint64_t memory_share_locked(const mr_windows *w)
 {
     uint64_t part = w->memory_bytes_max / WINDOWS_MAX;
-    uint64_t left = w->taken < w->memory_bytes_max ? (w->memory_bytes_max - w->taken) / 3 : 0; /* half, with copies */
+    uint64_t left = w->taken < w->memory_bytes_max ? (w->memory_bytes_max - w->taken) / 3
+                                                   : 0; /* half, with copies */
     uint64_t bytes = part < left ? part : left;
 
     return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
 }
 
-int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err)
+int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
+                           mr_error *err)
 {
     MR_LOCK(&w->lock);
     uint64_t want = memory_share_locked(w);
     /* What we size gives way sooner than what an element needs. */
     enum mr_memory_use use = least > want ? MR_MEMORY_HELD : MR_MEMORY_AHEAD;
 
-    /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a bounded number. */
+    /* Doubled until it fits: elements that grow and grow take few logs, of which a chain has a
+     * bounded number. */
     while (want < least) {
         want *= 2;
     }
-    if (want > least && least > 0 && mr_memory_is_short(w->memory, use, (size_t)with_copies(want))) {
+    if (want > least && least > 0 &&
+        mr_memory_is_short(w->memory, use, (size_t)with_copies(want))) {
         want = least < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : least;
     }
     if (!mr_memory_charge(w->memory, use, (size_t)with_copies(want))) {

@@ -1,11 +1,12 @@
 /*
- * Where the windows of this worker's productions are: one cache on disk, in a directory of its own below one that the
- * workers of a machine share; opened when the first production needs it. What workers that are gone left there is wiped
- * at the start.
+ * Where the windows of this worker's productions are: one cache on disk, in a directory of its own
+ * below one that the workers of a machine share; opened when the first production needs it. What
+ * workers that are gone left there is wiped at the start.
  *
  * Not for: deciding what is in a window (chain.h).
  *
- * Threads: everything from any thread but new and free. mr_windows_open() blocks for I/O, nothing else does.
+ * Threads: everything from any thread but new and free. mr_windows_open() blocks for I/O, nothing
+ * else does.
  */
 #ifndef MR_WORKER_WINDOWS_H
 #define MR_WORKER_WINDOWS_H
@@ -18,12 +19,15 @@ typedef struct mr_windows mr_windows;
 
 /* Zero or NULL means "the default" in every field. */
 struct mr_windows_options {
-    const char *dir;         /* the workers' common one; made if missing. Default: one of this user's in TMPDIR */
-    uint64_t disk_bytes_max; /* of all windows, and of one; default 10 GiB. Less than what is possible is rounded up */
-    uint64_t memory_bytes_max; /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB,
-                                  and at most a quarter of the budget */
-    mr_memory *memory;         /* the worker's budget, which all of it is charged to; NULL: none */
-    int64_t retry_ms;          /* how often one in memory looks for room on disk; default 30 s */
+    /* the workers' common one; made if missing. Default: one of this user's in TMPDIR */
+    const char *dir;
+    /* of all windows, and of one; default 10 GiB. Less than what is possible is rounded up */
+    uint64_t disk_bytes_max;
+    /* what is not written yet; default 1/8 of the machine, 128 MiB to 2 GiB, and at most a
+     * quarter of the budget */
+    uint64_t memory_bytes_max;
+    mr_memory *memory; /* the worker's budget, which all of it is charged to; NULL: none */
+    int64_t retry_ms;  /* how often one in memory looks for room on disk; default 30 s */
 };
 
 /* Never fails for the directory's sake: that is said when a window is opened. */
@@ -32,15 +36,17 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
 void mr_windows_free(mr_windows *w);
 
 /*
- * A window on disk for production @name: half of what is free. Fails when there is none at the moment, with the reason.
+ * A window on disk for production @name: half of what is free. Fails when there is none at the
+ * moment, with the reason.
  */
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
 /*
- * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has half of what others
- * have left of memory_bytes_max, and little when nothing is left; *@taken is what it takes of the worker's budget, with
- * its copies. MR_EEXHAUSTED: that has no more.
+ * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has
+ * half of what others have left of memory_bytes_max, and little when nothing is left; *@taken is
+ * what it takes of the worker's budget, with its copies. MR_EEXHAUSTED: that has no more.
  */
-int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken, mr_error *err);
+int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
+                           mr_error *err);
 void mr_windows_give_memory(mr_windows *w, uint64_t taken);
 int64_t mr_windows_retry_ms(const mr_windows *w);
 

@@ -20,8 +20,9 @@
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
 /*
- * For so long no room comes free for a definition, and the task has failed. Clearly longer than it takes until a job is
- * collected whose reader was killed: a client is gone after two minutes, its iteration after five more, by default.
+ * For so long no room comes free for a definition, and the task has failed. Clearly longer than it
+ * takes until a job is collected whose reader was killed: a client is gone after two minutes, its
+ * iteration after five more, by default.
  */
 #define DEFINITION_WAIT_MS 600000
 
@@ -30,11 +31,13 @@ static char *with_port(const char *text, int port)
 {
     const char *mark = strstr(text, "%port%");
 
-    return mark == NULL ? mr_strdup(text)
-                        : mr_asprintf("%.*s%d%s", (int)(mark - text), text, port, mark + strlen("%port%"));
+    return mark == NULL
+               ? mr_strdup(text)
+               : mr_asprintf("%.*s%d%s", (int)(mark - text), text, port, mark + strlen("%port%"));
 }
 
-/* What clients are told: by option, or the listen address with the bound port; of a host that can be reached. */
+/* What clients are told: by option, or the listen address with the bound port; of a host that can
+ * be reached. */
 static int choose_address(mr_worker *w, const char *listen, const char *advertise, mr_error *err)
 {
     char own[MR_ADDRESS_BYTES_MAX + 1];
@@ -61,8 +64,8 @@ static int copy_tags(mr_worker *w, const struct mr_worker_options *opts, mr_erro
     }
     for (size_t i = 0; i < opts->ntags; i++) {
         if (strlen(opts->tags[i]) == 0 || strlen(opts->tags[i]) > MR_NAME_BYTES_MAX) {
-            return mr_error_set(err, MR_EINVAL, "tag %zu has %zu bytes, not 1 to %d", i, strlen(opts->tags[i]),
-                                MR_NAME_BYTES_MAX);
+            return mr_error_set(err, MR_EINVAL, "tag %zu has %zu bytes, not 1 to %d", i,
+                                strlen(opts->tags[i]), MR_NAME_BYTES_MAX);
         }
         w->tags[i] = mr_strdup(opts->tags[i]);
         if (w->tags[i] == NULL) {
@@ -81,35 +84,43 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
         return mr_error_set(err, MR_EINVAL, "a worker needs the address of a dispatcher");
     }
     w->dispatchers = mr_strdup(list);
-    w->cluster_wanted = opts->cluster == NULL || opts->cluster[0] == '\0' ? NULL : mr_strdup(opts->cluster);
-    if (w->dispatchers == NULL || (opts->cluster != NULL && opts->cluster[0] != '\0' && w->cluster_wanted == NULL)) {
+    w->cluster_wanted =
+        opts->cluster == NULL || opts->cluster[0] == '\0' ? NULL : mr_strdup(opts->cluster);
+    if (w->dispatchers == NULL ||
+        (opts->cluster != NULL && opts->cluster[0] != '\0' && w->cluster_wanted == NULL)) {
         return mr_error_nomem(err);
     }
     w->heartbeat_ms = opts->heartbeat_ms;
-    w->dispatcher_timeout_ms = opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
+    w->dispatcher_timeout_ms =
+        opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
     w->threads = opts->threads;
-    mr_shares_init(&w->at_work, "tasks at work", opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max);
+    mr_shares_init(&w->at_work, "tasks at work",
+                   opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max);
     struct mr_windows_options windows = {.dir = opts->cache_dir,
                                          .disk_bytes_max = opts->cache_bytes_max,
                                          .memory_bytes_max = opts->cache_memory_bytes_max};
-    uint64_t budget = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 2;
+    uint64_t budget =
+        opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 2;
     int rc = mr_memory_new(budget, NULL, &w->memory, err);
     if (rc == MR_OK) {
         windows.memory = w->memory;
         rc = mr_windows_new(&windows, &w->windows, err);
     }
     if (rc == MR_OK) {
-        rc =
-            mr_definitions_new(w->memory, opts->definition_wait_ms != 0 ? opts->definition_wait_ms : DEFINITION_WAIT_MS,
-                               &w->definitions, err);
+        rc = mr_definitions_new(w->memory,
+                                opts->definition_wait_ms != 0 ? opts->definition_wait_ms
+                                                              : DEFINITION_WAIT_MS,
+                                &w->definitions, err);
     }
     return rc < 0 ? rc : copy_tags(w, opts, err);
 }
 
 static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
 {
-    const char *listen = opts->listen == NULL || opts->listen[0] == '\0' ? LISTEN_DEFAULT : opts->listen;
-    const char *advertise = opts->advertise == NULL || opts->advertise[0] == '\0' ? NULL : opts->advertise;
+    const char *listen =
+        opts->listen == NULL || opts->listen[0] == '\0' ? LISTEN_DEFAULT : opts->listen;
+    const char *advertise =
+        opts->advertise == NULL || opts->advertise[0] == '\0' ? NULL : opts->advertise;
     int rc = mr_rpc_acquire(&w->rt, err);
 
     if (rc == MR_OK) {

@@ -1,7 +1,7 @@
 /*
- * What coordination relies on in a store, run on the fake ("fake"), on a real etcd ("etcd"), and on three members of
- * one that want certificates and a password ("etcd_secure"): this is what keeps the fake honest. Each test works under
- * a prefix of its own.
+ * What coordination relies on in a store, run on the fake ("fake"), on a real etcd ("etcd"), and on
+ * three members of one that want certificates and a password ("etcd_secure"): this is what keeps
+ * the fake honest. Each test works under a prefix of its own.
  */
 #include "base/alloc.h"
 #include "coord/bytes.h"
@@ -48,7 +48,8 @@ struct answer {
 static void copy_kv(struct pair *p, const struct mr_kv *kv)
 {
     (void)snprintf(p->key, sizeof p->key, "%.*s", (int)kv->key.size, (const char *)kv->key.data);
-    (void)snprintf(p->value, sizeof p->value, "%.*s", (int)(kv->value.size < 100 ? kv->value.size : 100),
+    (void)snprintf(p->value, sizeof p->value, "%.*s",
+                   (int)(kv->value.size < 100 ? kv->value.size : 100),
                    (const char *)kv->value.data);
     p->create = kv->create_revision;
     p->mod = kv->mod_revision;
@@ -131,7 +132,8 @@ static struct mr_bytes k(const char *name)
 
 static struct mr_op put_op(const char *name, const char *value, int64_t lease)
 {
-    return (struct mr_op){.kind = MR_OP_PUT, .key = k(name), .value = mr_bytes_str(value), .lease = lease};
+    return (struct mr_op){
+        .kind = MR_OP_PUT, .key = k(name), .value = mr_bytes_str(value), .lease = lease};
 }
 
 static struct mr_op get_op(const char *name)
@@ -144,11 +146,12 @@ static struct mr_op delete_op(const char *name)
     return (struct mr_op){.kind = MR_OP_DELETE, .key = k(name)};
 }
 
-static struct answer txn(const struct mr_compare *c, size_t nc, const struct mr_op *s, size_t ns, const struct mr_op *f,
-                         size_t nf)
+static struct answer txn(const struct mr_compare *c, size_t nc, const struct mr_op *s, size_t ns,
+                         const struct mr_op *f, size_t nf)
 {
     struct answer a = {0};
-    struct mr_txn t = {.compares = c, .ncompares = nc, .success = s, .nsuccess = ns, .failure = f, .nfailure = nf};
+    struct mr_txn t = {
+        .compares = c, .ncompares = nc, .success = s, .nsuccess = ns, .failure = f, .nfailure = nf};
 
     store->ops->txn(store, &t, 10000, txn_done, &a);
     await(&a);
@@ -169,12 +172,13 @@ static struct answer drop(const char *name)
     return txn(NULL, 0, &op, 1, NULL, 0);
 }
 
-static struct answer range(const char *from, const char *end, int64_t revision, int64_t limit, bool keys_only)
+static struct answer range(const char *from, const char *end, int64_t revision, int64_t limit,
+                           bool keys_only)
 {
     struct answer a = {0};
 
-    store->ops->range(store, k(from), end != NULL ? k(end) : (struct mr_bytes){0}, revision, limit, keys_only, 10000,
-                      range_done, &a);
+    store->ops->range(store, k(from), end != NULL ? k(end) : (struct mr_bytes){0}, revision, limit,
+                      keys_only, 10000, range_done, &a);
     await(&a);
     return a;
 }
@@ -184,7 +188,8 @@ static struct answer get(const char *name)
     return range(name, NULL, 0, 0, false);
 }
 
-static struct answer lease_call(void (*fn)(mr_store *, int64_t, int64_t, mr_lease_done *, void *), int64_t arg)
+static struct answer lease_call(void (*fn)(mr_store *, int64_t, int64_t, mr_lease_done *, void *),
+                                int64_t arg)
 {
     struct answer a = {0};
 
@@ -250,7 +255,8 @@ static void revisions_move_as_coordination_expects(void **state)
     assert_int_equal(c.pairs[0].mod, b.revision);
     assert_string_equal(c.pairs[0].value, "2");
 
-    /* Deleting what is not there changes nothing; several writes of one transaction share a revision. */
+    /* Deleting what is not there changes nothing; several writes of one transaction share a
+     * revision. */
     assert_int_equal(drop("nothing").revision, b.revision);
     struct mr_op both[] = {delete_op("x"), put_op("y", "3", 0)};
 
@@ -422,8 +428,8 @@ struct seen {
     int rc;
 };
 
-static void watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
-                    const mr_error *err)
+static void watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
+                    int64_t revision, const mr_error *err)
 {
     struct seen *s = ctx;
 
@@ -625,7 +631,8 @@ static void closing_drops_what_is_outstanding(void **state)
     bool told = a.there;
     size_t seen_n = w.n;
 
-    (void)put("x", "2", 0); /* The store lives on for others; the closed client hears nothing more. */
+    (void)put("x", "2",
+              0); /* The store lives on for others; the closed client hears nothing more. */
     assert_int_equal(a.there, told);
     assert_int_equal(w.n, seen_n);
 }

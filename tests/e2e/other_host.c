@@ -1,4 +1,5 @@
-/* Preloaded: whoever connects does so from 127.0.0.2, which a server on this machine takes for another host. */
+/* Preloaded: whoever connects does so from 127.0.0.2, which a server on this machine takes for
+ * another host. */
 #include <dlfcn.h>
 #include <netinet/in.h>
 #include <stdbool.h>

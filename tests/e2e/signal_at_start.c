@@ -1,4 +1,5 @@
-/* Preloaded: a SIGTERM that comes before main(). Not to the children of the program, which get what it gets later. */
+/* Preloaded: a SIGTERM that comes before main(). Not to the children of the program, which get what
+ * it gets later. */
 #include <signal.h>
 #include <stdlib.h>
 

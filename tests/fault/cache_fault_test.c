@@ -1,7 +1,7 @@
 /*
- * The cache over RocksDB when the world is against it: a directory in use, a life that ended by SIGKILL, a full disk, a
- * file size limit, a directory that cannot be written, bytes that are not what was written; and its bounds, measured
- * from outside.
+ * The cache over RocksDB when the world is against it: a directory in use, a life that ended by
+ * SIGKILL, a full disk, a file size limit, a directory that cannot be written, bytes that are not
+ * what was written; and its bounds, measured from outside.
  */
 #include "support/cache.h"
 
@@ -87,8 +87,8 @@ static struct mr_cache_log_stats stats_of(mr_cache_log *log)
 }
 
 /*
- * @bytes of elements, in files but for the last of them; no file is being written when it returns: what is in one is
- * counted in memory until it is done, and this is less than a file.
+ * @bytes of elements, in files but for the last of them; no file is being written when it returns:
+ * what is in one is counted in memory until it is done, and this is less than a file.
  */
 static void fill(mr_cache_log *log, struct test_feed *f, uint64_t bytes)
 {
@@ -318,7 +318,8 @@ static void a_dropped_log_leaves_nothing(void **state)
     assert_int_equal(mr_cache_reader_next(r.reader, ANY, ANY, &view, NULL), MR_OK);
     assert_int_equal(stats_of(a).read_disk_records, 1);
     mr_cache_log_close(a);
-    assert_int_equal(list_tables(paths, 64), stats_of(b).files); /* at once, though a view is held */
+    assert_int_equal(list_tables(paths, 64),
+                     stats_of(b).files); /* at once, though a view is held */
     test_check_view(view, 4, SCALE);
     test_reader_close(&r);
     mr_cache_log_close(b);
@@ -342,8 +343,9 @@ static uint64_t bytes_read(void)
 }
 
 /*
- * A view is of the block that RocksDB read, in which values are aligned to nothing; a copy would have the alignment of
- * malloc(). And for a record its own block is read, no other, also when there are few files.
+ * A view is of the block that RocksDB read, in which values are aligned to nothing; a copy would
+ * have the alignment of malloc(). And for a record its own block is read, no other, also when there
+ * are few files.
  */
 static void read_all(uint64_t bytes)
 {
@@ -384,7 +386,8 @@ static void reading_copies_nothing_and_reads_nothing_in_vain(void **state)
 
 /* ---- writing that fails ---- */
 
-/* Append until the log fails; then everything that it still has can be read, and the rest says why. */
+/* Append until the log fails; then everything that it still has can be read, and the rest says
+ * why. */
 static void write_until_it_fails(mr_cache *cache, int code, const char *reason)
 {
     mr_cache_log *log = open_log(cache, "doomed"), *other = open_log(cache, "other");
@@ -408,7 +411,8 @@ static void write_until_it_fails(mr_cache *cache, int code, const char *reason)
         }
     }
     fprintf(stderr, "it says: %s\n", err.message);
-    if (rc != code || strstr(err.message, "log 'doomed' in ") == NULL || strstr(err.message, reason) == NULL) {
+    if (rc != code || strstr(err.message, "log 'doomed' in ") == NULL ||
+        strstr(err.message, reason) == NULL) {
         test_die("code %d, expected %d with '%s'", rc, code, reason);
     }
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
@@ -545,7 +549,8 @@ static void lose_write_permission(void)
     char db[128];
     mr_cache *cache;
 
-    if (geteuid() == 0 && (chown(dir, NOBODY, NOBODY) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) {
+    if (geteuid() == 0 &&
+        (chown(dir, NOBODY, NOBODY) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)) {
         _exit(NOT_PERMITTED);
     }
     if (access(dir, W_OK | X_OK) != 0) {
@@ -564,7 +569,8 @@ static void a_directory_that_cannot_be_written(void **state)
     int status = in_child(lose_write_permission);
 
     if (status == NOT_PERMITTED) {
-        print_message("not allowed to become another user who may use the temporary directory: skipped\n");
+        print_message(
+            "not allowed to become another user who may use the temporary directory: skipped\n");
         skip();
     }
     assert_int_equal(status, 0);
@@ -585,7 +591,8 @@ static void damage(uint64_t seed, off_t stride)
 
         assert_true(fd >= 0);
         assert_int_equal(fstat(fd, &st), 0);
-        for (off_t at = (off_t)(mr_mix64(seed + i) % (uint64_t)(stride < st.st_size ? stride : st.st_size));
+        for (off_t at = (off_t)(mr_mix64(seed + i) %
+                                (uint64_t)(stride < st.st_size ? stride : st.st_size));
              at < st.st_size; at += stride) {
             unsigned char byte;
 
@@ -703,7 +710,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(bad_options_are_named, setup, teardown),
-        /* Those that fork come first: a child of a process with a database has none of RocksDB's threads. */
+        /* Those that fork come first: a child of a process with a database has none of RocksDB's
+         * threads. */
         cmocka_unit_test_setup_teardown(files_that_may_not_grow, setup, teardown),
         cmocka_unit_test_setup_teardown(a_full_disk, setup, teardown),
         cmocka_unit_test_setup_teardown(a_disk_of_just_that_size, setup, teardown),
@@ -712,7 +720,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(one_cache_a_directory, setup, teardown),
         cmocka_unit_test_setup_teardown(the_disk_bound_holds_at_all_times, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dropped_log_leaves_nothing, setup, teardown),
-        cmocka_unit_test_setup_teardown(reading_copies_nothing_and_reads_nothing_in_vain, setup, teardown),
+        cmocka_unit_test_setup_teardown(reading_copies_nothing_and_reads_nothing_in_vain, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(records_that_are_not_what_was_written, setup, teardown),
         cmocka_unit_test_setup_teardown(a_truncated_table, setup, teardown),
     };

@@ -1,7 +1,8 @@
 /*
- * Tables of RocksDB, with the options that the cache gives it, that are damaged before they are opened: bits turned
- * anywhere, ends missing, pieces from elsewhere. What comes is what was put, or an error, and the process goes on:
- * RocksDB is built with assertions, and believes what it has not verified.
+ * Tables of RocksDB, with the options that the cache gives it, that are damaged before they are
+ * opened: bits turned anywhere, ends missing, pieces from elsewhere. What comes is what was put, or
+ * an error, and the process goes on: RocksDB is built with assertions, and believes what it has not
+ * verified.
  *
  *     cache_table_fault_test [TRIALS [SEED]]
  */
@@ -86,7 +87,8 @@ static void copy_file(const char *from, const char *to)
 /* What RocksDB needs of a database that has no write-ahead log. */
 static bool is_part(const char *name)
 {
-    return strstr(name, ".sst") != NULL || strncmp(name, "MANIFEST", 8) == 0 || strcmp(name, "CURRENT") == 0;
+    return strstr(name, ".sst") != NULL || strncmp(name, "MANIFEST", 8) == 0 ||
+           strcmp(name, "CURRENT") == 0;
 }
 
 static void copy_database(const char *from, const char *to)
@@ -144,7 +146,8 @@ static void turn_bit(unsigned char *bytes, size_t from, size_t n, struct mr_rng 
 }
 
 /* Returns what is left of the table's size. */
-static size_t damage_bytes(unsigned char *bytes, size_t size, const unsigned char *other, struct mr_rng *rng)
+static size_t damage_bytes(unsigned char *bytes, size_t size, const unsigned char *other,
+                           struct mr_rng *rng)
 {
     size_t tail = size < TAIL_BYTES ? size : TAIL_BYTES, at = mr_rng_below(rng, size), n;
 
@@ -182,7 +185,8 @@ static void damage(const char *path, const char *other, struct mr_rng *rng)
     int fd = open(path, O_RDWR), fd2 = open(other, O_RDONLY);
     ssize_t size = fd < 0 ? -1 : read(fd, bytes, sizeof bytes);
 
-    if (size <= 0 || (size_t)size == sizeof bytes || fd2 < 0 || read(fd2, others, sizeof others) <= 0) {
+    if (size <= 0 || (size_t)size == sizeof bytes || fd2 < 0 ||
+        read(fd2, others, sizeof others) <= 0) {
         test_die("reading %s and %s", path, other);
     }
     size_t left = damage_bytes(bytes, (size_t)size, others, rng);
@@ -216,7 +220,8 @@ static void damage_all(const char *path, struct mr_rng *rng)
     if (n != FILES) {
         test_die("%zu tables in %s", n, path);
     }
-    qsort(tables, n, sizeof tables[0], compare_names); /* so that a seed means the same everywhere */
+    qsort(tables, n, sizeof tables[0],
+          compare_names); /* so that a seed means the same everywhere */
     for (size_t i = 0; i < n; i++) {
         damage(tables[i], tables[(i + 1) % n], rng);
     }
@@ -231,12 +236,14 @@ struct outcome {
     uint64_t missing;
 };
 
-static void read_record(struct mr_rocks *s, rocksdb_column_family_handle_t *cf, uint64_t key, struct outcome *out)
+static void read_record(struct mr_rocks *s, rocksdb_column_family_handle_t *cf, uint64_t key,
+                        struct outcome *out)
 {
     static unsigned char want[RECORD_BYTES_MAX];
     uint64_t big = htobe64(key);
     char *why = NULL;
-    rocksdb_pinnableslice_t *value = rocksdb_get_pinned_cf(s->db, s->read, cf, (const char *)&big, sizeof big, &why);
+    rocksdb_pinnableslice_t *value =
+        rocksdb_get_pinned_cf(s->db, s->read, cf, (const char *)&big, sizeof big, &why);
     size_t size = 0;
 
     if (why != NULL) {
@@ -263,7 +270,8 @@ static void seek(struct mr_rocks *s, rocksdb_column_family_handle_t *cf, uint64_
     rocksdb_iterator_t *it = rocksdb_create_iterator_cf(s->db, s->read, cf);
     uint64_t big = htobe64(key);
 
-    (key % 2 == 0 ? rocksdb_iter_seek : rocksdb_iter_seek_for_prev)(it, (const char *)&big, sizeof big);
+    (key % 2 == 0 ? rocksdb_iter_seek : rocksdb_iter_seek_for_prev)(it, (const char *)&big,
+                                                                    sizeof big);
     rocksdb_iter_destroy(it);
 }
 
@@ -326,7 +334,8 @@ int main(int argc, char **argv)
 {
     uint64_t trials = argc > 1 ? strtoull(argv[1], NULL, 10) : TRIALS;
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
-    struct outcome *out = mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct outcome *out =
+        mmap(NULL, sizeof *out, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int status = -1;
 
     (void)snprintf(dir, sizeof dir, "/tmp/mr-cache-tables-XXXXXX");
@@ -349,10 +358,11 @@ int main(int argc, char **argv)
         }
     }
     (void)nftw(dir, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-    printf("%" PRIu64 " records were right, %" PRIu64 " refused, %" PRIu64 " missing\n", out->right, out->refused,
-           out->missing);
+    printf("%" PRIu64 " records were right, %" PRIu64 " refused, %" PRIu64 " missing\n", out->right,
+           out->refused, out->missing);
     if (status != 0) {
-        printf("the trial with seed %" PRIu64 " ended the process: status 0x%x\n", seed + out->trial, (unsigned)status);
+        printf("the trial with seed %" PRIu64 " ended the process: status 0x%x\n",
+               seed + out->trial, (unsigned)status);
         return 1;
     }
     /* Otherwise nothing was read, or nothing damaged. */

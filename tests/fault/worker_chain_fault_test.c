@@ -1,6 +1,7 @@
 /*
- * A production and its readers when the disk lets them down: full, damaged, not there, too small for an element. Nobody
- * stops, nobody gets an element that was not made or gets one twice, and what is missing is counted.
+ * A production and its readers when the disk lets them down: full, damaged, not there, too small
+ * for an element. Nobody stops, nobody gets an element that was not made or gets one twice, and
+ * what is missing is counted.
  */
 #include "base/alloc.h"
 #include "base/rng.h"
@@ -185,7 +186,8 @@ static void on_ready(void *ctx)
 
 static void join(struct reader *r, mr_chain *chain, const char *name, enum mr_cache_lag lag)
 {
-    struct mr_chain_reader_options opts = {.name = name, .who = name, .lag = lag, .ready = on_ready, .ctx = r};
+    struct mr_chain_reader_options opts = {
+        .name = name, .who = name, .lag = lag, .ready = on_ready, .ctx = r};
 
     *r = (struct reader){0};
     mr_mutex_init(&r->lock);
@@ -328,8 +330,8 @@ static void a_full_disk(void **state)
 }
 
 /*
- * The production that met the full disk goes on in memory; when nobody reads there any more, it finds an empty one, and
- * so do others.
+ * The production that met the full disk goes on in memory; when nobody reads there any more, it
+ * finds an empty one, and so do others.
  */
 static void a_disk_that_has_room_again(void **state)
 {
@@ -453,7 +455,8 @@ static void damaged_files_after_the_end(void **state)
     read_to_the_end(&slow, 8 * KIB);
     assert_true(slow.seen < 300);
     assert_int_equal(slow.seen + mr_chain_skipped(slow.reader), 300);
-    assert_true(mr_chain_skipped(slow.reader) <= damaged * ROWS_PER_BLOCK); /* of a record no more than itself */
+    assert_true(mr_chain_skipped(slow.reader) <=
+                damaged * ROWS_PER_BLOCK); /* of a record no more than itself */
     check_degraded(w, chain, "is not what was written");
     leave(&fast);
     leave(&slow);
@@ -471,7 +474,8 @@ static void no_directory(void **state)
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
     assert_true(fd >= 0);
     close(fd);
-    struct mr_windows_options opts = {.dir = path, .disk_bytes_max = 64 * MIB, .memory_bytes_max = 32 * MIB};
+    struct mr_windows_options opts = {
+        .dir = path, .disk_bytes_max = 64 * MIB, .memory_bytes_max = 32 * MIB};
     mr_windows *w;
     assert_int_equal(mr_windows_new(&opts, &w, NULL), MR_OK);
     mr_chain *chain = open_chain(w, "p");
@@ -527,7 +531,8 @@ static void large_elements(void **state)
     }
     assert_int_equal(read_some(&r, 1, false), MR_END);
     assert_int_equal(r.seen, made);
-    /* All of it was handed out, and element 1 is the first that was not returned: back through all logs. */
+    /* All of it was handed out, and element 1 is the first that was not returned: back through all
+     * logs. */
     mr_chain_returned(r.reader, 1);
     mr_chain_rewind(r.reader, 1);
     r.next = 1;

@@ -1,4 +1,5 @@
-/* A list of dispatchers, as people write it: what is accepted is not empty, and has a host and a port each. */
+/* A list of dispatchers, as people write it: what is accepted is not empty, and has a host and a
+ * port each. */
 #include "control/internal.h"
 
 #include <stdlib.h>

@@ -43,16 +43,19 @@ void *answers_reply(const ProtobufCMessageDescriptor *desc, const char *json, si
     return bytes;
 }
 
-void answers_open(struct answers *a, const struct answer *known, size_t n, const struct lines *lines)
+void answers_open(struct answers *a, const struct answer *known, size_t n,
+                  const struct lines *lines)
 {
-    static unsigned inputs; /* which cluster is behind a list of dispatchers is remembered for the whole process */
+    static unsigned
+        /* which cluster is behind a list of dispatchers is remembered for the whole process */
+        inputs;
 
     if (n > ANSWERS_MAX) {
         abort();
     }
     *a = (struct answers){.known = known, .n = n, .lines = lines};
-    (void)snprintf(a->address, sizeof a->address, "127.%u.%u.%u:1", inputs >> 16 & 0xff, inputs >> 8 & 0xff,
-                   inputs & 0xff);
+    (void)snprintf(a->address, sizeof a->address, "127.%u.%u.%u:1", inputs >> 16 & 0xff,
+                   inputs >> 8 & 0xff, inputs & 0xff);
     inputs++;
     mr_mutex_init(&a->lock);
 }
@@ -83,7 +86,8 @@ static const char *next_line_locked(struct answers *a, size_t i)
     return NULL;
 }
 
-int answers_called(void *answers, const char *path, const void *request, size_t size, struct mr_buf *reply)
+int answers_called(void *answers, const char *path, const void *request, size_t size,
+                   struct mr_buf *reply)
 {
     struct answers *a = answers;
     const char *method = strrchr(path, '/') + 1;
@@ -104,7 +108,8 @@ int answers_called(void *answers, const char *path, const void *request, size_t 
     if (json == NULL && known->may_wait) {
         return MR_TIMEOUT;
     }
-    void *bytes = json != NULL ? known->pack(known->desc, json, &n) : answers_reply(known->desc, "{}", &n);
+    void *bytes =
+        json != NULL ? known->pack(known->desc, json, &n) : answers_reply(known->desc, "{}", &n);
     if (bytes == NULL) {
         return MR_EUNAVAIL;
     }

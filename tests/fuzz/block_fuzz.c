@@ -1,6 +1,7 @@
 /*
- * Whatever decodes as a block can be read to its last byte, and encoding it gives a block that decodes again. Slices
- * are taken too: they are what the rest of the program does with a block first. So are the records that rows come from.
+ * Whatever decodes as a block can be read to its last byte, and encoding it gives a block that
+ * decodes again. Slices are taken too: they are what the rest of the program does with a block
+ * first. So are the records that rows come from.
  */
 #include "element/block.h"
 #include "element/trace.h"
@@ -22,13 +23,15 @@ static void use(const mr_block *block)
         return; /* no memory */
     }
     if (mr_block_decode(bytes, 0, 0, &again, &used, NULL) < 0 || used != mr_buffer_size(bytes) ||
-        mr_block_rows(again) != rows || mr_block_slice(again, rows / 2, rows - rows / 2, &half, NULL) < 0) {
+        mr_block_rows(again) != rows ||
+        mr_block_slice(again, rows / 2, rows - rows / 2, &half, NULL) < 0) {
         abort();
     }
     for (uint32_t r = 0; r < rows; r++) {
         char texts[2][MR_TRACE_TEXT];
 
-        if (strcmp(mr_block_row_text(block, r, texts[0]), mr_block_row_text(again, r, texts[1])) != 0) {
+        if (strcmp(mr_block_row_text(block, r, texts[0]), mr_block_row_text(again, r, texts[1])) !=
+            0) {
             abort();
         }
     }
@@ -43,7 +46,8 @@ static void use(const mr_block *block)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     size_t whole = size - size % 64;
-    void *memory = aligned_alloc(64, whole); /* its exact size, so that a sanitizer sees a read beyond it */
+    void *memory =
+        aligned_alloc(64, whole); /* its exact size, so that a sanitizer sees a read beyond it */
     mr_buffer *buffer;
     mr_block *block;
     size_t used;

@@ -1,6 +1,7 @@
 /*
- * Dataset definitions: what is accepted comes back from its own bytes with the same fingerprint, can be opened and read
- * for a few elements, and its state can be restored; a state made of the same bytes is refused or read, never believed.
+ * Dataset definitions: what is accepted comes back from its own bytes with the same fingerprint,
+ * can be opened and read for a few elements, and its state can be restored; a state made of the
+ * same bytes is refused or read, never believed.
  */
 #include "base/error.h"
 #include "base/hash.h"
@@ -11,8 +12,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
-                        uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs,
+                        mr_dataset *input, uint64_t ordinal, struct mr_external_iter *ret,
+                        mr_error *err)
 {
     (void)ctx;
     (void)op;
@@ -29,16 +31,18 @@ static void pull_some(mr_engine_iter *it)
     for (int i = 0; i < 8; i++) {
         mr_block *block = NULL;
 
-        if (mr_engine_pull(it, (struct mr_want){.rows_max = 4, .bytes_hint = 1024}, 10, &block, NULL) == MR_END) {
+        if (mr_engine_pull(it, (struct mr_want){.rows_max = 4, .bytes_hint = 1024}, 10, &block,
+                           NULL) == MR_END) {
             break;
         }
         mr_block_unref(block);
     }
 }
 
-/* A state with a byte changed and its checksum mended: refused, or read as something else; never believed. */
-static void restore_changed(mr_dataset *ds, const struct mr_engine_options *opts, unsigned char *state, size_t size,
-                            uint32_t at, uint8_t change)
+/* A state with a byte changed and its checksum mended: refused, or read as something else; never
+ * believed. */
+static void restore_changed(mr_dataset *ds, const struct mr_engine_options *opts,
+                            unsigned char *state, size_t size, uint32_t at, uint8_t change)
 {
     mr_engine_iter *it = NULL;
     size_t body = size - 8;
@@ -60,7 +64,8 @@ static void restore_changed(mr_dataset *ds, const struct mr_engine_options *opts
 static void read_some(mr_dataset *ds, const uint8_t *data, size_t size)
 {
     struct mr_external_opener opener = {.open = outside_open};
-    struct mr_engine_options opts = {.seed = 1, .threads = 1, .memory_budget_bytes = 8u << 20, .external = &opener};
+    struct mr_engine_options opts = {
+        .seed = 1, .threads = 1, .memory_budget_bytes = 8u << 20, .external = &opener};
     mr_engine_iter *it = NULL;
     void *state = NULL;
     size_t state_size = 0;
@@ -100,8 +105,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     if (mr_dataset_serialize(ds, &bytes, &written, NULL) == MR_OK) {
-        if (mr_dataset_parse(bytes, written, &again, NULL) < 0 || mr_dataset_fingerprint(ds, x, NULL) < 0 ||
-            mr_dataset_fingerprint(again, y, NULL) < 0 || memcmp(x, y, sizeof x) != 0) {
+        if (mr_dataset_parse(bytes, written, &again, NULL) < 0 ||
+            mr_dataset_fingerprint(ds, x, NULL) < 0 || mr_dataset_fingerprint(again, y, NULL) < 0 ||
+            memcmp(x, y, sizeof x) != 0) {
             abort();
         }
     }

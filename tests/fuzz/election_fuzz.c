@@ -1,6 +1,6 @@
 /*
- * The records of the election in etcd (coord/record.h), which other versions of the program write, and people. Whatever
- * parses is written again as what parses to the same.
+ * The records of the election in etcd (coord/record.h), which other versions of the program write,
+ * and people. Whatever parses is written again as what parses to the same.
  *
  * The input is a list of records, "<leader, dispatcher, batch or incarnation><TAB><JSON>".
  */
@@ -19,7 +19,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned 
 static void check(bool same, const char *what)
 {
     if (!same) {
-        fprintf(stderr, "fuzz: a record '%s' is another one when it is written and read again\n", what);
+        fprintf(stderr, "fuzz: a record '%s' is another one when it is written and read again\n",
+                what);
         abort();
     }
 }
@@ -49,11 +50,13 @@ static void read_leader(struct mr_bytes value)
     }
     char *text = mr_leader_record_write(&r);
 
-    check(text != NULL && mr_leader_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK, "leader");
+    check(text != NULL && mr_leader_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK,
+          "leader");
     check(strcmp(r.instance, again.instance) == 0 && strcmp(r.address, again.address) == 0 &&
               strcmp(r.version, again.version) == 0 && strcmp(r.successor, again.successor) == 0 &&
               strcmp(r.socket, again.socket) == 0 && r.since_ms == again.since_ms &&
-              r.deposed_alive == again.deposed_alive && r.deposed_ms == again.deposed_ms && r.ttl_s == again.ttl_s,
+              r.deposed_alive == again.deposed_alive && r.deposed_ms == again.deposed_ms &&
+              r.ttl_s == again.ttl_s,
           "leader");
     mr_free(text);
 }
@@ -67,7 +70,8 @@ static void read_dispatcher(struct mr_bytes value)
     }
     char *text = mr_dispatcher_record_write(&r);
 
-    check(text != NULL && mr_dispatcher_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK, "dispatcher");
+    check(text != NULL && mr_dispatcher_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK,
+          "dispatcher");
     check(strcmp(r.instance, again.instance) == 0 && strcmp(r.address, again.address) == 0 &&
               strcmp(r.version, again.version) == 0 && r.started_ms == again.started_ms &&
               r.deposed_alive == again.deposed_alive && r.deposed_ms == again.deposed_ms,
@@ -84,7 +88,8 @@ static void read_batch(struct mr_bytes value)
     }
     char *text = mr_batch_record_write(1, 2, nonce);
 
-    check(text != NULL && mr_batch_record_parse(mr_bytes_str(text), again, NULL) == MR_OK && strcmp(nonce, again) == 0,
+    check(text != NULL && mr_batch_record_parse(mr_bytes_str(text), again, NULL) == MR_OK &&
+              strcmp(nonce, again) == 0,
           "batch");
     mr_free(text);
 }
@@ -99,7 +104,8 @@ static void read_incarnation(struct mr_bytes value)
     char *text = mr_incarnation_record_write(&r);
 
     check(text != NULL && mr_incarnation_record_parse(mr_bytes_str(text), &again, NULL) == MR_OK &&
-              strcmp(r.id, again.id) == 0 && r.store_id == again.store_id && strcmp(r.secret, again.secret) == 0,
+              strcmp(r.id, again.id) == 0 && r.store_id == again.store_id &&
+              strcmp(r.secret, again.secret) == 0,
           "incarnation");
     mr_free(text);
 }

@@ -9,8 +9,9 @@
  *   event                        what the last watch is told (WatchResponse); bytes: just these
  *   end                          the last watch's stream ends
  *   forget                       all watches are cancelled
- * and answers (Range, Txn, LeaseGrant, ...: the name of etcd's method), each for the next call of that name; what is no
- * message is an answer that cannot be read. Without a line there is no answer.
+ * and answers (Range, Txn, LeaseGrant, ...: the name of etcd's method), each for the next call of
+ * that name; what is no message is an answer that cannot be read. Without a line there is no
+ * answer.
  *
  * Each request is answered once, and what the answer lends can be read.
  */
@@ -41,12 +42,17 @@ static void *pack_answer(const ProtobufCMessageDescriptor *desc, const char *jso
 static const struct answer answers[] = {
     {"Range", "Range", &etcdserverpb__range_response__descriptor, pack_answer, true},
     {"Txn", "Txn", &etcdserverpb__txn_response__descriptor, pack_answer, true},
-    {"LeaseGrant", "LeaseGrant", &etcdserverpb__lease_grant_response__descriptor, pack_answer, true},
-    {"LeaseKeepAlive", "LeaseKeepAlive", &etcdserverpb__lease_keep_alive_response__descriptor, pack_answer, true},
-    {"LeaseRevoke", "LeaseRevoke", &etcdserverpb__lease_revoke_response__descriptor, pack_answer, true},
-    {"LeaseTimeToLive", "LeaseTimeToLive", &etcdserverpb__lease_time_to_live_response__descriptor, pack_answer, true},
+    {"LeaseGrant", "LeaseGrant", &etcdserverpb__lease_grant_response__descriptor, pack_answer,
+     true},
+    {"LeaseKeepAlive", "LeaseKeepAlive", &etcdserverpb__lease_keep_alive_response__descriptor,
+     pack_answer, true},
+    {"LeaseRevoke", "LeaseRevoke", &etcdserverpb__lease_revoke_response__descriptor, pack_answer,
+     true},
+    {"LeaseTimeToLive", "LeaseTimeToLive", &etcdserverpb__lease_time_to_live_response__descriptor,
+     pack_answer, true},
     {"Status", "Status", &etcdserverpb__status_response__descriptor, pack_answer, true},
-    {"Authenticate", "Authenticate", &etcdserverpb__authenticate_response__descriptor, pack_answer, true},
+    {"Authenticate", "Authenticate", &etcdserverpb__authenticate_response__descriptor, pack_answer,
+     true},
 };
 
 static struct {
@@ -95,7 +101,8 @@ static void read_kv(const struct mr_kv *kv)
 static void check(int rc, bool told, const mr_error *err)
 {
     atomic_fetch_add(&seen.answered, 1);
-    if ((rc < 0) == told || (rc < 0 && (err == NULL || err->code != rc || err->message[0] == '\0'))) {
+    if ((rc < 0) == told ||
+        (rc < 0 && (err == NULL || err->code != rc || err->message[0] == '\0'))) {
         fprintf(stderr, "fuzz: an answer of %d, and %s\n", rc, told ? "a result" : "none");
         abort();
     }
@@ -141,8 +148,8 @@ static void on_status(void *ctx, int rc, const struct mr_store_status *r, const 
     }
 }
 
-static void on_watch(void *ctx, int rc, const struct mr_watch_event *events, size_t n, int64_t revision,
-                     const mr_error *err)
+static void on_watch(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
+                     int64_t revision, const mr_error *err)
 {
     bool *over = ctx;
 
@@ -161,9 +168,11 @@ static void on_watch(void *ctx, int rc, const struct mr_watch_event *events, siz
 
 static void begin_txn(mr_store *s, size_t *gets)
 {
-    struct mr_op success[GETS_MAX] = {{.kind = MR_OP_PUT, .key = mr_bytes_str("a"), .value = mr_bytes_str("1")}};
+    struct mr_op success[GETS_MAX] = {
+        {.kind = MR_OP_PUT, .key = mr_bytes_str("a"), .value = mr_bytes_str("1")}};
     struct mr_op failure = {.kind = MR_OP_GET, .key = mr_bytes_str("leader")};
-    struct mr_compare compare = {.key = mr_bytes_str("leader"), .target = MR_COMPARE_MOD, .revision = 7};
+    struct mr_compare compare = {
+        .key = mr_bytes_str("leader"), .target = MR_COMPARE_MOD, .revision = 7};
 
     *gets = *gets < GETS_MAX - 1 ? *gets : GETS_MAX - 1;
     for (size_t i = 0; i < *gets; i++) {
@@ -178,9 +187,11 @@ static bool request(mr_store *s, const char *what, size_t *number)
     struct mr_bytes none = {NULL, 0};
 
     if (strcmp(what, "range") == 0) {
-        s->ops->range(s, mr_bytes_str("a"), mr_bytes_str("b"), 0, 0, false, TIMEOUT_MS, on_range, NULL);
+        s->ops->range(s, mr_bytes_str("a"), mr_bytes_str("b"), 0, 0, false, TIMEOUT_MS, on_range,
+                      NULL);
     } else if (strcmp(what, "get") == 0) {
-        s->ops->range(s, mr_bytes_str("a"), none, (int64_t)*number, 1, true, TIMEOUT_MS, on_range, NULL);
+        s->ops->range(s, mr_bytes_str("a"), none, (int64_t)*number, 1, true, TIMEOUT_MS, on_range,
+                      NULL);
     } else if (strcmp(what, "txn") == 0) {
         begin_txn(s, number);
     } else if (strcmp(what, "grant") == 0) {
@@ -229,8 +240,9 @@ static void happen(struct target *t, size_t line, const char *what, const char *
     if (request(t->store, what, &t->numbers[line])) {
         wire_settle();
     } else if (strcmp(what, "watch") == 0 && t->nwatches < WATCHES_MAX) {
-        t->watches[t->nwatches] = t->store->ops->watch(t->store, mr_bytes_str("leader"), (int64_t)t->numbers[line],
-                                                       on_watch, &t->over[t->nwatches]);
+        t->watches[t->nwatches] =
+            t->store->ops->watch(t->store, mr_bytes_str("leader"), (int64_t)t->numbers[line],
+                                 on_watch, &t->over[t->nwatches]);
         t->nwatches++;
         wire_settle();
     } else if (strcmp(what, "event") == 0 || strcmp(what, "end") == 0) {
@@ -280,7 +292,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         happen(&t, i, lines.at[i].name, lines.at[i].value);
     }
     if (atomic_load(&seen.answered) > seen.asked) {
-        fprintf(stderr, "fuzz: %u answers to %u requests\n", atomic_load(&seen.answered), seen.asked);
+        fprintf(stderr, "fuzz: %u answers to %u requests\n", atomic_load(&seen.answered),
+                seen.asked);
         abort();
     }
     answers_end(&etcd);

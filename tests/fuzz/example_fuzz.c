@@ -1,6 +1,6 @@
 /*
- * Any bytes as a tf.Example: the reader stays inside of them, and what it counts it also reads. The operator on top is
- * run on the same bytes as one record.
+ * Any bytes as a tf.Example: the reader stays inside of them, and what it counts it also reads. The
+ * operator on top is run on the same bytes as one record.
  */
 #include "ops/example_wire.h"
 #include "ops/kernel.h"
@@ -34,7 +34,9 @@ static void use_feature(void *ctx, struct mr_string key, struct mr_string featur
     if (count > feature.size) {
         abort(); /* a value takes a byte at least */
     }
-    size_t width = kind == MR_FEATURE_BYTES ? sizeof(struct mr_string) : kind == MR_FEATURE_FLOATS ? 4 : 8;
+    size_t width = kind == MR_FEATURE_BYTES    ? sizeof(struct mr_string)
+                   : kind == MR_FEATURE_FLOATS ? 4
+                                               : 8;
     void *values = calloc(count + 1, width);
     if (values == NULL) {
         return;
@@ -51,8 +53,10 @@ static void use_kernel(const uint8_t *data, size_t size)
 {
     const uint64_t offsets[] = {0, 5, 11};
     const uint64_t record_offsets[] = {0, size};
-    struct mr_column names = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "labelpixels"};
-    struct mr_column record = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = record_offsets, .data = data};
+    struct mr_column names = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "labelpixels"};
+    struct mr_column record = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = record_offsets, .data = data};
     const int64_t kinds[] = {0, 0};
     const int64_t dtypes[] = {MR_INT64, MR_FLOAT32};
     const int64_t shape[] = {-1, 2};
@@ -87,7 +91,8 @@ static void use_kernel(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *exact = malloc(size + (size == 0)); /* its exact size, so that a sanitizer sees a read beyond it */
+    uint8_t *exact =
+        malloc(size + (size == 0)); /* its exact size, so that a sanitizer sees a read beyond it */
     mr_error err;
 
     if (exact == NULL) {

@@ -1,9 +1,11 @@
 /*
- * Input files: TFRecord, lines of text and records of one length, compressed or not. Whatever a file holds, how it is
- * read in pieces makes no difference, and a position that was saved leads to the records that followed.
+ * Input files: TFRecord, lines of text and records of one length, compressed or not. Whatever a
+ * file holds, how it is read in pieces makes no difference, and a position that was saved leads to
+ * the records that followed.
  *
- * The first three bytes say format, compression, what is to be done to the rest, and sizes: the rest is the file, or
- * what is in it, framed (with checksums) and compressed by the target, so that something gets past those.
+ * The first three bytes say format, compression, what is to be done to the rest, and sizes: the
+ * rest is the file, or what is in it, framed (with checksums) and compressed by the target, so that
+ * something gets past those.
  */
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
@@ -43,17 +45,18 @@ struct outcome {
 
 static struct shape shape_of(const uint8_t *said)
 {
-    static mr_record_next *const formats[] = {mr_tfrecord_next, mr_text_line_next, mr_fixed_record_next,
-                                              mr_tfrecord_next};
+    static mr_record_next *const formats[] = {mr_tfrecord_next, mr_text_line_next,
+                                              mr_fixed_record_next, mr_tfrecord_next};
 
-    return (struct shape){
-        .next = formats[said[0] & 3],
-        .compression = (enum mr_file_compression)((said[0] >> 2) % 3),
-        .framed = (said[1] & 1) != 0,
-        .compressed = (said[1] & 2) != 0,
-        .twice = (said[1] & 4) != 0,
-        .damaged = (said[1] & 8) != 0,
-        .fixed = {.header_bytes = said[2] & 7, .record_bytes = 1 + (said[2] >> 3 & 7), .footer_bytes = said[2] >> 6}};
+    return (struct shape){.next = formats[said[0] & 3],
+                          .compression = (enum mr_file_compression)((said[0] >> 2) % 3),
+                          .framed = (said[1] & 1) != 0,
+                          .compressed = (said[1] & 2) != 0,
+                          .twice = (said[1] & 4) != 0,
+                          .damaged = (said[1] & 8) != 0,
+                          .fixed = {.header_bytes = said[2] & 7,
+                                    .record_bytes = 1 + (said[2] >> 3 & 7),
+                                    .footer_bytes = said[2] >> 6}};
 }
 
 /* ---- the file ---- */
@@ -68,8 +71,8 @@ static void put(struct mr_buf *to, const void *bytes, size_t n)
 
 static void put_u32(struct mr_buf *to, uint32_t v)
 {
-    const unsigned char bytes[] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16),
-                                   (unsigned char)(v >> 24)};
+    const unsigned char bytes[] = {(unsigned char)v, (unsigned char)(v >> 8),
+                                   (unsigned char)(v >> 16), (unsigned char)(v >> 24)};
 
     put(to, bytes, sizeof bytes);
 }
@@ -140,7 +143,8 @@ static struct mr_buf make_file(const struct shape *s, const uint8_t *data, size_
 
 /* ---- reading ---- */
 
-static struct mr_record_file *open_file(const char *path, const struct shape *s, size_t buffer_bytes)
+static struct mr_record_file *open_file(const char *path, const struct shape *s,
+                                        size_t buffer_bytes)
 {
     struct mr_record_file *f;
 
@@ -189,8 +193,10 @@ static void compare(const struct outcome *a, size_t from, const struct outcome *
         size_t k = i - from;
 
         if (k >= b->n || a->codes[i] != b->codes[k] || a->ends[i] - skipped != b->ends[k] ||
-            (a->codes[i] == MR_OK && (a->positions[i] != b->positions[k] || a->numbers[i] != b->numbers[k]))) {
-            fprintf(stderr, "fuzz: record %zu is another one when it is read again from %zu on\n", i, from);
+            (a->codes[i] == MR_OK &&
+             (a->positions[i] != b->positions[k] || a->numbers[i] != b->numbers[k]))) {
+            fprintf(stderr, "fuzz: record %zu is another one when it is read again from %zu on\n",
+                    i, from);
             abort();
         }
     }
@@ -244,7 +250,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct shape s = shape_of(data);
     struct mr_buf file = make_file(&s, data + 3, size - 3);
     int fd = memfd_create("file", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, file.data != NULL ? (const void *)file.data : "", file.len) != (ssize_t)file.len) {
+    if (fd < 0 || write(fd, file.data != NULL ? (const void *)file.data : "", file.len) !=
+                      (ssize_t)file.len) {
         abort();
     }
     (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);

@@ -1,4 +1,5 @@
-/* Whatever parses as a data message holds what its header says, and builds a message that parses to the same. */
+/* Whatever parses as a data message holds what its header says, and builds a message that parses to
+ * the same. */
 #include "element/frame.h"
 
 #include <stdlib.h>
@@ -18,7 +19,9 @@ static void use(struct mr_frame_content *content)
     for (size_t i = 0; rows != NULL && i < content->n; i++) {
         rows[i].block = content->blocks[i];
     }
-    int rc = rows == NULL ? MR_EEXHAUSTED : mr_frame_build(content->header, rows, content->n, 0, false, &frame, NULL);
+    int rc = rows == NULL
+                 ? MR_EEXHAUSTED
+                 : mr_frame_build(content->header, rows, content->n, 0, false, &frame, NULL);
     free(rows);
     if (rc < 0) {
         return; /* no memory */

@@ -185,7 +185,8 @@ static void find_words(struct text *t)
     for (size_t from = 0; from < t->size;) {
         size_t to = from;
 
-        while (to < t->size && (isalnum((unsigned char)t->data[to]) || strchr("_-~%", t->data[to]) != NULL) &&
+        while (to < t->size &&
+               (isalnum((unsigned char)t->data[to]) || strchr("_-~%", t->data[to]) != NULL) &&
                t->data[to] != '\0') {
             to++;
         }
@@ -334,8 +335,8 @@ static void change_value(struct text *t)
             span.from++;
             span.to--;
         }
-        snprintf(was, sizeof was, "%.*s", (int)(span.to - span.from < 30 ? span.to - span.from : 30),
-                 t->data + span.from);
+        snprintf(was, sizeof was, "%.*s",
+                 (int)(span.to - span.from < 30 ? span.to - span.from : 30), t->data + span.from);
         if (was[0] != '\0' && strspn(was, "-0123456789") == strlen(was)) {
             const char *now = a_number(t, number, was);
 
@@ -355,7 +356,8 @@ static void change_word(struct text *t)
     }
     struct span span = t->spans[below(t, t->n)];
 
-    if (isdigit((unsigned char)t->data[span.from]) && span.to - span.from < 20 && below(t, 2) == 0) {
+    if (isdigit((unsigned char)t->data[span.from]) && span.to - span.from < 20 &&
+        below(t, 2) == 0) {
         snprintf(was, sizeof was, "%.*s", (int)(span.to - span.from), t->data + span.from);
         const char *now = a_number(t, number, was);
 

@@ -1,6 +1,7 @@
 /*
- * Whatever the JSON parser accepts, it writes, and what it has written it reads and writes again as the same bytes. The
- * quick way and the other one agree: a space in front of the text is enough to go the other one.
+ * Whatever the JSON parser accepts, it writes, and what it has written it reads and writes again as
+ * the same bytes. The quick way and the other one agree: a space in front of the text is enough to
+ * go the other one.
  */
 #include "json/pbjson.h"
 
@@ -46,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     char *text = NULL;
     size_t len;
 
-    if (mr_pbjson_parse(&pbjson_test__kinds__descriptor, (const char *)data, size, &msg, NULL) < 0) {
+    if (mr_pbjson_parse(&pbjson_test__kinds__descriptor, (const char *)data, size, &msg, NULL) <
+        0) {
         if (other != NULL) {
             abort();
         }

@@ -1,17 +1,20 @@
 /*
- * A reader, whole but for its connections: whatever a dispatcher may answer and push, whatever workers may send.
+ * A reader, whole but for its connections: whatever a dispatcher may answer and push, whatever
+ * workers may send.
  *
  * The input is a list of lines, "<what><TAB><JSON>", that happen one after the other:
  *   options            how it reads (of an OpenRequest); before everything else
  *   credits            how many elements may be outstanding; before everything else
  *   update             a push of the task list (ClientUpdate)
- *   frame, strange     a message (ReadHeader) of the task's worker, with as many elements as it says; of another spec
+ *   frame, strange     a message (ReadHeader) of the task's worker, with as many elements as it
+ *                      says; of another spec
  *   bytes              a message of the last worker that is just these bytes
  *   end                the task's stream ends, with the header's code
- *   pull               the application takes up to so many rows at a time, as long as there are some
+ *   pull               the application takes up to so many rows at a time, as long as there are
+ *                      some
  *   cancel
- * and answers (Open, ClientHeartbeat), each for the next call of that name. Names and numbers that a frame does not say
- * are those of the stream.
+ * and answers (Open, ClientHeartbeat), each for the next call of that name. Names and numbers that
+ * a frame does not say are those of the stream.
  *
  * An ordinary job's elements come to the application in order, once, as their workers sent them.
  */
@@ -39,10 +42,12 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned 
 
 static const struct answer answers[] = {
     {"Open", "Open", &millrace__open_reply__descriptor, answers_reply, false},
-    {"ClientHeartbeat", "ClientHeartbeat", &millrace__client_heartbeat_reply__descriptor, answers_reply, false},
+    {"ClientHeartbeat", "ClientHeartbeat", &millrace__client_heartbeat_reply__descriptor,
+     answers_reply, false},
 };
 
-/* Where elements come from, and the last one that the application had of it: session and index, in one number. */
+/* Where elements come from, and the last one that the application had of it: session and index, in
+ * one number. */
 struct place {
     char *name;
     int64_t last;
@@ -129,7 +134,8 @@ static mr_block *make_rows(size_t place, uint64_t session, uint64_t index, uint3
     }
     int64_t *data = mr_block_data(block, 0);
     for (uint32_t i = 0; i < n; i++) {
-        data[i] = (int64_t)(((uint64_t)place & 0x7f) << 56 | (session & 0xffffff) << 32 | ((index + i) & 0xffffffff));
+        data[i] = (int64_t)(((uint64_t)place & 0x7f) << 56 | (session & 0xffffff) << 32 |
+                            ((index + i) & 0xffffffff));
     }
     return block;
 }
@@ -146,7 +152,8 @@ static mr_block *make_strange(uint32_t n)
     return block;
 }
 
-static void send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *h, struct mr_part *parts, size_t n)
+static void send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *h, struct mr_part *parts,
+                       size_t n)
 {
     struct mr_buf whole = MR_BUF_INIT;
     mr_frame *frame;
@@ -167,7 +174,8 @@ static void send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *h, struct m
 /* In two blocks, if it is more than one row. */
 static void send_rows(struct target *t, mr_rpc_stream *s, Millrace__ReadHeader *h, bool strange)
 {
-    uint32_t rows = h->rounds != NULL && h->elements == 0 ? (uint32_t)h->rounds->n_rounds : h->elements;
+    uint32_t rows =
+        h->rounds != NULL && h->elements == 0 ? (uint32_t)h->rounds->n_rounds : h->elements;
     struct mr_part parts[2] = {0};
     size_t place = place_of(t, h);
     size_t n = 0;
@@ -176,8 +184,9 @@ static void send_rows(struct target *t, mr_rpc_stream *s, Millrace__ReadHeader *
     for (uint32_t at = 0; at < h->elements; n++) {
         uint32_t some = n == 0 ? (h->elements + 1) / 2 : h->elements - at;
 
-        parts[n].block = strange || place == PLACES_MAX ? make_strange(some)
-                                                        : make_rows(place, h->session, h->first_element + at, some);
+        parts[n].block = strange || place == PLACES_MAX
+                             ? make_strange(some)
+                             : make_rows(place, h->session, h->first_element + at, some);
         at += some;
     }
     send_frame(s, h, parts, n);
@@ -256,7 +265,8 @@ static void pull(struct target *t, const char *rows)
             return;
         }
         if (mr_block_rows(block) == 0 || mr_block_rows(block) > want.rows_max) {
-            fprintf(stderr, "fuzz: %u rows were wanted, %u came\n", want.rows_max, mr_block_rows(block));
+            fprintf(stderr, "fuzz: %u rows were wanted, %u came\n", want.rows_max,
+                    mr_block_rows(block));
             abort();
         }
         look_at(t, block);
@@ -272,7 +282,8 @@ static void happen(struct target *t, const char *what, const char *text)
 
     if (strcmp(what, "update") == 0) {
         answers_push(WATCH, &millrace__client_update__descriptor, text);
-    } else if (strcmp(what, "frame") == 0 || strcmp(what, "strange") == 0 || strcmp(what, "end") == 0) {
+    } else if (strcmp(what, "frame") == 0 || strcmp(what, "strange") == 0 ||
+               strcmp(what, "end") == 0) {
         be_worker(t, what, text);
     } else if (strcmp(what, "bytes") == 0 && (s = find_stream("")) != NULL) {
         wire_message(s, text, strlen(text));
@@ -316,7 +327,8 @@ static void take_options(const Millrace__OpenRequest *req, struct mr_read_option
 
 static void start(struct target *t, const struct lines *lines, struct mr_loss_tally *losses)
 {
-    ProtobufCMessage *msg = lines_message(&millrace__open_request__descriptor, last_line(lines, "options"));
+    ProtobufCMessage *msg =
+        lines_message(&millrace__open_request__descriptor, last_line(lines, "options"));
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
     struct mr_read_options opts = {.service = mr_strdup(t->dispatcher.address),
                                    .job_name = mr_strdup(""),
@@ -324,7 +336,8 @@ static void start(struct target *t, const struct lines *lines, struct mr_loss_ta
                                    .compression = mr_strdup("NONE"),
                                    .target_workers = mr_strdup("AUTO"),
                                    .dataset_id = mr_strdup("d"),
-                                   .max_outstanding = strtoull(last_line(lines, "credits"), NULL, 10),
+                                   .max_outstanding =
+                                       strtoull(last_line(lines, "credits"), NULL, 10),
                                    .connect_timeout_ms = 300,
                                    .heartbeat_ms = 20,
                                    .losses = losses};
@@ -334,7 +347,8 @@ static void start(struct target *t, const struct lines *lines, struct mr_loss_ta
         protobuf_c_message_free_unpacked(msg, NULL);
     }
     t->ordered = opts.num_consumers == 0;
-    if (mr_spec_new(&leaf, 1, NULL, &opts.spec, NULL) < 0 || mr_reader_open(&opts, &t->reader, NULL) < 0) {
+    if (mr_spec_new(&leaf, 1, NULL, &opts.spec, NULL) < 0 ||
+        mr_reader_open(&opts, &t->reader, NULL) < 0) {
         abort();
     }
     wire_settle();

@@ -1,6 +1,7 @@
 /*
- * Whatever parses as a record of the cache has the chunks that it says, in its bytes; written again it is decoded to
- * the same, and with any one bit of what stands before its chunks turned it is refused.
+ * Whatever parses as a record of the cache has the chunks that it says, in its bytes; written again
+ * it is decoded to the same, and with any one bit of what stands before its chunks turned it is
+ * refused.
  */
 #include "cache/record.h"
 
@@ -12,7 +13,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static void encode_again(const uint8_t *data, size_t size, const struct mr_record_head *head)
 {
     struct mr_record_entry *entries = malloc(head->chunks * sizeof *entries);
-    size_t front = mr_record_front_bytes(head->chunks), at = (size_t)(head->payload ^ head->rows) % front;
+    size_t front = mr_record_front_bytes(head->chunks),
+           at = (size_t)(head->payload ^ head->rows) % front;
     uint8_t *copy = malloc(size);
     struct mr_record_head again;
     uint64_t bytes = 0;
@@ -29,8 +31,8 @@ static void encode_again(const uint8_t *data, size_t size, const struct mr_recor
     }
     memcpy(copy, data, size);
     mr_record_encode(head, entries, copy);
-    if (mr_record_decode(copy, size, head->log, head->first, &again, NULL) != MR_OK || again.rows != head->rows ||
-        again.chunks != head->chunks) {
+    if (mr_record_decode(copy, size, head->log, head->first, &again, NULL) != MR_OK ||
+        again.rows != head->rows || again.chunks != head->chunks) {
         abort();
     }
     if (mr_record_decode(copy, size, head->log + 1, head->first, &again, NULL) != MR_EDATALOSS ||

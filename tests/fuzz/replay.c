@@ -1,8 +1,8 @@
 /*
- * Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory, and a fixed number of
- * seeded mutations of each (bytes changed, cut, doubled; or what the target's own mutator does, mostly), of which
- * MR_FUZZ_MUTATIONS says how many. MR_SEED replays a failing run; what was being run is in the message of a crash, and
- * its bytes are in $MR_FUZZ_KEEP.
+ * Runs a fuzz target without a fuzzer: a file that is named, as it is; every file of a directory,
+ * and a fixed number of seeded mutations of each (bytes changed, cut, doubled; or what the target's
+ * own mutator does, mostly), of which MR_FUZZ_MUTATIONS says how many. MR_SEED replays a failing
+ * run; what was being run is in the message of a crash, and its bytes are in $MR_FUZZ_KEEP.
  */
 #include "base/rng.h"
 
@@ -18,7 +18,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* A target may know how to change its inputs so that they still mean something. */
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed) __attribute__((weak));
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed)
+    __attribute__((weak));
 
 #define MUTATIONS_PER_FILE 200 /* by default */
 #define INPUT_BYTES_MAX (1u << 20)
@@ -124,7 +125,8 @@ static void run_file(const char *path, uint64_t seed, int mutations)
     snprintf(current, sizeof current, "fuzz: %s as it is\n", path);
     run_exact(data, len);
     for (int i = 0; i < mutations; i++) {
-        snprintf(current, sizeof current, "fuzz: %s, MR_SEED=%" PRIu64 ", mutation %d\n", path, seed, i);
+        snprintf(current, sizeof current, "fuzz: %s, MR_SEED=%" PRIu64 ", mutation %d\n", path,
+                 seed, i);
         memcpy(work, data, len);
         run_exact(work, mutate(&rng, work, len, 2 * len));
     }

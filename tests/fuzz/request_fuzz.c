@@ -1,9 +1,11 @@
 /*
- * A dispatcher's core and whatever anybody may say to it: calls with any content, in any order, with time in between.
+ * A dispatcher's core and whatever anybody may say to it: calls with any content, in any order,
+ * with time in between.
  *
- * The input is a list of calls, "<name of the rpc><TAB><request as JSON>"; also "wait" and "late" (milliseconds),
- * "takeover", and "RegisterDataset" with a DatasetRecord, since definitions are parsed before the core sees them.
- * MR_FUZZ_STATE=<file> writes what is stored at the end: that is how corpus/state is made.
+ * The input is a list of calls, "<name of the rpc><TAB><request as JSON>"; also "wait" and "late"
+ * (milliseconds), "takeover", and "RegisterDataset" with a DatasetRecord, since definitions are
+ * parsed before the core sees them. MR_FUZZ_STATE=<file> writes what is stored at the end: that is
+ * how corpus/state is made.
  */
 #include "base/hash.h"
 #include "lines.h"
@@ -26,11 +28,13 @@ static const struct {
     {"GetDataset", MR_COMMAND_GET_DATASET, &millrace__get_dataset_request__descriptor},
     {"Open", MR_COMMAND_OPEN, &millrace__open_request__descriptor},
     {"WatchClient", MR_COMMAND_WATCH_CLIENT, &millrace__watch_client_request__descriptor},
-    {"ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, &millrace__client_heartbeat_request__descriptor},
+    {"ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT,
+     &millrace__client_heartbeat_request__descriptor},
     {"ReleaseClient", MR_COMMAND_RELEASE_CLIENT, &millrace__release_client_request__descriptor},
     {"RegisterWorker", MR_COMMAND_REGISTER_WORKER, &millrace__register_worker_request__descriptor},
     {"WatchWorker", MR_COMMAND_WATCH_WORKER, &millrace__watch_worker_request__descriptor},
-    {"WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, &millrace__worker_heartbeat_request__descriptor},
+    {"WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT,
+     &millrace__worker_heartbeat_request__descriptor},
     {"GetSplits", MR_COMMAND_GET_SPLITS, &millrace__get_splits_request__descriptor},
     {"TaskEnded", MR_COMMAND_TASK_ENDED, &millrace__task_ended_request__descriptor},
     {"DeleteDataset", MR_COMMAND_DELETE_DATASET, &millrace__delete_dataset_request__descriptor},
@@ -47,7 +51,8 @@ static void hex_of(const char *text, char out[33])
     }
 }
 
-/* As the loop does it, with what it has made of the definition; id and compression are the caller's. */
+/* As the loop does it, with what it has made of the definition; id and compression are the
+ * caller's. */
 static void register_dataset(struct world *w, const char *json)
 {
     ProtobufCMessage *msg = lines_message(&millrace__dataset_record__descriptor, json);
@@ -106,7 +111,8 @@ static void call(struct world *w, const struct line *line)
             struct mr_command command = {.kind = calls[i].kind};
 
             if (msg != NULL) {
-                memcpy(&command.open, &msg, sizeof msg); /* the union's members are all pointers to the message */
+                memcpy(&command.open, &msg,
+                       sizeof msg); /* the union's members are all pointers to the message */
                 (void)world_step(w, &command);
                 protobuf_c_message_free_unpacked(msg, NULL);
             }

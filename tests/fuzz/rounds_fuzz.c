@@ -1,10 +1,11 @@
 /*
- * Coordinated reads at both ends: a worker's book of rounds under any assignment, and whatever consumers say to it; a
- * consumer's rounds under any update of the dispatcher, and whatever headers workers send.
+ * Coordinated reads at both ends: a worker's book of rounds under any assignment, and whatever
+ * consumers say to it; a consumer's rounds under any update of the dispatcher, and whatever headers
+ * workers send.
  *
- * The input is a list of messages, "<who><TAB><JSON>": `assign` (RoundAssignment), `open` (RoundOpen), `read`
- * (ReadRequest, on all streams) and `end` for the worker; `update` (RoundsUpdate), `header` (ReadHeader) and `finish`
- * for the consumer.
+ * The input is a list of messages, "<who><TAB><JSON>": `assign` (RoundAssignment), `open`
+ * (RoundOpen), `read` (ReadRequest, on all streams) and `end` for the worker; `update`
+ * (RoundsUpdate), `header` (ReadHeader) and `finish` for the consumer.
  */
 #include "client/rounds.h"
 #include "lines.h"
@@ -65,7 +66,8 @@ static void be_worker(struct ends *e, const char *what, const char *json)
 
         if (assignment != NULL && e->book != NULL) {
             (void)mr_round_book_assign(e->book, assignment, NULL);
-        } else if (assignment != NULL && mr_round_book_new(assignment, KEEP, &e->book, NULL) == MR_OK) {
+        } else if (assignment != NULL &&
+                   mr_round_book_new(assignment, KEEP, &e->book, NULL) == MR_OK) {
             e->consumers = assignment->num_consumers;
         }
     } else if (strcmp(what, "open") == 0 && e->book != NULL) {
@@ -79,8 +81,8 @@ static void be_worker(struct ends *e, const char *what, const char *json)
 
         for (uint32_t c = 0; read != NULL && c < e->consumers && c < TURNS_MAX; c++) {
             for (uint64_t stream = 0; stream <= e->streams; stream++) {
-                (void)mr_round_book_tell(e->book, c, stream, read->limit_round, read->received_below,
-                                         read->returned_below, NULL);
+                (void)mr_round_book_tell(e->book, c, stream, read->limit_round,
+                                         read->received_below, read->returned_below, NULL);
             }
         }
     } else if (strcmp(what, "end") == 0 && e->book != NULL) {
@@ -101,7 +103,8 @@ static void read_on(struct ends *e)
     struct mr_rounds_next next;
     uint64_t number;
 
-    for (int i = 0; i < TURNS_MAX && mr_rounds_next(e->rounds, &next, NULL) == MR_OK && next.turn == MR_ROUNDS_TAKE;
+    for (int i = 0; i < TURNS_MAX && mr_rounds_next(e->rounds, &next, NULL) == MR_OK &&
+                    next.turn == MR_ROUNDS_TAKE;
          i++) {
         if (next.round < mr_rounds_position(e->rounds) || next.task_id == NULL) {
             fprintf(stderr, "fuzz: a round is to be taken twice, or of nobody\n");
@@ -121,13 +124,15 @@ static void receive(struct ends *e, const Millrace__ReadHeader *header)
     Millrace__RoundOpen open = MILLRACE__ROUND_OPEN__INIT;
     size_t first = 0;
 
-    if (mr_rounds_wants(e->rounds, header->task_id) && header->rounds != NULL && header->rounds->opened) {
+    if (mr_rounds_wants(e->rounds, header->task_id) && header->rounds != NULL &&
+        header->rounds->opened) {
         (void)mr_rounds_open(e->rounds, header->task_id, &open, NULL);
     }
     if (header->rounds != NULL &&
         mr_rounds_receive(e->rounds, header->task_id, header->rounds, &first, NULL) == MR_OK &&
         first > header->rounds->n_rounds) {
-        fprintf(stderr, "fuzz: the first new element of %zu is %zu\n", header->rounds->n_rounds, first);
+        fprintf(stderr, "fuzz: the first new element of %zu is %zu\n", header->rounds->n_rounds,
+                first);
         abort();
     }
     (void)mr_rounds_tell(e->rounds, header->task_id, &request);
@@ -158,7 +163,8 @@ static void be_consumer(struct ends *e, const char *what, const char *json)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct mr_rounds_config config = {.consumer_index = 1, .session = 2, .from_round = 3, .ahead = 2};
+    struct mr_rounds_config config = {
+        .consumer_index = 1, .session = 2, .from_round = 3, .ahead = 2};
     struct ends e = {.rounds = mr_rounds_new(&config)};
     struct lines lines;
 

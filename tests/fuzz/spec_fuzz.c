@@ -1,5 +1,5 @@
-/* Whatever is a spec packs to bytes that are the same spec; its structure is canonical: reading it again changes
- * nothing. */
+/* Whatever is a spec packs to bytes that are the same spec; its structure is canonical: reading it
+ * again changes nothing. */
 #include "element/block.h"
 #include "element/spec_proto.h"
 
@@ -29,15 +29,16 @@ static void use(const mr_spec *spec)
         leaves[i] = *mr_spec_leaf(spec, i);
     }
     if (n <= 64) {
-        if (mr_spec_new(leaves, n, mr_spec_structure(spec), &again, NULL) < 0 || !mr_spec_equal(spec, again) ||
-            mr_spec_hash(spec) != mr_spec_hash(again)) {
+        if (mr_spec_new(leaves, n, mr_spec_structure(spec), &again, NULL) < 0 ||
+            !mr_spec_equal(spec, again) || mr_spec_hash(spec) != mr_spec_hash(again)) {
             abort();
         }
         mr_spec_unref(again);
     }
 }
 
-/* The structure alone, with as many leaves as it says: numbers, or strings, which may be datasets. */
+/* The structure alone, with as many leaves as it says: numbers, or strings, which may be
+ * datasets. */
 static void as_structure(const uint8_t *data, size_t size)
 {
     static const struct mr_leaf_spec tables[2][64] = {

@@ -1,9 +1,10 @@
 /*
- * A dispatcher's core and whatever may be stored: a takeover of any state either names the key that it does not take,
- * or gives a core that goes on under whatever its workers and clients do next. `millrace state check` judges the same
- * state, and must see what a takeover sees.
+ * A dispatcher's core and whatever may be stored: a takeover of any state either names the key that
+ * it does not take, or gives a core that goes on under whatever its workers and clients do next.
+ * `millrace state check` judges the same state, and must see what a takeover sees.
  *
- * The input is a list of keys, "<key><TAB><value>". corpus/state was written by cores (see the README).
+ * The input is a list of keys, "<key><TAB><value>". corpus/state was written by cores (see the
+ * README).
  */
 #include "coord/bytes.h"
 #include "lines.h"
@@ -39,7 +40,8 @@ static void add_name(struct names *names, const char *name, size_t len)
 }
 
 /* What comes behind @prefix in the keys that are there, up to one of @until. */
-static void find_names(const struct world *w, const char *prefix, const char *until, struct names *ret)
+static void find_names(const struct world *w, const char *prefix, const char *until,
+                       struct names *ret)
 {
     ret->n = 0;
     for (size_t i = 0; i < w->count; i++) {
@@ -88,7 +90,8 @@ static void judge(const struct world *w, int loaded)
 /* ---------------------------------------------------------------- what happens next */
 
 /* The last number that was answered, which is asked for again, and the next one. */
-static uint64_t last_seq(const struct world *w, const Millrace__TaskAssignment *task, uint32_t provider)
+static uint64_t last_seq(const struct world *w, const Millrace__TaskAssignment *task,
+                         uint32_t provider)
 {
     char key[512];
     const char *slash = strchr(task->task_id, '/');
@@ -103,7 +106,8 @@ static uint64_t last_seq(const struct world *w, const Millrace__TaskAssignment *
     return value != NULL ? strtoull(value + strlen("\"seq\":\""), NULL, 10) : 0;
 }
 
-static void ask_for_splits(struct world *w, const char *worker, const Millrace__TaskAssignment *task)
+static void ask_for_splits(struct world *w, const char *worker,
+                           const Millrace__TaskAssignment *task)
 {
     for (uint32_t provider = 0; provider < task->n_providers && provider < 3; provider++) {
         uint64_t seq = last_seq(w, task, provider);
@@ -112,7 +116,8 @@ static void ask_for_splits(struct world *w, const char *worker, const Millrace__
             Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
             struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
             Millrace__GrantReport report = MILLRACE__GRANT_REPORT__INIT;
-            Millrace__SplitRange finished = {.base = PROTOBUF_C_MESSAGE_INIT(&millrace__split_range__descriptor)};
+            Millrace__SplitRange finished = {
+                .base = PROTOBUF_C_MESSAGE_INIT(&millrace__split_range__descriptor)};
             Millrace__SplitRange *list = &finished;
 
             finished.first = 1;
@@ -167,7 +172,8 @@ static void end_tasks(struct world *w, const char *worker, const Millrace__Worke
     }
 }
 
-/* It comes (back), sees its tasks and works on them; at the end of its work, if it is to come to one. */
+/* It comes (back), sees its tasks and works on them; at the end of its work, if it is to come to
+ * one. */
 static void be_worker(struct world *w, const char *worker, bool ends)
 {
     Millrace__RegisterWorkerRequest hello = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
@@ -238,7 +244,8 @@ static void open_jobs(struct world *w)
 
     for (size_t i = 0; i < w->count && seen < ACTORS_MAX; i++) {
         if (strncmp(w->keys[i].key, prefix, strlen(prefix)) == 0) {
-            ProtobufCMessage *job = lines_message(&millrace__job_record__descriptor, w->keys[i].value);
+            ProtobufCMessage *job =
+                lines_message(&millrace__job_record__descriptor, w->keys[i].value);
 
             seen++;
             if (job != NULL) {
@@ -250,7 +257,8 @@ static void open_jobs(struct world *w)
 }
 
 /* It is where @iteration is, whether or not it belongs there. */
-static void be_client(struct world *w, const char *client, const char *iteration, const char *worker, bool goes)
+static void be_client(struct world *w, const char *client, const char *iteration,
+                      const char *worker, bool goes)
 {
     Millrace__WatchClientRequest watch = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
     Millrace__ClientHeartbeatRequest beat = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
@@ -264,7 +272,8 @@ static void be_client(struct world *w, const char *client, const char *iteration
     watch.iteration_id = beat.iteration_id = release.iteration_id = (char *)(uintptr_t)iteration;
     reply = world_step(w, &command);
     if (reply != NULL && reply->error.code == MR_OK) {
-        const Millrace__RoundsUpdate *rounds = ((const Millrace__ClientUpdate *)reply->message)->rounds;
+        const Millrace__RoundsUpdate *rounds =
+            ((const Millrace__ClientUpdate *)reply->message)->rounds;
 
         report.ask = rounds != NULL ? rounds->ask : 0;
         report.position = rounds != NULL ? rounds->horizon : 0;
@@ -276,7 +285,8 @@ static void be_client(struct world *w, const char *client, const char *iteration
     command = (struct mr_command){.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &beat};
     (void)world_step(w, &command);
     if (goes) {
-        command = (struct mr_command){.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &release};
+        command =
+            (struct mr_command){.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &release};
         (void)world_step(w, &command);
     }
 }
@@ -290,7 +300,8 @@ static void be_clients(struct world *w, bool go)
     find_names(w, "workers/", ".", &workers);
     for (size_t i = 0; i < clients.n; i++) {
         for (size_t k = 0; k < iterations.n; k++) {
-            be_client(w, clients.at[i], iterations.at[k], workers.n > 0 ? workers.at[i % workers.n] : NULL, go);
+            be_client(w, clients.at[i], iterations.at[k],
+                      workers.n > 0 ? workers.at[i % workers.n] : NULL, go);
         }
     }
 }

@@ -16,11 +16,11 @@
 #define SETTLE_NS 200000
 #define TAKEN_MS 200
 
-#define NEVER(...)                                                                                                     \
-    do {                                                                                                               \
-        fprintf(stderr, "fuzz: " __VA_ARGS__);                                                                         \
-        fputc('\n', stderr);                                                                                           \
-        abort();                                                                                                       \
+#define NEVER(...)                                                                                 \
+    do {                                                                                           \
+        fprintf(stderr, "fuzz: " __VA_ARGS__);                                                     \
+        fputc('\n', stderr);                                                                       \
+        abort();                                                                                   \
     } while (0)
 
 struct mr_rpc_runtime {
@@ -144,7 +144,8 @@ static void run(struct event *e)
     }
     switch (e->kind) {
     case CALL_DONE:
-        e->call->done(e->call->ctx, e->code, e->reply.data, e->reply.len, e->code < 0 ? &err : NULL);
+        e->call->done(e->call->ctx, e->code, e->reply.data, e->reply.len,
+                      e->code < 0 ? &err : NULL);
         break;
     case ACCEPTED:
         wire.server->accept(wire.server->ctx, s);
@@ -222,7 +223,8 @@ void wire_close(void)
     mr_mutex_unlock(&wire.lock);
     (void)pthread_join(wire.thread, NULL);
     if (wire.runtime.users > 0 || wire.channels > 0 || wire.calls > 0 || wire.server != NULL) {
-        NEVER("left: %u users, %u channels, %u calls, or the server", wire.runtime.users, wire.channels, wire.calls);
+        NEVER("left: %u users, %u channels, %u calls, or the server", wire.runtime.users,
+              wire.channels, wire.calls);
     }
     for (size_t i = 0; i < wire.nstreams; i++) {
         mr_rpc_stream *s = wire.streams[i];
@@ -408,8 +410,8 @@ void mr_rpc_message_free(mr_rpc_message *m)
     free(m);
 }
 
-int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls, mr_rpc_channel **ret,
-                       mr_error *err)
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+                       mr_rpc_channel **ret, mr_error *err)
 {
     mr_rpc_channel *ch = calloc(1, sizeof *ch);
 
@@ -437,9 +439,9 @@ void mr_rpc_channel_free(mr_rpc_channel *ch)
 
 /* ---- rpc.h: calls ---- */
 
-int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size, const char *const *metadata,
-                 int64_t timeout_ms, bool wait_for_ready, mr_rpc_done *done, void *ctx, mr_rpc_call **ret,
-                 mr_error *err)
+int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
+                 const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                 mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
 {
     mr_rpc_call *call = calloc(1, sizeof *call);
     struct event e = {.kind = CALL_DONE, .call = call, .reply = MR_BUF_INIT};
@@ -472,7 +474,8 @@ void mr_rpc_call_cancel(mr_rpc_call *call)
     MR_LOCK(&wire.lock);
     if (!call->over) {
         call->over = true;
-        post_locked((struct event){.kind = CALL_DONE, .call = call, .reply = MR_BUF_INIT, .code = MR_ECANCELED});
+        post_locked((struct event){
+            .kind = CALL_DONE, .call = call, .reply = MR_BUF_INIT, .code = MR_ECANCELED});
     }
 }
 
@@ -486,9 +489,9 @@ void mr_rpc_call_unref(mr_rpc_call *call)
 
 /* ---- rpc.h: streams ---- */
 
-int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata, int64_t timeout_ms,
-                       bool wait_for_ready, const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
-                       mr_error *err)
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                       int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
+                       void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
     (void)ch;
     (void)metadata;
@@ -525,7 +528,8 @@ static void release_slices(const struct mr_rpc_slice *slices, size_t n)
     }
 }
 
-int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n, bool more_follows, mr_error *err)
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
+                       bool more_follows, mr_error *err)
 {
     struct mr_buf whole = MR_BUF_INIT;
     bool over;
@@ -603,7 +607,8 @@ const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 
 /* ---- rpc.h: the server ---- */
 
-int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret, mr_error *err)
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret,
+                      mr_error *err)
 {
     mr_rpc_server *srv = calloc(1, sizeof *srv);
 
@@ -617,7 +622,8 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
     return MR_OK;
 }
 
-int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx, mr_error *err)
+int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx,
+                         mr_error *err)
 {
     (void)err;
     (void)snprintf(srv->path, sizeof srv->path, "%s", path);
@@ -633,8 +639,8 @@ void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops,
     s->ctx = ctx;
 }
 
-int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls, int *port,
-                         mr_error *err)
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
+                         int *port, mr_error *err)
 {
     (void)srv;
     (void)address;

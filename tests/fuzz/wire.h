@@ -1,12 +1,14 @@
 /*
- * rpc/ without a network (all of rpc.h that clients, workers, control/ and the etcd store use): what these call is
- * answered, and what comes to them is sent, by a fuzz target. Callbacks run on a thread of their own, as they do there.
- * What rpc.h forbids (two sends at once, a second receive, something left at the end) ends the program.
+ * rpc/ without a network (all of rpc.h that clients, workers, control/ and the etcd store use):
+ * what these call is answered, and what comes to them is sent, by a fuzz target. Callbacks run on a
+ * thread of their own, as they do there. What rpc.h forbids (two sends at once, a second receive,
+ * something left at the end) ends the program.
  *
- * Link it before the archives; with `-Wl,--wrap=mr_backoff_ms` nobody backs off for longer than a moment.
+ * Link it before the archives; with `-Wl,--wrap=mr_backoff_ms` nobody backs off for longer than a
+ * moment.
  *
- * Threads: wire_* belong to one thread; `called` and `sent` run on any, with whatever locks the caller holds: they only
- * take notes.
+ * Threads: wire_* belong to one thread; `called` and `sent` run on any, with whatever locks the
+ * caller holds: they only take notes.
  */
 #ifndef MR_TESTS_FUZZ_WIRE_H
 #define MR_TESTS_FUZZ_WIRE_H
@@ -15,7 +17,8 @@
 
 struct wire_ops {
     /* A call: MR_OK with *@reply, < 0: it fails so, MR_TIMEOUT: no answer until it is cancelled. */
-    int (*called)(void *ctx, const char *path, const void *request, size_t size, struct mr_buf *reply);
+    int (*called)(void *ctx, const char *path, const void *request, size_t size,
+                  struct mr_buf *reply);
     /* The program sent a message. NULL: nobody looks. */
     void (*sent)(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size);
     void *ctx;
@@ -35,7 +38,8 @@ void **wire_note(mr_rpc_stream *s);
 
 /* Somebody opens a stream at the server here. */
 mr_rpc_stream *wire_accept(const char *path);
-/* The program is handed these bytes when it asks for a message; without effect once the stream is over. */
+/* The program is handed these bytes when it asks for a message; without effect once the stream is
+ * over. */
 void wire_message(mr_rpc_stream *s, const void *bytes, size_t size);
 /* The other end ends it. */
 void wire_end(mr_rpc_stream *s, int code);

@@ -1,14 +1,17 @@
 /*
- * A worker, whole but for its connections: whatever a dispatcher may answer and push, whatever clients may ask for.
+ * A worker, whole but for its connections: whatever a dispatcher may answer and push, whatever
+ * clients may ask for.
  *
  * The input is a list of lines, "<what><TAB><JSON>", that happen one after the other:
  *   update             a push of the task list (WorkerUpdate)
- *   open               a Read stream, and its first message; "worker" stands for the worker's incarnation
+ *   open               a Read stream, and its first message; "worker" stands for the worker's
+ *                      incarnation
  *   read, read<n>      one more message on the last stream, or on the n-th
  *   close              the last stream breaks
  *   beat, drain        a heartbeat is due; the worker is to go
- * and answers (RegisterWorker, WorkerHeartbeat, GetSplits, TaskEnded; `dataset`, a DatasetDef, for GetDataset), each
- * for the next call of that name. Without a line the first two have nothing to say, and the others no answer.
+ * and answers (RegisterWorker, WorkerHeartbeat, GetSplits, TaskEnded; `dataset`, a DatasetDef, for
+ * GetDataset), each for the next call of that name. Without a line the first two have nothing to
+ * say, and the others no answer.
  *
  * What the worker sends are frames that parse, never beyond the credit that it was given.
  */
@@ -33,8 +36,10 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned 
 static void *pack_dataset(const ProtobufCMessageDescriptor *desc, const char *json, size_t *size);
 
 static const struct answer answers[] = {
-    {"RegisterWorker", "RegisterWorker", &millrace__register_worker_reply__descriptor, answers_reply, false},
-    {"WorkerHeartbeat", "WorkerHeartbeat", &millrace__worker_heartbeat_reply__descriptor, answers_reply, false},
+    {"RegisterWorker", "RegisterWorker", &millrace__register_worker_reply__descriptor,
+     answers_reply, false},
+    {"WorkerHeartbeat", "WorkerHeartbeat", &millrace__worker_heartbeat_reply__descriptor,
+     answers_reply, false},
     {"GetSplits", "GetSplits", &millrace__get_splits_reply__descriptor, answers_reply, true},
     {"GetDataset", "dataset", &millrace__dataset_def__descriptor, pack_dataset, true},
     {"TaskEnded", "TaskEnded", &millrace__task_ended_reply__descriptor, answers_reply, true},
@@ -87,7 +92,8 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
     if (credit != NULL && !credit->rounds && h->elements > 0 &&
         (h->first_element > credit->limit || h->elements > credit->limit - h->first_element)) {
         fprintf(stderr, "fuzz: the worker sends element %llu and %u more, its limit is %llu\n",
-                (unsigned long long)h->first_element, h->elements - 1, (unsigned long long)credit->limit);
+                (unsigned long long)h->first_element, h->elements - 1,
+                (unsigned long long)credit->limit);
         abort();
     }
     mr_frame_content_free(&content);
@@ -187,8 +193,8 @@ static mr_worker *start(const char *dispatcher)
     if (mr_worker_start(&opts, &w, NULL) < 0) {
         abort();
     }
-    /* It watches, unless its registration was refused. A list of tasks, with which it is registered, is pushed later,
-     * if at all. */
+    /* It watches, unless its registration was refused. A list of tasks, with which it is
+     * registered, is pushed later, if at all. */
     wire_wait_opened(WATCH, WATCHES_MS);
     return w;
 }

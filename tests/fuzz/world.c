@@ -11,11 +11,11 @@
 /* More of them in one wait than any small state can need: something is due again and again. */
 #define TIMERS_MAX 20000
 
-#define NEVER(...)                                                                                                     \
-    do {                                                                                                               \
-        fprintf(stderr, "fuzz: " __VA_ARGS__);                                                                         \
-        fputc('\n', stderr);                                                                                           \
-        abort();                                                                                                       \
+#define NEVER(...)                                                                                 \
+    do {                                                                                           \
+        fprintf(stderr, "fuzz: " __VA_ARGS__);                                                     \
+        fputc('\n', stderr);                                                                       \
+        abort();                                                                                   \
     } while (0)
 
 static void trace(void *ctx, const char *line)
@@ -106,13 +106,14 @@ static void apply(struct world *w)
 
 /* ---------------------------------------------------------------- loading */
 
-/* Whoever has to mend it must know where: the error names a key of the store, or the objects that do not fit. A newer
- * state is another matter, and so is one that a successor writes. */
+/* Whoever has to mend it must know where: the error names a key of the store, or the objects that
+ * do not fit. A newer state is another matter, and so is one that a successor writes. */
 static void check_refusal(const struct world *w, int rc, const mr_error *err)
 {
     if (rc != MR_EPRECOND && rc != MR_EUNAVAIL &&
         (rc != MR_EDATALOSS || err->code != rc ||
-         (strchr(err->message, '\'') == NULL && strstr(err->message, "do not fit together: ") == NULL))) {
+         (strchr(err->message, '\'') == NULL &&
+          strstr(err->message, "do not fit together: ") == NULL))) {
         NEVER("refused with %d: %s", rc, err->message);
     }
     if (w->config.trace != NULL) {
@@ -131,8 +132,9 @@ int world_load(struct world *w, mr_error *err)
     for (size_t i = 0; i < w->count && rc >= 0; i++) {
         const struct world_key *k = &w->keys[i];
 
-        rc = strncmp(k->key, "blobs/", 6) == 0 ? mr_core_load_blob(w->core, k->key, err)
-                                               : mr_core_load(w->core, k->key, k->value, strlen(k->value), err);
+        rc = strncmp(k->key, "blobs/", 6) == 0
+                 ? mr_core_load_blob(w->core, k->key, err)
+                 : mr_core_load(w->core, k->key, k->value, strlen(k->value), err);
     }
     rc = rc >= 0 ? mr_core_ready(w->core, w->now, err) : rc;
     if (rc < 0) {
@@ -164,11 +166,13 @@ static const struct mr_effect *look_at_effects(const struct world *w)
     for (size_t i = 0; i < w->out.neffects; i++) {
         const struct mr_effect *effect = &w->out.effects[i];
 
-        if (effect->message != NULL && protobuf_c_message_get_packed_size(effect->message) == SIZE_MAX) {
+        if (effect->message != NULL &&
+            protobuf_c_message_get_packed_size(effect->message) == SIZE_MAX) {
             NEVER("a message that cannot be packed");
         }
         if (effect->kind == MR_EFFECT_REPLY) {
-            if (reply != NULL || effect->message == NULL || (effect->error.code < 0 && !effect->fenced)) {
+            if (reply != NULL || effect->message == NULL ||
+                (effect->error.code < 0 && !effect->fenced)) {
                 NEVER("a reply too many, without a message, or that denies from memory");
             }
             reply = effect;
@@ -188,7 +192,8 @@ const struct mr_effect *world_step(struct world *w, struct mr_command *command)
     command->token = 77;
     command->seed = 4711;
     w->late = 0;
-    /* A core that cannot go on is loaded again, and whoever called it calls again: that would never end. */
+    /* A core that cannot go on is loaded again, and whoever called it calls again: that would never
+     * end. */
     if (mr_core_step(w->core, command, &w->out, &err) < 0) {
         NEVER("command %d is too much for the core: %s", command->kind, err.message);
     }
@@ -230,6 +235,7 @@ void world_status(struct world *w)
     const struct mr_effect *reply = world_step(w, &command);
 
     if (reply == NULL || reply->error.code < 0) {
-        NEVER("the status cannot be written: %s", reply == NULL ? "no reply" : reply->error.message);
+        NEVER("the status cannot be written: %s",
+              reply == NULL ? "no reply" : reply->error.message);
     }
 }

@@ -1,6 +1,6 @@
 /*
- * A dispatcher's core with a store behind it that commits at once, for inputs that may be anything: nothing here fails
- * but by abort(), with a line about what must not be.
+ * A dispatcher's core with a store behind it that commits at once, for inputs that may be anything:
+ * nothing here fails but by abort(), with a line about what must not be.
  *
  * Threads: one at a time.
  */
@@ -38,8 +38,8 @@ int world_load(struct world *w, mr_error *err);
 /* The leader is gone. What a core has written, the next one must be able to load. */
 void world_take_over(struct world *w);
 
-/* A step, its changes, and what must hold after it. Returns the reply, lent until the next step; NULL if there is none.
- */
+/* A step, its changes, and what must hold after it. Returns the reply, lent until the next step;
+ * NULL if there is none. */
 const struct mr_effect *world_step(struct world *w, struct mr_command *command);
 /* Time passes; timers run as they are due. */
 void world_wait(struct world *w, int64_t ms);

@@ -1,5 +1,6 @@
 /*
- * Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process dies.
+ * Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process
+ * dies.
  */
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -50,7 +51,8 @@ static Millrace__RequestHeader *said_by(struct mr_identity *who)
     return &header;
 }
 
-static ProtobufCMessage *try_call(const char *address, const char *name, const ProtobufCMessage *request,
+static ProtobufCMessage *try_call(const char *address, const char *name,
+                                  const ProtobufCMessage *request,
                                   const ProtobufCMessageDescriptor *reply, mr_error *err)
 {
     mr_rpc_channel *ch = NULL;
@@ -75,11 +77,13 @@ static ProtobufCMessage *try_call(const char *address, const char *name, const P
     return msg;
 }
 
-#define CALL(address, Name, lower, request)                                                                            \
-    ((Millrace__##Name##Reply *)call(address, #Name, &(request)->base, &millrace__##lower##_reply__descriptor))
+#define CALL(address, Name, lower, request)                                                        \
+    ((Millrace__##Name##Reply *)call(address, #Name, &(request)->base,                             \
+                                     &millrace__##lower##_reply__descriptor))
 
 /* Until somebody answers with something else than "not the leader". */
-static ProtobufCMessage *call(const char *address, const char *name, const ProtobufCMessage *request,
+static ProtobufCMessage *call(const char *address, const char *name,
+                              const ProtobufCMessage *request,
                               const ProtobufCMessageDescriptor *reply)
 {
     int64_t until = mr_now_ms() + PATIENCE_MS;
@@ -262,13 +266,15 @@ static void a_dataset_survives_its_dispatcher(void **state)
     d = start();
     get.dataset_id = id;
     get.want_definition = true;
-    Millrace__GetDatasetReply *reply = CALL(mr_dispatcher_address(d), GetDataset, get_dataset, &get);
+    Millrace__GetDatasetReply *reply =
+        CALL(mr_dispatcher_address(d), GetDataset, get_dataset, &get);
     mr_dataset *ds = NULL;
 
     assert_string_equal(reply->header->message, "");
     assert_int_equal(reply->header->n_dispatchers, 1);
     assert_int_equal(reply->cardinality, 10);
-    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, NULL), MR_OK);
+    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, NULL),
+                     MR_OK);
     assert_int_equal(mr_dataset_cardinality(ds), 10);
     mr_dataset_unref(ds);
     drop(reply);
@@ -303,7 +309,8 @@ static void *register_large(void *arg)
     /* As clients do: what could not be had in time is asked for again. */
     while (!registered && mr_now_ms() < until) {
         Millrace__RegisterDatasetReply *reply = (Millrace__RegisterDatasetReply *)try_call(
-            it->address, "RegisterDataset", &r.base, &millrace__register_dataset_reply__descriptor, NULL);
+            it->address, "RegisterDataset", &r.base, &millrace__register_dataset_reply__descriptor,
+            NULL);
 
         registered = reply != NULL && reply->header->code == 0;
         if (reply != NULL) {
@@ -362,7 +369,8 @@ static void a_large_definition_is_kept_in_parts(void **state)
     (void)state;
     /* Garbage first: it names the fault, and nothing else is disturbed. */
     r.definition = (ProtobufCBinaryData){.data = (uint8_t *)"garbage", .len = 7};
-    Millrace__RegisterDatasetReply *bad = CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
+    Millrace__RegisterDatasetReply *bad =
+        CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
 
     assert_int_equal(bad->header->code, MR_EINVAL);
     drop(bad);
@@ -372,7 +380,8 @@ static void a_large_definition_is_kept_in_parts(void **state)
     r.definition = (ProtobufCBinaryData){.data = bytes, .len = size};
     r.dataset_id = "large";
     r.compression = "AUTO";
-    Millrace__RegisterDatasetReply *reply = CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
+    Millrace__RegisterDatasetReply *reply =
+        CALL(mr_dispatcher_address(d), RegisterDataset, register_dataset, &r);
 
     assert_string_equal(reply->header->message, "");
     assert_string_equal(reply->dataset_id, "large");
@@ -405,8 +414,8 @@ static void a_standby_sends_callers_to_the_leader(void **state)
     drop(led);
     while (!told && mr_now_ms() < until) {
         mr_error err;
-        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(mr_dispatcher_address(b), "Status", &r.base,
-                                                                         &millrace__status_reply__descriptor, &err);
+        Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(
+            mr_dispatcher_address(b), "Status", &r.base, &millrace__status_reply__descriptor, &err);
 
         assert_non_null(reply);
         assert_true(reply->header->not_leader);
@@ -472,10 +481,12 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     pthread_mutex_unlock(&w->lock);
 }
 
-static const struct mr_rpc_stream_ops watch_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops watch_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 /* What comes is taken for updates of WatchClient; those of a worker are not looked at. */
-static void watch(struct watcher *w, const char *address, const char *method, const ProtobufCMessage *request)
+static void watch(struct watcher *w, const char *address, const char *method,
+                  const ProtobufCMessage *request)
 {
     uint8_t bytes[256];
     struct mr_rpc_slice slice = {.data = bytes, .size = protobuf_c_message_pack(request, bytes)};
@@ -484,7 +495,9 @@ static void watch(struct watcher *w, const char *address, const char *method, co
     (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
     *w = (struct watcher){.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     assert_int_equal(mr_rpc_channel_new(rpc, address, NULL, &w->channel, NULL), MR_OK);
-    assert_int_equal(mr_rpc_stream_open(w->channel, path, NULL, -1, true, &watch_ops, w, &w->stream, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_stream_open(w->channel, path, NULL, -1, true, &watch_ops, w, &w->stream, NULL),
+        MR_OK);
     assert_int_equal(mr_rpc_stream_send(w->stream, &slice, 1, false, NULL), MR_OK);
     mr_rpc_stream_receive(w->stream);
 }
@@ -525,7 +538,8 @@ static void a_standby_gives_definitions_of_known_content(void **state)
     assert_string_equal(reply->fingerprint, id);
     assert_int_equal(reply->cardinality, 77);
     assert_true(reply->spec.len > 0);
-    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, &err), MR_OK);
+    assert_int_equal(mr_dataset_parse(reply->definition.data, reply->definition.len, &ds, &err),
+                     MR_OK);
     assert_int_equal(mr_dataset_cardinality(ds), 77);
     mr_dataset_unref(ds);
     drop(reply);
@@ -539,8 +553,9 @@ static void a_standby_gives_definitions_of_known_content(void **state)
         bool told = false;
 
         for (int64_t until = mr_now_ms() + PATIENCE_MS; !told && mr_now_ms() < until;) {
-            reply = (Millrace__GetDatasetReply *)try_call(mr_dispatcher_address(b), "GetDataset", &r.base,
-                                                          &millrace__get_dataset_reply__descriptor, &err);
+            reply = (Millrace__GetDatasetReply *)try_call(
+                mr_dispatcher_address(b), "GetDataset", &r.base,
+                &millrace__get_dataset_reply__descriptor, &err);
             assert_non_null(reply);
             assert_true(reply->header->not_leader);
             told = reply->header->leader[0] != '\0'; /* It may have to find out. */
@@ -603,7 +618,8 @@ static void a_watch_is_told_of_changes(void **state)
 
 /* ---- a leader that dies ---- */
 
-/* A dispatcher in a process of its own; its address comes through a pipe. Nothing of gRPC may be open in this one. */
+/* A dispatcher in a process of its own; its address comes through a pipe. Nothing of gRPC may be
+ * open in this one. */
 static pid_t start_process(char address[64])
 {
     int fds[2];
@@ -658,12 +674,13 @@ static void a_killed_leader_is_replaced_before_its_lease_ends(void **state)
     for (bool settled = false; !settled && mr_now_ms() < until;) {
         settled = leader >= 0;
         for (int i = 0; i < 2; i++) {
-            Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(address[i], "Status", &r.base,
-                                                                             &millrace__status_reply__descriptor, &err);
+            Millrace__StatusReply *reply = (Millrace__StatusReply *)try_call(
+                address[i], "Status", &r.base, &millrace__status_reply__descriptor, &err);
 
             assert_non_null(reply);
             leader = reply->header->not_leader ? leader : i;
-            settled = settled && (i == leader || strcmp(reply->header->leader, address[leader]) == 0);
+            settled =
+                settled && (i == leader || strcmp(reply->header->leader, address[leader]) == 0);
             drop(reply);
         }
     }
@@ -710,7 +727,8 @@ static void etcd_may_be_away_for_a_while(void **state)
 static void state_of_a_newer_version_is_refused(void **state)
 {
     char key[64];
-    const char *const args[] = {"put", key, "{\"version\":9,\"minReader\":9,\"createdBy\":\"millrace 9\"}", NULL};
+    const char *const args[] = {
+        "put", key, "{\"version\":9,\"minReader\":9,\"createdBy\":\"millrace 9\"}", NULL};
     const char *const undo[] = {"del", key, NULL}; /* what is judged at the end is this version's */
     mr_error err = {0};
     int64_t until = mr_now_ms() + PATIENCE_MS;
@@ -731,8 +749,10 @@ static void state_of_a_newer_version_is_refused(void **state)
 
 static void bad_options_are_named(void **state)
 {
-    struct mr_dispatcher_options o = {.etcd_endpoints = "127.0.0.1:1", .lease_ttl_ms = 1500, .listen = "127.0.0.1:0"};
-    static const char *const no_endpoints[] = {"nonsense", "localhost:99999", "https://localhost:etcd", "unix:/x:1"};
+    struct mr_dispatcher_options o = {
+        .etcd_endpoints = "127.0.0.1:1", .lease_ttl_ms = 1500, .listen = "127.0.0.1:0"};
+    static const char *const no_endpoints[] = {"nonsense", "localhost:99999",
+                                               "https://localhost:etcd", "unix:/x:1"};
     mr_dispatcher *d = NULL;
     mr_error err;
 
@@ -763,16 +783,22 @@ int main(void)
     mr_identity_draw(&client);
 
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_before_its_lease_ends, new_cluster_without_rpc,
+        cmocka_unit_test_setup_teardown(a_killed_leader_is_replaced_before_its_lease_ends,
+                                        new_cluster_without_rpc, check_state),
+        cmocka_unit_test_setup_teardown(a_dataset_survives_its_dispatcher, new_cluster,
                                         check_state),
-        cmocka_unit_test_setup_teardown(a_dataset_survives_its_dispatcher, new_cluster, check_state),
-        cmocka_unit_test_setup_teardown(a_large_definition_is_kept_in_parts, new_cluster, check_state),
-        cmocka_unit_test_setup_teardown(many_large_definitions_wait_for_each_other, new_cluster, check_state),
-        cmocka_unit_test_setup_teardown(a_standby_sends_callers_to_the_leader, new_cluster, check_state),
-        cmocka_unit_test_setup_teardown(a_standby_gives_definitions_of_known_content, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(a_large_definition_is_kept_in_parts, new_cluster,
+                                        check_state),
+        cmocka_unit_test_setup_teardown(many_large_definitions_wait_for_each_other, new_cluster,
+                                        check_state),
+        cmocka_unit_test_setup_teardown(a_standby_sends_callers_to_the_leader, new_cluster,
+                                        check_state),
+        cmocka_unit_test_setup_teardown(a_standby_gives_definitions_of_known_content, new_cluster,
+                                        check_state),
         cmocka_unit_test_setup_teardown(a_watch_is_told_of_changes, new_cluster, check_state),
         cmocka_unit_test_setup_teardown(etcd_may_be_away_for_a_while, new_cluster, check_state),
-        cmocka_unit_test_setup_teardown(state_of_a_newer_version_is_refused, new_cluster, check_state),
+        cmocka_unit_test_setup_teardown(state_of_a_newer_version_is_refused, new_cluster,
+                                        check_state),
         cmocka_unit_test_setup_teardown(bad_options_are_named, new_cluster, check_state),
     };
     int failed;

@@ -1,5 +1,5 @@
-/* The private etcd: it serves, its state outlives a kill of its program when it has a home, and it leaves nothing
- * behind. */
+/* The private etcd: it serves, its state outlives a kill of its program when it has a home, and it
+ * leaves nothing behind. */
 #include "base/clock.h"
 #include "base/error.h"
 #include "main/private_etcd.h"
@@ -41,9 +41,10 @@ static void etcdctl(const struct private_etcd *e, const char *command, char *out
     char line[512];
     FILE *f;
 
-    (void)snprintf(line, sizeof line,
-                   "ETCDCTL_API=3 etcdctl --dial-timeout 30s --command-timeout 30s --endpoints %s %s 2>&1",
-                   private_etcd_endpoint(e), command);
+    (void)snprintf(
+        line, sizeof line,
+        "ETCDCTL_API=3 etcdctl --dial-timeout 30s --command-timeout 30s --endpoints %s %s 2>&1",
+        private_etcd_endpoint(e), command);
     f = popen(line, "r");
     assert_non_null(f);
     size_t n = fread(out, 1, size - 1, f);
@@ -130,7 +131,8 @@ static void one_work_dir_one_program(void **state)
     private_etcd_free(e);
 }
 
-/* A program that was killed: its etcd dies too, and the next start finds the state, or sweeps what was temporary. */
+/* A program that was killed: its etcd dies too, and the next start finds the state, or sweeps what
+ * was temporary. */
 static void kill_of_the_program_takes_etcd_along(void **state)
 {
     char dir[300];
@@ -143,7 +145,8 @@ static void kill_of_the_program_takes_etcd_along(void **state)
     if (pid == 0) {
         struct private_etcd *kept = NULL;
         struct private_etcd *temporary = NULL;
-        bool ok = private_etcd_start(dir, &kept, NULL) == MR_OK && private_etcd_start(NULL, &temporary, NULL) == MR_OK;
+        bool ok = private_etcd_start(dir, &kept, NULL) == MR_OK &&
+                  private_etcd_start(NULL, &temporary, NULL) == MR_OK;
         (void)!write(fds[1], ok ? "y" : "n", 1);
         for (;;) {
             pause();
@@ -161,7 +164,8 @@ static void kill_of_the_program_takes_etcd_along(void **state)
     private_etcd_free(e);
 
     /* The temporary one's etcd may take a moment longer to die. */
-    for (int64_t deadline = mr_now_ms() + PATIENCE_MS; entries(base) != 1; (void)poll(NULL, 0, 20)) {
+    for (int64_t deadline = mr_now_ms() + PATIENCE_MS; entries(base) != 1;
+         (void)poll(NULL, 0, 20)) {
         e = start(NULL);
         private_etcd_free(e);
         assert_true(mr_now_ms() < deadline);
@@ -180,9 +184,11 @@ static void etcd_that_died_comes_back_at_the_same_address(void **state)
     etcdctl(e, "put k v", out, sizeof out);
     assert_int_equal(kill(private_etcd_pid(e), SIGKILL), 0);
     out[0] = '\0';
-    for (int64_t deadline = mr_now_ms() + PATIENCE_MS; strcmp(out, "v\n") != 0; (void)poll(NULL, 0, 20)) {
+    for (int64_t deadline = mr_now_ms() + PATIENCE_MS; strcmp(out, "v\n") != 0;
+         (void)poll(NULL, 0, 20)) {
         private_etcd_tend(e);
-        etcdctl(e, "--dial-timeout 1s --command-timeout 1s get --print-value-only k", out, sizeof out);
+        etcdctl(e, "--dial-timeout 1s --command-timeout 1s get --print-value-only k", out,
+                sizeof out);
         assert_true(mr_now_ms() < deadline);
     }
     assert_string_equal(private_etcd_endpoint(e), endpoint);

@@ -1,4 +1,5 @@
-/* What workers and clients have in common: messages on a bad network, and calls that are repeated until answered. */
+/* What workers and clients have in common: messages on a bad network, and calls that are repeated
+ * until answered. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -13,20 +14,25 @@ static const struct {
 } types[] = {
     [MR_COMMAND_REGISTER_DATASET] = {&millrace__register_dataset_request__descriptor,
                                      &millrace__register_dataset_reply__descriptor},
-    [MR_COMMAND_GET_DATASET] = {&millrace__get_dataset_request__descriptor, &millrace__get_dataset_reply__descriptor},
+    [MR_COMMAND_GET_DATASET] = {&millrace__get_dataset_request__descriptor,
+                                &millrace__get_dataset_reply__descriptor},
     [MR_COMMAND_OPEN] = {&millrace__open_request__descriptor, &millrace__open_reply__descriptor},
-    [MR_COMMAND_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, &millrace__client_update__descriptor},
+    [MR_COMMAND_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor,
+                                 &millrace__client_update__descriptor},
     [MR_COMMAND_CLIENT_HEARTBEAT] = {&millrace__client_heartbeat_request__descriptor,
                                      &millrace__client_heartbeat_reply__descriptor},
     [MR_COMMAND_RELEASE_CLIENT] = {&millrace__release_client_request__descriptor,
                                    &millrace__release_client_reply__descriptor},
     [MR_COMMAND_REGISTER_WORKER] = {&millrace__register_worker_request__descriptor,
                                     &millrace__register_worker_reply__descriptor},
-    [MR_COMMAND_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor, &millrace__worker_update__descriptor},
+    [MR_COMMAND_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor,
+                                 &millrace__worker_update__descriptor},
     [MR_COMMAND_WORKER_HEARTBEAT] = {&millrace__worker_heartbeat_request__descriptor,
                                      &millrace__worker_heartbeat_reply__descriptor},
-    [MR_COMMAND_GET_SPLITS] = {&millrace__get_splits_request__descriptor, &millrace__get_splits_reply__descriptor},
-    [MR_COMMAND_TASK_ENDED] = {&millrace__task_ended_request__descriptor, &millrace__task_ended_reply__descriptor},
+    [MR_COMMAND_GET_SPLITS] = {&millrace__get_splits_request__descriptor,
+                               &millrace__get_splits_reply__descriptor},
+    [MR_COMMAND_TASK_ENDED] = {&millrace__task_ended_request__descriptor,
+                               &millrace__task_ended_reply__descriptor},
 };
 
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind)
@@ -60,7 +66,8 @@ static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor
     return is_worker ? &sim->workers[actor].process : &sim->clients[actor].process;
 }
 
-static void send_copy(struct sim *sim, const struct sim_message *message, struct sim_process *to, int64_t after_ms)
+static void send_copy(struct sim *sim, const struct sim_message *message, struct sim_process *to,
+                      int64_t after_ms)
 {
     struct sim_message *copy = mr_memdup(message, sizeof *message + message->size + message->asked);
 
@@ -74,9 +81,10 @@ static void send_copy(struct sim *sim, const struct sim_message *message, struct
 /* Takes @message. */
 void sim_send(struct sim *sim, struct sim_message *message)
 {
-    struct sim_process *to =
-        message->reply ? process_of(sim, message->is_worker, message->actor) : &sim->replicas[message->replica].process;
-    int actor = message->is_worker ? SIM_NODE_WORKER(message->actor) : SIM_NODE_CLIENT(message->actor);
+    struct sim_process *to = message->reply ? process_of(sim, message->is_worker, message->actor)
+                                            : &sim->replicas[message->replica].process;
+    int actor =
+        message->is_worker ? SIM_NODE_WORKER(message->actor) : SIM_NODE_CLIENT(message->actor);
     int replica = SIM_NODE_REPLICA(message->replica);
 
     message->sent_at = sim->now;
@@ -160,8 +168,8 @@ void sim_call_cancel(struct sim_call *call)
     *call = (struct sim_call){0};
 }
 
-void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor, enum mr_command_kind kind,
-              const ProtobufCMessage *request)
+void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
+              enum mr_command_kind kind, const ProtobufCMessage *request)
 {
     sim_call_cancel(call);
     call->id = ++sim->calls;
@@ -174,7 +182,8 @@ void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
     attempt(sim, call, is_worker, actor);
 }
 
-void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind, const ProtobufCMessage *request)
+void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind,
+               const ProtobufCMessage *request)
 {
     size_t size = protobuf_c_message_get_packed_size(request);
     struct sim_message *message = mr_calloc(1, sizeof *message + size);
@@ -216,7 +225,8 @@ static struct sim_call *find_call(struct sim *sim, const struct sim_message *mes
 void sim_actor_message(struct sim *sim, struct sim_message *message)
 {
     struct sim_process *process = process_of(sim, message->is_worker, message->actor);
-    uint64_t *epoch = message->is_worker ? &sim->workers[message->actor].epoch : &sim->clients[message->actor].epoch;
+    uint64_t *epoch = message->is_worker ? &sim->workers[message->actor].epoch
+                                         : &sim->clients[message->actor].epoch;
     struct sim_call *call = NULL;
 
     if (process->life != message->actor_life) {

@@ -1,9 +1,11 @@
 /*
- * The judge. It stands outside: it sees what is applied to the store and what workers and clients are told, keeps its
- * own model of that, and knows nothing of the core. What it holds the cluster to:
+ * The judge. It stands outside: it sees what is applied to the store and what workers and clients
+ * are told, keeps its own model of that, and knows nothing of the core. What it holds the cluster
+ * to:
  *
  *  - what elements.c says of splits and elements; one question has one answer, for ever;
- *  - what anybody is told was committed before: objects that were acknowledged exist, and go on existing;
+ *  - what anybody is told was committed before: objects that were acknowledged exist, and go on
+ *    existing;
  *  - an iteration that has ended stays ended: nothing of it is written or opened again;
  *  - a worker has one task of an iteration in each of its lives, beside recovery tasks;
  *  - nobody is given up who was heard of in time (given_up.c);
@@ -58,7 +60,8 @@ static void note(struct sim *sim, struct mr_map *map, const char *key, const cha
 }
 
 /* The first text under @key stays; another one is a contradiction. */
-static void note_once(struct sim *sim, struct mr_map *map, const char *key, const char *text, const char *what)
+static void note_once(struct sim *sim, struct mr_map *map, const char *key, const char *text,
+                      const char *what)
 {
     const char *before = mr_map_get(map, key);
 
@@ -87,7 +90,8 @@ static bool starts(const char *key, const char *prefix)
     return strncmp(key, prefix, strlen(prefix)) == 0;
 }
 
-void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key, const char *value)
+void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key,
+                const char *value)
 {
     ProtobufCMessage *message = NULL;
     mr_error err;
@@ -100,14 +104,15 @@ void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const c
 }
 
 /* An answer to a request for splits. */
-static void answer_text(uint64_t repetition, int64_t ahead, bool end, Millrace__SplitRange *const *ranges, size_t n,
-                        char *out, size_t size)
+static void answer_text(uint64_t repetition, int64_t ahead, bool end,
+                        Millrace__SplitRange *const *ranges, size_t n, char *out, size_t size)
 {
-    int at = snprintf(out, size, "repetition %" PRIu64 "%+" PRIi64 " end %d", repetition, ahead, end);
+    int at =
+        snprintf(out, size, "repetition %" PRIu64 "%+" PRIi64 " end %d", repetition, ahead, end);
 
     for (size_t i = 0; i < n && (size_t)at < size; i++) {
-        at += snprintf(out + at, size - (size_t)at, " from %" PRIu64 " count %" PRIu64, ranges[i]->first,
-                       ranges[i]->count);
+        at += snprintf(out + at, size - (size_t)at, " from %" PRIu64 " count %" PRIu64,
+                       ranges[i]->first, ranges[i]->count);
     }
 }
 
@@ -125,7 +130,8 @@ static void commit_grant(struct sim *sim, const char *key, const char *value, in
         return;
     }
     snprintf(name, sizeof name, "%s seq %" PRIu64, key, grant->seq);
-    answer_text(grant->repetition, grant->ahead, grant->end, grant->ranges, grant->n_ranges, text, sizeof text);
+    answer_text(grant->repetition, grant->ahead, grant->end, grant->ranges, grant->n_ranges, text,
+                sizeof text);
     note_once(sim, &sim->committed, name, text, "one question, two answers");
     sim_view_granted(sim, iteration, task, strtoul(provider, NULL, 10), grant, memory);
     millrace__grant_record__free_unpacked(grant, NULL);
@@ -133,7 +139,8 @@ static void commit_grant(struct sim *sim, const char *key, const char *value, in
 
 static void commit_iteration(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__IterationRecord *it = sim_parse(sim, &millrace__iteration_record__descriptor, key, value);
+    Millrace__IterationRecord *it =
+        sim_parse(sim, &millrace__iteration_record__descriptor, key, value);
     char name[256], at[32];
 
     if (it == NULL) {
@@ -195,7 +202,8 @@ static void commit_task(struct sim *sim, const char *key, const char *value)
 
 static void commit_worker(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__WorkerRecord *worker = sim_parse(sim, &millrace__worker_record__descriptor, key, value);
+    Millrace__WorkerRecord *worker =
+        sim_parse(sim, &millrace__worker_record__descriptor, key, value);
     char name[128];
 
     if (worker == NULL) {
@@ -218,7 +226,8 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
 
 static void commit_production(struct sim *sim, const char *key, const char *value)
 {
-    Millrace__ProductionRecord *production = sim_parse(sim, &millrace__production_record__descriptor, key, value);
+    Millrace__ProductionRecord *production =
+        sim_parse(sim, &millrace__production_record__descriptor, key, value);
 
     if (production != NULL) {
         sim_view_production(sim, production);
@@ -315,7 +324,8 @@ void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error)
     must_be_committed(sim, key, "a client");
 }
 
-void sim_check_opened(struct sim *sim, const struct sim_client *client, const Millrace__OpenReply *reply)
+void sim_check_opened(struct sim *sim, const struct sim_client *client,
+                      const Millrace__OpenReply *reply)
 {
     char key[256];
     const char *ended;
@@ -336,8 +346,8 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
     if (!reply->finished) {
         /* Whoever asked before the end was told may be answered late. */
         if (ended != NULL && strtoll(ended, NULL, 10) < client->control.began) {
-            sim_violation(sim, "repetition %" PRIu64 " of job %s had ended and is open again", client->repetition,
-                          reply->job_id);
+            sim_violation(sim, "repetition %" PRIu64 " of job %s had ended and is open again",
+                          client->repetition, reply->job_id);
         }
         snprintf(key, sizeof key, "iterations/%s", reply->iteration_id);
         must_be_committed(sim, key, "a client");
@@ -357,7 +367,8 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client, const Mi
     }
 }
 
-void sim_check_client_update(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update)
+void sim_check_client_update(struct sim *sim, const struct sim_client *client,
+                             const Millrace__ClientUpdate *update)
 {
     char key[256], at[32];
 
@@ -411,7 +422,8 @@ bool sim_is_recovery(const char *task)
     return strchr(strchr(task, '/') + 1, '/') != NULL;
 }
 
-void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, const Millrace__WorkerUpdate *update)
+void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker,
+                             const Millrace__WorkerUpdate *update)
 {
     char key[256];
 
@@ -421,7 +433,8 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
         snprintf(key, sizeof key, "iterations/%s", task->iteration_id);
         must_be_committed(sim, key, "a worker");
         if (sim_is_recovery(task->task_id)) {
-            snprintf(key, sizeof key, "closed %s", task->task_id); /* in the transaction that opened it */
+            snprintf(key, sizeof key, "closed %s",
+                     task->task_id); /* in the transaction that opened it */
             if (mr_map_get(&sim->committed, key) == NULL) {
                 snprintf(key, sizeof key, "tasks/%s", task->task_id);
                 must_be_committed(sim, key, "a worker");
@@ -431,7 +444,8 @@ void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, c
         for (size_t j = 0; j < i; j++) {
             if (strcmp(update->tasks[j]->iteration_id, task->iteration_id) == 0 &&
                 !sim_is_recovery(update->tasks[j]->task_id)) {
-                sim_violation(sim, "worker %d has two tasks of iteration %s", worker->number, task->iteration_id);
+                sim_violation(sim, "worker %d has two tasks of iteration %s", worker->number,
+                              task->iteration_id);
             }
         }
     }
@@ -471,9 +485,11 @@ bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *in
     return mr_map_get(&sim->told, key) != NULL;
 }
 
-void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request)
+void sim_check_decided(struct sim *sim, const struct sim_replica *replica,
+                       const struct sim_message *request)
 {
-    Millrace__GetSplitsRequest *in = millrace__get_splits_request__unpack(NULL, request->size, request->body);
+    Millrace__GetSplitsRequest *in =
+        millrace__get_splits_request__unpack(NULL, request->size, request->body);
     char key[256], epoch[32];
     const char *before;
 
@@ -483,20 +499,24 @@ void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const
     if (before == NULL) {
         note(sim, &sim->told, key, epoch);
     } else {
-        sim_rare(sim, strcmp(before, epoch) == 0 ? SIM_RARE_ANSWER_AGAIN : SIM_RARE_ANSWER_BY_SUCCESSOR);
+        sim_rare(sim,
+                 strcmp(before, epoch) == 0 ? SIM_RARE_ANSWER_AGAIN : SIM_RARE_ANSWER_BY_SUCCESSOR);
     }
     millrace__get_splits_request__free_unpacked(in, NULL);
 }
 
-void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply)
+void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
+                     const Millrace__GetSplitsReply *reply)
 {
     const char *ref = strchr(task->id, '/') + 1;
     const char *committed;
     char key[256], text[600];
 
     sim->grants++;
-    snprintf(key, sizeof key, "grants/%s/%zu/%s seq %" PRIu64, task->iteration, task->provider, ref, seq);
-    answer_text(task->repetition, reply->ahead, reply->end, reply->ranges, reply->n_ranges, text, sizeof text);
+    snprintf(key, sizeof key, "grants/%s/%zu/%s seq %" PRIu64, task->iteration, task->provider, ref,
+             seq);
+    answer_text(task->repetition, reply->ahead, reply->end, reply->ranges, reply->n_ranges, text,
+                sizeof text);
     committed = mr_map_get(&sim->committed, key);
     if (!is_stored(sim, "iterations/", task->iteration) ||
         (committed == NULL && sim_view_given_and_taken(sim, task, reply))) {

@@ -1,4 +1,5 @@
-/* A reader: registers its dataset, opens repetition after repetition of its job and waits for each to finish. */
+/* A reader: registers its dataset, opens repetition after repetition of its job and waits for each
+ * to finish. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -12,7 +13,8 @@ static void do_register(struct sim *sim, struct sim_client *client)
     Millrace__RegisterDatasetRequest request = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
 
     request.dataset_id = (char *)(uintptr_t)sim->datasets[client->plan.dataset].id;
-    sim_call(sim, &client->control, false, client->number, MR_COMMAND_REGISTER_DATASET, &request.base);
+    sim_call(sim, &client->control, false, client->number, MR_COMMAND_REGISTER_DATASET,
+             &request.base);
 }
 
 static void do_open(struct sim *sim, struct sim_client *client)
@@ -22,12 +24,14 @@ static void do_open(struct sim *sim, struct sim_client *client)
 
     client->attached = false;
     spec.name = client->plan.job;
-    spec.guarantee = client->plan.repeats ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    spec.guarantee = client->plan.repeats ? MILLRACE__GUARANTEE__AT_LEAST_ONCE
+                                          : MILLRACE__GUARANTEE__AT_MOST_ONCE;
     spec.mode = client->plan.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
                                      : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     spec.trainer = client->plan.trainer;
-    spec.sharing = client->plan.shares && client->plan.trainer[0] == '\0' ? MILLRACE__SHARING__SHARING_AUTO
-                                                                          : MILLRACE__SHARING__SHARING_OFF;
+    spec.sharing = client->plan.shares && client->plan.trainer[0] == '\0'
+                       ? MILLRACE__SHARING__SHARING_AUTO
+                       : MILLRACE__SHARING__SHARING_OFF;
     spec.lag = client->plan.waits ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP;
     request.client = client->id;
     request.dataset_id = (char *)(uintptr_t)sim->datasets[client->plan.dataset].id;
@@ -54,7 +58,8 @@ static void do_release(struct sim *sim, struct sim_client *client)
     client->attached = false;
     request.client = client->id;
     request.iteration_id = client->iteration;
-    sim_call(sim, &client->control, false, client->number, MR_COMMAND_RELEASE_CLIENT, &request.base);
+    sim_call(sim, &client->control, false, client->number, MR_COMMAND_RELEASE_CLIENT,
+             &request.base);
 }
 
 static void heartbeat(struct sim *sim, void *arg)
@@ -67,9 +72,10 @@ static void heartbeat(struct sim *sim, void *arg)
         request.client = client->id;
         request.iteration_id = client->iteration;
         request.unreachable = unreachable;
-        request.n_unreachable =
-            sim_reader_unreachable(sim, client, unreachable, sizeof unreachable / sizeof unreachable[0]);
-        sim_call(sim, &client->control, false, client->number, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
+        request.n_unreachable = sim_reader_unreachable(sim, client, unreachable,
+                                                       sizeof unreachable / sizeof unreachable[0]);
+        sim_call(sim, &client->control, false, client->number, MR_COMMAND_CLIENT_HEARTBEAT,
+                 &request.base);
     }
 }
 
@@ -78,7 +84,8 @@ static void heartbeat_later(struct sim *sim, struct sim_client *client)
     sim_after(sim, SIM_HEARTBEAT_MS, &client->process, heartbeat, client, false);
 }
 
-/* ---------------------------------------------------------------- one repetition after the other */
+/* ---------------------------------------------------------------- one repetition after the
+ * other */
 
 static void next_repetition(struct sim *sim, struct sim_client *client)
 {
@@ -98,9 +105,11 @@ void sim_client_drained(struct sim *sim, struct sim_client *client)
 {
     bool last = client->repetition + 1 >= client->plan.repetitions;
 
-    sim_say(sim, "client %d: end of repetition %llu", client->number, (unsigned long long)client->repetition);
+    sim_say(sim, "client %d: end of repetition %llu", client->number,
+            (unsigned long long)client->repetition);
     sim->ends++;
-    /* An anonymous job goes with its client: that one moves from repetition to repetition and leaves at the last. */
+    /* An anonymous job goes with its client: that one moves from repetition to repetition and
+     * leaves at the last. */
     if (client->plan.job[0] != '\0' || last) {
         do_release(sim, client);
     } else {
@@ -108,15 +117,18 @@ void sim_client_drained(struct sim *sim, struct sim_client *client)
     }
 }
 
-static void apply_update(struct sim *sim, struct sim_client *client, const struct sim_message *message)
+static void apply_update(struct sim *sim, struct sim_client *client,
+                         const struct sim_message *message)
 {
-    Millrace__ClientUpdate *update = millrace__client_update__unpack(NULL, message->size, message->body);
+    Millrace__ClientUpdate *update =
+        millrace__client_update__unpack(NULL, message->size, message->body);
 
     if (message->call != 0) {
         client->stream = message->call;
         client->stream_epoch = message->epoch;
     }
-    if (message->call != 0 || (client->stream == message->stream && update->follows == client->version)) {
+    if (message->call != 0 ||
+        (client->stream == message->stream && update->follows == client->version)) {
         client->version = update->version;
         sim_check_client_update(sim, client, update);
         sim_reader_update(sim, client, update);
@@ -152,7 +164,9 @@ static void opened(struct sim *sim, struct sim_client *client, const struct sim_
     snprintf(client->job_id, sizeof client->job_id, "%s", reply->job_id);
     snprintf(client->iteration, sizeof client->iteration, "%s", reply->iteration_id);
     client->stream = 0;
-    if (reply->finished) { /* it is attached to nothing by that: its own job may go, if it was silent before */
+    if (reply
+            ->finished) { /* it is attached to nothing by that: its own job may go, if it was silent
+                             before */
         sim_say(sim, "client %d: repetition %llu has ended already", client->number,
                 (unsigned long long)client->repetition);
         next_repetition(sim, client);
@@ -180,7 +194,8 @@ static void begin(struct sim *sim, struct sim_client *client)
 
 static void failed(struct sim *sim, struct sim_client *client, const struct sim_message *message)
 {
-    if (message->kind == MR_COMMAND_OPEN && message->error.code == MR_EPRECOND && client->iteration[0] != '\0') {
+    if (message->kind == MR_COMMAND_OPEN && message->error.code == MR_EPRECOND &&
+        client->iteration[0] != '\0') {
         sim_check_client_gone(sim, client);
         sim_rare(sim, SIM_RARE_COLLECTED);
         sim_say(sim, "client %d: %s", client->number, message->error.message);
@@ -188,7 +203,8 @@ static void failed(struct sim *sim, struct sim_client *client, const struct sim_
     } else if (message->error.code != MR_ENOTFOUND) {
         sim_violation(sim, "client %d: %s", client->number, message->error.message);
     } else if (message->kind == MR_COMMAND_OPEN) {
-        /* Its own anonymous job may have gone while it was silent; anything else was acknowledged and must be there. */
+        /* Its own anonymous job may have gone while it was silent; anything else was acknowledged
+         * and must be there. */
         if (client->plan.job[0] != '\0' || client->job_id[0] == '\0') {
             sim_violation(sim, "client %d: %s", client->number, message->error.message);
         }
@@ -225,7 +241,8 @@ void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_cal
         Millrace__ClientHeartbeatReply *reply =
             millrace__client_heartbeat_reply__unpack(NULL, message->size, message->body);
 
-        if (client->stream == 0 || message->epoch != client->stream_epoch || reply->version != client->version) {
+        if (client->stream == 0 || message->epoch != client->stream_epoch ||
+            reply->version != client->version) {
             do_watch(sim, client);
         } else {
             heartbeat_later(sim, client);

@@ -1,10 +1,11 @@
 /*
  * Whole clusters of members over the fake store, on virtual time.
  *
- * Each member, while it leads, counts: it takes the number it loaded, hands out the next ones, writes them, and
- * believes in them when its batch is committed; this is what a dispatcher does with splits. A checker outside keeps its
- * own list: a number that was believed in belongs to one member for good and is in the store, whatever happened to the
- * leaders. Here are the named cases; coord_walk_test.c has the walks.
+ * Each member, while it leads, counts: it takes the number it loaded, hands out the next ones,
+ * writes them, and believes in them when its batch is committed; this is what a dispatcher does
+ * with splits. A checker outside keeps its own list: a number that was believed in belongs to one
+ * member for good and is in the store, whatever happened to the leaders. Here are the named cases;
+ * coord_walk_test.c has the walks.
  */
 #include "coord_world.h"
 
@@ -141,8 +142,8 @@ static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
     for (int t = 0; t < 60; t++) {
         for (int i = 0; i < NODES; i++) {
             if (i != leader) {
-                mr_member_peer(s->nodes[i].member, mr_member_epoch(s->nodes[leader].member), MR_PEER_AWAY,
-                               mr_fake_now_ms(s->fake), 1);
+                mr_member_peer(s->nodes[i].member, mr_member_epoch(s->nodes[leader].member),
+                               MR_PEER_AWAY, mr_fake_now_ms(s->fake), 1);
             }
         }
         coord_run_ms(s, 500);
@@ -152,7 +153,8 @@ static void a_living_leader_that_cannot_be_reached_is_left_alone(void **state)
     coord_free(s);
 }
 
-/* Connections to it break again and again, and one is refused; but it accepts others, and renews its lease. */
+/* Connections to it break again and again, and one is refused; but it accepts others, and renews
+ * its lease. */
 static void a_living_leader_whose_streams_break_is_left_alone(void **state)
 {
     struct coord_sim *s = coord_new(24);
@@ -164,7 +166,8 @@ static void a_living_leader_whose_streams_break_is_left_alone(void **state)
         for (int i = 0; i < NODES; i++) {
             if (i != leader) {
                 mr_member *m = s->nodes[i].member;
-                int64_t epoch = mr_member_epoch(s->nodes[leader].member), now = mr_fake_now_ms(s->fake);
+                int64_t epoch = mr_member_epoch(s->nodes[leader].member),
+                        now = mr_fake_now_ms(s->fake);
 
                 mr_member_peer(m, epoch, MR_PEER_LOST, now, 1);
                 if (t == 0) {
@@ -178,7 +181,8 @@ static void a_living_leader_whose_streams_break_is_left_alone(void **state)
     coord_free(s);
 }
 
-/* Two take the key of a dead leader away; the request of one of them stays in a queue for some seconds. */
+/* Two take the key of a dead leader away; the request of one of them stays in a queue for some
+ * seconds. */
 static void a_late_force_deposes_nobody_else(void **state)
 {
     struct coord_sim *s = coord_new(25);
@@ -204,7 +208,7 @@ static void a_young_term_is_left_alone(void **state)
     coord_run_ms(s, 50);
     coord_kill_node(s, leader);
     coord_run_ms(s, 200);
-    assert_true(gone_for_others(s, leader));        /* Known to be dead meanwhile: nobody is sent there. */
+    assert_true(gone_for_others(s, leader)); /* Known to be dead meanwhile: nobody is sent there. */
     assert_in_range(coord_outage_ms(s), 300, 1300); /* until it is a second old */
     assert_false(gone_for_others(s, leader));
     coord_free(s);
@@ -218,12 +222,14 @@ static void a_silent_leader_is_replaced_after_three_seconds(void **state)
 
     (void)state;
     coord_run_ms(s, 3000);
-    /* Its host is gone: streams break, connects are not refused but unanswered, and nobody renews the lease. */
+    /* Its host is gone: streams break, connects are not refused but unanswered, and nobody renews
+     * the lease. */
     old->paused = true;
     old->paused_until_ms = mr_fake_now_ms(s->fake) + 60000;
     for (int i = 0; i < NODES; i++) {
         if (i != leader) {
-            mr_member_peer(s->nodes[i].member, mr_member_epoch(old->member), MR_PEER_LOST, mr_fake_now_ms(s->fake), 1);
+            mr_member_peer(s->nodes[i].member, mr_member_epoch(old->member), MR_PEER_LOST,
+                           mr_fake_now_ms(s->fake), 1);
         }
     }
     assert_in_range(coord_outage_ms(s), 2500, 6000);
@@ -284,7 +290,8 @@ static void who_was_deposed_alive_forces_nobody_for_a_lease(void **state)
         coord_run_ms(s, 1);
     }
     assert_true(s->nodes[second].leads);
-    coord_run_ms(s, TTL_MS / 2); /* long enough for the next term, which is left alone for two seconds */
+    coord_run_ms(s, TTL_MS /
+                        2); /* long enough for the next term, which is left alone for two seconds */
     coord_kill_node(s, second);
     /* The rest of its own time; the lease of the dead one would last longer. */
     assert_in_range(coord_outage_ms(s), TTL_MS / 2 - 100, TTL_MS * 8 / 10);
@@ -344,7 +351,8 @@ static void an_idle_leader_keeps_its_right_to_answer(void **state)
         coord_run_ms(s, 100);
         assert_true(mr_member_may_answer(m, mr_fake_now_ms(s->fake)));
     }
-    /* Cut off from the store it loses the right after half a TTL, though nobody has told it anything. */
+    /* Cut off from the store it loses the right after half a TTL, though nobody has told it
+     * anything. */
     mr_fake_cut(s->nodes[leader].store, true);
     coord_run_ms(s, TTL_MS / 2 + 100);
     assert_false(mr_member_may_answer(m, mr_fake_now_ms(s->fake)));
@@ -354,7 +362,8 @@ static void an_idle_leader_keeps_its_right_to_answer(void **state)
     coord_free(s);
 }
 
-/* A member of the store that says nothing costs one request; the lease, however short, must outlast several. */
+/* A member of the store that says nothing costs one request; the lease, however short, must outlast
+ * several. */
 static void an_outage_shorter_than_the_lease_costs_nobody_the_lead(void **state)
 {
     static const int64_t ttls_ms[] = {2000, 3000, TTL_MS, 60000};
@@ -401,8 +410,9 @@ static void a_refused_batch_makes_the_leader_load_again(void **state)
 
 static void an_answer_that_was_lost_is_found_again(void **state)
 {
-    static const enum mr_fake_fault faults[] = {MR_FAKE_LOST_ANSWER, MR_FAKE_APPLIED_LATER, MR_FAKE_LOST_REQUEST,
-                                                MR_FAKE_DELAYED, MR_FAKE_UNAVAILABLE};
+    static const enum mr_fake_fault faults[] = {MR_FAKE_LOST_ANSWER, MR_FAKE_APPLIED_LATER,
+                                                MR_FAKE_LOST_REQUEST, MR_FAKE_DELAYED,
+                                                MR_FAKE_UNAVAILABLE};
 
     (void)state;
     for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++) {
@@ -429,7 +439,8 @@ static void a_leader_key_of_an_earlier_attempt_is_cleared(void **state)
     /* The campaign of the first one is answered "unknown" and applied, or applied much later. */
     for (int i = 0; i < NODES; i++) {
         coord_run_ms(s, 4);
-        mr_fake_script(s->nodes[i].store, MR_FAKE_TXN, i == 1 ? MR_FAKE_APPLIED_LATER : MR_FAKE_LOST_ANSWER, 300);
+        mr_fake_script(s->nodes[i].store, MR_FAKE_TXN,
+                       i == 1 ? MR_FAKE_APPLIED_LATER : MR_FAKE_LOST_ANSWER, 300);
     }
     (void)coord_await_leader(s);
     coord_run_ms(s, 5000);
@@ -491,7 +502,8 @@ static void partitioned_pairs_leave_each_other_alone(void **state)
                 mr_member_peer(s->nodes[i].member, epoch, MR_PEER_LOST, now, 1);
             }
             if (i != leader) {
-                mr_member_probed(s->nodes[i].member, epoch, false /* not refused: unanswered */, now, 1);
+                mr_member_probed(s->nodes[i].member, epoch, false /* not refused: unanswered */,
+                                 now, 1);
             }
         }
         coord_run_ms(s, 100);
@@ -604,7 +616,8 @@ static void a_later_epoch_that_a_leader_signed_ends_the_incarnation_once(void **
     for (leader = 0; leader < NODES && !s->nodes[leader].leads; leader++) {
     }
     assert_true(leader < NODES);
-    mr_member_later_epoch(s->nodes[leader].member, later, signature); /* of another incarnation by now */
+    mr_member_later_epoch(s->nodes[leader].member, later,
+                          signature); /* of another incarnation by now */
     coord_run_ms(s, 5000);
     assert_int_equal(s->lost, 1);
     coord_check_store(s);

@@ -1,7 +1,7 @@
 /*
- * Walks of members over the fake store from a seed (MR_SEED replays one, MR_SEEDS is how many) through crashes, pauses,
- * cuts, lost leases and all the ways in which the store can fail to answer. At the end the rare branches must have been
- * taken.
+ * Walks of members over the fake store from a seed (MR_SEED replays one, MR_SEEDS is how many)
+ * through crashes, pauses, cuts, lost leases and all the ways in which the store can fail to
+ * answer. At the end the rare branches must have been taken.
  */
 #include "coord_world.h"
 

@@ -162,7 +162,8 @@ static bool on_follows(void *ctx, const char *instance)
         const struct coord_node *o = &n->sim->nodes[i];
 
         (void)snprintf(other, sizeof other, "%032llx", (unsigned long long)o->incarnation);
-        if (o->up && o->followed_epoch == mr_member_epoch(n->member) && strcmp(other, instance) == 0) {
+        if (o->up && o->followed_epoch == mr_member_epoch(n->member) &&
+            strcmp(other, instance) == 0) {
             return true;
         }
     }
@@ -199,8 +200,8 @@ static void post(void *ctx, struct mr_member_event *event)
 
 void coord_start_node(struct coord_sim *s, int id)
 {
-    static const struct mr_member_prefix prefixes[] = {{.key = "counter"},
-                                                       {.key = "litter/", .keys_only = true, .page = 7}};
+    static const struct mr_member_prefix prefixes[] = {
+        {.key = "counter"}, {.key = "litter/", .keys_only = true, .page = 7}};
     struct coord_node *n = &s->nodes[id];
     char instance[33];
     char address[2] = {(char)('0' + id), '\0'};
@@ -282,14 +283,16 @@ static void sweep(struct coord_node *n)
     n->swept[n->nswept++].batch = batch;
 }
 
-/* A leader hands out what it likes, now and then, and sweeps; a store that is full is spared, as a rule. */
+/* A leader hands out what it likes, now and then, and sweeps; a store that is full is spared, as a
+ * rule. */
 static void work(struct coord_node *n, int64_t now)
 {
     char value[32], key[48], litter[48], owner[32];
     uint64_t batch;
     mr_error err;
 
-    if (!n->sim->work || !n->leads || now < n->work_ms || n->next >= NUMBERS_MAX || n->npending == QUEUE_MAX) {
+    if (!n->sim->work || !n->leads || now < n->work_ms || n->next >= NUMBERS_MAX ||
+        n->npending == QUEUE_MAX) {
         return;
     }
     n->work_ms = now + 20 + (int64_t)mr_rng_below(&n->sim->rng, 60);
@@ -303,8 +306,9 @@ static void work(struct coord_node *n, int64_t now)
     (void)snprintf(key, sizeof key, "numbers/%lld", (long long)n->next);
     (void)snprintf(owner, sizeof owner, "%llu", (unsigned long long)n->incarnation);
     (void)snprintf(litter, sizeof litter, "litter/%lld", (long long)n->next);
-    struct mr_write writes[] = {
-        {"counter", value, strlen(value)}, {key, owner, strlen(owner)}, {litter, owner, strlen(owner)}};
+    struct mr_write writes[] = {{"counter", value, strlen(value)},
+                                {key, owner, strlen(owner)},
+                                {litter, owner, strlen(owner)}};
 
     assert_int_equal(mr_member_add(n->member, writes, 3, false, &batch, &err), MR_OK);
     n->litter[n->next] = true;
@@ -431,8 +435,9 @@ void coord_check_store(struct coord_sim *s)
         struct mr_kv kv = mr_fake_get(s->fake, key);
 
         if (kv.key.size == 0 || !mr_bytes_equal(kv.value, mr_bytes_str(owner))) {
-            fail_msg("number %lld was acknowledged by %s; the store has '%.*s'", (long long)i, owner,
-                     (int)kv.value.size, kv.key.size != 0 ? (const char *)kv.value.data : "");
+            fail_msg("number %lld was acknowledged by %s; the store has '%.*s'", (long long)i,
+                     owner, (int)kv.value.size,
+                     kv.key.size != 0 ? (const char *)kv.value.data : "");
         }
         (void)snprintf(key, sizeof key, "/millrace/t/litter/%lld", (long long)i);
         if (s->gone[i] && mr_fake_get(s->fake, key).key.size != 0) {

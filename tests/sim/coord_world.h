@@ -1,6 +1,6 @@
 /*
- * Members over the fake store, on virtual time, with a checker outside: what they count, who believes in which number,
- * and what befalls them. Assertions in here are cmocka's.
+ * Members over the fake store, on virtual time, with a checker outside: what they count, who
+ * believes in which number, and what befalls them. Assertions in here are cmocka's.
  */
 #ifndef MR_TESTS_SIM_COORD_WORLD_H
 #define MR_TESTS_SIM_COORD_WORLD_H
@@ -50,7 +50,8 @@ struct coord_sim {
     struct mr_rng rng;
     struct coord_node nodes[NODES];
     uint64_t owners[NUMBERS_MAX]; /* the checker's: who believes in this number; 0: nobody */
-    bool gone[NUMBERS_MAX];       /* the checker's: somebody believes that the second key of this number is deleted */
+    /* the checker's: somebody believes that the second key of this number is deleted */
+    bool gone[NUMBERS_MAX];
     int64_t sweeps;
     bool full;
     int64_t believed;

@@ -1,18 +1,22 @@
 /*
- * The judge's book of splits and elements, one view for each DYNAMIC iteration. It is written by what is committed and
- * by what workers and applications see; what it holds the cluster to:
+ * The judge's book of splits and elements, one view for each DYNAMIC iteration. It is written by
+ * what is committed and by what workers and applications see; what it holds the cluster to:
  *
- *  at most once    no split is handed to two tasks, nor twice to one; no application gets an element twice; without the
- *                  loss of a worker or a reader each element is returned exactly once
- *  at least once   a split is handed out again only if a task that had it is closed, and not if the leader that hands
- * it out was told that it is finished; an iteration that ends without error has returned every element, but for those
- * it says it gave up; no element comes more often than its split was handed out, but for what lost readers had; a split
- * that kills whoever reads it kills four at most both            the end tells of every split that nobody was given,
- * and of every one that was given again, and of as many lost elements as the lost splits have
+ *  at most once    no split is handed to two tasks, nor twice to one; no application gets an
+ *                  element twice; without the loss of a worker or a reader each element is returned
+ *                  exactly once
+ *  at least once   a split is handed out again only if a task that had it is closed, and not if the
+ *                  leader that hands
+ * it out was told that it is finished; an iteration that ends without error has returned every
+ * element, but for those it says it gave up; no element comes more often than its split was handed
+ * out, but for what lost readers had; a split that kills whoever reads it kills four at most both
+ * the end tells of every split that nobody was given, and of every one that was given again, and of
+ * as many lost elements as the lost splits have
  *
- * Of a job that reads a production: each element is returned once (more often only if a reader was lost), not before it
- * is settled which production that is; an end without error has returned all but what was counted as skipped and what
- * it says was lost; a reader that waits skips nothing while somebody reads; a production is not gone while it is read.
+ * Of a job that reads a production: each element is returned once (more often only if a reader was
+ * lost), not before it is settled which production that is; an end without error has returned all
+ * but what was counted as skipped and what it says was lost; a reader that waits skips nothing
+ * while somebody reads; a production is not gone while it is read.
  */
 #include "sim.h"
 
@@ -44,7 +48,8 @@ struct handout {
     int next;            /* of the same cell; -1: none */
 };
 
-/* A split; under at_most_once in one repetition, under at_least_once in all of them, which make the same of it. */
+/* A split; under at_most_once in one repetition, under at_least_once in all of them, which make the
+ * same of it. */
 struct cell {
     int last; /* hand-out; -1: none */
     uint32_t handed, returned, redelivered, skipped;
@@ -167,7 +172,8 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
     view->dataset = &sim->datasets[job->dataset];
     for (size_t p = 0; p < view->dataset->nproviders; p++) {
         view->offset[p] = view->ncells;
-        view->ncells += (size_t)view->dataset->splits[p] * (view->repeats ? 1 : view->dataset->passes);
+        view->ncells +=
+            (size_t)view->dataset->splits[p] * (view->repeats ? 1 : view->dataset->passes);
     }
     view->cells = mr_calloc(view->ncells, sizeof *view->cells);
     MR_ASSERT(view->cells != NULL);
@@ -180,7 +186,8 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
     return view;
 }
 
-static void note_decision(struct sim *sim, const struct sim_view *view, const Millrace__IterationRecord *it)
+static void note_decision(struct sim *sim, const struct sim_view *view,
+                          const Millrace__IterationRecord *it)
 {
     bool shared = strcmp(view->production, it->production) == 0;
 
@@ -196,7 +203,8 @@ static void note_decision(struct sim *sim, const struct sim_view *view, const Mi
     }
 }
 
-static void note_sharing(struct sim *sim, struct sim_view *view, const Millrace__IterationRecord *it)
+static void note_sharing(struct sim *sim, struct sim_view *view,
+                         const Millrace__IterationRecord *it)
 {
     if (view->joining && !it->joining && !it->finished) {
         note_decision(sim, view, it);
@@ -209,7 +217,8 @@ static void note_sharing(struct sim *sim, struct sim_view *view, const Millrace_
 
 void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it)
 {
-    const struct sim_view_job *job = mr_map_get(&sim->views.jobs, it->job_id[0] != '\0' ? it->job_id : it->id);
+    const struct sim_view_job *job =
+        mr_map_get(&sim->views.jobs, it->job_id[0] != '\0' ? it->job_id : it->id);
     struct sim_view *view = find(sim, it->id);
 
     if (it->n_providers == 0 && (it->production[0] == '\0' || job == NULL || !job->dynamic)) {
@@ -232,7 +241,8 @@ void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it)
     }
 }
 
-static struct cell *cell_of(struct sim_view *view, size_t provider, uint64_t repetition, uint64_t split)
+static struct cell *cell_of(struct sim_view *view, size_t provider, uint64_t repetition,
+                            uint64_t split)
 {
     const struct sim_dataset *dataset = view->dataset;
 
@@ -267,9 +277,10 @@ static bool is_closed(const struct sim *sim, const char *task)
     return mr_map_get(&sim->committed, key) != NULL;
 }
 
-/* How often the split may be out: once for each time it is due, and once more for each hand-out that came to nothing.
- */
-static uint32_t allowed(const struct sim *sim, const struct sim_view *view, const struct cell *cell, int64_t memory)
+/* How often the split may be out: once for each time it is due, and once more for each hand-out
+ * that came to nothing. */
+static uint32_t allowed(const struct sim *sim, const struct sim_view *view, const struct cell *cell,
+                        int64_t memory)
 {
     uint32_t n = times_due(view);
 
@@ -281,8 +292,8 @@ static uint32_t allowed(const struct sim *sim, const struct sim_view *view, cons
     return n;
 }
 
-static void hand_out(struct sim *sim, struct sim_view *view, struct cell *cell, const char *task, uint64_t seq,
-                     int64_t memory)
+static void hand_out(struct sim *sim, struct sim_view *view, struct cell *cell, const char *task,
+                     uint64_t seq, int64_t memory)
 {
     for (int i = cell->last; i >= 0; i = view->handouts[i].next) {
         if (view->handouts[i].seq == seq && strcmp(view->handouts[i].task, task) == 0) {
@@ -293,19 +304,22 @@ static void hand_out(struct sim *sim, struct sim_view *view, struct cell *cell, 
         sim_rare(sim, SIM_RARE_GIVEN_BACK_TAKEN);
     }
     if (!view->repeats && cell->handed > 0) {
-        sim_violation(sim, "a split of iteration %s was handed out twice: in answer %" PRIu64 " to %s, too", view->id,
-                      seq, task);
+        sim_violation(
+            sim, "a split of iteration %s was handed out twice: in answer %" PRIu64 " to %s, too",
+            view->id, seq, task);
     }
     if (view->repeats && cell->handed + 1 > allowed(sim, view, cell, memory)) {
-        sim_violation(sim, "iteration %s: split %zu goes to %s while others have it, or have finished it", view->id,
-                      (size_t)(cell - view->cells), task);
+        sim_violation(
+            sim, "iteration %s: split %zu goes to %s while others have it, or have finished it",
+            view->id, (size_t)(cell - view->cells), task);
     }
     if (view->repeats && cell->handed >= times_due(view)) {
         sim_rare(sim, SIM_RARE_GIVEN_AGAIN);
     }
     if (view->nhandouts == view->cap_handouts) {
         view->cap_handouts = 2 * view->cap_handouts + 64;
-        view->handouts = mr_reallocarray(view->handouts, view->cap_handouts, sizeof *view->handouts);
+        view->handouts =
+            mr_reallocarray(view->handouts, view->cap_handouts, sizeof *view->handouts);
         MR_ASSERT(view->handouts != NULL);
     }
     struct handout *h = &view->handouts[view->nhandouts];
@@ -323,8 +337,8 @@ void sim_view_granted(struct sim *sim, const char *iteration, const char *task, 
 
     for (size_t i = 0; i < grant->n_ranges && view != NULL; i++) {
         for (uint64_t k = 0; k < grant->ranges[i]->count; k++) {
-            struct cell *cell =
-                cell_of(view, provider, grant->repetition + (uint64_t)grant->ahead, grant->ranges[i]->first + k);
+            struct cell *cell = cell_of(view, provider, grant->repetition + (uint64_t)grant->ahead,
+                                        grant->ranges[i]->first + k);
 
             if (cell == NULL) {
                 sim_violation(sim, "%s was given split %" PRIu64 ", which there is none of", task,
@@ -336,18 +350,22 @@ void sim_view_granted(struct sim *sim, const char *iteration, const char *task, 
     }
 }
 
-/* The newest hand-out of a split to @task that was (or was not) given back: older ones it has opened. */
-static struct handout *newest_handout(struct sim_view *view, const struct cell *cell, const char *task, bool given_back)
+/* The newest hand-out of a split to @task that was (or was not) given back: older ones it has
+ * opened. */
+static struct handout *newest_handout(struct sim_view *view, const struct cell *cell,
+                                      const char *task, bool given_back)
 {
     for (int i = cell->last; i >= 0; i = view->handouts[i].next) {
-        if (view->handouts[i].given_back == given_back && strcmp(view->handouts[i].task, task) == 0) {
+        if (view->handouts[i].given_back == given_back &&
+            strcmp(view->handouts[i].task, task) == 0) {
             return &view->handouts[i];
         }
     }
     return NULL;
 }
 
-static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split, bool to)
+static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
+                           uint64_t split, bool to)
 {
     struct sim_view *view = find(sim, task->iteration);
     struct cell *cell = view != NULL ? cell_of(view, task->provider, repetition, split) : NULL;
@@ -359,7 +377,8 @@ static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_
     }
 }
 
-void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split)
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
+                        uint64_t split)
 {
     set_given_back(sim, task, repetition, split, true);
 }
@@ -375,12 +394,14 @@ void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
     }
 }
 
-void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split)
+void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition,
+                   uint64_t split)
 {
     set_given_back(sim, task, repetition, split, false);
 }
 
-bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, const Millrace__GetSplitsReply *reply)
+bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task,
+                              const Millrace__GetSplitsReply *reply)
 {
     struct sim_view *view = find(sim, task->iteration);
 
@@ -391,7 +412,8 @@ bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, cons
     for (size_t i = 0; i < reply->n_ranges; i++) {
         for (uint64_t k = 0; k < reply->ranges[i]->count; k++) {
             struct cell *cell =
-                cell_of(view, task->provider, task->repetition + (uint64_t)reply->ahead, reply->ranges[i]->first + k);
+                cell_of(view, task->provider, task->repetition + (uint64_t)reply->ahead,
+                        reply->ranges[i]->first + k);
 
             if (cell != NULL) {
                 cell->redelivered += view->repeats ? 1 : 0;
@@ -401,8 +423,8 @@ bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, cons
     return true;
 }
 
-void sim_view_finished(struct sim *sim, const struct sim_task *task, const Millrace__GrantReport *report,
-                       int64_t memory)
+void sim_view_finished(struct sim *sim, const struct sim_task *task,
+                       const Millrace__GrantReport *report, int64_t memory)
 {
     struct sim_view *view = find(sim, task->iteration);
 
@@ -425,8 +447,10 @@ void sim_view_crashed(struct sim *sim, const char *iteration)
     struct sim_view *view = find(sim, iteration);
 
     /* A loss that only readers have told of is no crash, as far as anybody can know. */
-    if (view != NULL && ++view->crashes > POISON_LIVES_MAX + sim->rares[SIM_RARE_UNREACHABLE] && view->repeats) {
-        sim_violation(sim, "iteration %s: one split has killed %u workers", iteration, view->crashes);
+    if (view != NULL && ++view->crashes > POISON_LIVES_MAX + sim->rares[SIM_RARE_UNREACHABLE] &&
+        view->repeats) {
+        sim_violation(sim, "iteration %s: one split has killed %u workers", iteration,
+                      view->crashes);
     }
 }
 
@@ -435,7 +459,8 @@ void sim_view_crashed(struct sim *sim, const char *iteration)
 void sim_view_redelivered(struct sim *sim, const char *iteration, const struct sim_element *element)
 {
     struct sim_view *view = find(sim, iteration);
-    struct cell *cell = view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell =
+        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
 
     if (cell != NULL) {
         cell->redelivered++;
@@ -445,7 +470,8 @@ void sim_view_redelivered(struct sim *sim, const char *iteration, const struct s
 void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_element *element)
 {
     struct sim_view *view = find(sim, iteration);
-    struct cell *cell = view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell =
+        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
 
     if (cell == NULL) {
         sim_violation(sim, "an element that there is none of was returned");
@@ -459,15 +485,19 @@ void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_
         sim_violation(sim, "iteration %s had an element before it had a production", iteration);
     }
     if (cell->returned > (view->production[0] != '\0' ? 1 : cell->handed) + cell->redelivered) {
-        sim_violation(sim, "iteration %s: an element was returned %u times, and its split handed out %u times",
-                      iteration, cell->returned, cell->handed);
+        sim_violation(
+            sim,
+            "iteration %s: an element was returned %u times, and its split handed out %u times",
+            iteration, cell->returned, cell->handed);
     }
 }
 
-void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element, bool held)
+void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element,
+                      bool held)
 {
     struct sim_view *view = find(sim, iteration);
-    struct cell *cell = view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell =
+        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
 
     sim_rare(sim, SIM_RARE_SKIPPED);
     if (cell != NULL) {
@@ -481,7 +511,8 @@ void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_e
 /* ---------------------------------------------------------------- ends */
 
 /* Every element comes from the production, but for what was counted. */
-static void check_shared_end(struct sim *sim, const struct sim_view *view, const Millrace__IterationEnd *end)
+static void check_shared_end(struct sim *sim, const struct sim_view *view,
+                             const Millrace__IterationEnd *end)
 {
     uint64_t missing = 0;
 
@@ -491,7 +522,8 @@ static void check_shared_end(struct sim *sim, const struct sim_view *view, const
     /* What a worker that no reader reached went on to produce is not known. */
     if (missing > end->lost_splits && sim->rares[SIM_RARE_UNREACHABLE] == 0) {
         sim_violation(sim,
-                      "iteration %s ended and %" PRIu64 " elements of its production were not returned; %" PRIu64
+                      "iteration %s ended and %" PRIu64
+                      " elements of its production were not returned; %" PRIu64
                       " splits are said to be lost",
                       view->id, missing, end->lost_splits);
     }
@@ -502,7 +534,9 @@ static uint64_t count_missing(const struct sim_view *view)
     uint64_t missing = 0;
 
     for (size_t i = 0; i < view->ncells; i++) {
-        missing += view->cells[i].returned < times_due(view) ? times_due(view) - view->cells[i].returned : 0;
+        missing += view->cells[i].returned < times_due(view)
+                       ? times_due(view) - view->cells[i].returned
+                       : 0;
     }
     return missing;
 }
@@ -514,8 +548,10 @@ static void check_given_back(struct sim *sim, const struct sim_view *view)
         const struct cell *cell = &view->cells[i];
 
         if (cell->handed == 0 && cell->last >= 0 && view->handouts[cell->last].taken_back) {
-            sim_violation(sim, "iteration %s ended, and nobody was given split %zu again, which %s had given back",
-                          view->id, i, view->handouts[cell->last].task);
+            sim_violation(
+                sim,
+                "iteration %s ended, and nobody was given split %zu again, which %s had given back",
+                view->id, i, view->handouts[cell->last].task);
         }
     }
 }
@@ -531,7 +567,8 @@ void sim_view_end(struct sim *sim, const char *iteration, const Millrace__Iterat
         return;
     }
     if (end->error_code < 0 && !workers_lost(sim)) {
-        sim_violation(sim, "iteration %s failed, and no worker was lost: %s", iteration, end->error);
+        sim_violation(sim, "iteration %s failed, and no worker was lost: %s", iteration,
+                      end->error);
     }
     if (view->production[0] != '\0' && !view->failed) {
         check_shared_end(sim, view, end);
@@ -545,7 +582,8 @@ void sim_view_end(struct sim *sim, const char *iteration, const Millrace__Iterat
     missing = count_missing(view);
     if (missing > end->lost_splits || end->lost_splits != end->quarantined_splits) {
         sim_violation(sim,
-                      "iteration %s ended and %" PRIu64 " elements were not returned; it says that %" PRIu64
+                      "iteration %s ended and %" PRIu64
+                      " elements were not returned; it says that %" PRIu64
                       " splits were lost, %" PRIu64 " of them given up",
                       iteration, missing, end->lost_splits, end->quarantined_splits);
     }
@@ -569,19 +607,26 @@ void sim_view_told(struct sim *sim, const char *iteration, const Millrace__Itera
         again += cell->handed > times_due(view) ? cell->handed - times_due(view) : 0;
     }
     if (unhanded > end->lost_splits && !view->failed) {
-        sim_violation(sim, "iteration %s ended with %" PRIu64 " splits that nobody was given and %" PRIu64 " lost",
+        sim_violation(sim,
+                      "iteration %s ended with %" PRIu64
+                      " splits that nobody was given and %" PRIu64 " lost",
                       iteration, unhanded, end->lost_splits);
     }
     if (end->lost_elements < SIM_SPLIT_ELEMENTS * end->lost_splits ||
-        (view->dataset->nproviders == 1 && end->lost_elements > SIM_SPLIT_ELEMENTS * end->lost_splits)) {
-        sim_violation(sim, "iteration %s ended with %" PRIu64 " splits lost, and %" PRIu64 " elements of them",
+        (view->dataset->nproviders == 1 &&
+         end->lost_elements > SIM_SPLIT_ELEMENTS * end->lost_splits)) {
+        sim_violation(sim,
+                      "iteration %s ended with %" PRIu64 " splits lost, and %" PRIu64
+                      " elements of them",
                       iteration, end->lost_splits, end->lost_elements);
     }
     if (again > end->repeated_splits) {
-        sim_violation(sim, "iteration %s ended with %" PRIu64 " splits given again, and tells of %" PRIu64, iteration,
-                      again, end->repeated_splits);
+        sim_violation(
+            sim, "iteration %s ended with %" PRIu64 " splits given again, and tells of %" PRIu64,
+            iteration, again, end->repeated_splits);
     }
-    if (!workers_lost(sim) && (end->lost_splits != 0 || end->lost_workers != 0 || end->repeated_splits != 0)) {
+    if (!workers_lost(sim) &&
+        (end->lost_splits != 0 || end->lost_workers != 0 || end->repeated_splits != 0)) {
         sim_violation(sim, "iteration %s counts losses, and no worker was lost", iteration);
     }
 }
@@ -598,8 +643,9 @@ void sim_view_all_over(struct sim *sim)
             sim_rare(sim, SIM_RARE_MISSING);
         }
         if (missing > 0 && !workers_lost(sim) && !readers_lost(sim)) {
-            sim_violation(sim, "iteration %s: %" PRIu64 " elements were never returned, and nobody was lost", view->id,
-                          missing);
+            sim_violation(
+                sim, "iteration %s: %" PRIu64 " elements were never returned, and nobody was lost",
+                view->id, missing);
         }
     }
 }

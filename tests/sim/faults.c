@@ -1,5 +1,5 @@
-/* What befalls a cluster: processes that die or stand still, ways that are cut, a store in trouble, clocks that jump.
- */
+/* What befalls a cluster: processes that die or stand still, ways that are cut, a store in trouble,
+ * clocks that jump. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -42,7 +42,8 @@ void sim_kill_replica(struct sim *sim, int number, int64_t down_ms)
     sim_replica_drop(sim, replica);
     replica->process.alive = false;
     replica->process.life++;
-    /* A refused connect tells the others that the process is gone; half the time they have to wait for the lease. */
+    /* A refused connect tells the others that the process is gone; half the time they have to wait
+     * for the lease. */
     if (sim->store.leader == number && !sim->plain && sim_chance(sim, 50)) {
         sim->store.lease_until = sim->now;
     }
@@ -84,7 +85,8 @@ static void freeze_replica(struct sim *sim, int number)
     int64_t ms = (int64_t)(500 + sim_draw(sim, 6000));
 
     if (sim->store.leader == number && sim_chance(sim, 30)) {
-        /* The store was started again just now, and has given the lease a longer time than anybody else has. */
+        /* The store was started again just now, and has given the lease a longer time than anybody
+         * else has. */
         ms = (int64_t)(SIM_WORKER_TIMEOUT_MS + sim_draw(sim, 5000));
         sim->store.lease_until = sim->now + ms + SIM_LEASE_MS;
     }
@@ -92,10 +94,12 @@ static void freeze_replica(struct sim *sim, int number)
     freeze(sim, &replica->process, ms);
 }
 
-/* When the leader's patience with @worker is at its end, if nobody sleeps until then; 0: it has not heard of it. */
+/* When the leader's patience with @worker is at its end, if nobody sleeps until then; 0: it has not
+ * heard of it. */
 static int64_t patience_ends(const struct sim *sim, const struct sim_worker *worker)
 {
-    const struct sim_replica *leader = sim_leader(sim) >= 0 ? &sim->replicas[sim_leader(sim)] : NULL;
+    const struct sim_replica *leader =
+        sim_leader(sim) >= 0 ? &sim->replicas[sim_leader(sim)] : NULL;
     const struct sim_heard *heard = leader != NULL ? &leader->heard[worker->number] : NULL;
 
     int64_t grace;
@@ -104,18 +108,22 @@ static int64_t patience_ends(const struct sim *sim, const struct sim_worker *wor
         return 0;
     }
     grace = leader->term_ran_at + SIM_LEASE_MS;
-    return (heard->any_at > grace ? heard->any_at : grace) + SIM_WORKER_TIMEOUT_MS + leader->stood_still;
+    return (heard->any_at > grace ? heard->any_at : grace) + SIM_WORKER_TIMEOUT_MS +
+           leader->stood_still;
 }
 
-/* Often until about the moment in which it would be given up, or just that: there judgement is hard. */
+/* Often until about the moment in which it would be given up, or just that: there judgement is
+ * hard. */
 static void freeze_worker(struct sim *sim, struct sim_worker *worker)
 {
-    int64_t ends = patience_ends(sim, worker), ms = 100 + (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 2000 : 10000);
+    int64_t ends = patience_ends(sim, worker),
+            ms = 100 + (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 2000 : 10000);
 
     if (ends > sim->now && sim_chance(sim, 40)) {
         ms = ends - sim->now - 40 + (int64_t)sim_draw(sim, 60);
     } else if (sim_chance(sim, 30)) {
-        ms = worker->last_ok + SIM_WORKER_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
+        ms =
+            worker->last_ok + SIM_WORKER_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
     }
     sim_say(sim, "worker %d: frozen", worker->number);
     freeze(sim, &worker->process, ms);
@@ -126,7 +134,8 @@ static void freeze_client(struct sim *sim, struct sim_client *client)
     int64_t ms = 1000 + (int64_t)sim_draw(sim, SIM_CLIENT_TIMEOUT_MS + 6000);
 
     if (sim_chance(sim, 40)) {
-        ms = client->last_ok + SIM_CLIENT_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
+        ms =
+            client->last_ok + SIM_CLIENT_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
     }
     sim_say(sim, "client %d: frozen", client->number);
     freeze(sim, &client->process, ms);
@@ -229,9 +238,11 @@ static enum sim_fault draw_kind(struct sim *sim)
     return (enum sim_fault)kind;
 }
 
-static void one_fault(struct sim *sim, enum sim_fault kind, struct sim_worker *worker, struct sim_client *client)
+static void one_fault(struct sim *sim, enum sim_fault kind, struct sim_worker *worker,
+                      struct sim_client *client)
 {
-    int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim) : (int)sim_draw(sim, SIM_REPLICAS);
+    int replica = sim_leader(sim) >= 0 && sim_chance(sim, 80) ? sim_leader(sim)
+                                                              : (int)sim_draw(sim, SIM_REPLICAS);
 
     switch (kind) {
     case SIM_FAULT_KILL_REPLICA:
@@ -302,8 +313,10 @@ static void befalls(struct sim *sim, void *arg)
 /* Most of it is about who is involved, whatever else there is in this walk. */
 static enum sim_fault draw_about(struct sim *sim, bool worker, bool client)
 {
-    static const enum sim_fault of_worker[] = {SIM_FAULT_KILL_WORKER, SIM_FAULT_FREEZE_WORKER, SIM_FAULT_KILL_BOTH};
-    static const enum sim_fault of_both[] = {SIM_FAULT_KILL_CLIENT, SIM_FAULT_FREEZE_CLIENT, SIM_FAULT_KILL_BOTH};
+    static const enum sim_fault of_worker[] = {SIM_FAULT_KILL_WORKER, SIM_FAULT_FREEZE_WORKER,
+                                               SIM_FAULT_KILL_BOTH};
+    static const enum sim_fault of_both[] = {SIM_FAULT_KILL_CLIENT, SIM_FAULT_FREEZE_CLIENT,
+                                             SIM_FAULT_KILL_BOTH};
     static const enum sim_fault of_leader[] = {SIM_FAULT_KILL_REPLICA, SIM_FAULT_KILL_REPLICA,
                                                SIM_FAULT_FREEZE_REPLICA};
 
@@ -313,7 +326,8 @@ static enum sim_fault draw_about(struct sim *sim, bool worker, bool client)
     return (client ? of_both : worker ? of_worker : of_leader)[sim_draw(sim, 3)];
 }
 
-void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client)
+void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker,
+                struct sim_client *client)
 {
     struct involved *who;
 
@@ -322,9 +336,11 @@ void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *work
     }
     who = mr_malloc(sizeof *who);
     MR_ASSERT(who != NULL);
-    *who = (struct involved){draw_about(sim, worker != NULL, client != NULL), worker != NULL ? worker : any_worker(sim),
+    *who = (struct involved){draw_about(sim, worker != NULL, client != NULL),
+                             worker != NULL ? worker : any_worker(sim),
                              client != NULL ? client : any_client(sim)};
-    sim_after(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, who, true);
+    sim_after(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, who,
+              true);
 }
 
 /* ---------------------------------------------------------------- nobody else is left */
@@ -338,7 +354,8 @@ bool sim_is_stranding(const struct sim *sim)
            sim->rares[SIM_RARE_UNREACHABLE] == 0;
 }
 
-/* Once a task of the first worker was closed for it, all others are dead until everybody has read everything. */
+/* Once a task of the first worker was closed for it, all others are dead until everybody has read
+ * everything. */
 static void keep_alone(struct sim *sim, void *arg)
 {
     bool over = sim_all_done(sim);
@@ -399,7 +416,8 @@ void sim_start_faults(struct sim *sim, int64_t at)
 
     until->at = at;
     sim_after(sim,
-              sim_chance(sim, sim->faults.burst_percent) ? (int64_t)sim_draw(sim, 300)
-                                                         : 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms),
+              sim_chance(sim, sim->faults.burst_percent)
+                  ? (int64_t)sim_draw(sim, 300)
+                  : 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms),
               NULL, faults, until, true);
 }

@@ -1,6 +1,6 @@
 /*
- * Who is given up, and when: nobody who was heard of in time, on anybody's clock. Neither on his own, nor on that of a
- * leader that slept, nor while a message of his lies unread.
+ * Who is given up, and when: nobody who was heard of in time, on anybody's clock. Neither on his
+ * own, nor on that of a leader that slept, nor while a message of his lies unread.
  */
 #include "sim.h"
 
@@ -21,11 +21,14 @@ void sim_check_term(struct sim *sim, struct sim_replica *replica)
 /* What no leader may refuse, and has to take for a sign of life. */
 static bool is_sign_of(const struct sim_message *message, const struct sim_worker *worker)
 {
-    return message->is_worker && message->actor == worker->number && message->actor_life == worker->process.life &&
-           (message->kind == MR_COMMAND_WORKER_HEARTBEAT || message->kind == MR_COMMAND_WATCH_WORKER);
+    return message->is_worker && message->actor == worker->number &&
+           message->actor_life == worker->process.life &&
+           (message->kind == MR_COMMAND_WORKER_HEARTBEAT ||
+            message->kind == MR_COMMAND_WATCH_WORKER);
 }
 
-void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message)
+void sim_check_heard(struct sim *sim, struct sim_replica *replica,
+                     const struct sim_message *message)
 {
     const struct sim_worker *worker = &sim->workers[message->is_worker ? message->actor : 0];
 
@@ -40,7 +43,8 @@ void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct 
     }
 }
 
-static void check_given_up(struct sim *sim, const struct sim_replica *replica, const char *incarnation)
+static void check_given_up(struct sim *sim, const struct sim_replica *replica,
+                           const char *incarnation)
 {
     for (int i = 0; i < sim->nworkers; i++) {
         const struct sim_heard *heard = &replica->heard[i];
@@ -52,8 +56,9 @@ static void check_given_up(struct sim *sim, const struct sim_replica *replica, c
         }
         if (silent < SIM_WORKER_TIMEOUT_MS) {
             sim_violation(sim,
-                          "worker %d was given up by a leader that had been awake for %lld ms since it heard of it", i,
-                          (long long)silent);
+                          "worker %d was given up by a leader that had been awake for %lld ms "
+                          "since it heard of it",
+                          i, (long long)silent);
         }
         for (size_t m = 0; m < replica->nmailbox; m++) {
             const struct sim_message *message = replica->mailbox[m];
@@ -65,14 +70,15 @@ static void check_given_up(struct sim *sim, const struct sim_replica *replica, c
     }
 }
 
-void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out)
+void sim_check_timer(struct sim *sim, const struct sim_replica *replica,
+                     const struct mr_outcome *out)
 {
     for (size_t i = 0; i < out->nchanges; i++) {
         if (out->changes[i].value == NULL || strncmp(out->changes[i].key, "workers/", 8) != 0) {
             continue;
         }
-        Millrace__WorkerRecord *worker =
-            sim_parse(sim, &millrace__worker_record__descriptor, out->changes[i].key, out->changes[i].value);
+        Millrace__WorkerRecord *worker = sim_parse(sim, &millrace__worker_record__descriptor,
+                                                   out->changes[i].key, out->changes[i].value);
 
         if (worker != NULL && worker->lost[0] != '\0') {
             check_given_up(sim, replica, worker->incarnation);

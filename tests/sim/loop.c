@@ -1,6 +1,7 @@
 /*
- * A model of the loop that drives a core: a mailbox, turns, timers. Messages that are there come before timers; a turn
- * that begins late says so. Replies and pushes go to those whom they rest on a commit for (replica.c).
+ * A model of the loop that drives a core: a mailbox, turns, timers. Messages that are there come
+ * before timers; a turn that begins late says so. Replies and pushes go to those whom they rest on
+ * a commit for (replica.c).
  */
 #include "sim.h"
 
@@ -17,7 +18,8 @@
 /* ---------------------------------------------------------------- steps */
 
 /* @asked: bytes to leave room for behind the body. */
-static struct sim_message *make_message(const struct sim_replica *replica, const ProtobufCMessage *body, size_t asked)
+static struct sim_message *make_message(const struct sim_replica *replica,
+                                        const ProtobufCMessage *body, size_t asked)
 {
     size_t size = body != NULL ? protobuf_c_message_get_packed_size(body) : 0;
     struct sim_message *message = mr_calloc(1, sizeof *message + size + asked);
@@ -35,9 +37,11 @@ static struct sim_message *make_message(const struct sim_replica *replica, const
     return message;
 }
 
-static void hold(struct sim *sim, struct sim_replica *replica, struct sim_message *message, bool fenced, bool changed)
+static void hold(struct sim *sim, struct sim_replica *replica, struct sim_message *message,
+                 bool fenced, bool changed)
 {
-    bool pending = changed || replica->ngathering > 0 || replica->nheld > 0 || replica->flight != NULL;
+    bool pending =
+        changed || replica->ngathering > 0 || replica->nheld > 0 || replica->flight != NULL;
     bool soft = sim->now - replica->fenced_at <= SIM_LEASE_MS / 2;
 
     if (sim->bug == SIM_BUG_ANSWER_EARLY || (!pending && !fenced && soft) ||
@@ -53,19 +57,22 @@ static void hold(struct sim *sim, struct sim_replica *replica, struct sim_messag
     replica->held[replica->nheld++] = message;
 }
 
-static void add_stream(struct sim_replica *replica, const struct sim_message *request, const char *topic)
+static void add_stream(struct sim_replica *replica, const struct sim_message *request,
+                       const char *topic)
 {
     struct sim_stream *stream = NULL;
 
     for (size_t i = 0; i < replica->nstreams; i++) {
-        if (replica->streams[i].is_worker == request->is_worker && replica->streams[i].actor == request->actor) {
+        if (replica->streams[i].is_worker == request->is_worker &&
+            replica->streams[i].actor == request->actor) {
             stream = &replica->streams[i];
         }
     }
     if (stream == NULL) {
         stream = &replica->streams[replica->nstreams++];
     }
-    *stream = (struct sim_stream){request->is_worker, request->actor, request->actor_life, request->call, ""};
+    *stream = (struct sim_stream){request->is_worker, request->actor, request->actor_life,
+                                  request->call, ""};
     snprintf(stream->topic, sizeof stream->topic, "%s", topic);
 }
 
@@ -78,7 +85,8 @@ struct broken {
 static void broke(struct sim *sim, void *arg)
 {
     const struct broken *broken = arg;
-    uint64_t *stream = broken->is_worker ? &sim->workers[broken->actor].stream : &sim->clients[broken->actor].stream;
+    uint64_t *stream = broken->is_worker ? &sim->workers[broken->actor].stream
+                                         : &sim->clients[broken->actor].stream;
 
     if (*stream == broken->call) {
         *stream = 0;
@@ -98,7 +106,8 @@ void sim_streams_break(struct sim *sim, struct sim_replica *replica)
     replica->nstreams = 0;
 }
 
-static void push(struct sim *sim, struct sim_replica *replica, const struct mr_effect *effect, bool changed)
+static void push(struct sim *sim, struct sim_replica *replica, const struct mr_effect *effect,
+                 bool changed)
 {
     bool for_worker = effect->kind == MR_EFFECT_PUSH_WORKER;
 
@@ -123,7 +132,8 @@ static void reply(struct sim *sim, struct sim_replica *replica, const struct sim
                   const struct mr_effect *effect, bool changed)
 {
     bool splits = request->kind == MR_COMMAND_GET_SPLITS;
-    struct sim_message *message = make_message(replica, effect->message, splits ? request->size : 0);
+    struct sim_message *message =
+        make_message(replica, effect->message, splits ? request->size : 0);
 
     message->kind = request->kind;
     message->is_worker = request->is_worker;
@@ -147,8 +157,9 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
 
     if (sim->bug == SIM_BUG_DECIDE_ON_COMMITTED) {
         mr_core_free(replica->core);
-        replica->core =
-            sim_replica_load(sim, replica, (uint64_t)replica->epoch * 1000000 + ++sim->order); /* so that ids differ */
+        replica->core = sim_replica_load(sim, replica,
+                                         (uint64_t)replica->epoch * 1000000 +
+                                             ++sim->order); /* so that ids differ */
         if (replica->core == NULL) {
             return;
         }
@@ -158,7 +169,8 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
     command->late_ms = sim->bug == SIM_BUG_LATENESS_IGNORED ? 0 : replica->late_ms;
     command->seed = mr_rng_next(&sim->rng);
     replica->late_ms = 0;
-    if (mr_core_step(replica->core, command, &out, &err) < 0 || mr_core_check(replica->core, &err) < 0) {
+    if (mr_core_step(replica->core, command, &out, &err) < 0 ||
+        mr_core_check(replica->core, &err) < 0) {
         sim_violation(sim, "the core: %s", err.message);
         mr_outcome_clear(&out);
         return;
@@ -174,7 +186,8 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
     for (size_t i = 0; i < out.neffects; i++) {
         if (out.effects[i].kind == MR_EFFECT_REPLY) {
             reply(sim, replica, request, &out.effects[i], changed);
-        } else if (out.effects[i].kind == MR_EFFECT_PUSH_WORKER || out.effects[i].kind == MR_EFFECT_PUSH_ITERATION) {
+        } else if (out.effects[i].kind == MR_EFFECT_PUSH_WORKER ||
+                   out.effects[i].kind == MR_EFFECT_PUSH_ITERATION) {
             push(sim, replica, &out.effects[i], changed);
         }
         resigns = resigns || out.effects[i].kind == MR_EFFECT_RESIGN;
@@ -186,10 +199,12 @@ static void run_step(struct sim *sim, struct sim_replica *replica, struct mr_com
 }
 
 /* The edge of a real dispatcher parses definitions; here the table of datasets stands for that. */
-static void register_dataset(struct sim *sim, struct sim_replica *replica, const struct sim_message *request,
+static void register_dataset(struct sim *sim, struct sim_replica *replica,
+                             const struct sim_message *request,
                              const Millrace__RegisterDatasetRequest *in)
 {
-    static const uint64_t split_elements[SIM_PROVIDERS_MAX] = {SIM_SPLIT_ELEMENTS, SIM_SPLIT_ELEMENTS};
+    static const uint64_t split_elements[SIM_PROVIDERS_MAX] = {SIM_SPLIT_ELEMENTS,
+                                                               SIM_SPLIT_ELEMENTS};
     const struct sim_dataset *dataset = NULL;
     char blob[33];
 
@@ -239,15 +254,16 @@ static void forget_report(const struct sim *sim, Millrace__GetSplitsRequest *req
 
 static void serve(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
 {
-    ProtobufCMessage *body =
-        protobuf_c_message_unpack(sim_request_type(request->kind), NULL, request->size, request->body);
+    ProtobufCMessage *body = protobuf_c_message_unpack(sim_request_type(request->kind), NULL,
+                                                       request->size, request->body);
     struct mr_command command = {.kind = request->kind};
 
     MR_ASSERT(body != NULL);
     if (request->kind == MR_COMMAND_REGISTER_DATASET) {
         register_dataset(sim, replica, request, (Millrace__RegisterDatasetRequest *)body);
     } else {
-        command.open = (Millrace__OpenRequest *)body; /* all members of the union are such pointers */
+        command.open =
+            (Millrace__OpenRequest *)body; /* all members of the union are such pointers */
         if (request->kind == MR_COMMAND_GET_SPLITS && sim->bug == SIM_BUG_REPORTS_AFTER_SEQ) {
             forget_report(sim, (Millrace__GetSplitsRequest *)body);
         }
@@ -262,7 +278,8 @@ static void serve(struct sim *sim, struct sim_replica *replica, const struct sim
 }
 
 /* Sent back unopened: it does not lead, or takes nothing in at the moment. */
-static void turn_away(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
+static void turn_away(struct sim *sim, struct sim_replica *replica,
+                      const struct sim_message *request)
 {
     struct sim_message *message = make_message(replica, NULL, 0);
 
@@ -275,7 +292,8 @@ static void turn_away(struct sim *sim, struct sim_replica *replica, const struct
     sim_send(sim, message);
 }
 
-static void take_message(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
+static void take_message(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_message *request)
 {
     if (replica->role != SIM_LEADING) {
         turn_away(sim, replica, request);
@@ -308,16 +326,19 @@ static void turn_at(struct sim *sim, struct sim_replica *replica, int64_t at)
 {
     if (at < replica->turn_due) {
         replica->turn_due = at;
-        sim_at(sim, at < replica->busy_until ? replica->busy_until : at, &replica->process, turn, replica, false);
+        sim_at(sim, at < replica->busy_until ? replica->busy_until : at, &replica->process, turn,
+               replica, false);
     }
 }
 
 /* Takes a copy. */
-void sim_replica_message(struct sim *sim, struct sim_replica *replica, const struct sim_message *request)
+void sim_replica_message(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_message *request)
 {
     if (replica->nmailbox == replica->cap_mailbox) {
         replica->cap_mailbox = 2 * replica->cap_mailbox + 8;
-        replica->mailbox = mr_reallocarray(replica->mailbox, replica->cap_mailbox, sizeof *replica->mailbox);
+        replica->mailbox =
+            mr_reallocarray(replica->mailbox, replica->cap_mailbox, sizeof *replica->mailbox);
         MR_ASSERT(replica->mailbox != NULL);
     }
     replica->mailbox[replica->nmailbox] = mr_memdup(request, sizeof *request + request->size);
@@ -346,7 +367,8 @@ static void tick(struct sim *sim, struct sim_replica *replica)
         return;
     }
     sim_store_renew(sim, replica);
-    if (replica->role == SIM_LEADING && replica->flight == NULL && sim->now - replica->fenced_at > SIM_LEASE_MS / 4) {
+    if (replica->role == SIM_LEADING && replica->flight == NULL &&
+        sim->now - replica->fenced_at > SIM_LEASE_MS / 4) {
         sim_replica_commit(sim, replica); /* a no-op if nothing has gathered */
     }
 }
@@ -388,7 +410,8 @@ static void turn(struct sim *sim, void *arg)
     }
     sim_replica_pump(sim, replica);
     if (sim_draw(sim, 1000) < sim->faults.late_turn_permille) {
-        replica->busy_until = sim->now + 50 + (int64_t)sim_draw(sim, sim_chance(sim, 2) ? 1500 : LATE_MS_MIN - 60);
+        replica->busy_until =
+            sim->now + 50 + (int64_t)sim_draw(sim, sim_chance(sim, 2) ? 1500 : LATE_MS_MIN - 60);
     }
     turn_at(sim, replica, replica->next_tick);
 }
@@ -402,6 +425,7 @@ void sim_replica_start(struct sim *sim, struct sim_replica *replica)
     replica->wall_skew = sim->plain ? 0 : (int64_t)sim_draw(sim, 2000) - 1000;
     replica->busy_until = 0;
     replica->turn_due = INT64_MAX;
-    replica->next_tick = sim->now + (sim->plain ? 10 * replica->number : (int64_t)sim_draw(sim, TICK_MS));
+    replica->next_tick =
+        sim->now + (sim->plain ? 10 * replica->number : (int64_t)sim_draw(sim, TICK_MS));
     turn_at(sim, replica, replica->next_tick);
 }

@@ -38,7 +38,7 @@ def out_of_date():
     names = collections.Counter(m.name for m in MUTATIONS)
     rules = collections.Counter(m.rule.split(".")[0] for m in MUTATIONS)
     for m in MUTATIONS:
-        found = (TOP / m.file).read_text().count(m.old) if (TOP / m.file).is_file() else 0
+        found = len(places(m).findall((TOP / m.file).read_text())) if (TOP / m.file).is_file() else 0
         if found != 1:
             wrong.append(f"{m.name}: {m.file} has {found} places that read {m.old!r}: the list is out of date")
         if names[m.name] != 1 or m.old == m.new or m.rule.split(".")[0] not in RULES:
@@ -73,7 +73,7 @@ class Build:
     def compile_mutant(self, m, directory):
         source = TOP / m.file
         mutant, obj = directory / source.name, directory / f"{source.name}.o"
-        mutant.write_text(source.read_text().replace(m.old, m.new))
+        mutant.write_text(places(m).sub(lambda _: m.new, source.read_text()))
         words = without_cache(shlex.split(self.compile[str(source)]))
         words = replaced(replaced(words, "-o", str(obj)), "-c", str(mutant))
         # Paths of assertions and of headers next to it stay; what is left unused by the mistake is no concern.
@@ -90,6 +90,12 @@ class Build:
             words.insert(words.index("-o"), str(obj))
         subprocess.run(words, cwd=self.path, check=True, capture_output=True, text=True)
         return linked
+
+
+def places(m):
+    """Where the code reads so, however its lines are broken."""
+    before, after = (r"\s+" if end.isspace() else "" for end in (m.old[0], m.old[-1]))
+    return re.compile(before + r"\s+".join(map(re.escape, m.old.split())) + after)
 
 
 def without_cache(words):

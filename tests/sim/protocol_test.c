@@ -1,6 +1,7 @@
 /*
- * The interleavings that the rules of the protocols are there for, told as they would happen. Where a rule can be taken
- * out of the models, the same story is told without it, and must end badly. docs/simulation.md lists them by rule.
+ * The interleavings that the rules of the protocols are there for, told as they would happen. Where
+ * a rule can be taken out of the models, the same story is told without it, and must end badly.
+ * docs/simulation.md lists them by rule.
  */
 #include "story.h"
 
@@ -35,7 +36,8 @@ static void begin(struct sim *sim, int workers, int clients, int dataset, bool r
 
 /* ---------------------------------------------------------------- commit */
 
-/* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is applied after all. */
+/* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is
+ * applied after all. */
 static void an_attempt_sleeps(struct sim *sim)
 {
     begin(sim, 2, 1, NUMBERS, false);
@@ -92,7 +94,8 @@ static void a_deposed_leader_does_not_say_no(void **state)
     assert_non_null(strstr(sim->transcript, "steps down"));
 }
 
-/* Two workers ask at the same time, and the store takes its time. With a bug it is there once they have come. */
+/* Two workers ask at the same time, and the store takes its time. With a bug it is there once they
+ * have come. */
 static void they_ask_together(struct sim *sim, enum sim_bug bug)
 {
     begin(sim, 2, 1, NUMBERS, false);
@@ -117,7 +120,8 @@ static void decided_on_what_is_committed_one_split_goes_to_two(void **state)
     assert_string_not_equal(sim->violation, "");
 }
 
-/* A worker starts again and finds, of all dispatchers, the one that slept through the end of its term. */
+/* A worker starts again and finds, of all dispatchers, the one that slept through the end of its
+ * term. */
 static void meet_a_paused_leader(struct sim *sim, enum sim_bug bug)
 {
     sim_add_workers(sim, 1);
@@ -166,8 +170,9 @@ static void an_isolated_leader_falls_silent(void **state)
     sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_STORE, false, 10000);
     request.client = sim->clients[0].id;
     request.iteration_id = sim->clients[0].iteration;
-    sim->store.lease_until = sim->now + 10000;                           /* so that nobody else leads yet */
-    sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_WORKER(0), false, 10000); /* which would ask for what must be written */
+    sim->store.lease_until = sim->now + 10000; /* so that nobody else leads yet */
+    sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_WORKER(0), false,
+            10000); /* which would ask for what must be written */
     sim_probe(sim, 0, 0, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
     sim_run_until(sim, sim->now + 10);
     assert_int_equal(sim->probe_answers, 1);
@@ -180,7 +185,8 @@ static void an_isolated_leader_falls_silent(void **state)
 
 /* ---------------------------------------------------------------- splits */
 
-/* The worker has read all it was given, and its elements are in a shuffle buffer, on the way, and with the reader. */
+/* The worker has read all it was given, and its elements are in a shuffle buffer, on the way, and
+ * with the reader. */
 static void it_dies_with_full_hands(struct sim *sim)
 {
     sim->buffer_size = 10;
@@ -209,7 +215,8 @@ static void if_read_were_finished_it_would_be_missing(void **state)
     assert_non_null(strstr(sim->violation, "elements were not returned"));
 }
 
-/* All splits are handed out and everybody was told the end, so that buffers flush; then somebody dies. */
+/* All splits are handed out and everybody was told the end, so that buffers flush; then somebody
+ * dies. */
 static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
 {
     struct sim *sim = *state;
@@ -245,7 +252,9 @@ static void a_worker_that_drains_loses_nothing(void **state)
     struct sim *sim = *state;
 
     it_drains(sim);
-    story_ends_well(sim, sim->now); /* at most once, and the judge has counted: each element came, and came once */
+    story_ends_well(
+        sim,
+        sim->now); /* at most once, and the judge has counted: each element came, and came once */
     assert_false(sim->workers_lost);
     assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
     assert_int_equal(sim->rares[SIM_RARE_GAVE_BACK], 1);
@@ -277,13 +286,15 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
     assert_false(sim->workers_lost);
 }
 
-/* A worker sleeps until nobody knows it any more, in the middle of a read whose application has a pause, too. */
+/* A worker sleeps until nobody knows it any more, in the middle of a read whose application has a
+ * pause, too. */
 static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
 {
     begin(sim, 2, 1, NUMBERS, repeats);
     story_until_stored(sim, "grants/");
     sim->clients[0].plan.slow = true;
-    sim->workers[0].process.frozen_until = sim->now + 620000; /* worker timeout and retention, and a little more */
+    sim->workers[0].process.frozen_until =
+        sim->now + 620000; /* worker timeout and retention, and a little more */
     while (count_stored(sim, "workers/") > 1 || sim->now < 10000) {
         assert_true(sim_step(sim));
     }
@@ -382,7 +393,8 @@ static void at_most_once_it_goes_to_nobody(void **state)
     assert_int_equal(sim->rares[SIM_RARE_MISSING], 1);
 }
 
-/* A process starts where another one lives, in another container, say: the newer one has the address. */
+/* A process starts where another one lives, in another container, say: the newer one has the
+ * address. */
 static void one_address_is_one_worker(void **state)
 {
     struct sim *sim = *state;
@@ -399,7 +411,8 @@ static void one_address_is_one_worker(void **state)
 
 /* ---------------------------------------------------------------- liveness */
 
-/* The store was started again and has given the lease a longer time; the leader sleeps for twelve seconds of it. */
+/* The store was started again and has given the lease a longer time; the leader sleeps for twelve
+ * seconds of it. */
 static void a_leader_sleeps(struct sim *sim)
 {
     sim_add_workers(sim, 2);
@@ -438,7 +451,8 @@ static void a_leader_that_hears_nobody_brakes(void **state)
     sim_add_clients(sim, 1);
     sim_run_until(sim, 10000);
     for (int i = 0; i < 4; i++) {
-        sim_cut(sim, SIM_NODE_WORKER(i), SIM_NODE_REPLICA(0), true /* one_way */, SIM_WORKER_TIMEOUT_MS + 3000);
+        sim_cut(sim, SIM_NODE_WORKER(i), SIM_NODE_REPLICA(0), true /* one_way */,
+                SIM_WORKER_TIMEOUT_MS + 3000);
     }
     sim_run_until(sim, 30000);
     assert_true(sim->rares[SIM_RARE_BRAKE] > 0);

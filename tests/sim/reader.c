@@ -1,6 +1,6 @@
 /*
- * The elements' way into an application: a reader asks each task of its iteration for more, says what it has received
- * and what the application has had, and returns elements one by one.
+ * The elements' way into an application: a reader asks each task of its iteration for more, says
+ * what it has received and what the application has had, and returns elements one by one.
  */
 #include "sim.h"
 
@@ -14,7 +14,8 @@
 #define WINDOW 12           /* elements that a task may send ahead */
 #define UNREACHABLE_MS 1500 /* asked in vain for so long */
 
-/* ---------------------------------------------------------------- messages, on a network as bad as the other one */
+/* ---------------------------------------------------------------- messages, on a network as bad as
+ * the other one */
 
 static void delivered(struct sim *sim, void *arg)
 {
@@ -31,7 +32,8 @@ static void delivered(struct sim *sim, void *arg)
 
 static void deliver(struct sim *sim, const struct sim_data *data, int64_t after_ms)
 {
-    struct sim_process *to = data->reply ? &sim->clients[data->client].process : &sim->workers[data->worker].process;
+    struct sim_process *to =
+        data->reply ? &sim->clients[data->client].process : &sim->workers[data->worker].process;
     struct sim_data *copy = mr_memdup(data, sizeof *data + data->n * sizeof data->elements[0]);
 
     MR_ASSERT(copy != NULL);
@@ -78,7 +80,8 @@ static struct sim_link *add_link(struct sim_client *client, const Millrace__Task
     return link;
 }
 
-void sim_reader_update(struct sim *sim, struct sim_client *client, const Millrace__ClientUpdate *update)
+void sim_reader_update(struct sim *sim, struct sim_client *client,
+                       const Millrace__ClientUpdate *update)
 {
     bool all = update->follows == 0 || update->finished; /* what it does not name is over */
 
@@ -118,7 +121,8 @@ bool sim_reader_is_empty(const struct sim_client *client)
     return true;
 }
 
-size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret, size_t max)
+size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret,
+                              size_t max)
 {
     size_t n = 0;
 
@@ -129,7 +133,8 @@ size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, 
         for (size_t k = 0; k < n; k++) {
             twice = twice || strcmp(ret[k], link->incarnation) == 0;
         }
-        if (!link->closed && !twice && link->silent_since != 0 && sim->now - link->silent_since > UNREACHABLE_MS) {
+        if (!link->closed && !twice && link->silent_since != 0 &&
+            sim->now - link->silent_since > UNREACHABLE_MS) {
             ret[n++] = link->incarnation;
         }
     }
@@ -152,7 +157,8 @@ static void ask(struct sim *sim, struct sim_client *client, struct sim_link *lin
         link->silent_since = sim->now;
     }
     for (int i = 0; i < sim->nworkers; i++) {
-        if (sim->workers[i].process.alive && strcmp(sim->workers[i].incarnation, link->incarnation) == 0) {
+        if (sim->workers[i].process.alive &&
+            strcmp(sim->workers[i].incarnation, link->incarnation) == 0) {
             data.worker = i;
         }
     }
@@ -168,9 +174,11 @@ static void ask(struct sim *sim, struct sim_client *client, struct sim_link *lin
 /* To the application; what earlier sessions brought comes first, and nobody waits to hear of it. */
 static void return_some(struct sim *sim, struct sim_client *client, struct sim_link *link)
 {
-    size_t n = sim->plain ? (client->plan.slow ? 0 : 4) : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
+    size_t n = sim->plain ? (client->plan.slow ? 0 : 4)
+                          : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
 
-    if (sim_chance(sim, sim->faults.busy_percent) || (sim_is_stranding(sim) && sim_chance(sim, 90))) {
+    if (sim_chance(sim, sim->faults.busy_percent) ||
+        (sim_is_stranding(sim) && sim_chance(sim, 90))) {
         return;
     }
     for (; n > 0 && link->taken < link->nqueue; n--) {
@@ -204,8 +212,8 @@ void sim_reader_wake(struct sim *sim, struct sim_client *client)
 {
     if (!client->reading && client->plan.dynamic && (client->attached || client->draining)) {
         client->reading = true;
-        sim_after(sim, sim->plain ? TURN_MS : TURN_MS / 2 + (int64_t)sim_draw(sim, TURN_MS), &client->process, turn,
-                  client, false);
+        sim_after(sim, sim->plain ? TURN_MS : TURN_MS / 2 + (int64_t)sim_draw(sim, TURN_MS),
+                  &client->process, turn, client, false);
     }
 }
 
@@ -213,7 +221,8 @@ void sim_reader_data(struct sim *sim, struct sim_client *client, const struct si
 {
     struct sim_link *link = find_link(client, data->task);
 
-    if (link == NULL || strcmp(data->client_id, client->id) != 0 || data->session != link->session) {
+    if (link == NULL || strcmp(data->client_id, client->id) != 0 ||
+        data->session != link->session) {
         return;
     }
     if (data->status != SIM_DATA_MOVED) {

@@ -1,7 +1,8 @@
 /*
- * A dispatcher replica: its terms, takeover and group commit, around the real core. Effects are held until the batch
- * with the changes they rest on is committed; one batch is in flight and the next gathers; what happened to a batch is
- * settled by sending the same one again. loop.c brings messages and time into the core.
+ * A dispatcher replica: its terms, takeover and group commit, around the real core. Effects are
+ * held until the batch with the changes they rest on is committed; one batch is in flight and the
+ * next gathers; what happened to a batch is settled by sending the same one again. loop.c brings
+ * messages and time into the core.
  */
 #include "sim.h"
 
@@ -30,7 +31,8 @@ static void trace(void *ctx, const char *line)
     };
 
     for (size_t i = 0; i < sizeof signs / sizeof signs[0]; i++) {
-        if (strncmp(line, signs[i].about, strlen(signs[i].about)) == 0 && strstr(line, signs[i].text) != NULL) {
+        if (strncmp(line, signs[i].about, strlen(signs[i].about)) == 0 &&
+            strstr(line, signs[i].text) != NULL) {
             sim_rare(ctx, signs[i].rare);
             if (signs[i].rare == SIM_RARE_WORKER_LOST || signs[i].rare == SIM_RARE_CLIENT_LOST) {
                 sim_moment(ctx, SIM_MOMENT_GIVEN_UP, NULL, NULL);
@@ -120,7 +122,8 @@ mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t
         .takeover_grace_ms = SIM_WORKER_TIMEOUT_MS + SIM_LEASE_MS,
         .heartbeat_ms = SIM_HEARTBEAT_MS,
         .gc_dynamic = sim->gc_dynamic,
-        .may_resign = replica->resigned_at == 0 || sim->now - replica->resigned_at > 10 * SIM_WORKER_TIMEOUT_MS,
+        .may_resign = replica->resigned_at == 0 ||
+                      sim->now - replica->resigned_at > 10 * SIM_WORKER_TIMEOUT_MS,
         .trace = trace,
         .trace_ctx = sim,
     };
@@ -135,8 +138,9 @@ mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t
         if (strncmp(kv->key, "meta/", 5) == 0) {
             continue;
         }
-        rc = strncmp(kv->key, "blobs/", 6) == 0 ? mr_core_load_blob(core, kv->key, &err)
-                                                : mr_core_load(core, kv->key, kv->value, strlen(kv->value), &err);
+        rc = strncmp(kv->key, "blobs/", 6) == 0
+                 ? mr_core_load_blob(core, kv->key, &err)
+                 : mr_core_load(core, kv->key, kv->value, strlen(kv->value), &err);
     }
     if (rc == MR_OK) {
         rc = mr_core_ready(core, sim->now + replica->clock_origin, &err);
@@ -223,7 +227,8 @@ void sim_replica_commit(struct sim *sim, struct sim_replica *replica)
 
 void sim_replica_pump(struct sim *sim, struct sim_replica *replica)
 {
-    if (replica->role == SIM_LEADING && replica->flight == NULL && (replica->ngathering > 0 || replica->nheld > 0)) {
+    if (replica->role == SIM_LEADING && replica->flight == NULL &&
+        (replica->ngathering > 0 || replica->nheld > 0)) {
         sim_replica_commit(sim, replica);
     }
 }
@@ -240,7 +245,8 @@ void sim_replica_gather(struct sim_replica *replica, char *key, char *value)
     }
     if (replica->ngathering == replica->cap_gathering) {
         replica->cap_gathering = 2 * replica->cap_gathering + 8;
-        replica->gathering = mr_reallocarray(replica->gathering, replica->cap_gathering, sizeof *replica->gathering);
+        replica->gathering =
+            mr_reallocarray(replica->gathering, replica->cap_gathering, sizeof *replica->gathering);
         MR_ASSERT(replica->gathering != NULL);
     }
     replica->gathering[replica->ngathering++] = (struct sim_change){key, value};
@@ -255,7 +261,8 @@ static void read_settles(struct sim *sim, struct sim_replica *replica)
     size_t n = replica->ngathering;
 
     if (last != NULL && last->mod != batch->batch_mod) {
-        struct sim_answer answer = {.batch = batch, .verdict = SIM_COMMITTED, .batch_mod = last->mod};
+        struct sim_answer answer = {
+            .batch = batch, .verdict = SIM_COMMITTED, .batch_mod = last->mod};
 
         sim_replica_settled(sim, replica, &answer);
         return;
@@ -264,7 +271,8 @@ static void read_settles(struct sim *sim, struct sim_replica *replica)
     replica->ngathering = replica->cap_gathering = 0;
     for (size_t i = 0; i < batch->count; i++) {
         sim_replica_gather(replica, mr_strdup(batch->changes[i].key),
-                           batch->changes[i].value != NULL ? mr_strdup(batch->changes[i].value) : NULL);
+                           batch->changes[i].value != NULL ? mr_strdup(batch->changes[i].value)
+                                                           : NULL);
     }
     for (size_t i = 0; i < n; i++) {
         sim_replica_gather(replica, newer[i].key, newer[i].value);
@@ -297,7 +305,8 @@ static void resend(struct sim *sim, void *arg)
     }
 }
 
-static void leave(struct sim *sim, struct sim_message **messages, size_t n, const struct sim_batch *aborted)
+static void leave(struct sim *sim, struct sim_message **messages, size_t n,
+                  const struct sim_batch *aborted)
 {
     for (size_t i = 0; i < n; i++) {
         if (aborted != NULL) {
@@ -322,7 +331,8 @@ static void say_aborted(struct sim *sim, struct sim_replica *replica, const stru
     replica->nflying = replica->nheld = replica->cap_held = 0;
 }
 
-/* Definitely not applied: what was decided is forgotten, and the term goes on from what the store has. */
+/* Definitely not applied: what was decided is forgotten, and the term goes on from what the store
+ * has. */
 static void refused(struct sim *sim, struct sim_replica *replica, const struct sim_batch *batch)
 {
     if (batch->attempts > 1 && sim->bug != SIM_BUG_REFUSAL_SETTLES) {
@@ -358,7 +368,8 @@ static void committed(struct sim *sim, struct sim_replica *replica, const struct
     sim_replica_pump(sim, replica);
 }
 
-void sim_replica_settled(struct sim *sim, struct sim_replica *replica, const struct sim_answer *answer)
+void sim_replica_settled(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_answer *answer)
 {
     enum sim_verdict verdict = answer->verdict;
 

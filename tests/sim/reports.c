@@ -1,4 +1,5 @@
-/* What a task says is finished: grants that were read to their end, of which nothing is on its way any more. */
+/* What a task says is finished: grants that were read to their end, of which nothing is on its way
+ * any more. */
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -12,7 +13,8 @@ static bool is_finished(const struct sim *sim, const struct sim_grant *grant)
                            (sim->bug == SIM_BUG_FINISHED_IS_RECEIVED && grant->unsent == 0));
 }
 
-static Millrace__GrantReport *make_report(const struct sim *sim, const struct sim_task *task, size_t provider)
+static Millrace__GrantReport *make_report(const struct sim *sim, const struct sim_task *task,
+                                          size_t provider)
 {
     Millrace__GrantReport *report = mr_malloc(sizeof *report);
     Millrace__SplitRange *last = NULL;
@@ -41,7 +43,8 @@ static Millrace__GrantReport *make_report(const struct sim *sim, const struct si
     return report;
 }
 
-size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret)
+size_t sim_task_reports(const struct sim *sim, const struct sim_task *task,
+                        Millrace__GrantReport ***ret)
 {
     size_t n = task->repeats ? task->nproviders : 0;
 

@@ -13,8 +13,8 @@
 
 static _Noreturn void die(const struct store *s, const char *what, const mr_error *err)
 {
-    (void)fprintf(stderr, "day %.3f, step %llu: %s: %s\n", (double)s->now / 86400e3, (unsigned long long)s->steps, what,
-                  err->message);
+    (void)fprintf(stderr, "day %.3f, step %llu: %s: %s\n", (double)s->now / 86400e3,
+                  (unsigned long long)s->steps, what, err->message);
     abort();
 }
 
@@ -78,8 +78,9 @@ static void load(struct store *s)
     MR_ASSERT(s->core != NULL);
     TAILQ_FOREACH(e, &s->list, link)
     {
-        int rc = strncmp(e->key, "blobs/", 6) == 0 ? mr_core_load_blob(s->core, e->key, &err)
-                                                   : mr_core_load(s->core, e->key, e->value, e->size, &err);
+        int rc = strncmp(e->key, "blobs/", 6) == 0
+                     ? mr_core_load_blob(s->core, e->key, &err)
+                     : mr_core_load(s->core, e->key, e->value, e->size, &err);
 
         if (rc < 0) {
             die(s, e->key, &err);

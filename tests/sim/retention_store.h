@@ -25,7 +25,8 @@ struct store {
     int64_t now;           /* ms of virtual time */
     uint64_t steps;
     uint64_t takeovers;
-    bool crash_soon; /* the leader dies in its next timer that changes something, before that is committed */
+    /* the leader dies in its next timer that changes something, before that is committed */
+    bool crash_soon;
 };
 
 void store_open(struct store *s, const struct mr_core_config *config);

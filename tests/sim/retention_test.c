@@ -1,14 +1,18 @@
 /*
- * Months of a cluster in virtual time: jobs with names and without, OFF and DYNAMIC, under both guarantees, some of
- * which share productions; readers that read to the end, leave in the middle, go on early or fall silent; workers that
- * come and go; a failover every day, half of them with the deletions of a timer under way. One reader stays from the
- * first day to the last in an iteration in which most tasks end and one never does. On every day:
+ * Months of a cluster in virtual time: jobs with names and without, OFF and DYNAMIC, under both
+ * guarantees, some of which share productions; readers that read to the end, leave in the middle,
+ * go on early or fall silent; workers that come and go; a failover every day, half of them with the
+ * deletions of a timer under way. One reader stays from the first day to the last in an iteration
+ * in which most tasks end and one never does. On every day:
  *
- *  - each kind of key is no more than a function of what is alive and what ended within its retention (check_day());
+ *  - each kind of key is no more than a function of what is alive and what ended within its
+ *    retention (check_day());
  *  - what must still be there is there: named jobs within their retention, named datasets always;
- *  - no ended repetition was run again, no named job forgot its past (on_opened() of retention_world.c).
+ *  - no ended repetition was run again, no named job forgot its past (on_opened() of
+ *    retention_world.c).
  *
- * In the end everything has gone but named datasets and live workers. MR_RETENTION_JOBS sets the number of jobs.
+ * In the end everything has gone but named datasets and live workers. MR_RETENTION_JOBS sets the
+ * number of jobs.
  */
 #include "retention_world.h"
 
@@ -29,8 +33,8 @@
 #define JOBS 100000
 #endif
 
-/* What a failover may add to each of them: the grace after it, the half of a retention by which `used_ms` is exact, and
- * the time until silence is noticed. */
+/* What a failover may add to each of them: the grace after it, the half of a retention by which
+ * `used_ms` is exact, and the time until silence is noticed. */
 #define SLACK (retention_config.client_timeout_ms + 2 * HOUR)
 
 /* ---------------------------------------------------------------- what is judged */
@@ -47,13 +51,15 @@ static bool within(const struct world *w, int64_t since, int64_t ms)
 
 static void bound_jobs(struct world *w, struct bounds *b)
 {
-    bool *contents = mr_calloc(NAMED_DATASETS + w->jobs_max / JOBS_A_CONTENT + 1, sizeof contents[0]);
+    bool *contents =
+        mr_calloc(NAMED_DATASETS + w->jobs_max / JOBS_A_CONTENT + 1, sizeof contents[0]);
     char key[64];
 
     assert_non_null(contents);
     for (uint32_t i = 0; i < w->njobs; i++) {
         const struct job *job = &w->jobs[i];
-        int64_t keep = job->named ? retention_config.job_retention_ms : retention_config.job_gc_timeout_ms;
+        int64_t keep =
+            job->named ? retention_config.job_retention_ms : retention_config.job_gc_timeout_ms;
         bool alive = job->readers > 0;
 
         if (within(w, job->used, keep + retention_config.dataset_retention_ms + SLACK) || alive) {
@@ -63,19 +69,27 @@ static void bound_jobs(struct world *w, struct bounds *b)
             continue;
         }
         b->jobs++;
-        b->open += job->named && job->dynamic ? 1 : 0; /* the last one waits for readers as long as its job */
+        b->open += job->named && job->dynamic
+                       ? 1
+                       : 0; /* the last one waits for readers as long as its job */
         b->productions += job->shares && job->named && job->dynamic ? 1 : 0;
         for (uint64_t r = 0; r < job->epochs; r++) {
-            bool recent = alive || within(w, job->read[r], retention_config.job_gc_timeout_ms + SLACK);
+            bool recent =
+                alive || within(w, job->read[r], retention_config.job_gc_timeout_ms + SLACK);
 
             b->open += job->read[r] != 0 && recent ? 1 : 0;
             b->productions += job->shares && job->read[r] != 0 && recent ? 1 : 0;
             b->iterations +=
-                job->read[r] != 0 && within(w, job->read[r], retention_config.finished_retention_ms + SLACK) ? 1 : 0;
+                job->read[r] != 0 &&
+                        within(w, job->read[r], retention_config.finished_retention_ms + SLACK)
+                    ? 1
+                    : 0;
         }
         snprintf(key, sizeof key, "jobs/job-%u", i);
-        /* To be told that a repetition has ended is a use, too, of which the half of the retention is left at least. */
-        if (job->named && job->id[0] != '\0' && within(w, job->used, retention_config.job_retention_ms / 2)) {
+        /* To be told that a repetition has ended is a use, too, of which the half of the retention
+         * is left at least. */
+        if (job->named && job->id[0] != '\0' &&
+            within(w, job->used, retention_config.job_retention_ms / 2)) {
             assert_non_null(store_get(&w->store, key));
         }
     }
@@ -91,8 +105,8 @@ static void check_kind(const struct world *w, const char *prefix, size_t bound)
     size_t n = store_count(&w->store, prefix);
 
     if (n > bound) {
-        fail_msg("day %.1f: %zu keys below %s; what is alive accounts for %zu", (double)w->store.now / (double)DAY, n,
-                 prefix, bound);
+        fail_msg("day %.1f: %zu keys below %s; what is alive accounts for %zu",
+                 (double)w->store.now / (double)DAY, n, prefix, bound);
     }
 }
 
@@ -105,7 +119,8 @@ static void check_day(struct world *w)
     for (uint32_t i = 0; i < w->nreaders; i++) {
         const struct reader *r = &w->readers[i];
 
-        b.clients += r->alive || within(w, r->seen, retention_config.client_retention_ms + SLACK) ? 1 : 0;
+        b.clients +=
+            r->alive || within(w, r->seen, retention_config.client_retention_ms + SLACK) ? 1 : 0;
     }
     for (uint32_t i = 0; i < w->ndeaths; i++) {
         b.workers += within(w, w->deaths[i], retention_config.worker_retention_ms + SLACK) ? 1 : 0;
@@ -156,10 +171,11 @@ static void months_leave_nothing_behind(void **state)
     while (w.njobs < w.jobs_max) {
         live_a_day(&w);
     }
-    print_message(
-        "%u jobs, %u readers, %u worker lives in %.0f days with %llu failovers: %llu steps, at most %zu keys\n",
-        w.njobs, w.nreaders, w.lives, (double)w.store.now / (double)DAY, (unsigned long long)w.store.takeovers,
-        (unsigned long long)w.store.steps, w.store.keys_max);
+    print_message("%u jobs, %u readers, %u worker lives in %.0f days with %llu failovers: %llu "
+                  "steps, at most %zu keys\n",
+                  w.njobs, w.nreaders, w.lives, (double)w.store.now / (double)DAY,
+                  (unsigned long long)w.store.takeovers, (unsigned long long)w.store.steps,
+                  w.store.keys_max);
     w.endless->until = w.store.now;
     for (int day = 0; day < 10; day++) {
         live_a_day(&w);

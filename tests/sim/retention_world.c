@@ -134,8 +134,8 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
     snprintf(name, sizeof name, "job-%u", r->job);
     name_dataset(job->dataset, dataset);
     spec.name = job->named ? name : lent("");
-    spec.mode =
-        job->dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
+    spec.mode = job->dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
+                             : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     spec.guarantee = (Millrace__Guarantee)job->guarantee;
     spec.sharing = job->shares ? MILLRACE__SHARING__SHARING_AUTO : MILLRACE__SHARING__SHARING_OFF;
     in.job = &spec;
@@ -171,7 +171,8 @@ static int client_heartbeat(struct world *w, struct reader *r)
 }
 
 /* Of the production that @iteration reads, on the same worker as @task; false: it reads none. */
-static bool producing_task(const struct world *w, const char *iteration, const char *task, char *out, size_t size)
+static bool producing_task(const struct world *w, const char *iteration, const char *task,
+                           char *out, size_t size)
 {
     char key[96];
     const char *value, *at;
@@ -209,7 +210,8 @@ static void answer_joins(struct world *w, const struct reader *r)
     }
 }
 
-static void work(struct world *w, const struct job *job, const char *iteration, char *task, char *worker)
+static void work(struct world *w, const struct job *job, const char *iteration, char *task,
+                 char *worker)
 {
     char producing[128];
 
@@ -243,7 +245,8 @@ static bool is_alive(const struct world *w, const char *worker)
     return alive;
 }
 
-/* The tasks there are do their work and end, recovery tasks too. False: one waits for a worker that is not alive. */
+/* The tasks there are do their work and end, recovery tasks too. False: one waits for a worker that
+ * is not alive. */
 static bool end_tasks(struct world *w, struct reader *r)
 {
     Millrace__WatchClientRequest in = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
@@ -255,7 +258,8 @@ static bool end_tasks(struct world *w, struct reader *r)
     in.iteration_id = r->iteration;
     for (int round = 0; !finished && round < 20; round++) {
         char tasks[64][128], workers[64][33];
-        const Millrace__ClientUpdate *update = (const Millrace__ClientUpdate *)call(w, &command, &code);
+        const Millrace__ClientUpdate *update =
+            (const Millrace__ClientUpdate *)call(w, &command, &code);
         size_t n = 0;
 
         assert_int_equal(code, MR_OK);
@@ -283,7 +287,8 @@ static int register_worker(struct world *w, uint32_t slot)
     char address[32];
     int code;
 
-    snprintf(address, sizeof address, "host-%u:1", world_draw(w, 2) == 0 ? slot : w->lives + WORKERS);
+    snprintf(address, sizeof address, "host-%u:1",
+             world_draw(w, 2) == 0 ? slot : w->lives + WORKERS);
     hex_id(w->workers[slot], "ee", w->lives++);
     in.incarnation = w->workers[slot];
     in.address = address;
@@ -350,7 +355,8 @@ static void arrive(struct world *w)
 
     *job = (struct job){.named = world_draw(w, 3) == 0,
                         .dynamic = world_draw(w, 2) == 0,
-                        .dataset = world_draw(w, 2) == 0 ? (uint32_t)world_draw(w, NAMED_DATASETS) : content,
+                        .dataset = world_draw(w, 2) == 0 ? (uint32_t)world_draw(w, NAMED_DATASETS)
+                                                         : content,
                         .epochs = 1 + world_draw(w, EPOCHS_MAX),
                         .used = w->store.now};
     job->guarantee = job->dynamic && world_draw(w, 2) == 0 ? 1 : 0;
@@ -387,12 +393,14 @@ static void used(struct world *w, struct reader *r)
 }
 
 /* Was there still a job, and did it remember? */
-static void on_opened(struct world *w, struct reader *r, const Millrace__OpenReply *reply, int64_t unused_ms)
+static void on_opened(struct world *w, struct reader *r, const Millrace__OpenReply *reply,
+                      int64_t unused_ms)
 {
     struct job *job = &w->jobs[r->job];
 
     if (strcmp(job->id, reply->job_id) != 0) {
-        assert_true(job->id[0] == '\0' || unused_ms >= (job->named ? retention_config.job_retention_ms / 2 : 0));
+        assert_true(job->id[0] == '\0' ||
+                    unused_ms >= (job->named ? retention_config.job_retention_ms / 2 : 0));
         snprintf(job->id, sizeof job->id, "%s", reply->job_id);
         memset(job->ended, 0, sizeof job->ended);
         memset(job->read, 0, sizeof job->read);
@@ -423,7 +431,8 @@ static void begin(struct world *w, uint32_t index)
         if (!reply->finished) {
             answer_joins(w, r);
             r->reading = true;
-            r->until = w->store.now + (int64_t)world_draw(w, world_draw(w, 10) == 0 ? 3 * HOUR : 10 * MINUTE);
+            r->until = w->store.now +
+                       (int64_t)world_draw(w, world_draw(w, 10) == 0 ? 3 * HOUR : 10 * MINUTE);
             later(w, SECOND, READER, index);
             return;
         }

@@ -17,7 +17,8 @@
 #define JOBS_A_CONTENT 10
 #define EPOCHS_MAX 3
 
-/* Times a few of which are below the hour, where leaders start anew, and a few above, where wall time is compared. */
+/* Times a few of which are below the hour, where leaders start anew, and a few above, where wall
+ * time is compared. */
 extern const struct mr_core_config retention_config;
 
 struct job {

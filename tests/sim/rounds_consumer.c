@@ -85,7 +85,8 @@ struct streams *consumer_streams(struct consumer *c)
     return &c->streams;
 }
 
-struct consumer *consumer_new(struct world *w, uint32_t number, uint32_t seat, bool resume, uint64_t round)
+struct consumer *consumer_new(struct world *w, uint32_t number, uint32_t seat, bool resume,
+                              uint64_t round)
 {
     struct consumer *c = calloc(1, sizeof *c);
 
@@ -174,11 +175,13 @@ void stream_send(struct world *w, struct stream *s, bool to_worker, struct lette
     }
 }
 
-/* That a round is missing in the middle must never happen; the other reasons are told to whoever runs the job. */
+/* That a round is missing in the middle must never happen; the other reasons are told to whoever
+ * runs the job. */
 static void fail(struct world *w, struct consumer *c, int code, const char *why)
 {
     if (code == MR_EDATALOSS) {
-        snprintf(w->failure, sizeof w->failure, "consumer %u, process %u: %.300s", c->seat, c->number, why);
+        snprintf(w->failure, sizeof w->failure, "consumer %u, process %u: %.300s", c->seat,
+                 c->number, why);
     }
     if (c->failed == 0) {
         c->failed = code;
@@ -207,8 +210,8 @@ static void take_opened(struct world *w, struct consumer *c, const struct letter
         }
         c->ended = true;
     } else if (!c->opened) {
-        struct mr_rounds_config config = {c->seat, reply->consumer_session, reply->from_round, c->resume,
-                                          w->knobs.ahead};
+        struct mr_rounds_config config = {c->seat, reply->consumer_session, reply->from_round,
+                                          c->resume, w->knobs.ahead};
 
         snprintf(c->iteration, sizeof c->iteration, "%s", reply->iteration_id);
         c->rounds = mr_rounds_new(&config);
@@ -389,9 +392,11 @@ static uint32_t worker_of(const char *task)
     return (uint32_t)strtoul(id + 20, NULL, 16) - 0xa0000u;
 }
 
-static void take_elements(struct world *w, struct consumer *c, struct stream *s, const struct letter *letter)
+static void take_elements(struct world *w, struct consumer *c, struct stream *s,
+                          const struct letter *letter)
 {
-    Millrace__RoundHeader *header = millrace__round_header__unpack(NULL, letter->size, letter->bytes);
+    Millrace__RoundHeader *header =
+        millrace__round_header__unpack(NULL, letter->size, letter->bytes);
     uint64_t before = mr_rounds_first(c->rounds);
 
     if (w->bug == BUG_NO_BARRIER) {
@@ -413,13 +418,15 @@ static void take_elements(struct world *w, struct consumer *c, struct stream *s,
         struct element *e;
 
         if (c->nqueue == QUEUE_MAX) {
-            snprintf(w->failure, sizeof w->failure, "consumer %u has more than it asked for", c->number);
+            snprintf(w->failure, sizeof w->failure, "consumer %u has more than it asked for",
+                     c->number);
             break;
         }
         e = &c->queue[c->nqueue++];
         snprintf(e->task, sizeof e->task, "%s", s->task);
         e->round = header->rounds[i];
-        e->group = (struct group){s->worker * 1000 + (uint32_t)atoi(strrchr(s->task, '.') + 1), letter->ordinals[i]};
+        e->group = (struct group){s->worker * 1000 + (uint32_t)atoi(strrchr(s->task, '.') + 1),
+                                  letter->ordinals[i]};
     }
     millrace__round_header__free_unpacked(header, NULL);
 }
@@ -544,12 +551,13 @@ static void read_on(struct world *w, struct consumer *c)
             return;
         }
         if (!unqueue(c, next.task_id, next.round, &group)) {
-            snprintf(w->failure, sizeof w->failure, "consumer %u is to take what it has not got", c->number);
+            snprintf(w->failure, sizeof w->failure, "consumer %u is to take what it has not got",
+                     c->number);
             return;
         }
         if (w->knobs.show) {
-            printf("[%6lld] process %u, consumer %u: round %llu of %s\n", (long long)w->now, c->number, c->seat,
-                   (unsigned long long)next.round, next.task_id);
+            printf("[%6lld] process %u, consumer %u: round %llu of %s\n", (long long)w->now,
+                   c->number, c->seat, (unsigned long long)next.round, next.task_id);
         }
         judge_returned(w->judge, c->seat, c->number, next.round, group, c->seat);
         mr_rounds_taken(c->rounds);

@@ -1,7 +1,7 @@
 /*
- * Did all consumers take the same steps? A step is a round in which somebody who had the place took an element. Between
- * the first and the last element that a process took, each round that it did not take is one that it passed over; and
- * what one took, nobody else may have passed over.
+ * Did all consumers take the same steps? A step is a round in which somebody who had the place took
+ * an element. Between the first and the last element that a process took, each round that it did
+ * not take is one that it passed over; and what one took, nobody else may have passed over.
  */
 #include "rounds_world.h"
 
@@ -76,7 +76,8 @@ bool judge_all_ended(const struct judge *j)
     return true;
 }
 
-/* What the process before took or passed over was before this one's time: the others are compared with this one. */
+/* What the process before took or passed over was before this one's time: the others are compared
+ * with this one. */
 void judge_placed(struct judge *j, uint32_t seat, uint32_t process)
 {
     uint64_t rounds = j->places[seat].rounds;
@@ -94,7 +95,8 @@ void judge_placed(struct judge *j, uint32_t seat, uint32_t process)
 static void complain(struct judge *j, uint32_t seat, uint64_t round, const char *what)
 {
     if (j->verdict[0] == '\0') {
-        snprintf(j->verdict, sizeof j->verdict, "round %" PRIu64 ", consumer %u: %s", round, seat, what);
+        snprintf(j->verdict, sizeof j->verdict, "round %" PRIu64 ", consumer %u: %s", round, seat,
+                 what);
     }
 }
 
@@ -105,8 +107,8 @@ static void compare(struct judge *j, uint32_t seat, uint64_t round)
     }
 }
 
-void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t round, struct group group,
-                    uint32_t index)
+void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t round,
+                    struct group group, uint32_t index)
 {
     struct place *place = &j->places[seat];
     struct step *step;
@@ -128,7 +130,8 @@ void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t r
     if (place->begun && round <= place->last) {
         complain(j, seat, round, "a round came again");
     }
-    if (step->known && (step->group.worker != group.worker || step->group.ordinal != group.ordinal)) {
+    if (step->known &&
+        (step->group.worker != group.worker || step->group.ordinal != group.ordinal)) {
         complain(j, seat, round, "an element of another group");
     }
     for (uint64_t r = place->last + 1; place->begun && r < round; r++) {

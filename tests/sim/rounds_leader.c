@@ -167,7 +167,8 @@ static void hear(struct world *w, enum call call, uint32_t who, const struct mr_
     struct letter *letter = letter_new(effect->message);
 
     letter->code = effect->error.code;
-    snprintf(letter->text, sizeof letter->text, "%.190s", effect->error.code < 0 ? effect->error.message : "");
+    snprintf(letter->text, sizeof letter->text, "%.190s",
+             effect->error.code < 0 ? effect->error.message : "");
     if (is_of_worker(call)) {
         for (size_t i = 0; i < WORKERS_MAX; i++) {
             if (w->workers[i] != NULL && worker_number(w->workers[i]) == who) {
@@ -233,7 +234,8 @@ static void take_effect(struct world *w, const struct mr_effect *effect)
     }
 }
 
-/* An Open is committed: from this moment on the place is somebody else's, whether or not the answer arrives. */
+/* An Open is committed: from this moment on the place is somebody else's, whether or not the answer
+ * arrives. */
 static void note_places(struct world *w, const struct mr_outcome *out)
 {
     for (size_t i = 0; i < out->nchanges; i++) {
@@ -326,18 +328,21 @@ static const struct {
     enum mr_command_kind kind;
 } calls[] = {
     [CALL_OPEN] = {&millrace__open_request__descriptor, MR_COMMAND_OPEN},
-    [CALL_BEAT_CLIENT] = {&millrace__client_heartbeat_request__descriptor, MR_COMMAND_CLIENT_HEARTBEAT},
+    [CALL_BEAT_CLIENT] = {&millrace__client_heartbeat_request__descriptor,
+                          MR_COMMAND_CLIENT_HEARTBEAT},
     [CALL_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, MR_COMMAND_WATCH_CLIENT},
     [CALL_RELEASE] = {&millrace__release_client_request__descriptor, MR_COMMAND_RELEASE_CLIENT},
     [CALL_REGISTER] = {&millrace__register_worker_request__descriptor, MR_COMMAND_REGISTER_WORKER},
-    [CALL_BEAT_WORKER] = {&millrace__worker_heartbeat_request__descriptor, MR_COMMAND_WORKER_HEARTBEAT},
+    [CALL_BEAT_WORKER] = {&millrace__worker_heartbeat_request__descriptor,
+                          MR_COMMAND_WORKER_HEARTBEAT},
     [CALL_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor, MR_COMMAND_WATCH_WORKER},
     [CALL_ENDED] = {&millrace__task_ended_request__descriptor, MR_COMMAND_TASK_ENDED},
 };
 
 static void deliver(struct world *w, const struct queued_call *call)
 {
-    ProtobufCMessage *message = protobuf_c_message_unpack(calls[call->call].desc, NULL, call->size, call->bytes);
+    ProtobufCMessage *message =
+        protobuf_c_message_unpack(calls[call->call].desc, NULL, call->size, call->bytes);
     struct mr_command command = {.kind = calls[call->call].kind};
 
     command.token = ((uint64_t)call->call + 1) << 32 | call->who;
@@ -375,10 +380,12 @@ bool leader_is_closing(const struct world *w)
     const struct leader *l = w->leader;
 
     for (size_t i = 0; i < l->nkeys; i++) {
-        const char *lost = strncmp(l->keys[i], "workers/", 8) == 0 ? strstr(l->values[i], "\"lost\"") : NULL;
+        const char *lost =
+            strncmp(l->keys[i], "workers/", 8) == 0 ? strstr(l->values[i], "\"lost\"") : NULL;
 
         for (size_t k = 0; lost != NULL && k < l->nkeys; k++) {
-            if (strncmp(l->keys[k], "rounds/", 7) == 0 && strstr(l->values[k], l->keys[i] + 8) != NULL &&
+            if (strncmp(l->keys[k], "rounds/", 7) == 0 &&
+                strstr(l->values[k], l->keys[i] + 8) != NULL &&
                 strstr(l->values[k], "outcomes") == NULL) {
                 return true;
             }
@@ -456,7 +463,8 @@ void leader_tick(struct world *w)
     }
     if (w->now >= l->commit_at) {
         commit(w, true);
-        l->commit_at = w->now + (int64_t)mr_rng_below(&w->rng, w->bug == BUG_TOLD_EARLY ? 2000 : 20);
+        l->commit_at =
+            w->now + (int64_t)mr_rng_below(&w->rng, w->bug == BUG_TOLD_EARLY ? 2000 : 20);
     }
 }
 

@@ -1,4 +1,5 @@
-/* Walks of coordinated reads, and the same with bugs put in, which the judge must find; make sim SEED=n shows one. */
+/* Walks of coordinated reads, and the same with bugs put in, which the judge must find; make sim
+ * SEED=n shows one. */
 #include "rounds_walk.h"
 
 #include <setjmp.h>

@@ -25,14 +25,17 @@ static const struct {
     const char *name, *text;
 } bugs[BUGS] = {
     [BUG_NONE] = {"ROUNDS_NONE", "none"},
-    [BUG_COMPLETE_SKIPPED] = {"ROUNDS_COMPLETE_SKIPPED", "a round counts as complete when it is fixed"},
+    [BUG_COMPLETE_SKIPPED] = {"ROUNDS_COMPLETE_SKIPPED",
+                              "a round counts as complete when it is fixed"},
     [BUG_NO_PROMISE] = {"ROUNDS_NO_PROMISE", "a consumer reports what it has, and reads on"},
     [BUG_NO_FENCE] = {"ROUNDS_NO_FENCE", "a worker takes all processes of a place for one"},
-    [BUG_RECEIPT_IS_RETURNED] = {"ROUNDS_RECEIPT_IS_RETURNED", "a worker forgets what all have received"},
+    [BUG_RECEIPT_IS_RETURNED] = {"ROUNDS_RECEIPT_IS_RETURNED",
+                                 "a worker forgets what all have received"},
     [BUG_TOLD_EARLY] = {"ROUNDS_TOLD_EARLY", "what is decided is told before it is committed"},
     [BUG_NO_BARRIER] = {"ROUNDS_NO_BARRIER", "a new session begins at once"},
     [BUG_HORIZON_IGNORED] = {"ROUNDS_HORIZON_IGNORED", "consumers go on beyond it"},
-    [BUG_END_UNSEEN] = {"ROUNDS_END_UNSEEN", "a worker reports its end when it has come to it, whoever knows"},
+    [BUG_END_UNSEEN] = {"ROUNDS_END_UNSEEN",
+                        "a worker reports its end when it has come to it, whoever knows"},
 };
 
 static struct knobs random_knobs(uint64_t seed, bool finite)
@@ -74,8 +77,8 @@ static void say_where(const struct world *w)
     for (uint32_t i = 0; i < w->knobs.consumers; i++) {
         const struct consumer *c = w->consumers[w->holder[i]];
 
-        printf("  consumer %u: process %u at %" PRIu64 ", %" PRIu64 " rounds: %s\n", i, w->holder[i],
-               consumer_position(c), judge_rounds(w->judge, i), consumer_why(c));
+        printf("  consumer %u: process %u at %" PRIu64 ", %" PRIu64 " rounds: %s\n", i,
+               w->holder[i], consumer_position(c), judge_rounds(w->judge, i), consumer_why(c));
     }
     leader_show(w);
 }
@@ -89,7 +92,8 @@ const char *rounds_walk(uint64_t seed, enum bug bug, bool show, struct rounds_ta
     uint64_t before[SEATS_MAX];
     bool done = false;
 
-    knobs.eager = knobs.eager && bug == BUG_NONE; /* where little is under way, little hides a bug */
+    knobs.eager =
+        knobs.eager && bug == BUG_NONE; /* where little is under way, little hides a bug */
     knobs.show = show;
     world_open(&w, seed, &knobs, bug);
     w.faults = true;
@@ -115,8 +119,8 @@ const char *rounds_walk(uint64_t seed, enum bug bug, bool show, struct rounds_ta
     }
     tally->walks++;
     tally->ms += w.now;
-    snprintf(why, sizeof why, "coordinated reads, %u consumers, %u workers: %.380s", knobs.consumers, knobs.workers,
-             w.failure);
+    snprintf(why, sizeof why, "coordinated reads, %u consumers, %u workers: %.380s",
+             knobs.consumers, knobs.workers, w.failure);
     done = w.failure[0] == '\0';
     world_close(&w);
     return done ? NULL : why;

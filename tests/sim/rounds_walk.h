@@ -1,7 +1,7 @@
 /*
- * A random walk of coordinated reads, all three sides at once: kills, pauses, leaves, lost, late and repeated calls,
- * streams that break, several failovers, workers that join, consumers that restart. Then quiet, in which everybody has
- * to get on.
+ * A random walk of coordinated reads, all three sides at once: kills, pauses, leaves, lost, late
+ * and repeated calls, streams that break, several failovers, workers that join, consumers that
+ * restart. Then quiet, in which everybody has to get on.
  */
 #ifndef MR_TESTS_SIM_ROUNDS_WALK_H
 #define MR_TESTS_SIM_ROUNDS_WALK_H
@@ -45,8 +45,8 @@ struct rounds_tally {
     uint64_t rares[RARES];
 };
 
-/* NULL: all went well; else why not, until the next walk. Even seeds are about finite data. @show: its story, on
- * stdout. */
+/* NULL: all went well; else why not, until the next walk. Even seeds are about finite data. @show:
+ * its story, on stdout. */
 const char *rounds_walk(uint64_t seed, enum bug bug, bool show, struct rounds_tally *tally);
 const char *rounds_rare_text(enum rare rare);
 const char *rounds_bug_name(enum bug bug); /* as sim_main takes it */

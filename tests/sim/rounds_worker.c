@@ -1,11 +1,13 @@
-/* A worker: registers, watches, fixes groups and sends them. What a group is follows from its ordinal. */
+/* A worker: registers, watches, fixes groups and sends them. What a group is follows from its
+ * ordinal. */
 #include "rounds_world.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* One of so many takes so long, at most, until it begins: its rounds are waited for, those of others are far ahead. */
+/* One of so many takes so long, at most, until it begins: its rounds are waited for, those of
+ * others are far ahead. */
 #define SLOW_STARTS 4
 #define SLOW_START_MS 2000
 
@@ -104,7 +106,8 @@ static void drop_task(struct worker *worker)
     worker->ended = false;
 }
 
-static void assign(struct world *w, struct worker *worker, const char *task, const Millrace__RoundAssignment *rounds)
+static void assign(struct world *w, struct worker *worker, const char *task,
+                   const Millrace__RoundAssignment *rounds)
 {
     mr_error err;
     int rc;
@@ -241,7 +244,8 @@ static void refuse(struct world *w, struct stream *s, const char *why)
     stream_send(w, s, false, letter, LETTER_REFUSED);
 }
 
-static void take_letter(struct world *w, struct worker *worker, struct stream *s, const struct letter *letter)
+static void take_letter(struct world *w, struct worker *worker, struct stream *s,
+                        const struct letter *letter)
 {
     mr_error err;
 
@@ -261,23 +265,26 @@ static void take_letter(struct world *w, struct worker *worker, struct stream *s
         if (!s->opened) {
             w->rare[RARE_ZOMBIE_REFUSED] += rc == MR_EPRECOND ? 1 : 0;
             if (rc == MR_EINVAL) {
-                snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s", worker->task,
-                         err.message);
+                snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s",
+                         worker->task, err.message);
             }
             refuse(w, s, err.message);
         }
         millrace__round_open__free_unpacked(open, NULL);
     } else if (s->opened) {
-        Millrace__ReadRequest *request = millrace__read_request__unpack(NULL, letter->size, letter->bytes);
+        Millrace__ReadRequest *request =
+            millrace__read_request__unpack(NULL, letter->size, letter->bytes);
 
         if (mr_round_book_is_current(worker->book, s->index, s->number)) {
             worker->limits[s->index] = request->limit_round;
         }
-        if (mr_round_book_tell(worker->book, s->index, s->number, request->limit_round, request->received_below,
-                               w->bug == BUG_RECEIPT_IS_RETURNED ? request->received_below : request->returned_below,
+        if (mr_round_book_tell(worker->book, s->index, s->number, request->limit_round,
+                               request->received_below,
+                               w->bug == BUG_RECEIPT_IS_RETURNED ? request->received_below
+                                                                 : request->returned_below,
                                &err) < 0) {
-            snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s", worker->task,
-                     err.message);
+            snprintf(w->failure, sizeof w->failure, "%s: an honest consumer is refused: %.200s",
+                     worker->task, err.message);
         }
         millrace__read_request__free_unpacked(request, NULL);
     }
@@ -325,8 +332,9 @@ static void produce(struct world *w, struct worker *worker)
 {
     struct mr_round round;
 
-    for (int i = 0;
-         i < 4 && mr_round_book_may_fix(worker->book, &round) && is_wanted(w, worker, round.round) && half(w); i++) {
+    for (int i = 0; i < 4 && mr_round_book_may_fix(worker->book, &round) &&
+                    is_wanted(w, worker, round.round) && half(w);
+         i++) {
         if (w->knobs.groups > 0 && worker->fixed == w->knobs.groups) {
             worker->ended = true;
             worker->end_round = round.round;

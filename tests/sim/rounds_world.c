@@ -92,7 +92,8 @@ static void trouble_workers(struct world *w)
     }
 }
 
-/* Somebody is dead, and another process is started in its place; or somebody is only slow, and both are there. */
+/* Somebody is dead, and another process is started in its place; or somebody is only slow, and both
+ * are there. */
 static void trouble_consumers(struct world *w)
 {
     for (uint32_t seat = 0; seat < w->knobs.consumers; seat++) {
@@ -122,7 +123,8 @@ static void trouble_consumers(struct world *w)
             } else {
                 uint64_t best = consumer_next_best(holder(w, seat));
 
-                start_consumer(w, seat, true, best > judge_next(w->judge) ? best : judge_next(w->judge));
+                start_consumer(w, seat, true,
+                               best > judge_next(w->judge) ? best : judge_next(w->judge));
             }
         }
     }

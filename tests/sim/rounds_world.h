@@ -1,8 +1,8 @@
 /*
- * Coordinated reads, all three sides together: the dispatcher's core over a store whose commits take their time, the
- * workers' books and the consumers' rounds, and between them streams that break and calls that are lost, late and
- * repeated. One iteration. What applications are given goes to a judge (rounds_judge.c) that knows nothing of the
- * protocol.
+ * Coordinated reads, all three sides together: the dispatcher's core over a store whose commits
+ * take their time, the workers' books and the consumers' rounds, and between them streams that
+ * break and calls that are lost, late and repeated. One iteration. What applications are given goes
+ * to a judge (rounds_judge.c) that knows nothing of the protocol.
  */
 #ifndef MR_TESTS_SIM_ROUNDS_WORLD_H
 #define MR_TESTS_SIM_ROUNDS_WORLD_H
@@ -32,16 +32,17 @@ struct group {
 struct judge;
 struct judge *judge_new(uint32_t consumers);
 void judge_free(struct judge *j);
-/* Process @process has the place now; what another one returns there from now on is nobody's step. */
+/* Process @process has the place now; what another one returns there from now on is nobody's
+ * step. */
 void judge_placed(struct judge *j, uint32_t seat, uint32_t process);
 /* The application of @process took an element of @group, number @index in it, in @round. */
-void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t round, struct group group,
-                    uint32_t index);
+void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t round,
+                    struct group group, uint32_t index);
 void judge_ended(struct judge *j, uint32_t seat, uint32_t process);
 /* NULL: all is well. */
 const char *judge_verdict(const struct judge *j);
 uint64_t judge_rounds(const struct judge *j, uint32_t seat); /* returned there by whoever had it */
-uint64_t judge_next(const struct judge *j);                  /* behind the last round that anybody returned */
+uint64_t judge_next(const struct judge *j); /* behind the last round that anybody returned */
 bool judge_all_ended(const struct judge *j);
 
 /* ---------------------------------------------------------------- the store and who leads */
@@ -76,8 +77,8 @@ struct knobs {
     bool eager;           /* groups are made before anybody has room for them */
     bool show;            /* what happens, on stdout */
     /* Per ten thousand ticks: */
-    uint32_t lose_call, repeat_call, break_stream, kill_worker, pause_worker, new_worker, kill_consumer, pause_consumer,
-        fail_over;
+    uint32_t lose_call, repeat_call, break_stream, kill_worker, pause_worker, new_worker,
+        kill_consumer, pause_consumer, fail_over;
 };
 
 struct world {
@@ -127,27 +128,32 @@ void leader_show(const struct world *w); /* what is stored */
 struct worker *worker_new(struct world *w, uint32_t number);
 void worker_free(struct worker *worker);
 void worker_tick(struct world *w, struct worker *worker);
-void worker_hear(struct world *w, struct worker *worker, enum call call, struct letter *letter); /* takes it */
-void worker_cut(struct worker *worker);                                                          /* its watch */
+void worker_hear(struct world *w, struct worker *worker, enum call call,
+                 struct letter *letter); /* takes it */
+void worker_cut(struct worker *worker);  /* its watch */
 uint32_t worker_number(const struct worker *worker);
 const char *worker_id(uint32_t number);
 void worker_leave(struct world *w, const struct worker *worker); /* says so; it is freed next */
 void worker_pause(struct worker *worker, int64_t until);
 
-struct consumer *consumer_new(struct world *w, uint32_t number, uint32_t seat, bool resume, uint64_t round);
+struct consumer *consumer_new(struct world *w, uint32_t number, uint32_t seat, bool resume,
+                              uint64_t round);
 void consumer_free(struct consumer *consumer);
 void consumer_tick(struct world *w, struct consumer *consumer);
-void consumer_hear(struct world *w, struct consumer *consumer, enum call call, struct letter *letter);
+void consumer_hear(struct world *w, struct consumer *consumer, enum call call,
+                   struct letter *letter);
 void consumer_cut(struct consumer *consumer);
 void consumer_kill(struct world *w, struct consumer *consumer);
-void consumer_leave(struct world *w, const struct consumer *consumer); /* says so; it is killed next */
+void consumer_leave(struct world *w,
+                    const struct consumer *consumer); /* says so; it is killed next */
 void consumer_pause(struct consumer *consumer, int64_t until);
 const char *consumer_id(uint32_t number);
 uint32_t consumer_seat(const struct consumer *consumer);
 bool consumer_has_failed(const struct consumer *consumer);
 bool consumer_is_dead(const struct consumer *consumer);
 uint64_t consumer_position(const struct consumer *consumer);
-uint64_t consumer_next_best(const struct consumer *consumer); /* where it was told to begin instead; 0: nowhere */
+uint64_t consumer_next_best(
+    const struct consumer *consumer); /* where it was told to begin instead; 0: nowhere */
 const char *consumer_why(const struct consumer *consumer);
 
 /* A stream between the two, owned by the consumer; the worker's end is looked up by the worker. */
@@ -166,7 +172,8 @@ struct stream {
 TAILQ_HEAD(streams, stream);
 struct streams *consumer_streams(struct consumer *consumer);
 enum { LETTER_OPEN, LETTER_REQUEST, LETTER_ELEMENTS, LETTER_REFUSED };
-void stream_send(struct world *w, struct stream *s, bool to_worker, struct letter *letter, int kind);
+void stream_send(struct world *w, struct stream *s, bool to_worker, struct letter *letter,
+                 int kind);
 
 void world_tick(struct world *w);
 void world_open(struct world *w, uint64_t seed, const struct knobs *knobs, enum bug bug);

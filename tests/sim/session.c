@@ -1,6 +1,6 @@
 /*
- * Sessions: what each client gets of a task, in which order, how far it has come, and what becomes of the rest when it
- * is gone.
+ * Sessions: what each client gets of a task, in which order, how far it has come, and what becomes
+ * of the rest when it is gone.
  */
 #include "grow.h"
 #include "sim.h"
@@ -28,7 +28,8 @@ static bool was_released(const struct sim_task *task, const char *client)
     return false;
 }
 
-void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client)
+void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const char *client)
 {
     if (!was_released(task, client)) {
         MORE(task->released, task->cap_released, task->nreleased);
@@ -41,7 +42,8 @@ void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_tas
             continue;
         }
         session->over = true;
-        for (size_t k = task->until_returned ? session->returned : session->received; k < session->n; k++) {
+        for (size_t k = task->until_returned ? session->returned : session->received;
+             k < session->n; k++) {
             if (task->until_returned) {
                 sim_rare(sim, SIM_RARE_REDELIVERED);
                 sim_view_redelivered(sim, task->iteration, &task->elements[session->list[k]]);
@@ -55,16 +57,20 @@ void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_tas
     sim_task_go_on(sim, worker, task);
 }
 
-/* How far it has come: cumulative, so that it does not matter which of several messages gets here. */
-static void acknowledge(struct sim_task *task, struct sim_session *session, const struct sim_data *ask)
+/* How far it has come: cumulative, so that it does not matter which of several messages gets
+ * here. */
+static void acknowledge(struct sim_task *task, struct sim_session *session,
+                        const struct sim_data *ask)
 {
-    for (; session->received < ask->received && session->received < session->n; session->received++) {
+    for (; session->received < ask->received && session->received < session->n;
+         session->received++) {
         task->grants[task->elements[session->list[session->received]].grant].unsent--;
         if (!task->until_returned) {
             sim_task_let_go(task, session->list[session->received]);
         }
     }
-    for (; session->returned < ask->returned && session->returned < session->received; session->returned++) {
+    for (; session->returned < ask->returned && session->returned < session->received;
+         session->returned++) {
         if (task->until_returned) {
             sim_task_let_go(task, session->list[session->returned]);
         }
@@ -90,9 +96,10 @@ static void answer(struct sim *sim, const struct sim_data *ask, const struct sim
     mr_free(data);
 }
 
-/* Whom the dispatcher said to be gone may be attached again, or not know of it: the next list tells. */
-static struct sim_session *new_session(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                                       const struct sim_data *ask)
+/* Whom the dispatcher said to be gone may be attached again, or not know of it: the next list
+ * tells. */
+static struct sim_session *new_session(struct sim *sim, struct sim_worker *worker,
+                                       struct sim_task *task, const struct sim_data *ask)
 {
     struct sim_session *session;
 
@@ -107,7 +114,8 @@ static struct sim_session *new_session(struct sim *sim, struct sim_worker *worke
     return session;
 }
 
-static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_data *ask)
+static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                  const struct sim_data *ask)
 {
     struct sim_session *session = find_session(task, ask->client_id, ask->session);
 

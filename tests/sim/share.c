@@ -1,10 +1,11 @@
 /*
- * Productions on a worker. The producing task's `ready` is its log: nothing leaves it, and [head, nready) is the
- * window. A reading task has a cursor in the log of its production, and no splits; what it takes from there goes
- * through its sessions as that of any other task does, and is kept until it was returned.
+ * Productions on a worker. The producing task's `ready` is its log: nothing leaves it, and [head,
+ * nready) is the window. A reading task has a cursor in the log of its production, and no splits;
+ * what it takes from there goes through its sessions as that of any other task does, and is kept
+ * until it was returned.
  *
- * Production is driven by the fastest reader. A reader that waits, or that is joining, holds the window; the others
- * skip to its start.
+ * Production is driven by the fastest reader. A reader that waits, or that is joining, holds the
+ * window; the others skip to its start.
  */
 #include "grow.h"
 #include "sim.h"
@@ -21,7 +22,8 @@ struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim
     for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
 
-        if (task->work != SIM_WORK_NONE && task->producing && strcmp(task->production, reading->production) == 0) {
+        if (task->work != SIM_WORK_NONE && task->producing &&
+            strcmp(task->production, reading->production) == 0) {
             return task;
         }
     }
@@ -29,11 +31,13 @@ struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim
 }
 
 /* The reading tasks of @log one after the other; NULL after the last. */
-static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_task *log, struct sim_task *after)
+static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_task *log,
+                                    struct sim_task *after)
 {
-    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks; task < worker->tasks + worker->used;
-         task++) {
-        if (task->work != SIM_WORK_NONE && task->reads && strcmp(task->production, log->production) == 0) {
+    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks;
+         task < worker->tasks + worker->used; task++) {
+        if (task->work != SIM_WORK_NONE && task->reads &&
+            strcmp(task->production, log->production) == 0) {
             return task;
         }
     }
@@ -54,7 +58,8 @@ static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *read
 {
     while (reading->cursor < log->head) {
         if (!reading->joining && sim->bug != SIM_BUG_SKIP_UNCOUNTED) {
-            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]], held);
+            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]],
+                             held);
             reading->skipped++;
         }
         reading->cursor++;
@@ -65,7 +70,8 @@ static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *lo
 {
     size_t head = log->nready > log->window ? log->nready - log->window : 0;
 
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
+         r = next_reader(worker, log, r)) {
         if (r->open && holds_window(sim, r) && r->cursor < head) {
             sim_rare(sim, SIM_RARE_HELD_UP);
             head = r->cursor;
@@ -77,7 +83,8 @@ static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *lo
         return;
     }
     log->head = head;
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
+         r = next_reader(worker, log, r)) {
         skip_to(sim, log, r, r->waits && !r->unread);
     }
 }
@@ -88,7 +95,8 @@ bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim
     bool read = false;
 
     trim(sim, worker, log);
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
+         r = next_reader(worker, log, r)) {
         read = true;
         fastest = r->cursor > fastest ? r->cursor : fastest;
     }
@@ -97,7 +105,8 @@ bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim
 
 static void wake_readers(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
+         r = next_reader(worker, log, r)) {
         sim_task_go_on(sim, worker, r);
     }
 }
@@ -114,7 +123,8 @@ bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading)
 {
     const struct sim_task *log = sim_share_producing(worker, reading);
 
-    return log != NULL && reading->open && !reading->joining && log->complete && reading->cursor >= log->nready;
+    return log != NULL && reading->open && !reading->joining && log->complete &&
+           reading->cursor >= log->nready;
 }
 
 void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n)
@@ -133,7 +143,8 @@ void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task 
 
 /* ---------------------------------------------------------------- tasks come, change and go */
 
-void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__TaskAssignment *assignment)
+void sim_share_begin(struct sim *sim, struct sim_task *task,
+                     const Millrace__TaskAssignment *assignment)
 {
     snprintf(task->production, sizeof task->production, "%s", assignment->production);
     task->producing = assignment->producing;
@@ -193,8 +204,10 @@ void sim_share_put_down(struct sim_worker *worker, const struct sim_task *readin
     place->at = reading->cursor;
 }
 
-/* Somebody of its iteration read here before: it goes on behind what that one sent, as far as there is something. */
-static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task, const struct sim_place *place)
+/* Somebody of its iteration read here before: it goes on behind what that one sent, as far as there
+ * is something. */
+static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task,
+                   const struct sim_place *place)
 {
     sim_rare(sim, SIM_RARE_RESUMED);
     if (sim->bug == SIM_BUG_BEGINS_AGAIN) {
@@ -212,7 +225,8 @@ void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 {
     for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
-        struct sim_task *log = task->work != SIM_WORK_NONE && task->reads ? sim_share_producing(worker, task) : NULL;
+        struct sim_task *log =
+            task->work != SIM_WORK_NONE && task->reads ? sim_share_producing(worker, task) : NULL;
 
         if (log == NULL || task->open) {
             continue;
@@ -240,7 +254,8 @@ void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *prod
 
     snprintf(reading.production, sizeof reading.production, "%s", production);
     log = sim_share_producing(worker, &reading);
-    if (log != NULL && log->complete && next_reader(worker, log, NULL) == NULL && !sim->plain && sim_chance(sim, 20)) {
+    if (log != NULL && log->complete && next_reader(worker, log, NULL) == NULL && !sim->plain &&
+        sim_chance(sim, 20)) {
         log->given_up = true;
     }
     if (log != NULL) {

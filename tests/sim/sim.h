@@ -1,10 +1,11 @@
 /*
- * A cluster in virtual time: dispatcher replicas (the real core over a small model of the commit loop), a store that
- * delays, loses and applies late, workers and clients as small actors, and a checker that keeps a model of its own. One
- * seed gives one run, always the same.
+ * A cluster in virtual time: dispatcher replicas (the real core over a small model of the commit
+ * loop), a store that delays, loses and applies late, workers and clients as small actors, and a
+ * checker that keeps a model of its own. One seed gives one run, always the same.
  *
- * Everything happens in events, ordered by time and then by creation. An event belongs to a process; it is dropped when
- * that life of the process is over and put off while the process is frozen.
+ * Everything happens in events, ordered by time and then by creation. An event belongs to a
+ * process; it is dropped when that life of the process is over and put off while the process is
+ * frozen.
  */
 #ifndef MR_TESTS_SIM_SIM_H
 #define MR_TESTS_SIM_SIM_H
@@ -86,7 +87,8 @@ struct sim_message {
     uint64_t stream; /* of a push: the call that began it */
     mr_error error;
     size_t size;
-    size_t asked; /* of a reply for splits: the size of the request that it answers, which follows the body */
+    /* of a reply for splits: the size of the request that it answers, which follows the body */
+    size_t asked;
     uint8_t body[];
 };
 
@@ -159,7 +161,8 @@ struct sim_stream {
     char topic[80];
 };
 
-/* The last sign of a worker that a leader has looked at, on the clock of the time in which that leader ran. */
+/* The last sign of a worker that a leader has looked at, on the clock of the time in which that
+ * leader ran. */
 struct sim_heard {
     char incarnation[33];
     int64_t ran_at;
@@ -211,7 +214,8 @@ struct sim_element {
 
 enum sim_data_status { SIM_DATA_OK, SIM_DATA_MOVED, SIM_DATA_OVER };
 
-/* Client to worker: what it received and returned so far, and how far it may be sent to. Back: what it has not. */
+/* Client to worker: what it received and returned so far, and how far it may be sent to. Back: what
+ * it has not. */
 struct sim_data {
     bool reply;
     int worker, client;
@@ -438,14 +442,15 @@ struct sim_faults {
     unsigned loss_percent;       /* of messages */
     unsigned reply_loss_percent; /* of answers, beyond that */
     unsigned duplicate_percent;
-    unsigned slow_percent;        /* of messages and transactions: seconds instead of milliseconds */
-    unsigned minutes_permille;    /* of messages: a copy that comes up to three minutes late */
+    unsigned slow_percent;     /* of messages and transactions: seconds instead of milliseconds */
+    unsigned minutes_permille; /* of messages: a copy that comes up to three minutes late */
     unsigned answer_loss_percent; /* of transactions */
     unsigned refusal_permille;    /* of transactions */
     unsigned late_turn_permille;
     int64_t store_slow_ms; /* transactions take so much longer, at most */
-    unsigned busy_percent; /* of the moments in which an application could take some: it is not through with the last */
-    int64_t pace_ms;       /* from one fault to the next: at most */
+    /* of the moments in which an application could take some: it is not through with the last */
+    unsigned busy_percent;
+    int64_t pace_ms;                    /* from one fault to the next: at most */
     unsigned burst_percent;             /* ... or at once */
     unsigned weights[SIM_FAULT_COUNT];  /* how often each kind is drawn; all 0: none is */
     unsigned moments[SIM_MOMENT_COUNT]; /* of a thousand such: one in which a fault follows */
@@ -488,15 +493,16 @@ struct sim {
     int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
-    bool workers_lost;       /* a worker's life has ended */
-    bool clients_lost;       /* a reader has died */
-    size_t buffer_size;      /* of shuffle buffers, in stories */
-    size_t ahead;            /* elements that a task makes before others are gone, beside its shuffle buffer */
-    uint64_t want;           /* splits that a worker asks for: twice, once, or not at all so many */
-    int64_t start_ms;        /* all readers start within this time */
-    size_t appetite;         /* of applications that are not slow: fewer elements than that at once */
-    size_t window;           /* of some productions; the others' are longer than anything */
-    int64_t grain_ms;        /* > 1: everything happens at multiples of it, what is due at once in any order */
+    bool workers_lost;  /* a worker's life has ended */
+    bool clients_lost;  /* a reader has died */
+    size_t buffer_size; /* of shuffle buffers, in stories */
+    size_t ahead; /* elements that a task makes before others are gone, beside its shuffle buffer */
+    uint64_t want;    /* splits that a worker asks for: twice, once, or not at all so many */
+    int64_t start_ms; /* all readers start within this time */
+    size_t appetite;  /* of applications that are not slow: fewer elements than that at once */
+    size_t window;    /* of some productions; the others' are longer than anything */
+    /* > 1: everything happens at multiples of it, what is due at once in any order */
+    int64_t grain_ms;
     int64_t stranded_at;     /* sim_strand() */
     unsigned report_percent; /* of heartbeats: they say what is finished */
     int64_t job_gc_ms;       /* 0: the core's default */
@@ -518,8 +524,10 @@ void sim_add_workers(struct sim *sim, int n);  /* and start them */
 void sim_add_clients(struct sim *sim, int n);  /* their plans are the caller's */
 void sim_start_clients(struct sim *sim, int64_t within_ms);
 void sim_free(struct sim *sim);
-void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg, bool owned);
-void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg, bool owned);
+void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg,
+            bool owned);
+void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg,
+               bool owned);
 /* One event; false if there is none. */
 bool sim_step(struct sim *sim);
 void sim_run_until(struct sim *sim, int64_t at);
@@ -532,14 +540,17 @@ void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf
 /* Random faults from now until @until. */
 void sim_start_faults(struct sim *sim, int64_t until);
 /* Here something may happen to who is involved; NULL: to anybody. */
-void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker, struct sim_client *client);
-/* At @at no reader reaches the first worker for a while; when a task of it was closed for that, all others die. */
+void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker,
+                struct sim_client *client);
+/* At @at no reader reaches the first worker for a while; when a task of it was closed for that, all
+ * others die. */
 void sim_strand(struct sim *sim, int64_t at);
 /* Until then applications take their time, or all would have been read. */
 bool sim_is_stranding(const struct sim *sim);
 /* swarm.c: what this walk is made of: its faults, who takes part, and what they read. */
 void sim_swarm(struct sim *sim);
-/* Other faults, and other things to read for the same readers, whose jobs have other names: that of @hour. */
+/* Other faults, and other things to read for the same readers, whose jobs have other names: that of
+ * @hour. */
 void sim_swarm_again(struct sim *sim, unsigned hour);
 /* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
@@ -549,7 +560,8 @@ void sim_kill_replica(struct sim *sim, int replica, int64_t down_ms);
 int sim_leader(const struct sim *sim); /* -1: none is serving */
 void sim_name(struct sim *sim, const char *id, char kind, int number);
 /* Ask @replica once, as client @client; the answers are counted. */
-void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind, const ProtobufCMessage *request);
+void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind,
+               const ProtobufCMessage *request);
 
 /* store.c */
 bool sim_store_reaches(const struct sim *sim, const struct sim_replica *replica);
@@ -562,7 +574,8 @@ const struct sim_kv *sim_store_get(const struct sim_store *store, const char *ke
 
 /* loop.c */
 void sim_replica_start(struct sim *sim, struct sim_replica *replica);
-void sim_replica_message(struct sim *sim, struct sim_replica *replica, const struct sim_message *message);
+void sim_replica_message(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_message *message);
 /* Tell those who listen to @replica that their streams are over. */
 void sim_streams_break(struct sim *sim, struct sim_replica *replica);
 
@@ -575,7 +588,8 @@ void sim_replica_commit(struct sim *sim, struct sim_replica *replica);
 void sim_replica_pump(struct sim *sim, struct sim_replica *replica);
 /* Takes both strings. */
 void sim_replica_gather(struct sim_replica *replica, char *key, char *value);
-void sim_replica_drop(struct sim *sim, struct sim_replica *replica); /* forget everything of the term */
+void sim_replica_drop(struct sim *sim,
+                      struct sim_replica *replica); /* forget everything of the term */
 void sim_replica_elected(struct sim *sim, struct sim_replica *replica, int64_t epoch);
 /* What the store says to an attempt. */
 enum sim_verdict { SIM_COMMITTED, SIM_NOT_COMMITTED, SIM_REFUSED, SIM_FULL };
@@ -585,13 +599,14 @@ struct sim_answer {
     bool deposed; /* the leader key is somebody else's */
     int64_t batch_mod;
 };
-void sim_replica_settled(struct sim *sim, struct sim_replica *replica, const struct sim_answer *answer);
+void sim_replica_settled(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_answer *answer);
 void sim_replica_deposed(struct sim *sim, struct sim_replica *replica);
 
 /* actors.c: calls; worker.c; client.c */
 void sim_send(struct sim *sim, struct sim_message *message);
-void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor, enum mr_command_kind kind,
-              const ProtobufCMessage *request);
+void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
+              enum mr_command_kind kind, const ProtobufCMessage *request);
 void sim_call_cancel(struct sim_call *call);
 void sim_actor_message(struct sim *sim, struct sim_message *message);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
@@ -599,7 +614,8 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 void sim_worker_crash(struct sim *sim, struct sim_worker *worker);
-/* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is started again. */
+/* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is
+ * started again. */
 void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms);
 void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
                       const struct sim_message *message);
@@ -615,21 +631,25 @@ const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
 /* task.c: one task of a worker; its reports and sessions: reports.c, session.c */
-void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment);
+void sim_task_begin(struct sim *sim, struct sim_worker *worker,
+                    const Millrace__TaskAssignment *assignment);
 void sim_task_drop(struct sim_task *task);
 /* Its worker drains from now on. */
 void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
-void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
-                    const struct sim_message *message);
+void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                    const struct sim_call *call, const struct sim_message *message);
 /* Before a call is sent again: it is to tell of what is finished by then. */
 void sim_task_refresh(struct sim *sim, struct sim_task *task);
 /* Nobody will ask for it any more. */
 void sim_task_let_go(struct sim_task *task, uint32_t element);
 /* The sessions of a client that is gone are over. */
-void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const char *client);
+void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const char *client);
 void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask);
-/* What is finished of each provider; the reports and what is in them are freed with sim_reports_free(). */
-size_t sim_task_reports(const struct sim *sim, const struct sim_task *task, Millrace__GrantReport ***ret);
+/* What is finished of each provider; the reports and what is in them are freed with
+ * sim_reports_free(). */
+size_t sim_task_reports(const struct sim *sim, const struct sim_task *task,
+                        Millrace__GrantReport ***ret);
 void sim_reports_free(Millrace__GrantReport **reports, size_t n);
 
 /* What has become possible: more splits, or the end. */
@@ -638,7 +658,8 @@ void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task 
 void sim_task_put(struct sim_task *reading, const struct sim_element *element);
 
 /* share.c: productions on a worker */
-void sim_share_begin(struct sim *sim, struct sim_task *task, const Millrace__TaskAssignment *assignment);
+void sim_share_begin(struct sim *sim, struct sim_task *task,
+                     const Millrace__TaskAssignment *assignment);
 void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                       const Millrace__TaskAssignment *assignment);
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker);
@@ -655,33 +676,41 @@ bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct s
                       Millrace__JoinAnswer *ret);
 
 /* reader.c: the elements' way to the application */
-void sim_reader_update(struct sim *sim, struct sim_client *client, const Millrace__ClientUpdate *update);
+void sim_reader_update(struct sim *sim, struct sim_client *client,
+                       const Millrace__ClientUpdate *update);
 void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data);
 void sim_reader_wake(struct sim *sim, struct sim_client *client);
 void sim_reader_reset(struct sim_client *client);
 /* All it got was returned. */
 bool sim_reader_is_empty(const struct sim_client *client);
 /* Workers that it cannot reach, by incarnation; lent by the links. */
-size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret, size_t max);
+size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret,
+                              size_t max);
 void sim_client_drained(struct sim *sim, struct sim_client *client);
 void sim_data_send(struct sim *sim, const struct sim_data *data);
 
 /* checker.c: what was seen from outside */
-void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key, const char *value);
+void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key,
+                const char *value);
 void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* It is being applied. */
 void sim_check_batch(struct sim *sim, const struct sim_batch *batch);
 void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error);
-void sim_check_opened(struct sim *sim, const struct sim_client *client, const Millrace__OpenReply *reply);
-void sim_check_client_update(struct sim *sim, const struct sim_client *client, const Millrace__ClientUpdate *update);
+void sim_check_opened(struct sim *sim, const struct sim_client *client,
+                      const Millrace__OpenReply *reply);
+void sim_check_client_update(struct sim *sim, const struct sim_client *client,
+                             const Millrace__ClientUpdate *update);
 void sim_check_client_gone(struct sim *sim, const struct sim_client *client);
 void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker);
 /* It leaves with nothing open: no loss may come of it. */
 void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker);
-void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker, const Millrace__WorkerUpdate *update);
-void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq, const Millrace__GetSplitsReply *reply);
+void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker,
+                             const Millrace__WorkerUpdate *update);
+void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
+                     const Millrace__GetSplitsReply *reply);
 /* A request for splits was decided, or its stored answer found. */
-void sim_check_decided(struct sim *sim, const struct sim_replica *replica, const struct sim_message *request);
+void sim_check_decided(struct sim *sim, const struct sim_replica *replica,
+                       const struct sim_message *request);
 /* Is it the id of a recovery task? */
 bool sim_is_recovery(const char *task);
 bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *request);
@@ -689,8 +718,10 @@ void sim_check_registered(struct sim *sim, const struct sim_worker *worker);
 void sim_check_ended(struct sim *sim, const struct sim_task *task);
 /* A term begins; its leader looks at a message; its timers have decided something. */
 void sim_check_term(struct sim *sim, struct sim_replica *replica);
-void sim_check_heard(struct sim *sim, struct sim_replica *replica, const struct sim_message *message);
-void sim_check_timer(struct sim *sim, const struct sim_replica *replica, const struct mr_outcome *out);
+void sim_check_heard(struct sim *sim, struct sim_replica *replica,
+                     const struct sim_message *message);
+void sim_check_timer(struct sim *sim, const struct sim_replica *replica,
+                     const struct mr_outcome *out);
 /* A call was answered that its batch was not applied. */
 void sim_check_aborted(struct sim *sim, const struct sim_message *message);
 void sim_check_applied(struct sim *sim, const struct sim_batch *batch);
@@ -702,29 +733,37 @@ void sim_view_iteration(struct sim *sim, const Millrace__IterationRecord *it);
 void sim_view_end(struct sim *sim, const char *iteration, const Millrace__IterationEnd *end);
 /* Somebody was told of the end. */
 void sim_view_told(struct sim *sim, const char *iteration, const Millrace__IterationEnd *end);
-/* It is written that @task was given these; @memory: the load of the state on which that was decided. */
+/* It is written that @task was given these; @memory: the load of the state on which that was
+ * decided. */
 void sim_view_granted(struct sim *sim, const char *iteration, const char *task, size_t provider,
                       const Millrace__GrantRecord *grant, int64_t memory);
 /* @task gives back, and will not read, a split that it was handed. */
-void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
+                        uint64_t split);
 /* It was told that they are taken. */
 void sim_view_taken_back(struct sim *sim, const struct sim_task *task);
 /* It wanted to, and may not. */
-void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition, uint64_t split);
-/* A worker was told of splits of which nothing was written: were they taken back in the same transaction? */
-bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task, const Millrace__GetSplitsReply *reply);
+void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition,
+                   uint64_t split);
+/* A worker was told of splits of which nothing was written: were they taken back in the same
+ * transaction? */
+bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task,
+                              const Millrace__GetSplitsReply *reply);
 /* A call that reported these grants finished was answered. */
-void sim_view_finished(struct sim *sim, const struct sim_task *task, const Millrace__GrantReport *report,
-                       int64_t memory);
+void sim_view_finished(struct sim *sim, const struct sim_task *task,
+                       const Millrace__GrantReport *report, int64_t memory);
 void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_element *element);
-/* It fell out of the window before the job had it; @held: though the job's reader was to hold the window. */
-void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element, bool held);
+/* It fell out of the window before the job had it; @held: though the job's reader was to hold the
+ * window. */
+void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element,
+                      bool held);
 void sim_view_production(struct sim *sim, const Millrace__ProductionRecord *production);
 /* The job is gone, and with it what its iterations use. */
 void sim_view_job_gone(struct sim *sim, const char *id);
 /* The production is gone: nobody may use it any more. */
 void sim_view_production_gone(struct sim *sim, const char *id);
-void sim_view_redelivered(struct sim *sim, const char *iteration, const struct sim_element *element);
+void sim_view_redelivered(struct sim *sim, const char *iteration,
+                          const struct sim_element *element);
 void sim_view_crashed(struct sim *sim, const char *iteration);
 /* When everybody has read everything. */
 void sim_view_all_over(struct sim *sim);

@@ -1,13 +1,14 @@
 /*
- * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with how fast they went
- * and which rare branches they took. The first walk that goes wrong ends it: its seed, and the command that shows it.
- * Each seed is a walk of a cluster, each third one of coordinated reads, too.
+ * sim_main [--seeds N] [--first SEED] [--seed SEED] [--bug NAME]: as many walks as one likes, with
+ * how fast they went and which rare branches they took. The first walk that goes wrong ends it: its
+ * seed, and the command that shows it. Each seed is a walk of a cluster, each third one of
+ * coordinated reads, too.
  *
- * --hours H: a cluster that lives for so long, other readers and faults in each hour, from the seed of --seed or
- * --first; then walks of coordinated reads for as long.
+ * --hours H: a cluster that lives for so long, other readers and faults in each hour, from the seed
+ * of --seed or --first; then walks of coordinated reads for as long.
  *
- * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until one goes wrong; prints
- * how many each took, and fails if one range holds none.
+ * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until
+ * one goes wrong; prints how many each took, and fails if one range holds none.
  */
 #include "rounds_walk.h"
 #include "walk.h"
@@ -45,8 +46,8 @@ static double seconds(void)
 
 static void report(const struct sim_tally *t, double took)
 {
-    printf("%" PRIu64 " walks in %.1f s, %.0f/s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64
-           " takeovers, workers lost in %" PRIu64 "\n",
+    printf("%" PRIu64 " walks in %.1f s, %.0f/s: %" PRIu64 " grants, %" PRIu64
+           " ends of repetitions, %" PRIu64 " takeovers, workers lost in %" PRIu64 "\n",
            t->walks, took, (double)t->walks / took, t->grants, t->ends, t->takeovers, t->lossy);
     for (int i = 0; i < SIM_RARE_COUNT; i++) {
         printf("%10" PRIu64 "  %s\n", t->rares[i], sim_rare_text((enum sim_rare)i));
@@ -82,9 +83,9 @@ static const char *bug_name(const struct options *o)
 
 static void prepare_last_words(const struct options *o, uint64_t seed, const char *why)
 {
-    int n =
-        snprintf(last_words, sizeof last_words, "seed %" PRIu64 ": %.400s\nto see it: make sim SEED=%" PRIu64 "%s%s",
-                 seed, why, seed, bug_name(o)[0] != '\0' ? " BUG=" : "", bug_name(o));
+    int n = snprintf(last_words, sizeof last_words,
+                     "seed %" PRIu64 ": %.400s\nto see it: make sim SEED=%" PRIu64 "%s%s", seed,
+                     why, seed, bug_name(o)[0] != '\0' ? " BUG=" : "", bug_name(o));
 
     if (o->hours > 0) {
         n += snprintf(last_words + n, sizeof last_words - (size_t)n, " HOURS=%" PRIu64, o->hours);
@@ -99,7 +100,8 @@ static void say_wrong(const struct options *o, uint64_t seed, const char *why)
 }
 
 /* Whether it went well. */
-static bool walk_cluster(const struct options *o, struct sim *sim, uint64_t seed, struct sim_tally *tally)
+static bool walk_cluster(const struct options *o, struct sim *sim, uint64_t seed,
+                         struct sim_tally *tally)
 {
     bool well;
 
@@ -181,7 +183,8 @@ static bool cluster_lives(const struct options *o)
     if (!well) {
         say_wrong(o, o->first, sim->violation);
     }
-    printf("%.1f hours in %.1f s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64 " takeovers\n",
+    printf("%.1f hours in %.1f s: %" PRIu64 " grants, %" PRIu64 " ends of repetitions, %" PRIu64
+           " takeovers\n",
            (double)sim->now / 3600e3, seconds() - began, sim->grants, sim->ends, sim->takeovers);
     sim_free(sim);
     mr_free(sim);
@@ -240,12 +243,13 @@ static int run_ranges(const struct options *o)
 
 static int usage(const char *program)
 {
-    fprintf(
-        stderr,
-        "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME] [--ranges K] [--hours H]\nbugs to put in:\n",
-        program);
+    fprintf(stderr,
+            "usage: %s [--seeds N] [--first SEED] [--seed SEED] [--bug NAME] [--ranges K] [--hours "
+            "H]\nbugs to put in:\n",
+            program);
     for (int i = 0; i < SIM_BUG_COUNT; i++) {
-        fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i), sim_bug_text((enum sim_bug)i));
+        fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i),
+                sim_bug_text((enum sim_bug)i));
     }
     for (int i = BUG_NONE + 1; i < BUGS; i++) {
         fprintf(stderr, "  %-26s %s\n", rounds_bug_name((enum bug)i), rounds_bug_text((enum bug)i));

@@ -1,6 +1,7 @@
 /*
- * The store: one leased leader key, one batch key, and everything else; transactions apply at one moment, in one order.
- * A transaction may arrive late, be applied and its answer lost, or get lost itself.
+ * The store: one leased leader key, one batch key, and everything else; transactions apply at one
+ * moment, in one order. A transaction may arrive late, be applied and its answer lost, or get lost
+ * itself.
  */
 #include "sim.h"
 
@@ -155,12 +156,14 @@ void sim_store_renew(struct sim *sim, struct sim_replica *replica)
         return;
     }
     if (store->leader == replica->number && store->leader_create == replica->epoch) {
-        /* Never shorter: a store that was started again has given all leases their whole time, and more. */
+        /* Never shorter: a store that was started again has given all leases their whole time, and
+         * more. */
         if (store->lease_until < sim->now + SIM_LEASE_MS) {
             store->lease_until = sim->now + SIM_LEASE_MS;
         }
     } else if (store->leader_create != replica->epoch) {
-        struct deposed *news = mr_malloc(sizeof *news); /* which takes its time: until then it goes on believing */
+        struct deposed *news =
+            mr_malloc(sizeof *news); /* which takes its time: until then it goes on believing */
 
         *news = (struct deposed){replica, replica->epoch};
         sim_after(sim, sim_delay(sim), &replica->process, deposed, news, true);
@@ -185,7 +188,8 @@ static void answered(struct sim *sim, void *arg)
 /* What the batch key holds. */
 static void batch_value(const struct sim_batch *batch, char *out, size_t size)
 {
-    snprintf(out, size, "%" PRIi64 " %" PRIu64 " %" PRIu64, batch->epoch, batch->number, batch->nonce);
+    snprintf(out, size, "%" PRIi64 " %" PRIu64 " %" PRIu64, batch->epoch, batch->number,
+             batch->nonce);
 }
 
 static void apply(struct sim *sim, struct sim_batch *batch)
@@ -213,7 +217,8 @@ static void execute(struct sim *sim, struct sim_batch *batch, struct sim_answer 
 {
     struct sim_store *store = &sim->store;
     const struct sim_kv *last = sim_store_get(store, "meta/batch");
-    bool holds = store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
+    bool holds =
+        store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
     char value[80];
 
     batch_value(batch, value, sizeof value);
@@ -226,9 +231,10 @@ static void execute(struct sim *sim, struct sim_batch *batch, struct sim_answer 
         last = sim_store_get(store, "meta/batch");
     }
     answer->batch_mod = last != NULL ? last->mod : 0;
-    answer->verdict = holds || (last != NULL && strcmp(last->value, value) == 0 && sim->bug != SIM_BUG_NO_NONCE)
-                          ? SIM_COMMITTED
-                          : SIM_NOT_COMMITTED;
+    answer->verdict =
+        holds || (last != NULL && strcmp(last->value, value) == 0 && sim->bug != SIM_BUG_NO_NONCE)
+            ? SIM_COMMITTED
+            : SIM_NOT_COMMITTED;
     if (!holds && batch->applied && answer->verdict == SIM_COMMITTED) {
         sim_rare(sim, SIM_RARE_SETTLED_BY_NONCE);
     }
@@ -261,7 +267,8 @@ static void arrived(struct sim *sim, void *arg)
         execute(sim, batch, &answer);
     }
     answer.deposed = store->leader_create != batch->epoch;
-    if (replica->process.life == transit->life && !sim_chance(sim, sim->faults.answer_loss_percent)) {
+    if (replica->process.life == transit->life &&
+        !sim_chance(sim, sim->faults.answer_loss_percent)) {
         struct sim_answer *copy = mr_memdup(&answer, sizeof answer);
 
         MR_ASSERT(copy != NULL);

@@ -1,6 +1,7 @@
 /*
- * Named cases in virtual time. No chance plays a part in them: a message takes 1 ms, a split 100 ms, an OFF task one
- * second; a reader's application takes four elements every 100 ms, a slow one none.
+ * Named cases in virtual time. No chance plays a part in them: a message takes 1 ms, a split 100
+ * ms, an OFF task one second; a reader's application takes four elements every 100 ms, a slow one
+ * none.
  */
 #ifndef MR_TESTS_SIM_STORY_H
 #define MR_TESTS_SIM_STORY_H

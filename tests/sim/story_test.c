@@ -1,6 +1,6 @@
 /*
- * Named cases in virtual time, told by the transcript: the core's own lines and what befell the cluster. No chance
- * plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second.
+ * Named cases in virtual time, told by the transcript: the core's own lines and what befell the
+ * cluster. No chance plays a part: a message takes 1 ms, a split 100 ms, an OFF task one second.
  */
 #include "story.h"
 
@@ -66,7 +66,8 @@ static void a_reader_and_a_worker(void **state)
                 "[    621] client 0: has read everything\n");
 }
 
-/* The answer is lost with its leader, after it was committed: the next leader has it, and gives it again. */
+/* The answer is lost with its leader, after it was committed: the next leader has it, and gives it
+ * again. */
 static void the_next_leader_gives_the_same_answer(void **state)
 {
     struct sim *sim = *state;
@@ -81,7 +82,8 @@ static void the_next_leader_gives_the_same_answer(void **state)
     sim_kill_replica(sim, 0, 60000);
     sim_run_until(sim, 10000);
     assert_true(sim_all_done(sim));
-    /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on them. */
+    /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on
+     * them. */
     expect(sim, "[    110] dispatcher 0: killed\n"
                 "[   2111] dispatcher 1: leads\n"
                 "[   3252] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
@@ -95,8 +97,8 @@ static void the_next_leader_gives_the_same_answer(void **state)
 }
 
 /*
- * A worker that was frozen past its timeout wakes up still believing in its task. The task is lost, whatever it says of
- * it; it registers again and lives on.
+ * A worker that was frozen past its timeout wakes up still believing in its task. The task is lost,
+ * whatever it says of it; it registers again and lives on.
  */
 static void a_late_report_is_refused(void **state)
 {
@@ -123,8 +125,9 @@ static void a_late_report_is_refused(void **state)
                 "[   8010] worker w0.2 at host0:1: registered\n");
 }
 
-/* The leader stands still until another one leads; then it wakes and finds a call in its queue, from a process that
- * knows neither: about a dataset that was registered meanwhile. It must not say that there is none. */
+/* The leader stands still until another one leads; then it wakes and finds a call in its queue,
+ * from a process that knows neither: about a dataset that was registered meanwhile. It must not say
+ * that there is none. */
 static unsigned denials_of_a_paused_leader(struct sim *sim)
 {
     Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;
@@ -139,7 +142,8 @@ static unsigned denials_of_a_paused_leader(struct sim *sim)
     sim->replicas[0].process.frozen_until = 6000;
     sim_run_until(sim, 4000);
     assert_int_equal(sim_leader(sim), 1);
-    sim->clients[0].leader = 1; /* a call of its own in that queue would register the dataset there, too */
+    sim->clients[0].leader =
+        1; /* a call of its own in that queue would register the dataset there, too */
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "datasets/few");
     request.dataset_id = (char *)(uintptr_t) "few";
@@ -164,8 +168,8 @@ static void a_paused_leader_that_answers_from_memory_would(void **state)
 
 /* ---------------------------------------------------------------- found by the walks */
 
-/* The store refuses a batch for good, and the leader loads its state again, in the same term: what it numbers from then
- * on must not have the numbers of what it made before. */
+/* The store refuses a batch for good, and the leader loads its state again, in the same term: what
+ * it numbers from then on must not have the numbers of what it made before. */
 static void a_refused_batch_gives_no_id_twice(void **state)
 {
     struct sim *sim = *state;
@@ -189,8 +193,8 @@ static void a_refused_batch_gives_no_id_twice(void **state)
     assert_string_equal(sim->violation, "");
 }
 
-/* The reader was attached and never heard of it; when it gets through again, it has been given up. It is attached
- * again, though it cannot name its job. */
+/* The reader was attached and never heard of it; when it gets through again, it has been given up.
+ * It is attached again, though it cannot name its job. */
 static void a_reader_that_never_heard_of_being_attached_is_attached_again(void **state)
 {
     struct sim *sim = *state;
@@ -218,8 +222,8 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
     assert_non_null(strstr(sim->transcript, "client c0: lost to iteration"));
 }
 
-/* The only worker and the only reader cannot reach each other for longer than a worker may be silent. Closing the task
- * would leave nobody: reading goes on when they can. */
+/* The only worker and the only reader cannot reach each other for longer than a worker may be
+ * silent. Closing the task would leave nobody: reading goes on when they can. */
 static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
 {
     struct sim *sim = *state;
@@ -239,7 +243,8 @@ static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
     assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
 }
 
-/* With another worker there, the task is closed, and what the application did not get of it is read again. */
+/* With another worker there, the task is closed, and what the application did not get of it is read
+ * again. */
 static void a_worker_that_no_reader_reaches_is_done_without(void **state)
 {
     struct sim *sim = *state;
@@ -259,7 +264,8 @@ static void a_worker_that_no_reader_reaches_is_done_without(void **state)
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
 
-/* At most once, a worker whose task was closed is the only one that is left, and can be reached again. */
+/* At most once, a worker whose task was closed is the only one that is left, and can be reached
+ * again. */
 static void whoever_is_left_reads_what_is_left(void **state)
 {
     struct sim *sim = *state;
@@ -281,7 +287,8 @@ static void whoever_is_left_reads_what_is_left(void **state)
     assert_true(sim->rares[SIM_RARE_RECOVERY_MOST] > 0);
 }
 
-/* The same where the job reads a production: it goes on in the window that it has read a part of. */
+/* The same where the job reads a production: it goes on in the window that it has read a part
+ * of. */
 static void whoever_is_left_goes_on_in_its_window(void **state)
 {
     struct sim *sim = *state;
@@ -305,8 +312,8 @@ static void whoever_is_left_goes_on_in_its_window(void **state)
     assert_true(sim->rares[SIM_RARE_RESUMED] > 0);
 }
 
-/* Readers miss a dead worker before the dispatcher does, after a takeover. It has crashed all the same: if a split did
- * that, it is to be found out. */
+/* Readers miss a dead worker before the dispatcher does, after a takeover. It has crashed all the
+ * same: if a split did that, it is to be found out. */
 static void a_dead_worker_is_not_only_out_of_reach(void **state)
 {
     struct sim *sim = *state;
@@ -318,7 +325,8 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "grants/");
-    sim_kill_replica(sim, 0, 200000); /* the next leader gives its workers more time than its readers */
+    sim_kill_replica(sim, 0,
+                     200000); /* the next leader gives its workers more time than its readers */
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 100000);
     assert_true(sim_all_done(sim));
@@ -328,8 +336,8 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
 
-/* A reader sleeps until it is given up, and the worker hears of that; then it wakes, takes some elements more before it
- * learns what it missed, and dies. They go to somebody else. */
+/* A reader sleeps until it is given up, and the worker hears of that; then it wakes, takes some
+ * elements more before it learns what it missed, and dies. They go to somebody else. */
 static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
 {
     struct sim *sim = *state;

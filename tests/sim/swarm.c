@@ -1,11 +1,12 @@
 /*
- * What a walk is made of, drawn anew for each: which kinds of faults there are in it and how often, how bad its network
- * and its store are, who takes part, and what they read.
+ * What a walk is made of, drawn anew for each: which kinds of faults there are in it and how often,
+ * how bad its network and its store are, who takes part, and what they read.
  *
- * Not everything goes wrong in every walk. What is common would hide what comes of the rest: where workers die every
- * second nobody gets far enough to lose anything else. And some of what is rare by itself needs company: two failovers
- * in a row, a reader that dies with its worker, an answer that is lost again. So each kind is off in many walks, seldom
- * in some, and goes on and on in a few.
+ * Not everything goes wrong in every walk. What is common would hide what comes of the rest: where
+ * workers die every second nobody gets far enough to lose anything else. And some of what is rare
+ * by itself needs company: two failovers in a row, a reader that dies with its worker, an answer
+ * that is lost again. So each kind is off in many walks, seldom in some, and goes on and on in a
+ * few.
  */
 #include "sim.h"
 
@@ -20,7 +21,9 @@ struct weather {
 /* Up to @usual, or in one of three up to @most. */
 static unsigned draw_rate(struct sim *sim, const struct weather *w, unsigned usual, unsigned most)
 {
-    return sim_chance(sim, w->on_percent) ? 1 + (unsigned)sim_draw(sim, sim_chance(sim, 67) ? usual : most) : 0;
+    return sim_chance(sim, w->on_percent)
+               ? 1 + (unsigned)sim_draw(sim, sim_chance(sim, 67) ? usual : most)
+               : 0;
 }
 
 static void draw_network(struct sim *sim, const struct weather *w, struct sim_faults *f)
@@ -137,16 +140,20 @@ static void plan(struct sim *sim)
 
     for (int i = 0; i < sim->nclients; i++) {
         struct sim_plan *p = &sim->clients[i].plan;
-        unsigned job = !sim_chance(sim, mix.named_percent) ? 0 : mix.one_job ? 1 : 1 + (unsigned)sim_draw(sim, 2);
+        unsigned job = !sim_chance(sim, mix.named_percent) ? 0
+                       : mix.one_job                       ? 1
+                                                           : 1 + (unsigned)sim_draw(sim, 2);
 
         snprintf(p->job, sizeof p->job, "%s", jobs[job]);
         /* Who shares a name agrees on the rest. */
-        p->dataset = job == 0 ? (int)sim_draw(sim, SIM_DATASETS) : (int)((sim->seed + job) % SIM_DATASETS);
+        p->dataset =
+            job == 0 ? (int)sim_draw(sim, SIM_DATASETS) : (int)((sim->seed + job) % SIM_DATASETS);
         p->dynamic = job == 0 ? sim_chance(sim, mix.dynamic_percent) : job == 1 || mix.eval_dynamic;
         p->repeats = may_repeat(sim, p, job);
         p->slow = sim_chance(sim, mix.slow_percent);
-        p->repetitions =
-            job == 0 ? 1 + sim_draw(sim, 2) : mix.repetitions + (sim->datasets[p->dataset].splits[0] < 10 ? 4 : 0);
+        p->repetitions = job == 0
+                             ? 1 + sim_draw(sim, 2)
+                             : mix.repetitions + (sim->datasets[p->dataset].splits[0] < 10 ? 4 : 0);
     }
 }
 

@@ -1,6 +1,7 @@
 /*
- * One task of a worker: splits come in grants, are read into elements, go through a shuffle buffer, to clients and to
- * their applications. A grant is finished when nothing that came of it is still on this way; only then is it reported.
+ * One task of a worker: splits come in grants, are read into elements, go through a shuffle buffer,
+ * to clients and to their applications. A grant is finished when nothing that came of it is still
+ * on this way; only then is it reported.
  */
 #include "grow.h"
 #include "sim.h"
@@ -124,8 +125,8 @@ static void make_element(struct sim *sim, struct sim_task *task, uint64_t split)
     struct sim_grant *grant = &task->grants[task->ngrants - 1];
 
     MORE(task->elements, task->cap_elements, task->nelements);
-    task->elements[task->nelements] =
-        (struct sim_element){task->provider, task->repetition + (uint64_t)task->ahead, split, task->ngrants - 1};
+    task->elements[task->nelements] = (struct sim_element){
+        task->provider, task->repetition + (uint64_t)task->ahead, split, task->ngrants - 1};
     grant->live++;
     grant->unsent++;
     MORE(task->buffer, task->cap_buffer, task->nbuffer);
@@ -193,7 +194,8 @@ static void finish_drained(struct sim *sim, struct sim_worker *worker, struct si
 }
 
 /* Of what it reads, all but the first @opened splits. */
-static void give_back(struct sim *sim, struct sim_worker *worker, struct sim_task *task, uint64_t opened)
+static void give_back(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      uint64_t opened)
 {
     Millrace__GivenBackRange ranges[sizeof task->reading / sizeof task->reading[0]],
         *list[sizeof ranges / sizeof ranges[0]];
@@ -344,7 +346,8 @@ static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task 
     sim_after(sim, ms, &worker->process, work_done, done, true);
 }
 
-void sim_task_begin(struct sim *sim, struct sim_worker *worker, const Millrace__TaskAssignment *assignment)
+void sim_task_begin(struct sim *sim, struct sim_worker *worker,
+                    const Millrace__TaskAssignment *assignment)
 {
     struct sim_task *task = NULL;
 
@@ -408,11 +411,13 @@ static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_ta
     uint64_t count = 0;
 
     MORE(task->grants, task->cap_grants, task->ngrants);
-    task->grants[task->ngrants++] =
-        (struct sim_grant){.provider = task->provider, .seq = task->seq[task->provider], .read = reply->end};
+    task->grants[task->ngrants++] = (struct sim_grant){
+        .provider = task->provider, .seq = task->seq[task->provider], .read = reply->end};
     task->nreading = 0;
-    for (size_t i = 0; i < reply->n_ranges && i < sizeof task->reading / sizeof task->reading[0]; i++) {
-        task->reading[task->nreading++] = (struct sim_range){reply->ranges[i]->first, reply->ranges[i]->count};
+    for (size_t i = 0; i < reply->n_ranges && i < sizeof task->reading / sizeof task->reading[0];
+         i++) {
+        task->reading[task->nreading++] =
+            (struct sim_range){reply->ranges[i]->first, reply->ranges[i]->count};
         count += reply->ranges[i]->count;
     }
     MR_ASSERT(task->nreading == reply->n_ranges);
@@ -434,8 +439,8 @@ static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_ta
     }
 }
 
-static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
-                        const struct sim_message *message)
+static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                        const struct sim_call *call, const struct sim_message *message)
 {
     Millrace__GetSplitsRequest *request;
     Millrace__GetSplitsReply *reply;
@@ -449,7 +454,8 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
         return;
     }
     reply = millrace__get_splits_reply__unpack(NULL, message->size, message->body);
-    request = millrace__get_splits_request__unpack(NULL, message->asked, message->body + message->size);
+    request =
+        millrace__get_splits_request__unpack(NULL, message->asked, message->body + message->size);
     if (request->report != NULL) {
         sim_view_finished(sim, task, request->report, message->memory);
     }
@@ -471,8 +477,8 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     millrace__get_splits_reply__free_unpacked(reply, NULL);
 }
 
-void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task, const struct sim_call *call,
-                    const struct sim_message *message)
+void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                    const struct sim_call *call, const struct sim_message *message)
 {
     if (message->kind == MR_COMMAND_GET_SPLITS) {
         splits_came(sim, worker, task, call, message);

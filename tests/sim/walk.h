@@ -1,5 +1,6 @@
 /*
- * A random walk: a whole cluster under faults, all from one seed, judged all the way by the checker.
+ * A random walk: a whole cluster under faults, all from one seed, judged all the way by the
+ * checker.
  */
 #ifndef MR_TESTS_SIM_WALK_H
 #define MR_TESTS_SIM_WALK_H
@@ -15,8 +16,8 @@ struct sim_tally {
 /* Run one from @seed > 0 with @bug put in; sim->violation says what was wrong. sim_free() it. */
 void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
 /*
- * A cluster that lives for @hours (at most 1000), whose faults and readers are others in each of them, but for the calm
- * ones. What is left half an hour after the last reader is what is alive.
+ * A cluster that lives for @hours (at most 1000), whose faults and readers are others in each of
+ * them, but for the calm ones. What is left half an hour after the last reader is what is alive.
  */
 void sim_hours(struct sim *sim, uint64_t seed, unsigned hours, bool record);
 void sim_tally_add(struct sim_tally *tally, const struct sim *sim);

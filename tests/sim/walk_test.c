@@ -1,6 +1,7 @@
 /*
- * Random walks, a thousand of them, and the same walks with a bug put in, which the checker must object to:
- * one that accepts those would prove nothing. A failure prints the seed and the command that shows it.
+ * Random walks, a thousand of them, and the same walks with a bug put in, which the checker must
+ * object to: one that accepts those would prove nothing. A failure prints the seed and the command
+ * that shows it.
  */
 #include "walk.h"
 
@@ -38,7 +39,8 @@ static void walks_hold(void **state)
         sim_free(sim);
         if (why[0] != '\0') {
             mr_free(sim);
-            fail_msg("seed %llu: %s (make sim SEED=%llu)", (unsigned long long)seed, why, (unsigned long long)seed);
+            fail_msg("seed %llu: %s (make sim SEED=%llu)", (unsigned long long)seed, why,
+                     (unsigned long long)seed);
         }
     }
     mr_free(sim);
@@ -94,7 +96,8 @@ int main(void)
 
     for (int bug = 1; bug < SIM_BUG_COUNT; bug++) {
         bugs[bug] = (enum sim_bug)bug;
-        tests[bug] = (struct CMUnitTest){sim_bug_name((enum sim_bug)bug), is_caught, NULL, NULL, &bugs[bug]};
+        tests[bug] =
+            (struct CMUnitTest){sim_bug_name((enum sim_bug)bug), is_caught, NULL, NULL, &bugs[bug]};
     }
     tests[SIM_BUG_COUNT] = (struct CMUnitTest)cmocka_unit_test(hours_hold);
     if (SLOW) {

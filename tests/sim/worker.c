@@ -15,7 +15,8 @@ static void do_register(struct sim *sim, struct sim_worker *worker)
     worker->stream = 0;
     request.incarnation = worker->incarnation;
     request.address = worker->address;
-    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_REGISTER_WORKER, &request.base);
+    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_REGISTER_WORKER,
+             &request.base);
 }
 
 static void do_watch(struct sim *sim, struct sim_worker *worker)
@@ -45,7 +46,8 @@ static void heartbeat(struct sim *sim, void *arg)
         const struct sim_task *task = &worker->tasks[i];
 
         /* Reports are cumulative: it is enough that one comes now and then. */
-        if (task->work != SIM_WORK_NONE && task->repeats && (sim->plain || sim_chance(sim, sim->report_percent))) {
+        if (task->work != SIM_WORK_NONE && task->repeats &&
+            (sim->plain || sim_chance(sim, sim->report_percent))) {
             list[n] = &tasks[n];
             tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
             tasks[n].task_id = (char *)(uintptr_t)task->id;
@@ -53,7 +55,8 @@ static void heartbeat(struct sim *sim, void *arg)
             n++;
         }
         joins[n] = (Millrace__JoinAnswer)MILLRACE__JOIN_ANSWER__INIT;
-        if (task->work != SIM_WORK_NONE && task->reads && sim_share_answer(sim, worker, task, &joins[n])) {
+        if (task->work != SIM_WORK_NONE && task->reads &&
+            sim_share_answer(sim, worker, task, &joins[n])) {
             list[n] = &tasks[n];
             tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
             tasks[n].task_id = (char *)(uintptr_t)task->id;
@@ -64,7 +67,8 @@ static void heartbeat(struct sim *sim, void *arg)
     request.incarnation = worker->incarnation;
     request.tasks = list;
     request.n_tasks = n;
-    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WORKER_HEARTBEAT, &request.base);
+    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WORKER_HEARTBEAT,
+             &request.base);
     for (size_t i = 0; i < n; i++) {
         if (tasks[i].reports != NULL) {
             sim_reports_free(tasks[i].reports, tasks[i].n_reports);
@@ -106,7 +110,8 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     }
 }
 
-static void apply_update(struct sim *sim, struct sim_worker *worker, const Millrace__WorkerUpdate *update)
+static void apply_update(struct sim *sim, struct sim_worker *worker,
+                         const Millrace__WorkerUpdate *update)
 {
     worker->version = update->version;
     sim_check_worker_update(sim, worker, update);
@@ -116,7 +121,8 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
         }
     }
     for (int i = 0; i < worker->used; i++) {
-        for (size_t c = 0; c < update->n_released_clients && worker->tasks[i].work != SIM_WORK_NONE; c++) {
+        for (size_t c = 0; c < update->n_released_clients && worker->tasks[i].work != SIM_WORK_NONE;
+             c++) {
             sim_task_release(sim, worker, &worker->tasks[i], update->released_clients[c]);
         }
     }
@@ -124,7 +130,8 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
         struct sim_task *known = NULL;
 
         for (int i = 0; i < worker->used; i++) {
-            if (worker->tasks[i].work != SIM_WORK_NONE && strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0) {
+            if (worker->tasks[i].work != SIM_WORK_NONE &&
+                strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0) {
                 known = &worker->tasks[i];
             }
         }
@@ -139,9 +146,11 @@ static void apply_update(struct sim *sim, struct sim_worker *worker, const Millr
 
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
 {
-    Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
+    Millrace__WorkerUpdate *update =
+        millrace__worker_update__unpack(NULL, message->size, message->body);
 
-    if (worker->registered && worker->stream == message->stream && update->follows == worker->version) {
+    if (worker->registered && worker->stream == message->stream &&
+        update->follows == worker->version) {
         apply_update(sim, worker, update);
     }
     millrace__worker_update__free_unpacked(update, NULL);
@@ -219,7 +228,8 @@ static void leave_if_through(struct sim *sim, struct sim_worker *worker)
 static void left(struct sim *sim, struct sim_worker *worker)
 {
     sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker, false);
+    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
+              false);
 }
 
 /* What it reads kills it; something starts it again. */
@@ -227,10 +237,12 @@ void sim_worker_crash(struct sim *sim, struct sim_worker *worker)
 {
     sim_say(sim, "worker %d: crashes", worker->number);
     sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker, false);
+    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
+              false);
 }
 
-static void control_failed(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
+static void control_failed(struct sim *sim, struct sim_worker *worker,
+                           const struct sim_message *message)
 {
     if (worker->leaving) { /* that it left was known, the answer was lost */
         left(sim, worker);
@@ -266,7 +278,8 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
     } else if (message->kind == MR_COMMAND_REGISTER_WORKER) {
         do_watch(sim, worker);
     } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
-        Millrace__WorkerUpdate *update = millrace__worker_update__unpack(NULL, message->size, message->body);
+        Millrace__WorkerUpdate *update =
+            millrace__worker_update__unpack(NULL, message->size, message->body);
 
         worker->registered = true;
         sim_check_registered(sim, worker);
@@ -279,7 +292,8 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
         Millrace__WorkerHeartbeatReply *reply =
             millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
 
-        if (worker->stream == 0 || message->epoch != worker->stream_epoch || reply->version != worker->version) {
+        if (worker->stream == 0 || message->epoch != worker->stream_epoch ||
+            reply->version != worker->version) {
             do_watch(sim, worker); /* the stream broke, or a push was lost */
         } else {
             if (worker->said_draining) {

@@ -150,7 +150,8 @@ static struct sim_event pop_event(struct sim *sim)
     return first;
 }
 
-void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg, bool owned)
+void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg,
+            bool owned)
 {
     uint64_t chance = 0;
 
@@ -167,7 +168,8 @@ void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn
                                        .owned = owned});
 }
 
-void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg, bool owned)
+void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg,
+               bool owned)
 {
     sim_at(sim, sim->now + ms, process, fn, arg, owned);
 }
@@ -239,7 +241,12 @@ static void make_datasets(struct sim *sim)
         {.id = "again", .nproviders = 1, .splits = {20}, .passes = 3},
         {.id = "few", .nproviders = 1, .splits = {3}, .passes = 1},
         {.id = "poison", .nproviders = 1, .splits = {12}, .passes = 1, .poison = 5},
-        {.id = "bitter", .nproviders = 1, .splits = {12}, .passes = 1, .poison = 7, .ignores_errors = true},
+        {.id = "bitter",
+         .nproviders = 1,
+         .splits = {12},
+         .passes = 1,
+         .poison = 7,
+         .ignores_errors = true},
     };
 
     for (int i = 0; i < SIM_DATASETS; i++) {
@@ -291,7 +298,8 @@ static void start_client(struct sim *sim, void *arg)
 void sim_start_clients(struct sim *sim, int64_t within_ms)
 {
     for (int i = 0; i < sim->nclients; i++) {
-        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, start_client, &sim->clients[i], false);
+        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, start_client,
+                  &sim->clients[i], false);
     }
 }
 

@@ -41,7 +41,8 @@ uint64_t test_rows_bytes(uint64_t seed, uint32_t scale, uint64_t first, uint64_t
 }
 
 /* The bytes of rows [first, first + rows), malloc'ed. */
-static unsigned char *make_rows(uint64_t seed, uint32_t scale, uint64_t first, uint64_t rows, uint64_t *bytes)
+static unsigned char *make_rows(uint64_t seed, uint32_t scale, uint64_t first, uint64_t rows,
+                                uint64_t *bytes)
 {
     uint64_t sum = test_rows_bytes(seed, scale, first, rows), word;
     unsigned char *data = malloc(sum > 0 ? sum : 1), *at = data;
@@ -87,7 +88,8 @@ int test_feed_append(struct test_feed *f, uint32_t rows, mr_error *err)
     unsigned char *data = make_rows(f->seed, f->scale, f->next, rows, &bytes);
     size_t a = mr_rng_below(&f->rng, bytes + 1), b = mr_rng_below(&f->rng, bytes - a + 1);
     struct iovec iov[3] = {{data, a}, {data + a, b}, {data + a + b, bytes - a - b}};
-    struct mr_cache_chunk chunk = {.rows = rows, .iov = iov, .n = 3, .release = release, .ctx = data};
+    struct mr_cache_chunk chunk = {
+        .rows = rows, .iov = iov, .n = 3, .release = release, .ctx = data};
     int rc;
 
     atomic_fetch_add(&outstanding, 1);
@@ -110,20 +112,22 @@ void test_check_view(const mr_cache_view *view, uint64_t seed, uint32_t scale)
         unsigned char *want = make_rows(seed, scale, index, chunks[i].rows, &bytes);
 
         if (bytes != chunks[i].bytes || chunks[i].iov_first + chunks[i].iov_count > niov) {
-            test_die("element %" PRIu64 ": a chunk of %" PRIu64 " bytes, expected %" PRIu64, index, chunks[i].bytes,
-                     bytes);
+            test_die("element %" PRIu64 ": a chunk of %" PRIu64 " bytes, expected %" PRIu64, index,
+                     chunks[i].bytes, bytes);
         }
         for (size_t p = 0; p < chunks[i].iov_count; p++) {
             const struct iovec *piece = &iov[chunks[i].iov_first + p];
 
-            if (at + piece->iov_len > bytes || memcmp(want + at, piece->iov_base, piece->iov_len) != 0) {
-                test_die("element %" PRIu64 " and %u after it: other bytes than were appended", index,
-                         chunks[i].rows - 1);
+            if (at + piece->iov_len > bytes ||
+                memcmp(want + at, piece->iov_base, piece->iov_len) != 0) {
+                test_die("element %" PRIu64 " and %u after it: other bytes than were appended",
+                         index, chunks[i].rows - 1);
             }
             at += piece->iov_len;
         }
         if (at != bytes) {
-            test_die("element %" PRIu64 ": pieces of %" PRIu64 " bytes, expected %" PRIu64, index, at, bytes);
+            test_die("element %" PRIu64 ": pieces of %" PRIu64 " bytes, expected %" PRIu64, index,
+                     at, bytes);
         }
         free(want);
         index += chunks[i].rows;
@@ -146,12 +150,14 @@ static void ready(void *ctx)
     pthread_cond_broadcast(r->cond);
 }
 
-void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name, enum mr_cache_lag lag)
+void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name,
+                      enum mr_cache_lag lag)
 {
     struct mr_cache_reader_options opts = {.name = name, .lag = lag, .ready = ready, .ctx = r};
     mr_error err;
 
-    *r = (struct test_reader){.lock = malloc(sizeof(pthread_mutex_t)), .cond = malloc(sizeof(pthread_cond_t))};
+    *r = (struct test_reader){.lock = malloc(sizeof(pthread_mutex_t)),
+                              .cond = malloc(sizeof(pthread_cond_t))};
     if (r->lock == NULL || r->cond == NULL) {
         test_die("out of memory");
     }
@@ -162,7 +168,8 @@ void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name
     }
 }
 
-int test_reader_next(struct test_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err)
+int test_reader_next(struct test_reader *r, uint64_t rows_max, uint64_t bytes_max,
+                     mr_cache_view **ret, mr_error *err)
 {
     int rc;
 

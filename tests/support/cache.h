@@ -1,8 +1,9 @@
 /*
- * Elements whose bytes follow from their number, for tests of the cache: appended in random chunks, checked in views.
+ * Elements whose bytes follow from their number, for tests of the cache: appended in random chunks,
+ * checked in views.
  *
- * Threads: a feed belongs to one thread; checking is safe from any. Failures end the process with a message, so that
- * they may happen on any thread.
+ * Threads: a feed belongs to one thread; checking is safe from any. Failures end the process with a
+ * message, so that they may happen on any thread.
  */
 #ifndef MR_TEST_CACHE_H
 #define MR_TEST_CACHE_H
@@ -48,9 +49,11 @@ struct test_reader {
     pthread_mutex_t *lock;
     pthread_cond_t *cond;
 };
-void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name, enum mr_cache_lag lag);
+void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name,
+                      enum mr_cache_lag lag);
 /* As mr_cache_reader_next(), but waits instead of MR_TIMEOUT. */
-int test_reader_next(struct test_reader *r, uint64_t rows_max, uint64_t bytes_max, mr_cache_view **ret, mr_error *err);
+int test_reader_next(struct test_reader *r, uint64_t rows_max, uint64_t bytes_max,
+                     mr_cache_view **ret, mr_error *err);
 void test_reader_close(struct test_reader *r);
 
 /* Until @done is true, which the writer of some log makes true. */

@@ -8,12 +8,14 @@
 
 void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint32_t logs)
 {
-    struct mr_cache_limits limits = {.log_bytes_max = disk, .log_memory_bytes = memory, .logs_max = logs};
+    struct mr_cache_limits limits = {
+        .log_bytes_max = disk, .log_memory_bytes = memory, .logs_max = logs};
     mr_storage *storage;
     mr_error err;
 
     *t = (struct test_cache){0};
-    if (mr_storage_fake_new(&storage, &err) < 0 || mr_cache_new(storage, &limits, &t->cache, &err) < 0) {
+    if (mr_storage_fake_new(&storage, &err) < 0 ||
+        mr_cache_new(storage, &limits, &t->cache, &err) < 0) {
         test_die("opening the cache: %s", err.message);
     }
     t->storage = storage;

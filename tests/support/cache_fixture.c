@@ -64,8 +64,9 @@ uint64_t drain(struct test_reader *r, const struct test_feed *f)
     while ((rc = mr_cache_reader_next(r->reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f->seed, f->scale);
         n += mr_cache_view_rows(view) - mr_cache_view_skip(view);
-        assert_int_equal(
-            mr_cache_reader_returned(r->reader, mr_cache_view_first(view) + mr_cache_view_rows(view), NULL), MR_OK);
+        assert_int_equal(mr_cache_reader_returned(
+                             r->reader, mr_cache_view_first(view) + mr_cache_view_rows(view), NULL),
+                         MR_OK);
         mr_cache_view_unref(view);
     }
     assert_int_equal(rc, MR_TIMEOUT);
@@ -102,7 +103,8 @@ static void *produce(void *ctx)
     return NULL;
 }
 
-void start_producer(struct producer *p, mr_cache_log *log, uint64_t seed, uint64_t rows, bool on_demand)
+void start_producer(struct producer *p, mr_cache_log *log, uint64_t seed, uint64_t rows,
+                    bool on_demand)
 {
     *p = (struct producer){.rows = rows, .on_demand = on_demand};
     test_feed_init(&p->feed, log, seed, SCALE);

@@ -1,4 +1,5 @@
-/* What the test programs of the cache share: one cache a test, one log, its figures, a producer on a thread. */
+/* What the test programs of the cache share: one cache a test, one log, its figures, a producer on
+ * a thread. */
 #ifndef MR_TEST_CACHE_FIXTURE_H
 #define MR_TEST_CACHE_FIXTURE_H
 
@@ -22,7 +23,8 @@ extern struct test_cache t; /* of the test that runs */
 
 int setup(void **state);
 int teardown(void **state);
-/* A failed test leaves logs open, which the teardown would stumble over before the failure is printed: abort. */
+/* A failed test leaves logs open, which the teardown would stumble over before the failure is
+ * printed: abort. */
 void test_cache_abort_on_failure(void);
 
 mr_cache_log *open_log(uint64_t bytes_max);
@@ -43,6 +45,7 @@ struct producer {
     _Atomic uint64_t produced;
     int rc;
 };
-void start_producer(struct producer *p, mr_cache_log *log, uint64_t seed, uint64_t rows, bool on_demand);
+void start_producer(struct producer *p, mr_cache_log *log, uint64_t seed, uint64_t rows,
+                    bool on_demand);
 
 #endif

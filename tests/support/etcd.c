@@ -121,16 +121,19 @@ static int run_args(struct args *a, const char *log)
 
 /* ---- etcdctl ---- */
 
-static struct args etcdctl_args(const struct mr_test_etcd *e, const char *endpoints, const char *const *args)
+static struct args etcdctl_args(const struct mr_test_etcd *e, const char *endpoints,
+                                const char *const *args)
 {
     struct args a = {.n = 0};
 
     add(&a, "/usr/bin/etcdctl", "", -1);
     add(&a, "--endpoints=", endpoints, -1);
-    add(&a, "--dial-timeout=30s", "", -1); /* a slow machine's; what @args say comes later and counts */
+    add(&a, "--dial-timeout=30s", "",
+        -1); /* a slow machine's; what @args say comes later and counts */
     add(&a, "--command-timeout=30s", "", -1);
     if (e->opts.tls) {
-        /* It cannot be told another server name than the endpoint's host, and needs none to be tried. */
+        /* It cannot be told another server name than the endpoint's host, and needs none to be
+         * tried. */
         add(&a, "--insecure-skip-tls-verify", "", -1);
         add(&a, "--insecure-transport=false", "", -1);
         add(&a, "--cacert=", e->ca, -1);
@@ -164,7 +167,8 @@ int mr_test_etcdctl_member(const struct mr_test_etcd *e, int member, const char 
     return run_args(&a, "/dev/null");
 }
 
-int mr_test_etcdctl_read(const struct mr_test_etcd *e, const char *const *args, char *out, size_t size)
+int mr_test_etcdctl_read(const struct mr_test_etcd *e, const char *const *args, char *out,
+                         size_t size)
 {
     struct args a = etcdctl_args(e, e->endpoints, args);
     size_t len = 0;
@@ -198,8 +202,8 @@ static void initial_cluster(const struct mr_test_etcd *e, char out[TEXT])
     size_t len = 0;
 
     for (int i = 0; i < e->n; i++) {
-        len += (size_t)snprintf(out + len, TEXT - len, "%sm%d=http://127.0.0.1:%d", i == 0 ? "" : ",", i,
-                                e->members[i].peer_port);
+        len += (size_t)snprintf(out + len, TEXT - len, "%sm%d=http://127.0.0.1:%d",
+                                i == 0 ? "" : ",", i, e->members[i].peer_port);
     }
 }
 
@@ -245,15 +249,18 @@ static bool run(struct mr_test_etcd *e, int i)
 bool mr_test_etcd_ready(struct mr_test_etcd *e)
 {
     for (int waited = 0; waited < READY_MS; waited += 50) {
-        /* An early one may hang on a connection that was refused; etcd may calculate for long to check a password. */
+        /* An early one may hang on a connection that was refused; etcd may calculate for long to
+         * check a password. */
         const char *health[] = {waited < 250 ? "--dial-timeout=5s" : "--dial-timeout=30s",
-                                waited < 250 ? "--command-timeout=5s" : "--command-timeout=30s", "get", "x", NULL};
+                                waited < 250 ? "--command-timeout=5s" : "--command-timeout=30s",
+                                "get", "x", NULL};
 
         if (mr_test_etcdctl(e, health) == 0) {
             return true;
         }
         for (int i = 0; i < e->n; i++) {
-            if (e->members[i].pid > 0 && waitpid(e->members[i].pid, NULL, WNOHANG) == e->members[i].pid) {
+            if (e->members[i].pid > 0 &&
+                waitpid(e->members[i].pid, NULL, WNOHANG) == e->members[i].pid) {
                 e->members[i].pid = 0;
                 return false; /* A port was taken meanwhile. */
             }
@@ -294,12 +301,16 @@ static bool make_certificates(const struct mr_test_etcd *e)
         "key='-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes'\n"
         "openssl req -x509 $key -days 2 -subj '/CN=millrace test CA' -keyout ca.key -out ca.pem\n"
         "openssl req $key -subj '/CN=etcd' -keyout server.key -out server.csr\n"
-        "printf 'subjectAltName=DNS:etcd.test\\nextendedKeyUsage=serverAuth,clientAuth\\n' > server.ext\n"
-        "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile server.ext -out "
+        "printf 'subjectAltName=DNS:etcd.test\\nextendedKeyUsage=serverAuth,clientAuth\\n' > "
+        "server.ext\n"
+        "openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 "
+        "-extfile server.ext -out "
         "server.pem\n"
         "openssl req $key -subj '/CN=dispatcher' -keyout client.key -out client.csr\n"
-        "openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out client.pem\n"
-        "openssl req -x509 $key -days 2 -subj '/CN=somebody else' -keyout other.key -out other.pem\n";
+        "openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out "
+        "client.pem\n"
+        "openssl req -x509 $key -days 2 -subj '/CN=somebody else' -keyout other.key -out "
+        "other.pem\n";
 
     return openssl(e, script);
 }
@@ -313,14 +324,15 @@ static bool authenticate(struct mr_test_etcd *e)
     }
     fputs("secret\n", f);
     (void)fclose(f);
-    bool ok =
-        MR_TEST_ETCDCTL(e, "user", "add", "root:rootpw") == 0 && MR_TEST_ETCDCTL(e, "role", "add", "root") == 0 &&
-        MR_TEST_ETCDCTL(e, "user", "grant-role", "root", "root") == 0 &&
-        MR_TEST_ETCDCTL(e, "role", "add", "millrace") == 0 &&
-        MR_TEST_ETCDCTL(e, "role", "grant-permission", "--prefix=true", "millrace", "readwrite", e->prefix) == 0 &&
-        MR_TEST_ETCDCTL(e, "user", "add", MR_TEST_ETCD_USER ":secret") == 0 &&
-        MR_TEST_ETCDCTL(e, "user", "grant-role", MR_TEST_ETCD_USER, "millrace") == 0 &&
-        MR_TEST_ETCDCTL(e, "auth", "enable") == 0;
+    bool ok = MR_TEST_ETCDCTL(e, "user", "add", "root:rootpw") == 0 &&
+              MR_TEST_ETCDCTL(e, "role", "add", "root") == 0 &&
+              MR_TEST_ETCDCTL(e, "user", "grant-role", "root", "root") == 0 &&
+              MR_TEST_ETCDCTL(e, "role", "add", "millrace") == 0 &&
+              MR_TEST_ETCDCTL(e, "role", "grant-permission", "--prefix=true", "millrace",
+                              "readwrite", e->prefix) == 0 &&
+              MR_TEST_ETCDCTL(e, "user", "add", MR_TEST_ETCD_USER ":secret") == 0 &&
+              MR_TEST_ETCDCTL(e, "user", "grant-role", MR_TEST_ETCD_USER, "millrace") == 0 &&
+              MR_TEST_ETCDCTL(e, "auth", "enable") == 0;
 
     e->authenticating = ok;
     return ok;
@@ -354,8 +366,8 @@ static bool start_once(struct mr_test_etcd *e)
     (void)snprintf(e->dir, sizeof e->dir, "%s/mr-etcd-XXXXXX", base);
     for (int i = 0; i < e->n; i++) {
         e->members[i] = (struct member){.client_port = mr_test_port(), .peer_port = mr_test_port()};
-        len += (size_t)snprintf(e->endpoints + len, sizeof e->endpoints - len, "%s127.0.0.1:%d", i == 0 ? "" : ",",
-                                e->members[i].client_port);
+        len += (size_t)snprintf(e->endpoints + len, sizeof e->endpoints - len, "%s127.0.0.1:%d",
+                                i == 0 ? "" : ",", e->members[i].client_port);
     }
     if (mkdtemp(e->dir) == NULL) {
         return false;

@@ -9,7 +9,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { DATA = 0, HEADERS = 1, RST_STREAM = 3, SETTINGS = 4, PING = 6, GOAWAY = 7, WINDOW_UPDATE = 8 };
+enum {
+    DATA = 0,
+    HEADERS = 1,
+    RST_STREAM = 3,
+    SETTINGS = 4,
+    PING = 6,
+    GOAWAY = 7,
+    WINDOW_UPDATE = 8
+};
 enum { ACK = 1, END_STREAM = 1, END_HEADERS = 4 };
 #define FRAME_HEADER 9
 #define FRAME_MAX 16384
@@ -35,7 +43,8 @@ static void send_all(struct h2 *h, const void *bytes, size_t n)
     }
 }
 
-static void send_frame(struct h2 *h, int type, int flags, uint32_t stream, const void *bytes, size_t n)
+static void send_frame(struct h2 *h, int type, int flags, uint32_t stream, const void *bytes,
+                       size_t n)
 {
     unsigned char frame[FRAME_HEADER + FRAME_MAX] = {
         (unsigned char)(n >> 16),      (unsigned char)(n >> 8),      (unsigned char)n,
@@ -72,7 +81,8 @@ void h2_open(struct h2 *h, const char *address)
 void h2_open_from(struct h2 *h, const char *address, const char *host)
 {
     struct sockaddr_in from = {.sin_family = AF_INET};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
     static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
     *h = (struct h2){.next = 1, .window = 65535, .initial = 65535};
@@ -96,7 +106,8 @@ static size_t literal(char *at, const char *name_and_size, size_t name_size, con
 {
     memcpy(at, name_and_size, name_size);
     at[name_size] = (char)strlen(value);
-    memcpy(at + name_size + 1, value, strlen(value)); /* NOLINT(bugprone-not-null-terminated-result): as HPACK has it */
+    memcpy(at + name_size + 1, value,
+           strlen(value)); /* NOLINT(bugprone-not-null-terminated-result): as HPACK has it */
     return name_size + 1 + strlen(value);
 }
 

@@ -1,6 +1,6 @@
 /*
- * A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without an end, resets. One
- * thread.
+ * A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without
+ * an end, resets. One thread.
  */
 #ifndef MR_TESTS_SUPPORT_H2_H
 #define MR_TESTS_SUPPORT_H2_H

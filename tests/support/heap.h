@@ -12,7 +12,8 @@
 #define MR_TEST_MALLOC_IS_GLIBCS true
 #endif
 
-/* Twice MR_HEAP_FREE_BYTES is free afterwards, in pieces between small ones that are never freed. */
+/* Twice MR_HEAP_FREE_BYTES is free afterwards, in pieces between small ones that are never
+ * freed. */
 void mr_test_heap_spike(void);
 
 /* Of this process, without what files are behind. */

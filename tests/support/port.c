@@ -21,7 +21,8 @@ static void read_given(int *low, int *high)
 {
     FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
 
-    if (f == NULL || fscanf(f, "%d %d", low, high) != 2) { /* NOLINT(cert-err34-c): the kernel's own two numbers */
+    if (f == NULL || fscanf(f, "%d %d", low, high) !=
+                         2) { /* NOLINT(cert-err34-c): the kernel's own two numbers */
         *low = *high = -1;
     }
     if (f != NULL) {
@@ -29,7 +30,8 @@ static void read_given(int *low, int *high)
     }
 }
 
-/* Between tests, by the name of a socket that stays open (tests/e2e/conftest.py has the same names). */
+/* Between tests, by the name of a socket that stays open (tests/e2e/conftest.py has the same
+ * names). */
 static bool reserve(int port)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
@@ -39,7 +41,8 @@ static bool reserve(int port)
     if (fd < 0) {
         return false;
     }
-    if (bind(fd, (struct sockaddr *)&a, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
+    if (bind(fd, (struct sockaddr *)&a,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0) {
         (void)close(fd);
         return false;
     }
@@ -48,8 +51,9 @@ static bool reserve(int port)
 
 static bool is_free(int port)
 {
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_port = htons((uint16_t)port)};
+    struct sockaddr_in a = {.sin_family = AF_INET,
+                            .sin_addr = {htonl(INADDR_LOOPBACK)},
+                            .sin_port = htons((uint16_t)port)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
 

@@ -26,7 +26,8 @@ bool mr_test_state_is_sound(const char *endpoint, const char *cluster)
         fprintf(stderr, "the state of '%s': %s\n", cluster, err.message);
     }
     for (size_t i = 0; i < report.nproblems; i++) {
-        fprintf(stderr, "the state of '%s': %s: %s\n", cluster, report.problems[i].key, report.problems[i].text);
+        fprintf(stderr, "the state of '%s': %s: %s\n", cluster, report.problems[i].key,
+                report.problems[i].text);
     }
     bool sound = rc == MR_OK && report.nproblems == 0;
 

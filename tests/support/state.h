@@ -8,7 +8,8 @@
 
 #include <millrace/base.h>
 
-/* The state of @cluster in the etcd at @endpoint; none is sound. What is wrong is told on stderr. */
+/* The state of @cluster in the etcd at @endpoint; none is sound. What is wrong is told on
+ * stderr. */
 bool mr_test_state_is_sound(const char *endpoint, const char *cluster);
 
 #endif

@@ -8,7 +8,8 @@
 #include <millrace/base.h>
 #include <stdio.h>
 
-struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts, uint64_t seed)
+struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts,
+                                        uint64_t seed)
 {
     struct mr_test_store *t = mr_calloc(1, sizeof *t);
 
@@ -113,5 +114,6 @@ bool mr_test_store_compact(struct mr_test_store *t, int64_t revision)
     const char *const args[] = {"compact", rev, NULL};
 
     (void)snprintf(rev, sizeof rev, "%lld", (long long)revision);
-    return t->real ? mr_test_etcdctl(t->etcd, args) == 0 : mr_fake_compact(t->fake, revision, NULL) >= 0;
+    return t->real ? mr_test_etcdctl(t->etcd, args) == 0
+                   : mr_fake_compact(t->fake, revision, NULL) >= 0;
 }

@@ -1,8 +1,9 @@
 /*
- * A store for a test: the fake on its virtual clock, or a private etcd on the real one, with one way to wait for both.
+ * A store for a test: the fake on its virtual clock, or a private etcd on the real one, with one
+ * way to wait for both.
  *
- * Callbacks of the store must be serialised with the test: take mr_test_store_lock() in them and around what they
- * touch.
+ * Callbacks of the store must be serialised with the test: take mr_test_store_lock() in them and
+ * around what they touch.
  */
 #ifndef MR_TESTS_SUPPORT_STORE_H
 #define MR_TESTS_SUPPORT_STORE_H
@@ -21,7 +22,8 @@ struct mr_test_store {
 };
 
 /* @real: over etcd, one as @opts has it (NULL: plain). NULL: it could not be started. */
-struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts, uint64_t seed);
+struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts,
+                                        uint64_t seed);
 mr_store *mr_test_store_connect(struct mr_test_store *t);
 void mr_test_store_free(struct mr_test_store *t); /* its clients must have been closed */
 

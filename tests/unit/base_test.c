@@ -157,7 +157,8 @@ static void a_budget_is_never_exceeded(void **state)
     assert_false(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
     assert_false(mr_memory_charge(m, MR_MEMORY_WORK, SIZE_MAX));
     assert_int_equal(mr_memory_refused(m, 1000, &err), MR_EEXHAUSTED);
-    assert_non_null(strstr(err.message, "1000 bytes more do not fit into the memory budget of 16000 bytes"));
+    assert_non_null(
+        strstr(err.message, "1000 bytes more do not fit into the memory budget of 16000 bytes"));
     mr_memory_release(m, 15000);
     assert_int_equal(mr_memory_used(m), none);
     mr_memory_unref(m);
@@ -269,8 +270,8 @@ static void log_record_is_one_line(void **state)
     dup2(fds[1], STDERR_FILENO);
     mr_log_init(MR_LOG_INFO, MR_LOG_TEXT, "test");
     mr_log(MR_LOG_DEBUG, "not shown", NULL);
-    mr_log(MR_LOG_INFO, "hello", "job", "%s", "two\nlines", "n", "%d", 3, "big", "%lld", 1LL << 40, "f", "%f", 0.5, "e",
-           "%s", "", NULL);
+    mr_log(MR_LOG_INFO, "hello", "job", "%s", "two\nlines", "n", "%d", 3, "big", "%lld", 1LL << 40,
+           "f", "%f", 0.5, "e", "%s", "", NULL);
     mr_log_init(MR_LOG_WARN, MR_LOG_TEXT, "test");
     dup2(saved, STDERR_FILENO);
     close(saved);
@@ -280,7 +281,8 @@ static void log_record_is_one_line(void **state)
     assert_true(n > 0);
     text[n] = '\0';
     assert_ptr_equal(strchr(text, '\n'), text + n - 1);
-    assert_non_null(strstr(text, "info test: hello job=\"two\\u000alines\" n=3 big=1099511627776 f=0.500000 e=\"\""));
+    assert_non_null(strstr(
+        text, "info test: hello job=\"two\\u000alines\" n=3 big=1099511627776 f=0.500000 e=\"\""));
 }
 
 static void the_last_records_are_kept_for_others(void **state)
@@ -454,7 +456,8 @@ static void an_address_is_host_and_port(void **state)
         const char *text, *host, *port;
     } right[] = {
         {"localhost:1", "localhost", "1"},
-        {"worker-0.workers_2.svc.cluster.local.:65535", "worker-0.workers_2.svc.cluster.local.", "65535"},
+        {"worker-0.workers_2.svc.cluster.local.:65535", "worker-0.workers_2.svc.cluster.local.",
+         "65535"},
         {"10.0.0.7:5051", "10.0.0.7", "5051"},
         {"[::1]:5051", "::1", "5051"},
         {"[fe80::1%eth0.7]:5051", "fe80::1%eth0.7", "5051"},
@@ -488,7 +491,8 @@ static void an_address_is_host_and_port(void **state)
     };
     static const char *const listening[] = {":1", ":0", "x:0", "[::]:0"};
     static const char *const any[] = {":1", "0.0.0.0:1", "0:1", "[::]:1", "[0:0::0]:1"};
-    static const char *const somebody[] = {"x:1", "127.0.0.1:1", "0.0.0.1:1", "[::1]:1", "[fe80::1%eth0]:1"};
+    static const char *const somebody[] = {"x:1", "127.0.0.1:1", "0.0.0.1:1", "[::1]:1",
+                                           "[fe80::1%eth0]:1"};
     char longest[MR_HOST_BYTES_MAX + 1 + sizeof ":80"];
     struct mr_address address;
 
@@ -523,7 +527,8 @@ static void an_address_is_host_and_port(void **state)
 static void a_host_is_a_name_or_an_address(void **state)
 {
     static const char *const right[] = {"x", "a-b.c_d", "127.0.0.1", "::1"};
-    static const char *const wrong[] = {"", "a b", "[::1]", "[::1", "x:1", "fe80::1%eth0", "x\n", "\xc3\xbc"};
+    static const char *const wrong[] = {"",    "a b",          "[::1]", "[::1",
+                                        "x:1", "fe80::1%eth0", "x\n",   "\xc3\xbc"};
 
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
         assert_true(mr_address_is_host(right[i]));
@@ -543,7 +548,7 @@ static void what_is_shown_is_text_and_fits(void **state)
         {"plain 'text'\\", "plain 'text'\\"},
         {"a\nb\tc\rd\x1b[e\x7f", "a\\nb\\tc\\x0dd\\x1b[e\\x7f"},
         {"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80"},
-        {"\xc2\x9b\x80\xc3", "\\xc2\\x9b\\x80\\xc3"},          /* a control character, and none at all */
+        {"\xc2\x9b\x80\xc3", "\\xc2\\x9b\\x80\\xc3"}, /* a control character, and none at all */
         {"\xe0\x80\x80\xc0\x80", "\\xe0\\x80\\x80\\xc0\\x80"}, /* longer than it needs to be */
         {"\xed\xa0\x80", "\\xed\\xa0\\x80"},                   /* half a pair */
         {"\xf4\x90\x80\x80\xff", "\\xf4\\x90\\x80\\x80\\xff"}, /* beyond all */

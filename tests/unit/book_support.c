@@ -6,7 +6,8 @@
 
 #include <cmocka.h>
 
-static const struct mr_book_limits limits = {.message_bytes = 100 * ROW_BYTES, .kept_bytes = 1u << 20, .sessions = 8};
+static const struct mr_book_limits limits = {
+    .message_bytes = 100 * ROW_BYTES, .kept_bytes = 1u << 20, .sessions = 8};
 
 mr_book *book_new(void)
 {
@@ -69,7 +70,8 @@ void book_feed_packed(mr_book *book, int64_t first, uint32_t rows)
     mr_block_unref(block);
     struct iovec iov = {mr_buffer_data(bytes), mr_buffer_size(bytes)};
     assert_int_equal(mr_packed_new(&iov, 1, bytes, unhold_buffer, &packed, NULL), MR_OK);
-    assert_int_equal(mr_book_feed(book, (struct mr_part){.packed = packed}, (uint64_t)first, NULL), MR_OK);
+    assert_int_equal(mr_book_feed(book, (struct mr_part){.packed = packed}, (uint64_t)first, NULL),
+                     MR_OK);
 }
 
 const int64_t *book_values(struct mr_part *part)

@@ -174,7 +174,8 @@ static void creating_fails(void **state)
     mr_cache_log_close(open_log(0));
 }
 
-/* Every allocation fails in turn: an error, nothing lost, nothing twice, and the next call works. */
+/* Every allocation fails in turn: an error, nothing lost, nothing twice, and the next call
+ * works. */
 static void allocations_fail(void **state)
 {
     for (uint64_t nth = 1;; nth++) {

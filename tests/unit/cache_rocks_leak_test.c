@@ -1,4 +1,5 @@
-/* Logs come and go for as long as a worker lives: nothing of them stays, neither in memory nor in the directory. */
+/* Logs come and go for as long as a worker lives: nothing of them stays, neither in memory nor in
+ * the directory. */
 #include "support/cache.h"
 
 #include "base/limits.h"

@@ -1,6 +1,6 @@
 /*
- * The cache as its users see it, one call after the other. Compiled twice: over the storage in memory (cache_test) and
- * over RocksDB (cache_rocks_test).
+ * The cache as its users see it, one call after the other. Compiled twice: over the storage in
+ * memory (cache_test) and over RocksDB (cache_rocks_test).
  */
 #include "support/cache_fixture.h"
 
@@ -49,7 +49,8 @@ static void what_is_appended_is_read_at_once(void **state)
     mr_cache_log_close(log);
 }
 
-/* From its memory to a reader's slices without a copy, if it is large; and then it is given back. */
+/* From its memory to a reader's slices without a copy, if it is large; and then it is given
+ * back. */
 static void large_chunks_are_lent(void **state)
 {
     mr_cache_log *log = open_log(8 * MIB);
@@ -120,7 +121,8 @@ static void limits_of_a_read_are_kept(void **state)
     while (next < f.next) {
         uint64_t rows_max = 1 + next % 11;
 
-        assert_int_equal(mr_cache_reader_next(r.reader, rows_max, 1 + next % 2000, &view, NULL), MR_OK);
+        assert_int_equal(mr_cache_reader_next(r.reader, rows_max, 1 + next % 2000, &view, NULL),
+                         MR_OK);
         assert_int_equal(mr_cache_view_first(view) + mr_cache_view_skip(view), next);
         if (mr_cache_view_rows(view) - mr_cache_view_skip(view) > rows_max ||
             mr_cache_view_bytes(view) > 1 + next % 2000) {
@@ -226,7 +228,9 @@ static void what_is_no_chunk_is_refused(void **state)
     chunk.rows = 0;
     assert_int_equal(mr_cache_log_append(log, &chunk, &err), MR_EINVAL);
     test_feed_init(&f, log, 7, 1);
-    assert_int_equal(test_feed_append(&f, (uint32_t)(mr_cache_log_chunk_bytes_max(log) / 64) + 1, &err), MR_EINVAL);
+    assert_int_equal(
+        test_feed_append(&f, (uint32_t)(mr_cache_log_chunk_bytes_max(log) / 64) + 1, &err),
+        MR_EINVAL);
     assert_non_null(strstr(err.message, "more memory"));
     append(&f, (uint32_t)(mr_cache_log_chunk_bytes_max(log) / 64)); /* the log is not harmed */
     mr_cache_log_close(log);

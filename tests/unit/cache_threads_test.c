@@ -1,7 +1,7 @@
 /*
- * Producers and readers on threads of their own: who waits for whom, several logs at once, closing under readers, and a
- * model of what every reader got. Over the storage in memory (cache_threads_test, for the thread sanitizer) and over
- * RocksDB (cache_rocks_threads_test).
+ * Producers and readers on threads of their own: who waits for whom, several logs at once, closing
+ * under readers, and a model of what every reader got. Over the storage in memory
+ * (cache_threads_test, for the thread sanitizer) and over RocksDB (cache_rocks_threads_test).
  */
 #include "support/cache_fixture.h"
 
@@ -175,9 +175,12 @@ static void everybody_at_once(void **state)
     for (size_t i = 0; i < STRESS_LOGS; i++) {
         logs[i] = open_log(8 * MIB);
         for (size_t j = 0; j < STRESS_READERS; j++) {
-            consumers[i][j] = (struct consumer){
-                .log = logs[i], .seed = 20 + i, .lag = j % 2 == 0 ? MR_CACHE_LAG_WAIT : MR_CACHE_LAG_SKIP};
-            assert_int_equal(pthread_create(&consumers[i][j].thread, NULL, consume, &consumers[i][j]), 0);
+            consumers[i][j] =
+                (struct consumer){.log = logs[i],
+                                  .seed = 20 + i,
+                                  .lag = j % 2 == 0 ? MR_CACHE_LAG_WAIT : MR_CACHE_LAG_SKIP};
+            assert_int_equal(
+                pthread_create(&consumers[i][j].thread, NULL, consume, &consumers[i][j]), 0);
         }
         start_producer(&producers[i], logs[i], 20 + i, rows, i == 0);
     }
@@ -210,7 +213,8 @@ static void a_log_closes_under_its_readers(void **state)
         for (size_t j = 0; j < STRESS_READERS; j++) {
             consumers[j] = (struct consumer){.log = log, .seed = 30, .lag = MR_CACHE_LAG_SKIP};
         }
-        /* They are in the log before it is closed: opening a reader of a closed log is a mistake. */
+        /* They are in the log before it is closed: opening a reader of a closed log is a
+         * mistake. */
         for (size_t j = 0; j < STRESS_READERS; j++) {
             assert_int_equal(pthread_create(&consumers[j].thread, NULL, consume, &consumers[j]), 0);
         }
@@ -225,7 +229,8 @@ static void a_log_closes_under_its_readers(void **state)
     }
 }
 
-/* Random operations of one reader at a time against what is known of every element. MR_SEED replays the choices. */
+/* Random operations of one reader at a time against what is known of every element. MR_SEED replays
+ * the choices. */
 static void a_model_agrees(void **state)
 {
     const char *text = getenv("MR_SEED");
@@ -257,15 +262,18 @@ static void a_model_agrees(void **state)
             model[k].returned = model[k].next;
             model[k].skipped = 0;
         } else if (what < 60) {
-            rc = mr_cache_reader_next(readers[k].reader, 1 + mr_rng_below(&rng, 30), ANY, &view, NULL);
+            rc = mr_cache_reader_next(readers[k].reader, 1 + mr_rng_below(&rng, 30), ANY, &view,
+                                      NULL);
             if (rc == MR_OK) {
                 uint64_t at = mr_cache_view_first(view) + mr_cache_view_skip(view);
                 struct mr_cache_reader_stats stats;
 
                 mr_cache_reader_stats(readers[k].reader, &stats);
                 test_check_view(view, seed, SCALE);
-                assert_true(model[k].lag == MR_CACHE_LAG_SKIP ? at >= model[k].next : at == model[k].next);
-                /* Every element that was passed over is counted; by now perhaps some that come next. */
+                assert_true(model[k].lag == MR_CACHE_LAG_SKIP ? at >= model[k].next
+                                                              : at == model[k].next);
+                /* Every element that was passed over is counted; by now perhaps some that come
+                 * next. */
                 assert_true(stats.skipped - model[k].skipped >= at - model[k].next);
                 assert_true(stats.next >= mr_cache_view_first(view) + mr_cache_view_rows(view));
                 model[k].next = stats.next;
@@ -276,14 +284,17 @@ static void a_model_agrees(void **state)
             }
         } else if (what < 90) {
             model[k].returned += mr_rng_below(&rng, model[k].next - model[k].returned + 1);
-            assert_int_equal(mr_cache_reader_returned(readers[k].reader, model[k].returned, NULL), MR_OK);
+            assert_int_equal(mr_cache_reader_returned(readers[k].reader, model[k].returned, NULL),
+                             MR_OK);
         } else if (what < 97) {
-            uint64_t to = model[k].returned + mr_rng_below(&rng, model[k].next - model[k].returned + 1);
+            uint64_t to =
+                model[k].returned + mr_rng_below(&rng, model[k].next - model[k].returned + 1);
             struct mr_cache_reader_stats stats;
 
             assert_int_equal(mr_cache_reader_rewind(readers[k].reader, to, NULL), MR_OK);
             mr_cache_reader_stats(readers[k].reader, &stats);
-            assert_true(model[k].lag == MR_CACHE_LAG_WAIT ? stats.next == to && stats.skipped == 0 : stats.next >= to);
+            assert_true(model[k].lag == MR_CACHE_LAG_WAIT ? stats.next == to && stats.skipped == 0
+                                                          : stats.next >= to);
             model[k].next = stats.next;
             model[k].skipped = stats.skipped;
         } else {

@@ -1,6 +1,7 @@
 /*
- * The policy of the window: who holds what, what is skipped and counted, when there is something to produce; then
- * random walks with many readers, judged by a model that keeps the state of every element. MR_SEED replays one walk.
+ * The policy of the window: who holds what, what is skipped and counted, when there is something to
+ * produce; then random walks with many readers, judged by a model that keeps the state of every
+ * element. MR_SEED replays one walk.
  */
 #include "cache/window/window.h"
 
@@ -18,8 +19,10 @@
 #define KIB 1024u
 
 /* A file of 4 rows of 1 KiB; four files, then one goes before the next is written. */
-static const struct mr_window_limits limits = {
-    .bytes_max = 32 * KIB, .unstored_bytes_max = 8 * KIB, .flush_bytes = 4 * KIB, .ahead_bytes = 2 * KIB};
+static const struct mr_window_limits limits = {.bytes_max = 32 * KIB,
+                                               .unstored_bytes_max = 8 * KIB,
+                                               .flush_bytes = 4 * KIB,
+                                               .ahead_bytes = 2 * KIB};
 
 static mr_window *new_window(void)
 {
@@ -141,7 +144,8 @@ static void who_waits_may_stop_waiting_and_begin_again(void **state)
     mr_window_free(w);
 }
 
-/* Found on one worker, trimmed on the other before the first read: the cursor at 0 is pinned until it is decided. */
+/* Found on one worker, trimmed on the other before the first read: the cursor at 0 is pinned until
+ * it is decided. */
 static void element_0_is_held_for_who_found_it(void **state)
 {
     mr_window *w = new_window();
@@ -160,7 +164,8 @@ static void element_0_is_held_for_who_found_it(void **state)
     mr_window_trim(w);
     assert_int_equal(stats_of(pinned).skipped, 4);
 
-    /* 0 is gone: this one is told where the window begins, holds nothing, and skips nothing before it has begun. */
+    /* 0 is gone: this one is told where the window begins, holds nothing, and skips nothing before
+     * it has begun. */
     late = join(w, "late", MR_CACHE_LAG_WAIT);
     assert_int_equal(mr_window_reader_first(late), 4);
     assert_int_equal(mr_window_stored(w, mr_window_end(w), 4 * KIB, 4 * KIB, NULL), MR_OK);
@@ -251,7 +256,8 @@ static void going_back(void **state)
     append_file(w); /* 4..7 go: nothing skipped, all of it was handed out */
     assert_int_equal(mr_window_head(w), 8);
     assert_int_equal(stats_of(r).skipped, 0);
-    assert_int_equal(mr_window_rewind(w, r, 6, NULL), MR_OK); /* but 6 and 7 cannot be handed out again */
+    assert_int_equal(mr_window_rewind(w, r, 6, NULL),
+                     MR_OK); /* but 6 and 7 cannot be handed out again */
     assert_int_equal(mr_window_next(r), 8);
     assert_int_equal(stats_of(r).skipped, 2);
     append_file(w); /* 8..11 go */
@@ -432,7 +438,8 @@ static void walk_trim(struct walk *k)
         if (m->started && m->lag == MR_CACHE_LAG_WAIT) {
             assert_true(m->returned >= k->head);
         }
-        assert_false(!m->started && m->begin == 0 && m->next == 0 && k->head > 0 && mr_window_reader_first(m->r) == 0);
+        assert_false(!m->started && m->begin == 0 && m->next == 0 && k->head > 0 &&
+                     mr_window_reader_first(m->r) == 0);
     }
 }
 
@@ -452,8 +459,9 @@ static void walk_produce(struct walk *k)
         uint64_t end = k->end - mr_rng_below(&k->rng, 2);
 
         if (end > k->stored) {
-            assert_int_equal(mr_window_stored(k->w, end, (end - k->stored) * KIB, (end - k->stored) * KIB, NULL),
-                             MR_OK);
+            assert_int_equal(
+                mr_window_stored(k->w, end, (end - k->stored) * KIB, (end - k->stored) * KIB, NULL),
+                MR_OK);
             k->unstored -= (end - k->stored) * KIB;
             k->stored = end;
             k->files[k->first_file + k->nfiles++] = end;
@@ -519,7 +527,8 @@ static void walk_step(struct walk *k)
 static void walks(void **state)
 {
     const char *text = getenv("MR_SEED");
-    uint64_t from = text == NULL ? 1 : strtoull(text, NULL, 10), upto = text == NULL ? from + 60 : from + 1;
+    uint64_t from = text == NULL ? 1 : strtoull(text, NULL, 10),
+             upto = text == NULL ? from + 60 : from + 1;
     struct walk *k = calloc(1, sizeof *k);
     uint64_t trims = 0;
 

@@ -1,4 +1,5 @@
-/* A consumer's rounds: when one may be returned, promises, outcomes, where a new session begins, what is told. */
+/* A consumer's rounds: when one may be returned, promises, outcomes, where a new session begins,
+ * what is told. */
 #include "client/rounds.h"
 
 #include <setjmp.h>
@@ -13,12 +14,14 @@ struct fixture {
 
 static char *const tasks[] = {(char *)"A", (char *)"B"};
 
-/* A has the even rounds, B the odd ones. @closing: B is; @delivered >= 0: B's rounds below count, up to the horizon. */
+/* A has the even rounds, B the odd ones. @closing: B is; @delivered >= 0: B's rounds below count,
+ * up to the horizon. */
 static int update(struct fixture *f, uint64_t horizon, bool closing, int64_t delivered)
 {
     Millrace__RoundsUpdate update = MILLRACE__ROUNDS_UPDATE__INIT;
     Millrace__RoundSchedule schedule = MILLRACE__ROUND_SCHEDULE__INIT;
-    Millrace__RoundSegment first = MILLRACE__ROUND_SEGMENT__INIT, second = MILLRACE__ROUND_SEGMENT__INIT;
+    Millrace__RoundSegment first = MILLRACE__ROUND_SEGMENT__INIT,
+                           second = MILLRACE__ROUND_SEGMENT__INIT;
     Millrace__RoundSegment *segments[] = {&first, &second};
     Millrace__RoundOutcome outcome = MILLRACE__ROUND_OUTCOME__INIT, *outcomes = &outcome;
     uint32_t both[] = {0, 1}, one[] = {0};
@@ -45,9 +48,10 @@ static int update(struct fixture *f, uint64_t horizon, bool closing, int64_t del
     return mr_rounds_update(f->rounds, &update, NULL);
 }
 
-/* The worker of @task sends its rounds from @first on, @n of them; all below @complete are complete. */
-static size_t receive(struct fixture *f, const char *task, uint64_t first, size_t n, uint64_t complete, bool opened,
-                      uint64_t complete_before)
+/* The worker of @task sends its rounds from @first on, @n of them; all below @complete are
+ * complete. */
+static size_t receive(struct fixture *f, const char *task, uint64_t first, size_t n,
+                      uint64_t complete, bool opened, uint64_t complete_before)
 {
     Millrace__RoundHeader header = MILLRACE__ROUND_HEADER__INIT;
     uint64_t rounds[8];
@@ -85,7 +89,8 @@ static void take(struct fixture *f, uint64_t expected)
 
 static void begin(struct fixture *f, uint64_t from, bool placed)
 {
-    struct mr_rounds_config config = {.session = 2, .from_round = from, .placed = placed, .ahead = 2};
+    struct mr_rounds_config config = {
+        .session = 2, .from_round = from, .placed = placed, .ahead = 2};
 
     f->rounds = mr_rounds_new(&config);
     assert_non_null(f->rounds);
@@ -113,7 +118,8 @@ static void what_is_complete_is_returned_in_order(void **state)
     uint64_t round;
 
     receive(f, "A", 0, 2, 1, true, 0);
-    assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT); /* B was not met: it may have completed something */
+    assert_int_equal(turn(f, &round),
+                     MR_ROUNDS_WAIT); /* B was not met: it may have completed something */
     receive(f, "B", 1, 1, 0, true, 0);
     take(f, 0);
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT);
@@ -283,9 +289,11 @@ static void a_message_that_cannot_be_is_refused(void **state)
 
     header.rounds = rounds;
     header.n_rounds = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL), MR_EDATALOSS); /* 0 is missing */
+    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL),
+                     MR_EDATALOSS); /* 0 is missing */
     rounds[0] = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL), MR_EDATALOSS); /* B's turn */
+    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL),
+                     MR_EDATALOSS); /* B's turn */
 }
 
 int main(void)

@@ -59,10 +59,13 @@ static int teardown(void **state)
     return 0;
 }
 
-/* An attempt is not cut short unless the test has somebody hang: then it would not be the only one. */
-static void connect_for(struct fixture *f, const char *service, const char *cluster, int64_t attempt_ms)
+/* An attempt is not cut short unless the test has somebody hang: then it would not be the only
+ * one. */
+static void connect_for(struct fixture *f, const char *service, const char *cluster,
+                        int64_t attempt_ms)
 {
-    struct mr_control_options opts = {.service = service, .cluster = cluster, .attempt_timeout_ms = attempt_ms};
+    struct mr_control_options opts = {
+        .service = service, .cluster = cluster, .attempt_timeout_ms = attempt_ms};
 
     assert_int_equal(mr_control_new(f->rt, &opts, &f->c, NULL), MR_OK);
 }
@@ -95,8 +98,8 @@ static int open_job(struct fixture *f, int64_t timeout_ms, const atomic_bool *ca
 {
     Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
     ProtobufCMessage *reply = NULL;
-    int rc =
-        mr_control_call(f->c, "Open", &req.base, &millrace__open_reply__descriptor, timeout_ms, cancel, &reply, err);
+    int rc = mr_control_call(f->c, "Open", &req.base, &millrace__open_reply__descriptor, timeout_ms,
+                             cancel, &reply, err);
 
     if (rc == MR_OK) {
         assert_string_equal(((Millrace__OpenReply *)reply)->job_id, "job-1");
@@ -110,8 +113,9 @@ static int open_job(struct fixture *f, int64_t timeout_ms, const atomic_bool *ca
 
 static void bad_addresses_are_named(void **state)
 {
-    static const char *const bad[] = {"",         "host",       "host:", ":1",       "host:0", "host:70000",
-                                      "a:1,,b:2", "http://a:1", "a b:1", "::1:5050", "a:1,b:x"};
+    static const char *const bad[] = {"",       "host",       "host:",    ":1",
+                                      "host:0", "host:70000", "a:1,,b:2", "http://a:1",
+                                      "a b:1",  "::1:5050",   "a:1,b:x"};
     struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -126,7 +130,8 @@ static void bad_addresses_are_named(void **state)
 
 static void good_addresses_are_taken(void **state)
 {
-    static const char *const good[] = {"a:1", "grpc://a:1,b:2", "a:1, b:2", "[::1]:5050", "grpc://a:1,grpc://b:2/"};
+    static const char *const good[] = {"a:1", "grpc://a:1,b:2", "a:1, b:2", "[::1]:5050",
+                                       "grpc://a:1,grpc://b:2/"};
     struct fixture *f = *state;
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
@@ -219,7 +224,8 @@ static void an_attempt_that_was_cut_short_does_not_hide_why(void **state)
         f->a.hang_after = 0;
         f->a.role = FAKE_LEADS;
         mr_mutex_unlock(&f->a.lock);
-        assert_int_equal(open_job(f, LONG_MS, NULL, NULL), MR_OK); /* whatever was on its way has come */
+        assert_int_equal(open_job(f, LONG_MS, NULL, NULL),
+                         MR_OK); /* whatever was on its way has come */
         mr_mutex_lock(&f->a.lock);
         f->a.refuse = MR_EEXHAUSTED;
         f->a.refuse_traits = MR_RETRYABLE;
@@ -238,7 +244,8 @@ static void nobody_answers(void **state)
     mr_error err;
 
     connect_to(f, "127.0.0.1:1,127.0.0.1:2", NULL);
-    /* Who is cut short in the middle of an attempt cannot know: then one that is so between two of them. */
+    /* Who is cut short in the middle of an attempt cannot know: then one that is so between two of
+     * them. */
     bool maybe = true;
     for (int64_t ms = 300; maybe; ms += 300) {
         assert_true(ms < LONG_MS);
@@ -276,8 +283,9 @@ static void what_is_large_is_given_more_time(void **state)
     req.definition = (ProtobufCBinaryData){sizeof definition, definition};
     connect_for(f, f->a.address, NULL, 100);
     f->a.role = FAKE_HANGS;
-    assert_int_equal(mr_control_call(f->c, "RegisterDataset", &req.base, &millrace__register_dataset_reply__descriptor,
-                                     3000, NULL, &reply, NULL),
+    assert_int_equal(mr_control_call(f->c, "RegisterDataset", &req.base,
+                                     &millrace__register_dataset_reply__descriptor, 3000, NULL,
+                                     &reply, NULL),
                      MR_EUNAVAIL);
     assert_in_range(calls_of(&f->a), 1, 5); /* 100 + 200 + 400 + 800 + 1600 > 3000 */
 }
@@ -309,10 +317,13 @@ static void a_deposed_leader_is_not_believed(void **state)
 }
 
 /* The resolver of this test knows a name with two addresses, of which the first has nobody. */
-int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
-int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res);
+int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **res);
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **res);
 
-int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints, struct addrinfo **res)
+int __wrap_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+                       struct addrinfo **res)
 {
     int rc;
 
@@ -505,8 +516,9 @@ static void a_watch_follows_the_leader(void **state)
     mr_control_watch *w = NULL;
 
     connect_both(f);
-    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
-                                          &watch_ops, f, &w, NULL),
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base,
+                                          &millrace__client_update__descriptor, &watch_ops, f, &w,
+                                          NULL),
                      MR_OK);
     assert_true(wait_for(f, 1, 7));
     fake_dispatcher_push(&f->a);
@@ -528,8 +540,9 @@ static void a_watch_leaves_a_leader_that_hangs(void **state)
     mr_control_watch *w = NULL;
 
     connect_both_for(f, 200);
-    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
-                                          &watch_ops, f, &w, NULL),
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base,
+                                          &millrace__client_update__descriptor, &watch_ops, f, &w,
+                                          NULL),
                      MR_OK);
     assert_true(wait_for(f, 1, 7));
     mr_mutex_lock(&f->a.lock);
@@ -552,8 +565,9 @@ static void a_refused_watch_rests(void **state)
 
     connect_both(f);
     f->a.refuse = MR_ENOTFOUND;
-    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base, &millrace__client_update__descriptor,
-                                          &watch_ops, f, &w, NULL),
+    assert_int_equal(mr_control_watch_new(f->c, "WatchClient", &req.base,
+                                          &millrace__client_update__descriptor, &watch_ops, f, &w,
+                                          NULL),
                      MR_OK);
     mr_mutex_lock(&f->lock);
     while (f->refused == 0) {

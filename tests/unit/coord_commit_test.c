@@ -1,5 +1,6 @@
 /*
- * Group commit by itself: what is gathered, what is sent, and what each answer means. The store is played by hand here.
+ * Group commit by itself: what is gathered, what is sent, and what each answer means. The store is
+ * played by hand here.
  */
 #include "coord/bytes.h"
 #include "coord/commit.h"
@@ -60,11 +61,14 @@ static enum mr_verdict answered(mr_commit *c, int64_t now_ms, int code, uint32_t
 }
 
 /* A guard failed; the keys are as given (leader 0 / batch NULL: absent). */
-static enum mr_verdict guard_failed(mr_commit *c, int64_t leader, struct mr_bytes batch, int64_t batch_mod, bool *maybe)
+static enum mr_verdict guard_failed(mr_commit *c, int64_t leader, struct mr_bytes batch,
+                                    int64_t batch_mod, bool *maybe)
 {
     struct mr_kv gets[2] = {
         {.key = {leader != 0 ? "l" : "", leader != 0}, .create_revision = leader},
-        {.key = {batch.size > 0 ? "b" : "", batch.size > 0}, .value = batch, .mod_revision = batch_mod}};
+        {.key = {batch.size > 0 ? "b" : "", batch.size > 0},
+         .value = batch,
+         .mod_revision = batch_mod}};
     struct mr_txn_result r = {.gets = gets, .ngets = 2, .revision = 999};
     mr_error err;
 
@@ -161,7 +165,8 @@ static void unknown_is_settled_by_the_same_bytes(void **state)
     struct mr_txn first = send(c, 100);
     struct mr_bytes sent = mr_bytes_dup(first.success[1].value);
 
-    assert_int_equal(answered(c, 100, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 100, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)add(c, "a", "2"); /* later changes do not get into it */
     assert_true(nothing_to_send(c, 100));
     struct mr_txn again = send(c, mr_commit_due(c));
@@ -186,7 +191,8 @@ static void applied_and_deposed_is_still_applied(void **state)
     (void)add(c, "a", "1");
     struct mr_bytes sent = mr_bytes_dup(send(c, 0).success[1].value);
 
-    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(guard_failed(c, EPOCH + 9, sent, 61, &maybe), MR_VERDICT_COMMITTED_DEPOSED);
     mr_bytes_free(sent);
@@ -200,9 +206,11 @@ static void a_lost_fence_settles_nothing_about_an_earlier_attempt(void **state)
 
     (void)add(c, "a", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
-    assert_int_equal(guard_failed(c, EPOCH + 9, mr_bytes_str(theirs), 70, &maybe), MR_VERDICT_DEPOSED);
+    assert_int_equal(guard_failed(c, EPOCH + 9, mr_bytes_str(theirs), 70, &maybe),
+                     MR_VERDICT_DEPOSED);
     assert_true(maybe);
     mr_free(theirs);
 }
@@ -225,7 +233,8 @@ static void a_batch_record_that_somebody_else_wrote_ends_the_term(void **state)
 
     (void)add(c, "a", "1");
     (void)send(c, 0);
-    assert_int_equal(guard_failed(c, EPOCH, mr_bytes_str("by hand"), 70, &maybe), MR_VERDICT_DEPOSED);
+    assert_int_equal(guard_failed(c, EPOCH, mr_bytes_str("by hand"), 70, &maybe),
+                     MR_VERDICT_DEPOSED);
 }
 
 static void a_definite_refusal_is_one_only_without_an_ambiguous_attempt(void **state)
@@ -238,7 +247,8 @@ static void a_definite_refusal_is_one_only_without_an_ambiguous_attempt(void **s
 
     (void)add(c, "b", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(answered(c, 0, MR_EPERM, 0), MR_VERDICT_AGAIN);
 }
@@ -294,12 +304,14 @@ static void what_a_full_store_refused_is_withdrawn_for_certain(void **state)
     (void)add(c, "a", NULL);
     (void)add(c, "b", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
     struct mr_txn txn = send(c, mr_commit_due(c));
 
-    /* The attempt that timed out compares a key that goes here; the command's own changes stay together. */
+    /* The attempt that timed out compares a key that goes here; the command's own changes stay
+     * together. */
     assert_int_equal(txn.nsuccess, 1);
     assert_true(has(&txn, ROOT "meta/batch", NULL));
     assert_int_equal(succeed(c, 60), MR_VERDICT_REFUSED);
@@ -330,7 +342,8 @@ static void a_withdrawal_is_repeated_until_it_is_answered(void **state)
     (void)send(c, 0);
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     struct mr_txn txn = send(c, mr_commit_due(c));
 
     assert_true(deletes_only(&txn));
@@ -345,7 +358,8 @@ static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **
     (void)state;
     (void)add(c, "a", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
     struct mr_txn txn = send(c, mr_commit_due(c));
@@ -356,8 +370,8 @@ static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **
     mr_commit_free(c);
 }
 
-/* The first batch of a cluster is sent twice, and its first attempt lies in a queue. It compares that there is no
- * record, which a withdrawal much later would make true again. */
+/* The first batch of a cluster is sent twice, and its first attempt lies in a queue. It compares
+ * that there is no record, which a withdrawal much later would make true again. */
 static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **state)
 {
     mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
@@ -366,7 +380,8 @@ static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **sta
     (void)state;
     (void)add(c, "a", "1");
     (void)send(c, 0);
-    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
     assert_true(mr_commit_stray(c));
@@ -424,7 +439,8 @@ static void a_command_is_in_one_batch_as_a_whole(void **state)
     }
     assert_int_equal(err.code, MR_EEXHAUSTED);
     assert_true(n > 0);
-    assert_in_range(mr_commit_backlog(c), MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX, MR_COMMIT_BACKLOG_BYTES_MAX);
+    assert_in_range(mr_commit_backlog(c), MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX,
+                    MR_COMMIT_BACKLOG_BYTES_MAX);
     free(large);
 }
 
@@ -442,7 +458,8 @@ static void all_that_a_command_changes_is_sent(void **state)
             for (size_t i = 0; i < n; i++) {
                 bool gone = (deletes >> i & 1) != 0;
 
-                writes[i] = (struct mr_write){.key = keys[i], .value = gone ? NULL : "v", .size = gone ? 0 : 1};
+                writes[i] = (struct mr_write){
+                    .key = keys[i], .value = gone ? NULL : "v", .size = gone ? 0 : 1};
             }
             assert_int_equal(mr_commit_add(c, writes, n, true, &batch, NULL), MR_OK);
             struct mr_txn txn = send(c, 0);
@@ -459,7 +476,8 @@ static void all_that_a_command_changes_is_sent(void **state)
     }
 }
 
-/* What an answer proves held when its request was sent: the answer may have been on its way for long. */
+/* What an answer proves held when its request was sent: the answer may have been on its way for
+ * long. */
 static void leading_is_proven_as_of_the_sending(void **state)
 {
     mr_commit *c = *state;
@@ -470,7 +488,8 @@ static void leading_is_proven_as_of_the_sending(void **state)
     assert_int_equal(mr_commit_proven_ms(c), INT64_MIN);
     (void)add(c, "jobs/a", "1");
     (void)send(c, 100);
-    assert_int_equal(mr_commit_answer(c, 3100, MR_OK, &r, NULL, &maybe, &err), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_answer(c, 3100, MR_OK, &r, NULL, &maybe, &err),
+                     MR_VERDICT_COMMITTED);
     assert_int_equal(mr_commit_proven_ms(c), 100);
 
     /* Of several attempts the last one is: the answer to it is what came. */
@@ -478,7 +497,8 @@ static void leading_is_proven_as_of_the_sending(void **state)
     struct mr_txn txn = send(c, 4000);
     struct mr_bytes record = txn.success[txn.nsuccess - 1].value;
 
-    assert_int_equal(answered(c, 5000, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED), MR_VERDICT_AGAIN);
+    assert_int_equal(answered(c, 5000, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED),
+                     MR_VERDICT_AGAIN);
     assert_int_equal(mr_commit_proven_ms(c), 100);
     int64_t again = mr_commit_due(c);
 
@@ -487,7 +507,8 @@ static void leading_is_proven_as_of_the_sending(void **state)
                             {.key = {"b", 1}, .value = record, .mod_revision = 70}};
     struct mr_txn_result shown = {.gets = gets, .ngets = 2, .revision = 80};
 
-    assert_int_equal(mr_commit_answer(c, again + 3000, MR_OK, &shown, NULL, &maybe, &err), MR_VERDICT_COMMITTED);
+    assert_int_equal(mr_commit_answer(c, again + 3000, MR_OK, &shown, NULL, &maybe, &err),
+                     MR_VERDICT_COMMITTED);
     assert_int_equal(mr_commit_proven_ms(c), again);
 }
 

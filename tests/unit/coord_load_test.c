@@ -1,7 +1,7 @@
 /*
- * What a term begins with: one member over the fake store, and somebody else who writes meanwhile. Whatever happens on
- * the way, what was handed over when the load ends is every key below the prefixes, each once, as it was at one
- * revision.
+ * What a term begins with: one member over the fake store, and somebody else who writes meanwhile.
+ * Whatever happens on the way, what was handed over when the load ends is every key below the
+ * prefixes, each once, as it was at one revision.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -27,14 +27,19 @@ static const struct {
     const char *key;
     bool loaded;
 } all[] = {
-    {"a/0", true},      {"a/1", true},         {"a/2", true}, /* two full pages, and nothing behind them */
-    {"a/3", true},      {"a/4", true},         {"a/5", true},  {"a0", false},
-    {"b", false},                                             /* below b/ there is nothing */
-    {"c.", false},      {"c/", true},                         /* the very beginning of the prefix */
-    {"c/9", true},      {"c/\x7f\xff", true},  {"c0", false}, /* the very end of it */
+    {"a/0", true},      {"a/1", true},
+    {"a/2", true}, /* two full pages, and nothing behind them */
+    {"a/3", true},      {"a/4", true},
+    {"a/5", true},      {"a0", false},
+    {"b", false},                     /* below b/ there is nothing */
+    {"c.", false},      {"c/", true}, /* the very beginning of the prefix */
+    {"c/9", true},      {"c/\x7f\xff", true},
+    {"c0", false}, /* the very end of it */
     {"d/x", true}, /* a page each: the next one begins with the least key that there can be */
-    {"d/x\x01", true},  {"d/x\x01\x01", true}, {"d/xx", true}, {"e/0", true}, /* without their values */
-    {"e/1", true},      {"e/2", true},         {"e/3", true},  {"first", true},
+    {"d/x\x01", true},  {"d/x\x01\x01", true},
+    {"d/xx", true},     {"e/0", true}, /* without their values */
+    {"e/1", true},      {"e/2", true},
+    {"e/3", true},      {"first", true},
     {"firstly", false}, {"g/0", true}, /* more prefixes than are under way at a time */
     {"h/0", true},
 };
@@ -94,7 +99,8 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
     assert_true(w->nloaded < LOADED_MAX);
     assert_true(size < sizeof w->loaded[0].value);
     (void)snprintf(w->loaded[w->nloaded].key, sizeof w->loaded[0].key, "%s", key);
-    (void)snprintf(w->loaded[w->nloaded].value, sizeof w->loaded[0].value, "%.*s", (int)size, (const char *)value);
+    (void)snprintf(w->loaded[w->nloaded].value, sizeof w->loaded[0].value, "%.*s", (int)size,
+                   (const char *)value);
     w->nloaded++;
     return MR_OK;
 }
@@ -182,7 +188,8 @@ static void write_all(struct world *w)
     (void)snprintf(value, sizeof value, "v%d", ++w->version);
     for (size_t i = 0; i < ALL; i++) {
         (void)snprintf(keys[i], sizeof keys[i], ROOT "%s", all[i].key);
-        puts[i] = (struct mr_op){.kind = MR_OP_PUT, .key = mr_bytes_str(keys[i]), .value = mr_bytes_str(value)};
+        puts[i] = (struct mr_op){
+            .kind = MR_OP_PUT, .key = mr_bytes_str(keys[i]), .value = mr_bytes_str(value)};
     }
     w->writer->ops->txn(w->writer, &txn, 1000, on_written, w);
 }
@@ -329,8 +336,8 @@ static void a_load_is_of_one_revision(void **state)
 /* Whichever of the requests it is, and whatever the others are doing. */
 static void a_page_that_fails_is_asked_for_again(void **state)
 {
-    static const enum mr_fake_fault faults[] = {MR_FAKE_LOST_ANSWER, MR_FAKE_LOST_REQUEST, MR_FAKE_DELAYED,
-                                                MR_FAKE_STALE};
+    static const enum mr_fake_fault faults[] = {MR_FAKE_LOST_ANSWER, MR_FAKE_LOST_REQUEST,
+                                                MR_FAKE_DELAYED, MR_FAKE_STALE};
 
     for (unsigned i = 0; i < 4 * 20; i++) {
         struct world *w = world_new(3);
@@ -352,10 +359,11 @@ static void a_page_that_fails_is_asked_for_again(void **state)
 
 static void many_pages_fail_at_a_time(void **state)
 {
-    static const struct mr_fake_odds odds = {
-        .permille =
-            {[MR_FAKE_DELAYED] = 200, [MR_FAKE_LOST_ANSWER] = 150, [MR_FAKE_LOST_REQUEST] = 150, [MR_FAKE_STALE] = 200},
-        .delay_ms_max = 3000};
+    static const struct mr_fake_odds odds = {.permille = {[MR_FAKE_DELAYED] = 200,
+                                                          [MR_FAKE_LOST_ANSWER] = 150,
+                                                          [MR_FAKE_LOST_REQUEST] = 150,
+                                                          [MR_FAKE_STALE] = 200},
+                                             .delay_ms_max = 3000};
 
     for (uint64_t seed = 0; seed < SEEDS; seed++) {
         struct world *w = world_new(seed);

@@ -1,4 +1,5 @@
-/* A reader that is a consumer of a coordinated job, against a dispatcher and two workers that do as the test says. */
+/* A reader that is a consumer of a coordinated job, against a dispatcher and two workers that do as
+ * the test says. */
 #include "base/alloc.h"
 #include "base/sync.h"
 #include "client/losses.h"
@@ -135,8 +136,10 @@ static void open_streams(struct fixture *f)
 
 #define NOTHING UINT64_MAX
 
-/* Rounds @a and @b, if they are some; all below @complete are. @opened: the first message of its stream. */
-static void send_rounds(struct fake_turns *w, bool opened, uint64_t complete, uint64_t a, uint64_t b)
+/* Rounds @a and @b, if they are some; all below @complete are. @opened: the first message of its
+ * stream. */
+static void send_rounds(struct fake_turns *w, bool opened, uint64_t complete, uint64_t a,
+                        uint64_t b)
 {
     Millrace__RoundHeader header = MILLRACE__ROUND_HEADER__INIT;
     uint64_t rounds[2] = {a, b};
@@ -269,7 +272,8 @@ static void what_was_complete_without_it_comes_first(void **state)
     }
 }
 
-/* Worker 0 is lost: the consumer promises not to listen, says what it has, and does as was decided. */
+/* Worker 0 is lost: the consumer promises not to listen, says what it has, and does as was
+ * decided. */
 static void close_task(struct fixture *f)
 {
     open_streams(f);
@@ -416,8 +420,10 @@ static void a_worker_whose_process_is_gone_is_named(void **state)
 static void only_a_connection_ends_a_refusal(void **state)
 {
     struct mr_read_task t = {0};
-    mr_error refused = {.code = MR_EUNAVAIL, .message = "Failed to connect to remote host: Connection refused"};
-    mr_error late = {.code = MR_EUNAVAIL, .message = "Failed to connect to remote host: FD shutdown"};
+    mr_error refused = {.code = MR_EUNAVAIL,
+                        .message = "Failed to connect to remote host: Connection refused"};
+    mr_error late = {.code = MR_EUNAVAIL,
+                     .message = "Failed to connect to remote host: FD shutdown"};
 
     mr_read_note_failure_locked(&t, &late);
     assert_int_equal(t.refused, 0);
@@ -443,7 +449,8 @@ static void a_worker_that_refuses_for_good_ends_the_read_when_it_is_due(void **s
     expect_error(f, MR_EPRECOND, "as the test says");
 }
 
-/* Without its word nothing may be returned: not even the round of another one, which comes before. */
+/* Without its word nothing may be returned: not even the round of another one, which comes
+ * before. */
 static void a_worker_that_refuses_at_once_ends_the_read_before_it_began(void **state)
 {
     struct fixture *f = *state;

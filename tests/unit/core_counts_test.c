@@ -1,6 +1,6 @@
 /*
- * What the core counts for metrics: it is what status lists, and steps say which splits they moved. That the keys are
- * counted right is checked after every step of every test with core_support.h.
+ * What the core counts for metrics: it is what status lists, and steps say which splits they moved.
+ * That the keys are counted right is checked after every step of every test with core_support.h.
  */
 #include "core_support.h"
 
@@ -40,11 +40,12 @@ static int teardown(void **state)
 
 static void open_it(struct fixture *f, const char *client, const char *name, int guarantee)
 {
-    assert_int_equal(
-        open_job(&f->t,
-                 (struct open_args){
-                     .client = client, .dataset = "numbers", .name = name, .dynamic = true, .guarantee = guarantee}),
-        MR_OK);
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = client,
+                                                        .dataset = "numbers",
+                                                        .name = name,
+                                                        .dynamic = true,
+                                                        .guarantee = guarantee}),
+                     MR_OK);
     snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
 }
 
@@ -86,7 +87,8 @@ static void everything_is_counted_by_state(void **state)
     assert_int_equal(c.iterations_finished, 1);
     assert_int_equal(c.jobs_active, 0);
     assert_int_equal(c.jobs_idle, 1);
-    assert_int_equal(c.tasks[MR_SHOWN_OPEN] + c.tasks[MR_SHOWN_ENDED] + c.tasks[MR_SHOWN_DRAINED], 0);
+    assert_int_equal(c.tasks[MR_SHOWN_OPEN] + c.tasks[MR_SHOWN_ENDED] + c.tasks[MR_SHOWN_DRAINED],
+                     0);
 
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
     assert_int_equal(counts_of(f).workers_lost, 0); /* nobody has to look for it */
@@ -117,7 +119,8 @@ static void a_step_says_which_splits_it_moved(void **state)
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
     uint64_t lost = f->t.out.tally.lost, returned = f->t.out.tally.returned;
 
-    while (mr_core_next_timer(f->t.core) <= f->t.now) { /* What the loss leads to may come with timers. */
+    while (mr_core_next_timer(f->t.core) <=
+           f->t.now) { /* What the loss leads to may come with timers. */
         struct mr_command timer = {.kind = MR_COMMAND_TIMER};
 
         table_step(&f->t, &timer);
@@ -194,7 +197,8 @@ static void what_went_with_clients_is_in_the_end(void **state)
 }
 
 /* @unheard, if any, of @of, whose worker did not hear it. */
-static void say_goodbye(struct fixture *f, const char *client, uint64_t elements, const char *of, uint64_t unheard)
+static void say_goodbye(struct fixture *f, const char *client, uint64_t elements, const char *of,
+                        uint64_t unheard)
 {
     Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &request};
@@ -241,7 +245,8 @@ static void what_a_client_closes_with_is_in_the_record(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"42\""));
 }
 
-static void end_with_holder(struct fixture *f, const char *worker, const char *client, uint64_t elements)
+static void end_with_holder(struct fixture *f, const char *worker, const char *client,
+                            uint64_t elements)
 {
     Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
@@ -259,8 +264,8 @@ static void end_with_holder(struct fixture *f, const char *worker, const char *c
 }
 
 /*
- * The end did not wait for readers that rested with elements: those who are given up later have lost them, as the
- * record says, under the next leader, too. What one says late is better known.
+ * The end did not wait for readers that rested with elements: those who are given up later have
+ * lost them, as the record says, under the next leader, too. What one says late is better known.
  */
 static void what_a_client_held_at_the_end_is_lost_when_it_is_given_up(void **state)
 {
@@ -315,7 +320,8 @@ static void what_a_client_that_was_given_up_held_is_counted_once(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"30\""));
 }
 
-/* The first answer was lost with the leader, and the next one had to make the life of that worker again. */
+/* The first answer was lost with the leader, and the next one had to make the life of that worker
+ * again. */
 static void an_end_that_is_said_again_by_a_life_that_was_revived_counts_once(void **state)
 {
     struct fixture *f = *state;
@@ -363,7 +369,8 @@ static void lose(struct fixture *f, const char *worker, uint32_t provider)
     table_wait(&f->t, 0);
 }
 
-/* A split of the second source may be any number of elements: as soon as one of those is lost nobody knows how many. */
+/* A split of the second source may be any number of elements: as soon as one of those is lost
+ * nobody knows how many. */
 static void lost_elements_are_known_as_long_as_those_of_each_split_are(void **state)
 {
     static const int64_t two[] = {10, 10};
@@ -371,10 +378,13 @@ static void lost_elements_are_known_as_long_as_those_of_each_split_are(void **st
     const Millrace__IterationEnd *end;
     char key[128];
 
-    assert_int_equal(put_dataset(&f->t, "pairs", "00000000000000000000000000000002", two, 2), MR_OK);
-    assert_int_equal(
-        open_job(&f->t, (struct open_args){.client = "c1", .dataset = "pairs", .name = "pairs", .dynamic = true}),
-        MR_OK);
+    assert_int_equal(put_dataset(&f->t, "pairs", "00000000000000000000000000000002", two, 2),
+                     MR_OK);
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = "c1",
+                                                        .dataset = "pairs",
+                                                        .name = "pairs",
+                                                        .dynamic = true}),
+                     MR_OK);
     snprintf(f->it, sizeof f->it, "%s", opened(&f->t)->iteration_id);
     add_worker(&f->t, "w3", "c:1");
     lose(f, "w1", 0);
@@ -412,7 +422,8 @@ static void what_a_client_held_is_its_own_again_when_it_comes_back(void **state)
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\""));
 }
 
-/* The end of its task was on its way, from before that: what it has said of it is not counted again. */
+/* The end of its task was on its way, from before that: what it has said of it is not counted
+ * again. */
 static void who_said_goodbye_before_the_end_came_is_not_counted_twice(void **state)
 {
     struct fixture *f = *state;
@@ -430,7 +441,8 @@ static void who_said_goodbye_before_the_end_came_is_not_counted_twice(void **sta
     assert_non_null(strstr(table_get(&f->t, key), "\"end\":{\"abandoned\":\"8\""));
 }
 
-/* Of a worker that did not hear the goodbye what was not used is counted, and no more: whichever comes first. */
+/* Of a worker that did not hear the goodbye what was not used is counted, and no more: whichever
+ * comes first. */
 static void what_a_worker_did_not_hear_of_is_counted_once(void **state)
 {
     struct fixture *f = *state;
@@ -440,7 +452,8 @@ static void what_a_worker_did_not_hear_of_is_counted_once(void **state)
     open_it(f, "c2", "first", MILLRACE__GUARANTEE__AT_MOST_ONCE);
     (void)snprintf(key, sizeof key, "iterations/%s", f->it);
     say_goodbye(f, "c1", 3, task_of(f->it, "w1", 1), 7);
-    assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"3\"")); /* the worker may count it itself */
+    assert_non_null(
+        strstr(table_get(&f->t, key), "\"abandoned\":\"3\"")); /* the worker may count it itself */
     table_take_over(&f->t);
     end_with_holder(f, "w1", "c1", 40);
     assert_non_null(strstr(table_get(&f->t, key), "\"abandoned\":\"10\""));

@@ -1,6 +1,7 @@
 /*
- * Workers that go on purpose: what they have not opened goes to others, under either guarantee, and is neither lost nor
- * repeated; what they have, they finish; and that they come to an end says nothing about the pipeline.
+ * Workers that go on purpose: what they have not opened goes to others, under either guarantee, and
+ * is neither lost nor repeated; what they have, they finish; and that they come to an end says
+ * nothing about the pipeline.
  */
 #include "core_support.h"
 
@@ -66,8 +67,10 @@ static int teardown(void **state)
     return 0;
 }
 
-/* All that is left of the repetition to @worker, from request @seq on; @read counts it. Returns the last request. */
-static uint64_t read_all(struct fixture *f, const char *worker, const char *task, uint64_t seq, unsigned *read)
+/* All that is left of the repetition to @worker, from request @seq on; @read counts it. Returns the
+ * last request. */
+static uint64_t read_all(struct fixture *f, const char *worker, const char *task, uint64_t seq,
+                         unsigned *read)
 {
     for (;; seq++) {
         assert_int_equal(get_splits(&f->t, worker, task, 0, seq, 199), MR_OK);
@@ -94,7 +97,8 @@ static void each_is_read_once(const unsigned *read, size_t n)
     }
 }
 
-static void give(struct fixture *f, const char *worker, const char *task, uint64_t seq, uint64_t first, uint64_t n)
+static void give(struct fixture *f, const char *worker, const char *task, uint64_t seq,
+                 uint64_t first, uint64_t n)
 {
     struct given range = {0, first, n};
 
@@ -347,7 +351,8 @@ static void it_is_no_sharer_of_what_is_left(void **state)
 static void the_status_shows_who_drains(void **state)
 {
     struct fixture *f = *state;
-    struct mr_status_about about = {.cluster = "test", .incarnation = "i", .leader = "l:1", .version = "0"};
+    struct mr_status_about about = {
+        .cluster = "test", .incarnation = "i", .leader = "l:1", .version = "0"};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const Millrace__StatusReply *reply;
 
@@ -406,7 +411,8 @@ static void a_recovery_task_that_is_lost_is_counted(void **state)
     assert_int_equal(the_end(f)->lost_workers, 1);
 }
 
-static void end_with(struct fixture *f, const char *worker, const char *task, uint64_t abandoned, uint64_t held)
+static void end_with(struct fixture *f, const char *worker, const char *task, uint64_t abandoned,
+                     uint64_t held)
 {
     Millrace__TaskEndedRequest request = MILLRACE__TASK_ENDED_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
@@ -424,7 +430,8 @@ static void end_with(struct fixture *f, const char *worker, const char *task, ui
     table_step(&f->t, &command); /* a copy of it */
 }
 
-/* Its record goes, what went with clients stays; what they hold is theirs until they say what they did not use. */
+/* Its record goes, what went with clients stays; what they hold is theirs until they say what they
+ * did not use. */
 static void what_a_recovery_task_lost_with_clients_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -478,8 +485,8 @@ static void what_no_pipeline_wants_is_dropped(void **state)
     expect_clean_end(f);
 }
 
-/* It has no recovery tasks: what nobody asked for would be missing for all who read it. Nor does anybody join it now.
- */
+/* It has no recovery tasks: what nobody asked for would be missing for all who read it. Nor does
+ * anybody join it now. */
 static void of_a_production_nothing_is_taken_back(void **state)
 {
     struct fixture *f = *state;
@@ -512,7 +519,8 @@ static void of_a_production_nothing_is_taken_back(void **state)
     assert_non_null(strstr(table_get(&f->t, record), "is on a worker that drains"));
 }
 
-/* A jump leaves the rest of a repetition behind; where positions go round, what was given back of it too. */
+/* A jump leaves the rest of a repetition behind; where positions go round, what was given back of
+ * it too. */
 static void of_an_endless_source_only_the_current_repetition_comes_back(void **state)
 {
     static const int64_t endless[] = {-1};
@@ -533,7 +541,8 @@ static void of_an_endless_source_only_the_current_repetition_comes_back(void **s
     assert_int_equal(splits(&f->t)->ahead, 1);
 }
 
-/* Splits go to whatever repetition is asked for, and are named by their own when they come back once more. */
+/* Splits go to whatever repetition is asked for, and are named by their own when they come back
+ * once more. */
 static void a_split_keeps_its_repetition(void **state)
 {
     struct fixture *f = *state;
@@ -570,9 +579,12 @@ static void what_it_cannot_have_is_refused(void **state)
 {
     struct fixture *f = *state;
     static const struct given before = {0, 0, 1};
-    static const struct given beyond = {0, 8, 4}, later = {1, 0, 1}, wide = {0, 4, UINT64_MAX - 2}, empty = {0, 4, 0};
-    static const struct given twice[] = {{0, 4, 2}, {0, 5, 1}}, backwards[] = {{0, 6, 1}, {0, 4, 1}};
-    static const struct given far = {INT64_MAX, 0, 1}, others = {0, 0, 9}, mine = {0, 4, 2}, overlap = {0, 5, 2};
+    static const struct given beyond = {0, 8, 4}, later = {1, 0, 1}, wide = {0, 4, UINT64_MAX - 2},
+                              empty = {0, 4, 0};
+    static const struct given twice[] = {{0, 4, 2}, {0, 5, 1}},
+                              backwards[] = {{0, 6, 1}, {0, 4, 1}};
+    static const struct given far = {INT64_MAX, 0, 1}, others = {0, 0, 9}, mine = {0, 4, 2},
+                              overlap = {0, 5, 2};
 
     refuse(f, MR_EINVAL, 1, &before, 1); /* it was given nothing yet */
     expect_range(&f->t, "w1", f->tasks[1], 1, 8, 0, 8);
@@ -612,7 +624,8 @@ static void the_list_is_bounded(void **state)
     assert_true(splits(&f->t)->keep);
     table_take_over(&f->t);
     expect_range(&f->t, "w2", f->tasks[2], 1, 5, 0, 1);
-    /* There is room now. But it was told that it has to read them, and does: a copy that comes late changes nothing. */
+    /* There is room now. But it was told that it has to read them, and does: a copy that comes late
+     * changes nothing. */
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 4, odd + 513, 1), MR_OK);
     assert_true(splits(&f->t)->keep);
     for (given = 1; given < 512; given++) {
@@ -647,7 +660,8 @@ static void a_grant_that_was_given_back_in_part_can_be_finished(void **state)
     expect_range(&f->t, "w1", f->tasks[1], 1, 20, 0, 20);
     snprintf(key, sizeof key, "/0/%s", f->tasks[1] + strlen(f->iteration) + 1);
     give(f, "w1", f->tasks[1], 2, 3, 17);
-    assert_non_null(strstr(record_of(f, "grants", key), "\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"3\"}]}]"));
+    assert_non_null(strstr(record_of(f, "grants", key),
+                           "\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"3\"}]}]"));
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 0, "11"), MR_OK);
     leave(&f->t, "w1");
     expect_range(&f->t, "w2", f->tasks[2], 1, 50, 3, 17);
@@ -664,8 +678,10 @@ static void only_open_grants_can_be_given_back(void **state)
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "10"), MR_OK);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &finished, 1), MR_EINVAL);
     expect_range(&f->t, "w2", f->tasks[2], 1, 8, 16, 8);
-    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 16, 2}, 1), MR_EINVAL);
-    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 14, 4}, 1), MR_EINVAL);
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 16, 2}, 1),
+                     MR_EINVAL);
+    assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &(struct given){0, 14, 4}, 1),
+                     MR_EINVAL);
     assert_int_equal(give_back(&f->t, "w1", f->tasks[1], 3, &mine, 1), MR_OK);
 }
 
@@ -678,8 +694,9 @@ static void suspects_keep_their_history(void **state)
     add_worker(&f->t, "w3", "a:1"); /* in the place of w1, which is superseded */
     expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
     give(f, "w3", task_of(f->iteration, "w3", 1), 2, 4, 6);
-    assert_non_null(strstr(record_of(f, "cursors", "/0"),
-                           "\"pool\":[{\"first\":\"4\",\"count\":\"6\",\"losses\":1}],\"repeatedSplits\":\"4\""));
+    assert_non_null(strstr(
+        record_of(f, "cursors", "/0"),
+        "\"pool\":[{\"first\":\"4\",\"count\":\"6\",\"losses\":1}],\"repeatedSplits\":\"4\""));
     expect_range(&f->t, "w2", f->tasks[2], 1, 50, 4, 6);
     assert_non_null(strstr(record_of(f, "cursors", "/0"), "\"repeatedSplits\":\"10\""));
 }
@@ -722,9 +739,12 @@ static void stored_nonsense_is_refused(void **state)
     assert_int_equal(take_over_fails(f), MR_OK);
     table_put(&f->t, key, "{\"next\":\"10\",\"givenBack\":[{\"first\":\"8\",\"count\":\"3\"}]}");
     assert_int_equal(take_over_fails(f), MR_EDATALOSS);
-    table_put(&f->t, key, "{\"next\":\"10\",\"givenBack\":[{\"first\":\"8\",\"count\":\"1\",\"losses\":1}]}");
+    table_put(&f->t, key,
+              "{\"next\":\"10\",\"givenBack\":[{\"first\":\"8\",\"count\":\"1\",\"losses\":1}]}");
     assert_int_equal(take_over_fails(f), MR_EDATALOSS);
-    table_put(&f->t, key, "{\"next\":\"10\",\"givenBack\":[{\"first\":\"8\",\"count\":\"1\"},{\"count\":\"1\"}]}");
+    table_put(
+        &f->t, key,
+        "{\"next\":\"10\",\"givenBack\":[{\"first\":\"8\",\"count\":\"1\"},{\"count\":\"1\"}]}");
     assert_int_equal(take_over_fails(f), MR_EDATALOSS);
     table_put(&f->t, key, good);
     mr_free(good);

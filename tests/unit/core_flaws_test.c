@@ -1,8 +1,9 @@
 /*
- * One bad record must not stop the rest. Of a cluster with jobs of all kinds every record in turn is made garbage,
- * emptied, deleted, and has each of its numbers changed; then another leader takes over, and everybody reads on. Jobs
- * that do not rest on the record read to their end and lose nothing; those that do end, or get an error that says why.
- * Nobody waits for ever. What was set aside for it is there again when the record is put right.
+ * One bad record must not stop the rest. Of a cluster with jobs of all kinds every record in turn
+ * is made garbage, emptied, deleted, and has each of its numbers changed; then another leader takes
+ * over, and everybody reads on. Jobs that do not rest on the record read to their end and lose
+ * nothing; those that do end, or get an error that says why. Nobody waits for ever. What was set
+ * aside for it is there again when the record is put right.
  */
 #include "core_support.h"
 
@@ -55,18 +56,26 @@ static const char *const workers[] = {"w1", "w2"};
 static const char *const addresses[] = {"a:1", "b:1"};
 
 static const struct reader plans[READERS] = {
-    {.args = {.client = "c1", .dataset = "numbers", .name = "dyn", .dynamic = true}, .slot = "dyn", .counts = true},
-    {.args = {.client = "c2", .dataset = "letters", .name = "other", .dynamic = true}, .slot = "other", .counts = true},
-    {.args = {.client = "c3", .dataset = "numbers", .name = "again", .dynamic = true, .guarantee = 1},
+    {.args = {.client = "c1", .dataset = "numbers", .name = "dyn", .dynamic = true},
+     .slot = "dyn",
+     .counts = true},
+    {.args = {.client = "c2", .dataset = "letters", .name = "other", .dynamic = true},
+     .slot = "other",
+     .counts = true},
+    {.args =
+         {.client = "c3", .dataset = "numbers", .name = "again", .dynamic = true, .guarantee = 1},
      .slot = "again",
      .counts = true},
     {.args = {.client = "c4", .dataset = "numbers", .name = "off"}, .slot = "off"},
     {.args = {.client = "c5", .dataset = "letters", .dynamic = true}, .counts = true},
-    {.args = {.client = "c6", .dataset = "numbers", .name = "both", .dynamic = true, .trainer = "t1"},
+    {.args =
+         {.client = "c6", .dataset = "numbers", .name = "both", .dynamic = true, .trainer = "t1"},
      .slot = "both+t1"},
-    {.args = {.client = "c7", .dataset = "numbers", .name = "both", .dynamic = true, .trainer = "t2"},
+    {.args =
+         {.client = "c7", .dataset = "numbers", .name = "both", .dynamic = true, .trainer = "t2"},
      .slot = "both+t2"},
-    {.args = {.client = "c8", .dataset = "letters", .name = "turns", .consumers = 1}, .slot = "turns"},
+    {.args = {.client = "c8", .dataset = "letters", .name = "turns", .consumers = 1},
+     .slot = "turns"},
 };
 
 /* ---------------------------------------------------------------- workers */
@@ -84,12 +93,14 @@ static struct known_task *know(struct cluster *c, const char *id)
     return &c->tasks[c->ntasks++];
 }
 
-static void count_splits(struct cluster *c, const char *iteration, const Millrace__GetSplitsReply *reply)
+static void count_splits(struct cluster *c, const char *iteration,
+                         const Millrace__GetSplitsReply *reply)
 {
     for (size_t i = 0; i < READERS; i++) {
         struct reader *r = &c->readers[i];
 
-        for (uint64_t k = 0; strcmp(r->iteration, iteration) == 0 && reply->n_ranges > 0 && k < reply->ranges[0]->count;
+        for (uint64_t k = 0; strcmp(r->iteration, iteration) == 0 && reply->n_ranges > 0 &&
+                             k < reply->ranges[0]->count;
              k++) {
             assert_true(reply->ranges[0]->first + k < SPLITS || !r->counts);
             r->handed[(reply->ranges[0]->first + k) % SPLITS]++;
@@ -98,7 +109,8 @@ static void count_splits(struct cluster *c, const char *iteration, const Millrac
 }
 
 /* One request. False: there is nothing more to be had of it. */
-static bool ask(struct cluster *c, const char *worker, const char *iteration, struct known_task *task, uint64_t want)
+static bool ask(struct cluster *c, const char *worker, const char *iteration,
+                struct known_task *task, uint64_t want)
 {
     int rc = get_splits(&c->t, worker, task->id, 0, task->seq + 1, want);
     char why[256];
@@ -106,7 +118,8 @@ static bool ask(struct cluster *c, const char *worker, const char *iteration, st
     if (rc < 0) {
         snprintf(why, sizeof why, "%s", the_reply(&c->t)->error.message);
         task->over = true;
-        if (rc != MR_ENOTFOUND && rc != MR_EPRECOND && rc != MR_EUNAVAIL) { /* its pipeline fails for it */
+        if (rc != MR_ENOTFOUND && rc != MR_EPRECOND &&
+            rc != MR_EUNAVAIL) { /* its pipeline fails for it */
             (void)end_task(&c->t, worker, task->id, rc, why);
         }
         return false;
@@ -164,8 +177,8 @@ static Millrace__WorkerUpdate *look(struct cluster *c, const char *worker)
     /* The reply goes with the next step. */
     bytes = malloc(protobuf_c_message_get_packed_size(the_reply(&c->t)->message) + 1);
     assert_non_null(bytes);
-    Millrace__WorkerUpdate *update =
-        millrace__worker_update__unpack(NULL, protobuf_c_message_pack(the_reply(&c->t)->message, bytes), bytes);
+    Millrace__WorkerUpdate *update = millrace__worker_update__unpack(
+        NULL, protobuf_c_message_pack(the_reply(&c->t)->message, bytes), bytes);
 
     free(bytes);
     assert_non_null(update);
@@ -310,7 +323,8 @@ static void read_all(struct cluster *c, const char *about)
     }
     for (size_t k = 0; k < READERS; k++) {
         if (c->readers[k].state == READING) {
-            fail_msg("%s: job '%s' is still being read", about, plans[k].slot != NULL ? plans[k].slot : "anonymous");
+            fail_msg("%s: job '%s' is still being read", about,
+                     plans[k].slot != NULL ? plans[k].slot : "anonymous");
         }
     }
 }
@@ -338,17 +352,20 @@ static void begin(struct cluster *c)
         snprintf(r->job_id, sizeof r->job_id, "%s", opened(&c->t)->job_id);
         snprintf(r->iteration, sizeof r->iteration, "%s", opened(&c->t)->iteration_id);
         for (size_t w = 0; w < 2 && r->counts; w++) {
-            assert_true(ask(c, workers[w], r->iteration, know(c, task_of(r->iteration, workers[w], 1)), 5));
+            assert_true(
+                ask(c, workers[w], r->iteration, know(c, task_of(r->iteration, workers[w], 1)), 5));
         }
         snprintf(key, sizeof key, "iterations/%s", r->iteration);
         const char *production = strstr(table_get(&c->t, key), "\"production\":\"");
 
         if (production != NULL) {
-            snprintf(r->production, sizeof r->production, "%.*s", (int)strcspn(production + 14, "\""), production + 14);
+            snprintf(r->production, sizeof r->production, "%.*s",
+                     (int)strcspn(production + 14, "\""), production + 14);
         }
     }
     /* One task has ended: a record of its own. */
-    assert_int_equal(end_task(&c->t, "w2", task_of(c->readers[3].iteration, "w2", 1), 0, NULL), MR_OK);
+    assert_int_equal(end_task(&c->t, "w2", task_of(c->readers[3].iteration, "w2", 1), 0, NULL),
+                     MR_OK);
     know(c, task_of(c->readers[3].iteration, "w2", 1))->over = true;
     assert_string_equal(c->readers[5].production, c->readers[6].production);
 }
@@ -421,8 +438,8 @@ static void judge(const struct cluster *c, const char *key, const char *about)
 }
 
 /*
- * What was set aside is as it was: with the record put right its jobs are there again, and the passes that were open go
- * on where they were, since the workers have kept their tasks.
+ * What was set aside is as it was: with the record put right its jobs are there again, and the
+ * passes that were open go on where they were, since the workers have kept their tasks.
  */
 static void mend(struct cluster *c, const char *key, const char *value, const char *about)
 {
@@ -537,7 +554,8 @@ static void each_record_may_be_garbage_empty_or_gone(void **state)
     assert_true(records.n > 40);
     for (size_t i = 0; i < records.n; i++) {
         for (size_t k = 0; k < sizeof values / sizeof values[0]; k++) {
-            if (strcmp(records.keys[i], "schema") != 0 || values[k] != NULL) { /* whether it is there a loop asks */
+            if (strcmp(records.keys[i], "schema") != 0 ||
+                values[k] != NULL) { /* whether it is there a loop asks */
                 attack_one(records.keys[i], values[k]);
             }
         }
@@ -546,7 +564,8 @@ static void each_record_may_be_garbage_empty_or_gone(void **state)
 }
 
 /* @at: where a number of @n digits is. */
-static void change_number(const char *key, const char *value, size_t at, size_t n, const char *number)
+static void change_number(const char *key, const char *value, size_t at, size_t n,
+                          const char *number)
 {
     char *changed = mr_asprintf("%.*s%s%s", (int)at, value, number, value + at + n);
 
@@ -559,7 +578,8 @@ static void change_number(const char *key, const char *value, size_t at, size_t 
 
 static void each_number_may_be_another(void **state)
 {
-    static const char *const numbers[] = {"0", "1", "7", "99999999", "4611686018427387904", "18446744073709551615"};
+    static const char *const numbers[] = {
+        "0", "1", "7", "99999999", "4611686018427387904", "18446744073709551615"};
     struct records records;
 
     (void)state;
@@ -569,8 +589,8 @@ static void each_number_may_be_another(void **state)
 
         for (size_t at = 0, n; value[at] != '\0'; at += n) {
             n = strspn(value + at, "0123456789");
-            bool alone =
-                n > 0 && at > 0 && !isalnum((unsigned char)value[at - 1]) && !isalnum((unsigned char)value[at + n]);
+            bool alone = n > 0 && at > 0 && !isalnum((unsigned char)value[at - 1]) &&
+                         !isalnum((unsigned char)value[at + n]);
 
             for (size_t k = 0; k < sizeof numbers / sizeof numbers[0] && alone; k++) {
                 change_number(records.keys[i], value, at, n, numbers[k]);
@@ -581,7 +601,8 @@ static void each_number_may_be_another(void **state)
     free_records(&records);
 }
 
-/* ---------------------------------------------------------------- all records are bad in the same way */
+/* ---------------------------------------------------------------- all records are bad in the same
+ * way */
 
 /* Nothing is wrong with any record; each stamp is of an epoch that this etcd has not reached. */
 static void what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept(void **state)
@@ -608,7 +629,8 @@ static void what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept(void
 
 /* ---------------------------------------------------------------- while it is set aside */
 
-/* A worker that does not know yet, or does not hold: it is to keep the task, and neither drop nor end it. */
+/* A worker that does not know yet, or does not hold: it is to keep the task, and neither drop nor
+ * end it. */
 static void tasks_of_what_is_set_aside_are_answered_later(void **state)
 {
     static const char *const spoilt[] = {"jobs/dyn", "datasets/numbers"};
@@ -638,7 +660,8 @@ static void tasks_of_what_is_set_aside_are_answered_later(void **state)
     }
 }
 
-/* Nothing of the job can be changed then: a goodbye that was answered would be forgotten with what it counts. */
+/* Nothing of the job can be changed then: a goodbye that was answered would be forgotten with what
+ * it counts. */
 static void a_goodbye_to_a_job_that_is_set_aside_is_to_be_said_again(void **state)
 {
     struct cluster *c = mr_calloc(1, sizeof *c);
@@ -697,7 +720,8 @@ static void who_asks_for_a_dataset_that_is_set_aside_is_told_what_to_do(void **s
     assert_null(strstr(why, "register it"));
     why = get_dataset(&c->t, FP2);
     assert_non_null(strstr(why, "'datasets/" FP2 "': "));
-    assert_non_null(strstr(why, "register it again, or put that right in etcd and restart the leading dispatcher"));
+    assert_non_null(strstr(
+        why, "register it again, or put that right in etcd and restart the leading dispatcher"));
     table_close(&c->t);
     mr_free(c);
 }

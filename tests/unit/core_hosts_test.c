@@ -62,7 +62,8 @@ static void clients_of_one_job(void **state)
     assert_int_equal(n, MAX / 2);
     assert_int_equal(the_reply(t)->error.code, MR_EEXHAUSTED);
     assert_string_equal(the_reply(t)->error.message,
-                        "host 10.0.0.1 has 8 of 16 clients (8 are taken in all) and may have no more than it leaves "
+                        "host 10.0.0.1 has 8 of 16 clients (8 are taken in all) and may have no "
+                        "more than it leaves "
                         "free: end some of its, or ask again later");
     assert_int_equal(open_as(t, "10.0.0.1", 100, "shared"), MR_OK); /* One that is there goes on. */
     assert_int_equal(open_as(t, "10.0.0.2", 200, "shared"), MR_OK);
@@ -108,7 +109,8 @@ static void what_is_gone_is_given_back(void **state)
     }
 }
 
-/* An epoch that is over is kept for a while, and has no tasks: who has read many short ones may go on. */
+/* An epoch that is over is kept for a while, and has no tasks: who has read many short ones may go
+ * on. */
 static void what_has_ended_has_no_tasks(void **state)
 {
     struct table *t = *state;

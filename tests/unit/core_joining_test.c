@@ -123,7 +123,8 @@ static void a_worker_that_says_nothing_is_not_waited_for(void **state)
     assert_true(is_joining(f, f->b));
     table_wait(&f->t, 200);
     expect_apart(f, "worker b:1 did not say");
-    assert_false(record_says(f, "productions/", f->production, "closed")); /* it may have been this one's link */
+    assert_false(record_says(f, "productions/", f->production,
+                             "closed")); /* it may have been this one's link */
 }
 
 static void splits_that_went_with_a_worker_are_not_shared(void **state)
@@ -135,7 +136,8 @@ static void splits_that_went_with_a_worker_are_not_shared(void **state)
     assert_int_equal(leave(&f->t, "w2"), MR_OK);
     answer(f, "w1", f->b, 0, NULL);
     expect_apart(f, "lost up to");
-    assert_false(record_says(f, "iterations/", f->b, "lostWorkers")); /* nothing of its own is lost */
+    assert_false(
+        record_says(f, "iterations/", f->b, "lostWorkers")); /* nothing of its own is lost */
     open_shared(f, "numbers", "c", f->a);
     assert_true(is_joining(f, f->a)); /* b's production is whole */
 }
@@ -187,8 +189,10 @@ static void what_a_worker_that_drains_makes_cannot_be_joined(void **state)
 static void copies_on_every_worker_are_shared_whoever_is_lost(void **state)
 {
     struct fixture *f = *state;
-    struct open_args args = {
-        .client = "a", .dataset = "numbers", .name = "a", .sharing = MILLRACE__SHARING__SHARING_AUTO};
+    struct open_args args = {.client = "a",
+                             .dataset = "numbers",
+                             .name = "a",
+                             .sharing = MILLRACE__SHARING__SHARING_AUTO};
 
     assert_int_equal(open_job(&f->t, args), MR_OK);
     snprintf(f->a, sizeof f->a, "%s", opened(&f->t)->iteration_id);
@@ -225,14 +229,19 @@ static void other_repetitions_modes_and_contents_are_not_shared(void **state)
 
     open_shared(f, "numbers", "a", f->a);
     assert_int_equal(open_job(&f->t, args), MR_OK);
-    args = (struct open_args){
-        .client = "c", .dataset = "numbers", .name = "c", .sharing = MILLRACE__SHARING__SHARING_AUTO};
+    args = (struct open_args){.client = "c",
+                              .dataset = "numbers",
+                              .name = "c",
+                              .sharing = MILLRACE__SHARING__SHARING_AUTO};
     assert_int_equal(open_job(&f->t, args), MR_OK);
     open_shared(f, "endless", "d", f->b);
-    args = (struct open_args){.client = "e", .dataset = "numbers", .name = "e", .dynamic = true, .trainer = "t"};
+    args = (struct open_args){
+        .client = "e", .dataset = "numbers", .name = "e", .dynamic = true, .trainer = "t"};
     assert_int_equal(open_job(&f->t, args), MR_OK);
     assert_int_equal(table_count(&f->t, "productions/"), 5);
-    assert_int_equal(open_job(&f->t, (struct open_args){.client = "f", .dataset = "numbers", .name = "f"}), MR_OK);
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = "f", .dataset = "numbers", .name = "f"}),
+        MR_OK);
     assert_int_equal(table_count(&f->t, "productions/"), 5);
 
     /* Another name for the same content makes no difference. */
@@ -246,9 +255,11 @@ static void other_repetitions_modes_and_contents_are_not_shared(void **state)
 
 static int open_trainer(struct fixture *f, const char *client, const char *job, const char *trainer)
 {
-    return open_job(
-        &f->t,
-        (struct open_args){.client = client, .dataset = "endless", .name = job, .dynamic = true, .trainer = trainer});
+    return open_job(&f->t, (struct open_args){.client = client,
+                                              .dataset = "endless",
+                                              .name = job,
+                                              .dynamic = true,
+                                              .trainer = trainer});
 }
 
 static void trainers_of_one_name_share(void **state)
@@ -283,15 +294,19 @@ static void a_name_has_trainers_or_has_none(void **state)
 
     assert_int_equal(open_trainer(f, "c1", "train", "t1"), MR_OK);
     assert_int_equal(open_trainer(f, "c2", "train", NULL), MR_EINVAL);
-    assert_string_equal(the_reply(&f->t)->error.message,
-                        "job 'train' differs in CrossTrainerCache: existing enabled, requested disabled");
+    assert_string_equal(
+        the_reply(&f->t)->error.message,
+        "job 'train' differs in CrossTrainerCache: existing enabled, requested disabled");
     assert_int_equal(open_trainer(f, "c3", "plain", NULL), MR_OK);
     assert_int_equal(open_trainer(f, "c4", "plain", "t1"), MR_EINVAL);
-    assert_string_equal(the_reply(&f->t)->error.message,
-                        "job 'plain' differs in CrossTrainerCache: existing disabled, requested enabled");
-    assert_int_equal(
-        open_job(&f->t, (struct open_args){.client = "c5", .dataset = "endless", .name = "train", .trainer = "t2"}),
-        MR_EINVAL);
+    assert_string_equal(
+        the_reply(&f->t)->error.message,
+        "job 'plain' differs in CrossTrainerCache: existing disabled, requested enabled");
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = "c5",
+                                                        .dataset = "endless",
+                                                        .name = "train",
+                                                        .trainer = "t2"}),
+                     MR_EINVAL);
     assert_non_null(strstr(the_reply(&f->t)->error.message, "processing mode"));
     assert_int_equal(open_trainer(f, "c6", "", "t1"), MR_EINVAL);
     for (int i = 0; i < 63; i++) {

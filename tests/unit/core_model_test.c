@@ -1,11 +1,14 @@
 /*
- * Random lives of workers that do what workers do (ask, read, report, end, repeat a call whose answer was lost) and
- * die, leave and are replaced at any moment, under either guarantee, with leaders that change in between. A model of
- * its own knows what was handed out, what an application got, and what was acknowledged, and judges:
+ * Random lives of workers that do what workers do (ask, read, report, end, repeat a call whose
+ * answer was lost) and die, leave and are replaced at any moment, under either guarantee, with
+ * leaders that change in between. A model of its own knows what was handed out, what an application
+ * got, and what was acknowledged, and judges:
  *
- *   at all times       no split is given to somebody while another task that counts as open has it unfinished;
- *                      nor, under one leader, when it was reported finished; at most once: no split is given twice
- *   in the end         which comes, and then every split is finished, or quarantined, or, at most once, lost with its
+ *   at all times       no split is given to somebody while another task that counts as open has it
+ *                      unfinished; nor, under one leader, when it was reported finished; at most
+ *                      once: no split is given twice
+ *   in the end         which comes, and then every split is finished, or quarantined, or, at most
+ *                      once, lost with its
  * worker
  *
  * MR_SEED=<seed> runs one walk.
@@ -31,7 +34,8 @@
 #define TASKS_MAX 256
 #define GRANTS_MAX 120
 #define SPLITS_MAX 200
-#define JOINED_BEYOND 32 /* grants: finished together, so that one may be repeated that was finished */
+/* grants: finished together, so that one may be repeated that was finished */
+#define JOINED_BEYOND 32
 #define REPETITIONS_MAX 3
 
 struct grant {
@@ -69,9 +73,10 @@ struct model {
     struct task tasks[TASKS_MAX];
     int ntasks;
     unsigned granted[SPLITS_MAX];
-    uint64_t done_in[SPLITS_MAX]; /* epoch in which it was last acknowledged as finished; 0: was not */
-    unsigned done[SPLITS_MAX];    /* grants of it that were acknowledged as finished */
-    bool finished, failed;        /* the iteration */
+    /* epoch in which it was last acknowledged as finished; 0: was not */
+    uint64_t done_in[SPLITS_MAX];
+    unsigned done[SPLITS_MAX]; /* grants of it that were acknowledged as finished */
+    bool finished, failed;     /* the iteration */
     Millrace__IterationEnd end;
     char why[256];
 };
@@ -150,8 +155,10 @@ static void expect_unowned(struct model *m, const struct task *taker, const stru
 
             if (other->finished[j] != '1' && g->first < grant->first + grant->count &&
                 grant->first < g->first + g->count) {
-                fail_msg("splits %llu..%llu are given to %s, and %s has some of them", (unsigned long long)grant->first,
-                         (unsigned long long)(grant->first + grant->count - 1), taker->id, other->id);
+                fail_msg("splits %llu..%llu are given to %s, and %s has some of them",
+                         (unsigned long long)grant->first,
+                         (unsigned long long)(grant->first + grant->count - 1), taker->id,
+                         other->id);
             }
         }
     }
@@ -172,7 +179,8 @@ static void note_granted(struct model *m, const struct grant *grant)
     for (uint64_t i = grant->first; i < grant->first + grant->count; i++) {
         m->granted[i]++;
         assert_true(m->repeats || m->granted[i] <= m->repetitions);
-        if (m->repetitions == 1 && m->done_in[i] == m->t.epoch) { /* the next leader may not know of it */
+        if (m->repetitions == 1 &&
+            m->done_in[i] == m->t.epoch) { /* the next leader may not know of it */
             fail_msg("split %llu was finished, and is given again", (unsigned long long)i);
         }
     }
@@ -196,8 +204,8 @@ static void ask(struct model *m, struct task *task)
         finished[i] = task->grants[i].read ? '1' : '0';
     }
     finished[task->n] = '\0';
-    int rc = get_splits_with_report(&m->t, m->workers[task->worker].name, task->id, task->repetition, task->n + 1,
-                                    1 + draw(m, 20), finished);
+    int rc = get_splits_with_report(&m->t, m->workers[task->worker].name, task->id,
+                                    task->repetition, task->n + 1, 1 + draw(m, 20), finished);
 
     if (rc < 0) {
         task->settled = true; /* it was given up, or the iteration is over */
@@ -403,7 +411,8 @@ static void judge_end(const struct model *m)
     uint64_t missing = 0;
 
     if (m->failed) {
-        /* Whoever was in four crashes, at last alone, is given up, though these workers die of other causes as well. */
+        /* Whoever was in four crashes, at last alone, is given up, though these workers die of
+         * other causes as well. */
         assert_true(m->repeats && !m->tolerant);
         assert_non_null(strstr(m->why, "is given up"));
         return;
@@ -466,7 +475,8 @@ static void note_rare(void *ctx, const char *line)
 
 static void walk(uint64_t seed)
 {
-    struct mr_core_config config = {.worker_timeout_ms = 10000, .client_timeout_ms = 600000, .trace = note_rare};
+    struct mr_core_config config = {
+        .worker_timeout_ms = 10000, .client_timeout_ms = 600000, .trace = note_rare};
     struct model *m = mr_calloc(1, sizeof *m);
 
     mr_rng_seed(&m->rng, seed);

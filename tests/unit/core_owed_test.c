@@ -114,7 +114,8 @@ static void squeezing_adds_the_smallest_gaps(void **state)
 
 static void what_is_not_ascending_or_too_far_is_not_sound(void **state)
 {
-    static const uint64_t bad[][4] = {{0, 0, 5, 1}, {5, 1, 0, 1}, {0, 2, 1, 1}, {0, 1, 9, 2}, {0, 1, 9, UINT64_MAX}};
+    static const uint64_t bad[][4] = {
+        {0, 0, 5, 1}, {5, 1, 0, 1}, {0, 2, 1, 1}, {0, 1, 9, 2}, {0, 1, 9, UINT64_MAX}};
 
     (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {

@@ -1,6 +1,7 @@
 /*
- * Random commands, many of them senseless: nothing a caller says may trip an assertion, the invariants hold after every
- * step, and a core loaded from the store shows the same as the one before. MR_SEED=<seed> runs one walk.
+ * Random commands, many of them senseless: nothing a caller says may trip an assertion, the
+ * invariants hold after every step, and a core loaded from the store shows the same as the one
+ * before. MR_SEED=<seed> runs one walk.
  */
 #include "core_support.h"
 
@@ -37,7 +38,8 @@ static uint64_t draw(struct walk *w, uint64_t n)
 /* Mostly one of @n sensible words, at times nonsense. */
 static const char *word(struct walk *w, const char *const *words, size_t n)
 {
-    static const char *const nonsense[] = {"", "\xff\xfe", "a/b", "~x", "../..", "%00", "\n", "9.9/x", "1.1"};
+    static const char *const nonsense[] = {"",    "\xff\xfe", "a/b",   "~x", "../..",
+                                           "%00", "\n",       "9.9/x", "1.1"};
 
     if (draw(w, 30) == 0) {
         return nonsense[draw(w, sizeof nonsense / sizeof nonsense[0])];
@@ -45,8 +47,9 @@ static const char *word(struct walk *w, const char *const *words, size_t n)
     return words[draw(w, n)];
 }
 
-#define WORD(w, ...)                                                                                                   \
-    word(w, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define WORD(w, ...)                                                                               \
+    word(w, (const char *const[]){__VA_ARGS__},                                                    \
+         sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static const char *a_worker(struct walk *w)
 {
@@ -55,8 +58,9 @@ static const char *a_worker(struct walk *w)
 
 static const char *an_iteration(struct walk *w)
 {
-    return w->n == 0 || draw(w, 30) == 0 ? "7.7"
-                                         : w->iterations[draw(w, w->n < 8 ? w->n : 8) + (w->n < 8 ? 0 : w->n - 8)];
+    return w->n == 0 || draw(w, 30) == 0
+               ? "7.7"
+               : w->iterations[draw(w, w->n < 8 ? w->n : 8) + (w->n < 8 ? 0 : w->n - 8)];
 }
 
 static const char *a_task(struct walk *w, const char *worker)
@@ -167,7 +171,8 @@ static void random_command(struct walk *w)
         }
         break;
     case 4:
-        beat_client(t, WORD(w, "c0", "c1", "c2", "c3"), an_iteration(w), draw(w, 3) == 0 ? worker : NULL);
+        beat_client(t, WORD(w, "c0", "c1", "c2", "c3"), an_iteration(w),
+                    draw(w, 3) == 0 ? worker : NULL);
         break;
     case 5:
         release_client(t, WORD(w, "c0", "c1", "c2", "c3", "c4", "c5"), an_iteration(w));
@@ -175,11 +180,13 @@ static void random_command(struct walk *w)
     case 6:
     case 7:
     case 8:
-        get_splits_with_report(t, worker, a_task(w, worker), draw(w, 50) == 0 ? INT64_MAX : draw(w, 3), draw(w, 6),
+        get_splits_with_report(t, worker, a_task(w, worker),
+                               draw(w, 50) == 0 ? INT64_MAX : draw(w, 3), draw(w, 6),
                                draw(w, 20) == 0 ? UINT64_MAX : draw(w, 30), a_report(w));
         break;
     case 9:
-        end_task(t, worker, a_task(w, worker), draw(w, 12) == 0 ? MR_EDATALOSS : 0, WORD(w, "", "broken"));
+        end_task(t, worker, a_task(w, worker), draw(w, 12) == 0 ? MR_EDATALOSS : 0,
+                 WORD(w, "", "broken"));
         break;
     case 11:
     case 12:
@@ -219,7 +226,8 @@ static void cut(char *json, const char *name, char last)
     }
 }
 
-/* What status shows, whatever the order of its lists, without what is soft: one line a part, sorted. */
+/* What status shows, whatever the order of its lists, without what is soft: one line a part,
+ * sorted. */
 static char *shown(struct table *t)
 {
     struct mr_status_about about = {"c", "i", "l", "v", NULL, 0, 0, 0};
@@ -259,8 +267,8 @@ static void take_over(struct walk *w)
         line = before[same] == '\n' ? same + 1 : line;
     }
     if (before[same] != after[same]) {
-        fail_msg("before a takeover: %.*s, after it: %.*s", (int)strcspn(before + line, "\n"), before + line,
-                 (int)strcspn(after + line, "\n"), after + line);
+        fail_msg("before a takeover: %.*s, after it: %.*s", (int)strcspn(before + line, "\n"),
+                 before + line, (int)strcspn(after + line, "\n"), after + line);
     }
     mr_free(before);
     mr_free(after);
@@ -270,7 +278,8 @@ static void walk(uint64_t seed)
 {
     static const int64_t one[] = {40};
     static const int64_t two[] = {5, -1};
-    struct mr_core_config config = {.client_timeout_ms = 20000, .job_gc_timeout_ms = 30000, .worker_timeout_ms = 20000};
+    struct mr_core_config config = {
+        .client_timeout_ms = 20000, .job_gc_timeout_ms = 30000, .worker_timeout_ms = 20000};
     struct walk *w = mr_calloc(1, sizeof *w);
 
     mr_rng_seed(&w->rng, seed);

@@ -1,6 +1,6 @@
 /*
- * At least once: what lost workers had not finished is read again. The interleavings that would lose a split, or never
- * come to an end, one by one.
+ * At least once: what lost workers had not finished is read again. The interleavings that would
+ * lose a split, or never come to an end, one by one.
  */
 #include "core_support.h"
 
@@ -24,12 +24,13 @@ struct fixture {
 
 static void open_at_least_once(struct fixture *f, const char *dataset)
 {
-    assert_int_equal(open_job(&f->t, (struct open_args){.client = "c1",
-                                                        .dataset = dataset,
-                                                        .name = dataset,
-                                                        .dynamic = true,
-                                                        .guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE}),
-                     MR_OK);
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = "c1",
+                                           .dataset = dataset,
+                                           .name = dataset,
+                                           .dynamic = true,
+                                           .guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE}),
+        MR_OK);
     snprintf(f->iteration, sizeof f->iteration, "%s", opened(&f->t)->iteration_id);
 }
 
@@ -62,7 +63,8 @@ static void lose(struct fixture *f, const char *survivor)
     fall_silent(&f->t, "c1", f->iteration, survivor != NULL ? others : others + 1);
 }
 
-/* All that is left of the repetition to @worker, from request @seq on; returns the number of the last grant. */
+/* All that is left of the repetition to @worker, from request @seq on; returns the number of the
+ * last grant. */
 static uint64_t drain(struct fixture *f, const char *worker, const char *task, uint64_t seq)
 {
     for (;; seq++) {
@@ -118,7 +120,8 @@ static void the_feature_is_recorded_with_the_first_job(void **state)
     assert_non_null(strstr(table_get(&f->t, "schema"), "\"features\":[\"at_least_once\"]"));
     assert_non_null(strstr(table_get(&f->t, "jobs/numbers"), "\"guarantee\":\"AT_LEAST_ONCE\""));
     table_take_over(&f->t);
-    assert_int_equal(watch_worker(&f->t, "w1")->tasks[0]->guarantee, MILLRACE__GUARANTEE__AT_LEAST_ONCE);
+    assert_int_equal(watch_worker(&f->t, "w1")->tasks[0]->guarantee,
+                     MILLRACE__GUARANTEE__AT_LEAST_ONCE);
     open_job(&f->t, (struct open_args){.client = "c2",
                                        .dataset = "numbers",
                                        .name = "other",
@@ -131,11 +134,14 @@ static void who_joins_must_want_the_same_guarantee(void **state)
 {
     struct fixture *f = *state;
 
-    assert_int_equal(
-        open_job(&f->t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "numbers", .dynamic = true}),
-        MR_EINVAL);
+    assert_int_equal(open_job(&f->t, (struct open_args){.client = "c2",
+                                                        .dataset = "numbers",
+                                                        .name = "numbers",
+                                                        .dynamic = true}),
+                     MR_EINVAL);
     assert_string_equal(the_reply(&f->t)->error.message,
-                        "job 'numbers' differs in guarantee: existing {DYNAMIC, at_least_once}, requested {DYNAMIC, "
+                        "job 'numbers' differs in guarantee: existing {DYNAMIC, at_least_once}, "
+                        "requested {DYNAMIC, "
                         "at_most_once}");
 }
 
@@ -143,7 +149,8 @@ static void it_needs_splits_of_one_source(void **state)
 {
     struct fixture *f = *state;
     static const int64_t two[] = {5, 7};
-    struct open_args args = {.client = "c2", .dataset = "pairs", .guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE};
+    struct open_args args = {
+        .client = "c2", .dataset = "pairs", .guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE};
 
     put_dataset(&f->t, "pairs", FP2, two, 2);
     assert_int_equal(open_job(&f->t, args), MR_EINVAL);
@@ -166,7 +173,8 @@ static void what_a_lost_worker_had_not_finished_goes_to_others(void **state)
     lose(f, "w2");
     expect_range(&f->t, "w2", f->tasks[2], 1, 99, 0, 10); /* what came back goes first, ... */
     expect_range(&f->t, "w2", f->tasks[2], 2, 99, 20, 10);
-    assert_int_equal(drain(f, "w2", f->tasks[2], 3), 9); /* ... 70 are left for one worker: half of it at a time */
+    assert_int_equal(drain(f, "w2", f->tasks[2], 3),
+                     9); /* ... 70 are left for one worker: half of it at a time */
     assert_int_equal(beat_with_report(&f->t, "w2", f->tasks[2], "111111111"), MR_OK);
     assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
     assert_int_equal(the_end(f)->repeated_splits, 20);
@@ -182,7 +190,8 @@ static void after_the_end_was_told_a_recovery_task_takes_what_comes_back(void **
 
     expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     drain(f, "w2", f->tasks[2], 1);
-    expect_end(&f->t, "w1", f->tasks[1], 2); /* although others may still be lost: buffers wait for it */
+    expect_end(&f->t, "w1", f->tasks[1],
+               2); /* although others may still be lost: buffers wait for it */
     lose(f, "w2");
     assert_null(the_end(f));
     snprintf(recovery, sizeof recovery, "%s", recovery_of(f, "w2", 0));
@@ -216,7 +225,7 @@ static void one_that_was_not_told_the_end_takes_it(void **state)
     expect_range(&f->t, "w2", f->tasks[2], 1, 1, 0, 1);
     drain(f, "w1", f->tasks[1], 1);
     lose(f, "w2");
-    assert_null(recovery_of(f, "w2", 0));                 /* w2 has not asked again yet, so it will */
+    assert_null(recovery_of(f, "w2", 0)); /* w2 has not asked again yet, so it will */
     assert_int_equal(drain(f, "w2", f->tasks[2], 2), 11); /* half at a time, and 16 at most */
     assert_int_equal(end_task(&f->t, "w2", f->tasks[2], 0, NULL), MR_OK);
     assert_int_equal(the_end(f)->repeated_splits, 99);
@@ -237,8 +246,8 @@ static void an_end_by_itself_finishes_all_grants_of_the_task(void **state)
     assert_int_equal(the_end(f)->lost_workers, 0);
 }
 
-/* The only pipeline that came to its end is one whose record is gone, and nothing is owed: no worker is needed any
- * more. */
+/* The only pipeline that came to its end is one whose record is gone, and nothing is owed: no
+ * worker is needed any more. */
 static void the_end_of_a_recovery_task_is_remembered(void **state)
 {
     struct fixture *f = *state;
@@ -292,7 +301,8 @@ static void a_repeated_request_brings_newer_reports(void **state)
     assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 2, 10, "1"), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 10);
     expect_range(&f->t, "w1", f->tasks[1], 3, 10, 20, 10);
-    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 1, 10, "110"), MR_ERANGE); /* counts, too */
+    assert_int_equal(get_splits_with_report(&f->t, "w1", f->tasks[1], 0, 1, 10, "110"),
+                     MR_ERANGE); /* counts, too */
     lose(f, "w2");
     expect_range(&f->t, "w2", f->tasks[2], 1, 99, 20, 10);
     expect_range(&f->t, "w2", f->tasks[2], 2, 5, 30, 5);
@@ -317,7 +327,8 @@ static void a_report_on_grants_that_were_not_given_closes_the_task(void **state)
     struct fixture *f = *state;
 
     expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
-    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[2], "1"), MR_OK); /* somebody else's task */
+    assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[2], "1"),
+                     MR_OK); /* somebody else's task */
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], "01"), MR_OK);
     expect_disowned(f);
 }
@@ -423,7 +434,8 @@ static void replace(struct fixture *f, const char *dead, const char *fresh)
     table_take_over(&f->t);
 }
 
-/* One split, and workers that die of it: twice with whatever else they had, and twice in isolation. */
+/* One split, and workers that die of it: twice with whatever else they had, and twice in
+ * isolation. */
 static void poison(struct fixture *f, const char *dataset)
 {
     static const char *const names[] = {"p1", "p2", "p3", "p4", "p5"};
@@ -461,9 +473,10 @@ static void a_split_that_kills_its_readers_fails_the_iteration(void **state)
 
     assert_non_null(end);
     assert_int_equal(end->error_code, MR_EDATALOSS);
-    assert_string_equal(end->error,
-                        "split 0 of range (step 0) (provider 0) is given up: 4 workers were lost while they "
-                        "read it, the last of them with nothing else of this iteration");
+    assert_string_equal(
+        end->error,
+        "split 0 of range (step 0) (provider 0) is given up: 4 workers were lost while they "
+        "read it, the last of them with nothing else of this iteration");
     assert_int_equal(end->quarantined_splits, 1);
     assert_int_equal(end->lost_splits, 1);
     assert_int_equal(end->lost_elements, 1000);
@@ -537,7 +550,8 @@ static void suspects_are_read_as_soon_as_the_end_was_told(void **state)
     add_worker(&f->t, "w3", "a:1");
     expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 10, 0, 10);
     add_worker(&f->t, "w4", "a:1");
-    assert_null(recovery_of(f, "w2", 0)); /* the losses are counted, and others are to be read first */
+    assert_null(
+        recovery_of(f, "w2", 0)); /* the losses are counted, and others are to be read first */
     drain(f, "w2", f->tasks[2], 1);
     snprintf(task, sizeof task, "%s", recovery_of(f, "w2", 0));
     expect_range(&f->t, "w2", task, 1, 99, 0, 10);
@@ -584,7 +598,8 @@ static void what_comes_back_is_given_whatever_repetition_is_asked_for(void **sta
     expect_range(&f->t, "w1", f->tasks[1], 1, 10, 0, 10);
     uint64_t last = drain(f, "w2", f->tasks[2], 1);
 
-    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 2, 5), MR_OK); /* it goes on to the next one */
+    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 2, 5),
+                     MR_OK); /* it goes on to the next one */
     assert_int_equal(splits(&f->t)->ranges[0]->first, 0);
     assert_int_equal(splits(&f->t)->ranges[0]->count, 5);
     lose(f, "w2");
@@ -594,13 +609,16 @@ static void what_comes_back_is_given_whatever_repetition_is_asked_for(void **sta
     assert_int_equal(splits(&f->t)->ranges[0]->count, 10);
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, last + 4, 5), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 5); /* then the cursor goes on */
-    add_worker(&f->t, "w3", "b:1"); /* w2 had all of it: of both repetitions, and some of it for the second time */
+    add_worker(
+        &f->t, "w3",
+        "b:1"); /* w2 had all of it: of both repetitions, and some of it for the second time */
     expect_range(&f->t, "w3", task_of(f->iteration, "w3", 1), 1, 99, 10, 16);
     assert_non_null(strstr(cursor(f), "\"pool\":[{\"count\":\"10\",\"losses\":2},"
                                       "{\"first\":\"26\",\"count\":\"84\",\"losses\":1}]"));
 }
 
-/* take(n) under repeat: whoever goes on early does not want the rest, which nobody was given; what was lost is owed. */
+/* take(n) under repeat: whoever goes on early does not want the rest, which nobody was given; what
+ * was lost is owed. */
 static void a_jump_drops_what_nobody_was_given_and_keeps_what_came_back(void **state)
 {
     struct fixture *f = *state;
@@ -613,14 +631,17 @@ static void a_jump_drops_what_nobody_was_given_and_keeps_what_came_back(void **s
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 2, 2, 7), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 0);
     assert_int_equal(splits(&f->t)->ranges[0]->count, 7);
-    assert_string_equal(cursor(f),
-                        "{\"repetition\":\"2\",\"next\":\"7\",\"dropped\":\"190\",\"repeatedSplits\":\"10\"}");
-    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], UINT64_MAX / 100, 3, 7), MR_EINVAL); /* has no positions */
-    table_take_over(&f->t); /* The next leader goes on where the jump led to. */
+    assert_string_equal(
+        cursor(f),
+        "{\"repetition\":\"2\",\"next\":\"7\",\"dropped\":\"190\",\"repeatedSplits\":\"10\"}");
+    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], UINT64_MAX / 100, 3, 7),
+                     MR_EINVAL); /* has no positions */
+    table_take_over(&f->t);      /* The next leader goes on where the jump led to. */
     assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 2, 3, 7), MR_OK);
     assert_int_equal(splits(&f->t)->ranges[0]->first, 7);
     assert_int_equal(splits(&f->t)->ranges[0]->count, 7);
-    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, 4, 7), MR_OK); /* an earlier repetition is over */
+    assert_int_equal(get_splits(&f->t, "w2", f->tasks[2], 1, 4, 7),
+                     MR_OK); /* an earlier repetition is over */
     assert_true(splits(&f->t)->end);
 }
 
@@ -659,7 +680,8 @@ static void neighbours_are_joined_when_many_grants_are_open(void **state)
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], finished), MR_OK);
     lose(f, "w2");
     expect_range(&f->t, "w2", f->tasks[2], 41, 1, 0, 1);
-    expect_range(&f->t, "w2", f->tasks[2], 42, 1, 2, 1); /* finished, but not what it was joined with */
+    expect_range(&f->t, "w2", f->tasks[2], 42, 1, 2,
+                 1); /* finished, but not what it was joined with */
     memset(finished, '1', 42);
     assert_int_equal(beat_with_report(&f->t, "w2", f->tasks[2], finished), MR_OK);
     drain(f, "w2", f->tasks[2], 43);
@@ -668,7 +690,8 @@ static void neighbours_are_joined_when_many_grants_are_open(void **state)
     assert_true(the_end(f)->repeated_splits <= 40);
 }
 
-/* What was joined is finished when all of it is: with the first of it something is still to be done. */
+/* What was joined is finished when all of it is: with the first of it something is still to be
+ * done. */
 static void what_was_joined_is_finished_with_its_last(void **state)
 {
     struct fixture *f = *state;
@@ -683,7 +706,8 @@ static void what_was_joined_is_finished_with_its_last(void **state)
     }
     assert_int_equal(beat_with_report(&f->t, "w1", f->tasks[1], finished), MR_OK);
     lose(f, "w2");
-    for (uint64_t seq = 1; seq <= 16; seq++) { /* pairs: what was finished comes with what was not */
+    for (uint64_t seq = 1; seq <= 16;
+         seq++) { /* pairs: what was finished comes with what was not */
         expect_range(&f->t, "w2", f->tasks[2], seq, 1, seq - 1, 1);
     }
     expect_range(&f->t, "w2", f->tasks[2], 17, 1, 40, 1);
@@ -696,8 +720,11 @@ static void losing_a_worker_in_a_hundred_jobs_is_one_write(void **state)
 
     for (int i = 0; i < 100; i++) {
         snprintf(name, sizeof name, "job%d", i);
-        open_job(&f->t, (struct open_args){
-                            .client = name, .dataset = "numbers", .name = name, .dynamic = true, .guarantee = 1});
+        open_job(&f->t, (struct open_args){.client = name,
+                                           .dataset = "numbers",
+                                           .name = name,
+                                           .dynamic = true,
+                                           .guarantee = 1});
         get_splits(&f->t, "w1", task_of(opened(&f->t)->iteration_id, "w1", 1), 0, 1, 4);
     }
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
@@ -707,7 +734,8 @@ static void losing_a_worker_in_a_hundred_jobs_is_one_write(void **state)
     size_t counted = 0;
 
     for (size_t i = 0; i < f->t.count; i++) {
-        counted += strncmp(f->t.keys[i], "cursors/", 8) == 0 && strstr(f->t.values[i], "\"pool\":[{\"count\":\"4\"}]");
+        counted += strncmp(f->t.keys[i], "cursors/", 8) == 0 &&
+                   strstr(f->t.values[i], "\"pool\":[{\"count\":\"4\"}]");
     }
     assert_int_equal(counted, 100);
 }
@@ -722,7 +750,8 @@ static void delete_workers(struct fixture *f)
     }
 }
 
-/* A leader that comes then finds grants of nobody: what they hold goes to whoever registers, once. */
+/* A leader that comes then finds grants of nobody: what they hold goes to whoever registers,
+ * once. */
 static void what_workers_have_whose_records_are_deleted_goes_to_others(void **state)
 {
     struct fixture *f = *state;
@@ -761,13 +790,15 @@ static void and_so_does_what_recovery_tasks_have(void **state)
     assert_non_null(strstr(cursor(f), "\"pool\":[{\"count\":\"100\""));
 }
 
-/* At most once it is gone, and counted; one that was forgotten in order, when nothing of it was needed, is not. */
+/* At most once it is gone, and counted; one that was forgotten in order, when nothing of it was
+ * needed, is not. */
 static void at_most_once_what_they_had_is_counted(void **state)
 {
     struct fixture *f = *state;
     char iteration[64];
 
-    open_job(&f->t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "once", .dynamic = true});
+    open_job(&f->t, (struct open_args){
+                        .client = "c2", .dataset = "numbers", .name = "once", .dynamic = true});
     snprintf(iteration, sizeof iteration, "%s", opened(&f->t)->iteration_id);
     expect_range(&f->t, "w1", task_of(iteration, "w1", 1), 1, 10, 0, 10);
     delete_workers(f);
@@ -831,7 +862,8 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
     }
     assert_null(recovery_of(f, "w1", 0));
     assert_non_null(recovery_of(f, "w2", 0));
-    assert_string_equal(strstr(cursor(f), "\"pool\""), "\"pool\":[{\"count\":\"10\"}]}"); /* no crash */
+    assert_string_equal(strstr(cursor(f), "\"pool\""),
+                        "\"pool\":[{\"count\":\"10\"}]}"); /* no crash */
     table_take_over(&f->t);
     drain(f, "w2", recovery_of(f, "w2", 0), 1);
     end_task(&f->t, "w2", recovery_of(f, "w2", 0), 0, NULL);
@@ -840,7 +872,8 @@ static void what_an_unreachable_worker_has_goes_to_others(void **state)
     assert_int_equal(the_end(f)->repeated_splits, 10);
 }
 
-/* What it missed for the job before says nothing of what it reaches now: its new streams have a minute of their own. */
+/* What it missed for the job before says nothing of what it reaches now: its new streams have a
+ * minute of their own. */
 static void a_client_that_moves_begins_to_miss_workers_anew(void **state)
 {
     struct fixture *f = *state;
@@ -859,7 +892,8 @@ static void a_client_that_moves_begins_to_miss_workers_anew(void **state)
     expect_range(&f->t, "w1", task_of(f->iteration, "w1", 1), 1, 10, 0, 10);
 }
 
-/* Out of reach of clients for long, and then dead: that it is dead is what counts, since a split may have killed it. */
+/* Out of reach of clients for long, and then dead: that it is dead is what counts, since a split
+ * may have killed it. */
 static void a_silent_worker_is_waited_for_until_it_is_lost(void **state)
 {
     struct fixture *f = *state;
@@ -879,7 +913,8 @@ static void a_silent_worker_is_waited_for_until_it_is_lost(void **state)
     assert_non_null(strstr(cursor(f), "\"pool\":[{\"count\":\"10\",\"losses\":1}]"));
 }
 
-/* It may be dead, too: then the one that is out of reach of clients, perhaps for a while, is all there is. */
+/* It may be dead, too: then the one that is out of reach of clients, perhaps for a while, is all
+ * there is. */
 static void a_silent_worker_is_nobody_to_go_on(void **state)
 {
     struct fixture *f = *state;
@@ -902,7 +937,8 @@ static void a_silent_worker_is_nobody_to_go_on(void **state)
 static void status_shows_what_came_back(void **state)
 {
     struct fixture *f = *state;
-    struct mr_status_about about = {.cluster = "c", .incarnation = "i", .leader = "l", .version = "v"};
+    struct mr_status_about about = {
+        .cluster = "c", .incarnation = "i", .leader = "l", .version = "v"};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     const char *json;
 
@@ -913,20 +949,26 @@ static void status_shows_what_came_back(void **state)
     table_step(&f->t, &command);
     json = ((const Millrace__StatusReply *)the_reply(&f->t)->message)->json;
     assert_non_null(strstr(json, "\"guarantee\":\"AT_LEAST_ONCE\""));
-    assert_non_null(strstr(json, "\"source\":\"range (step 0)\",\"returnedSplits\":\"10\",\"lossesMax\":1"));
+    assert_non_null(
+        strstr(json, "\"source\":\"range (step 0)\",\"returnedSplits\":\"10\",\"lossesMax\":1"));
     assert_non_null(strstr(json, "\"openSplits\":\"90\""));
-    assert_non_null(strstr(json, "/1\",\"workerAddress\":\"b:1\",\"state\":\"open\",\"recovery\":1"));
+    assert_non_null(
+        strstr(json, "/1\",\"workerAddress\":\"b:1\",\"state\":\"open\",\"recovery\":1"));
 }
 
 static void stored_nonsense_is_refused(void **state)
 {
     static const char *const bad[][2] = {
-        {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"5\",\"count\":\"6\"}]}"}, /* not handed out */
-        {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"count\":\"2\"},{\"first\":\"1\",\"count\":\"2\"}]}"},
+        {"cursors/%s/0",
+         "{\"next\":\"10\",\"pool\":[{\"first\":\"5\",\"count\":\"6\"}]}"}, /* not handed out */
+        {"cursors/%s/0",
+         "{\"next\":\"10\",\"pool\":[{\"count\":\"2\"},{\"first\":\"1\",\"count\":\"2\"}]}"},
         {"cursors/%s/0", "{\"next\":\"10\",\"pool\":[{\"first\":\"1\"}]}"},
-        {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"2\",\"ranges\":[{\"count\":\"1\"}]}]}"},
+        {"grants/%s/0/W",
+         "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"2\",\"ranges\":[{\"count\":\"1\"}]}]}"},
         {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\"}]}"},
-        {"grants/%s/0/W", "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"99\"}]}]}"},
+        {"grants/%s/0/W",
+         "{\"seq\":\"1\",\"end\":true,\"open\":[{\"seq\":\"1\",\"ranges\":[{\"count\":\"99\"}]}]}"},
         {"tasks/%s/W/1", "{\"recovery\":2}"},
         {"tasks/%s/W/7", "{\"recovery\":7}"},
         {"tasks/%s/W/x", "{\"recovery\":1}"},
@@ -980,7 +1022,8 @@ static void memory_may_run_out_while_a_loss_is_counted(void **state)
     expect_end(&f->t, "w1", f->tasks[1], 2);
     leave(&f->t, "w1");
     for (uint64_t nth = 1; failed; nth++) {
-        struct mr_command command = {.kind = MR_COMMAND_TIMER, .now_ms = f->t.now, .wall_ms = f->t.wall};
+        struct mr_command command = {
+            .kind = MR_COMMAND_TIMER, .now_ms = f->t.now, .wall_ms = f->t.wall};
         struct mr_outcome out = {0};
         mr_error err = {0};
 

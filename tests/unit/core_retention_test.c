@@ -1,4 +1,5 @@
-/* The core and time: who is given up when, what is forgotten after how long, under leaders that come and go. */
+/* The core and time: who is given up when, what is forgotten after how long, under leaders that
+ * come and go. */
 #include "core_support.h"
 
 #include "base/alloc.h"
@@ -120,8 +121,8 @@ static void few_silent_workers_are_lost_without_a_grace(void **state)
     add_workers(t, 0, 9);
     for (int i = 0; i < 61; i++) {
         table_wait(t, SECOND);
-        assert_int_equal(beat_worker(t, "w3") + beat_worker(t, "w4") + beat_worker(t, "w5") + beat_worker(t, "w6") +
-                             beat_worker(t, "w7") + beat_worker(t, "w8"),
+        assert_int_equal(beat_worker(t, "w3") + beat_worker(t, "w4") + beat_worker(t, "w5") +
+                             beat_worker(t, "w6") + beat_worker(t, "w7") + beat_worker(t, "w8"),
                          MR_OK);
     }
     assert_int_equal(lost_workers(t, 9), 3);
@@ -166,7 +167,8 @@ static void timers_that_run_late_find_nobody_silent(void **state)
 
 static void nothing_is_collected_before_clients_found_the_new_leader(void **state)
 {
-    struct mr_core_config config = {.job_gc_timeout_ms = 20, .finished_retention_ms = 20, .client_timeout_ms = 10000};
+    struct mr_core_config config = {
+        .job_gc_timeout_ms = 20, .finished_retention_ms = 20, .client_timeout_ms = 10000};
     struct table *t = start(&config);
     char iteration[64], job[64];
 
@@ -177,7 +179,8 @@ static void nothing_is_collected_before_clients_found_the_new_leader(void **stat
     release_client(t, "c1", iteration);
     table_take_over(t);
     table_wait(t, 14 * SECOND);
-    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .job_id = job});
+    open_job(t, (struct open_args){
+                    .client = "c2", .dataset = "numbers", .name = "train", .job_id = job});
     assert_string_equal(opened(t)->iteration_id, iteration);
     release_client(t, "c2", iteration);
     table_wait(t, 2 * SECOND);
@@ -203,7 +206,8 @@ static void what_a_leader_saw_end_needs_no_grace(void **state)
     table_wait(t, 2 * SECOND);
     assert_int_equal(table_count(t, "iterations/"), 1);
     open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "early"});
-    assert_string_equal(opened(t)->iteration_id, early); /* but not who would come back to that one */
+    assert_string_equal(opened(t)->iteration_id,
+                        early); /* but not who would come back to that one */
     release_client(t, "c3", early);
     table_wait(t, 2 * SECOND);
     assert_int_equal(table_count(t, "iterations/"), 0);
@@ -258,7 +262,8 @@ static void retention_fires_though_a_leader_lives_a_day(void **state)
     add_workers(t, 0, 1);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     end_task(t, "w0", task_of(opened(t)->iteration_id, "w0", 1), 0, NULL);
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
     keep(iteration, opened(t)->iteration_id);
     open_job(t, (struct open_args){.client = "c2", .dataset = FP2, .name = "short"});
     release_opened(t, "c2");
@@ -274,7 +279,8 @@ static void retention_fires_though_a_leader_lives_a_day(void **state)
         table_wait(t, DAY - HOUR);
         table_take_over(t);
     }
-    assert_int_equal(table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "workers/"), 0);
+    assert_int_equal(
+        table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "workers/"), 0);
     assert_int_equal(table_count(t, "jobs/"), 2);
     for (int day = 0; day < 5; day++) {
         table_wait(t, DAY - HOUR);
@@ -290,7 +296,8 @@ static void retention_fires_though_a_leader_lives_a_day(void **state)
     stop(t);
 }
 
-/* The records of a job that somebody reads again say so, whoever looks at them (`millrace state`). */
+/* The records of a job that somebody reads again say so, whoever looks at them (`millrace
+ * state`). */
 static void records_say_since_when_nobody_reads_and_only_then(void **state)
 {
     struct table *t = start(NULL);
@@ -299,10 +306,11 @@ static void records_say_since_when_nobody_reads_and_only_then(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(
-            open_job(t,
-                     (struct open_args){.client = clients[i], .dataset = "numbers", .name = "train", .dynamic = true}),
-            MR_OK);
+        assert_int_equal(open_job(t, (struct open_args){.client = clients[i],
+                                                        .dataset = "numbers",
+                                                        .name = "train",
+                                                        .dynamic = true}),
+                         MR_OK);
         snprintf(key, sizeof key, "iterations/%s", opened(t)->iteration_id);
         assert_null(strstr(table_get(t, "jobs/train"), "\"releasedMs\""));
         assert_null(strstr(table_get(t, key), "\"unreadMs\""));
@@ -339,14 +347,16 @@ static void a_forgotten_repetition_is_not_run_again(void **state)
 
     (void)state;
     add_workers(t, 0, 1);
-    open_job(t, (struct open_args){.client = "a", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "a", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     end_task(t, "w0", task_of(iteration, "w0", 1), 0, NULL);
     release_client(t, "a", iteration);
     table_wait(t, HOUR);
     assert_int_equal(table_count(t, "iterations/"), 0);
     table_take_over(t);
-    open_job(t, (struct open_args){.client = "b", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "b", .dataset = "numbers", .name = "train", .dynamic = true});
     assert_true(opened(t)->finished);
     assert_int_equal(table_count(t, "iterations/"), 0);
     stop(t);
@@ -356,7 +366,8 @@ static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **sta
 {
     struct table *t = start(NULL);
     char first[64], job[64];
-    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
+    struct open_args args = {
+        .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
 
     (void)state;
     add_workers(t, 0, 1);
@@ -388,7 +399,8 @@ static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **sta
         table_take_over(t);
         table_wait(t, HOUR);
     }
-    assert_int_equal(table_count(t, "iterations/"), 1); /* of the first, only the job's memory is left */
+    assert_int_equal(table_count(t, "iterations/"),
+                     1); /* of the first, only the job's memory is left */
     stop(t);
 }
 
@@ -396,7 +408,8 @@ static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **sta
 static void a_job_that_was_resumed_keeps_no_epoch(void **state)
 {
     struct table *t = start(NULL);
-    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .repetition = 5};
+    struct open_args args = {
+        .client = "c1", .dataset = "numbers", .name = "train", .repetition = 5};
 
     (void)state;
     add_workers(t, 0, 1);
@@ -407,7 +420,8 @@ static void a_job_that_was_resumed_keeps_no_epoch(void **state)
         table_wait(t, 10);
     }
     assert_true(table_count(t, "iterations/") <= 66);
-    assert_non_null(strstr(table_get(t, "jobs/train"), "\"ended\":[{\"first\":\"5\",\"count\":\"3000\"}]"));
+    assert_non_null(
+        strstr(table_get(t, "jobs/train"), "\"ended\":[{\"first\":\"5\",\"count\":\"3000\"}]"));
     table_take_over(t);
     args.repetition = 17;
     open_job(t, args);
@@ -419,7 +433,8 @@ static void a_job_that_was_resumed_keeps_no_epoch(void **state)
     stop(t);
 }
 
-/* Every second repetition is left in its middle: those are collected, and the others wait for nothing. */
+/* Every second repetition is left in its middle: those are collected, and the others wait for
+ * nothing. */
 static void repetitions_that_are_left_early_do_not_pile_up(void **state)
 {
     struct table *t = start(NULL);
@@ -456,9 +471,11 @@ static void a_late_call_to_a_job_that_died_makes_no_new_one(void **state)
     release_opened(t, "c1");
     table_wait(t, 8 * DAY);
     assert_int_equal(table_count(t, "jobs/"), 0);
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = job}),
-        MR_ENOTFOUND);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .job_id = job}),
+                     MR_ENOTFOUND);
     assert_int_equal(table_count(t, "jobs/"), 0);
     stop(t);
 }
@@ -503,11 +520,13 @@ static void a_dataset_goes_before_its_parts(void **state)
     stop(t);
 }
 
-/* Its iterations are more than one transaction: a leader that dies after the first leaves left-overs, nothing else. */
+/* Its iterations are more than one transaction: a leader that dies after the first leaves
+ * left-overs, nothing else. */
 static void a_job_that_goes_goes_as_a_whole(void **state)
 {
     struct table *t = start(NULL);
-    struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
+    struct open_args args = {
+        .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
 
     (void)state;
     add_workers(t, 0, 3);
@@ -535,7 +554,8 @@ static void a_job_that_goes_goes_as_a_whole(void **state)
 
 /* ---------------------------------------------------------------- a task that hangs */
 
-static void report(struct table *t, const char *worker, const char *task, uint64_t produced, uint32_t sessions)
+static void report(struct table *t, const char *worker, const char *task, uint64_t produced,
+                   uint32_t sessions)
 {
     Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
@@ -554,11 +574,13 @@ static void report(struct table *t, const char *worker, const char *task, uint64
 
 static bool shown_as_stalled(struct table *t)
 {
-    struct mr_status_about about = {.cluster = "prod", .incarnation = "abc", .leader = "d0:5050", .version = "0.1.0"};
+    struct mr_status_about about = {
+        .cluster = "prod", .incarnation = "abc", .leader = "d0:5050", .version = "0.1.0"};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
 
     table_step(t, &command);
-    return strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json, "stalledMs") != NULL;
+    return strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json, "stalledMs") !=
+           NULL;
 }
 
 /* Heartbeats for @seconds: w0 makes nothing more, w1 goes on. */
@@ -596,7 +618,8 @@ static void a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for(void 
     stop(t);
 }
 
-static void finish_pipeline(struct table *t, const char *worker, const char *iteration, uint32_t sessions)
+static void finish_pipeline(struct table *t, const char *worker, const char *iteration,
+                            uint32_t sessions)
 {
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
 
@@ -620,7 +643,8 @@ static void a_pipeline_that_has_ended_is_not_what_is_waited_for(void **state)
     open_job(t, args);
     keep(iteration, opened(t)->iteration_id);
     hang(t, iteration, 3, 1);
-    assert_non_null(strstr(waits_for(t, "c1", iteration), "the pipeline at worker h0:1 has given nothing for "));
+    assert_non_null(strstr(waits_for(t, "c1", iteration),
+                           "the pipeline at worker h0:1 has given nothing for "));
     args.client = "c2";
     assert_int_equal(open_job(t, args), MR_OK);
     for (int i = 0; i < 200; i++) {
@@ -631,9 +655,10 @@ static void a_pipeline_that_has_ended_is_not_what_is_waited_for(void **state)
         assert_int_equal(beat_client(t, "c2", iteration, NULL), MR_OK);
     }
     assert_false(shown_as_stalled(t));
-    assert_string_equal(waits_for(t, "c2", iteration),
-                        "the pipeline at worker h0:1 (and 1 more) has ended, and 1 other reader of the job "
-                        "may not have used the last elements yet");
+    assert_string_equal(
+        waits_for(t, "c2", iteration),
+        "the pipeline at worker h0:1 (and 1 more) has ended, and 1 other reader of the job "
+        "may not have used the last elements yet");
     assert_false(watch_client(t, "c2", iteration)->tasks[0]->lost);
     assert_int_equal(release_client(t, "c1", iteration), MR_OK);
     assert_string_equal(waits_for(t, "c2", iteration), ""); /* its end is on its way */
@@ -710,34 +735,39 @@ static void a_job_with_clients_goes_only_by_force(void **state)
 
     (void)state;
     add_workers(t, 0, 1);
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     keep(job, opened(t)->job_id);
-    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c2", .dataset = "numbers", .name = "train", .dynamic = true});
     assert_int_equal(delete_job(t, "train", false), MR_EPRECOND);
     assert_non_null(strstr(the_reply(t)->error.message, "has 2 clients"));
     assert_int_equal(table_count(t, "jobs/"), 1);
     assert_int_equal(delete_job(t, job, true), MR_OK); /* by its id */
     assert_int_equal(((const Millrace__DeleteJobReply *)the_reply(t)->message)->clients, 2);
     for (size_t i = 0; i < t->out.neffects; i++) {
-        told = told ||
-               (t->out.effects[i].kind == MR_EFFECT_END_CLIENT && strcmp(t->out.effects[i].topic, id_of("c1")) == 0);
+        told = told || (t->out.effects[i].kind == MR_EFFECT_END_CLIENT &&
+                        strcmp(t->out.effects[i].topic, id_of("c1")) == 0);
     }
     assert_true(told);
     assert_int_equal(beat_client(t, "c1", iteration, NULL), MR_ENOTFOUND);
-    assert_int_equal(
-        open_job(
-            t,
-            (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true, .job_id = job}),
-        MR_ENOTFOUND);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .dynamic = true,
+                                                    .job_id = job}),
+                     MR_ENOTFOUND);
     assert_int_equal(watch_worker(t, "w0")->n_tasks, 0);
     table_take_over(t); /* whatever the last leader did not get to */
     table_wait(t, HOUR);
-    assert_int_equal(table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "jobs/"), 0);
+    assert_int_equal(
+        table_count(t, "iterations/") + table_count(t, "clients/") + table_count(t, "jobs/"), 0);
     stop(t);
 }
 
-/* Sweeps of parameters use each name once: a full table is no reason to refuse a new one for days. */
+/* Sweeps of parameters use each name once: a full table is no reason to refuse a new one for
+ * days. */
 static void a_full_table_of_jobs_makes_room(void **state)
 {
     const struct mr_core_config config = {.epoch = 50};
@@ -750,13 +780,15 @@ static void a_full_table_of_jobs_makes_room(void **state)
     table_open_usual(t);
     for (size_t i = 0; i < t->count; i++) {
         if (strncmp(t->keys[i], "blobs/", 6) != 0) {
-            assert_int_equal(mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), NULL), MR_OK);
+            assert_int_equal(
+                mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), NULL), MR_OK);
         }
     }
     for (int i = 1; i <= MR_CORE_JOBS_MAX; i++) { /* the one that was used last comes first */
         snprintf(key, sizeof key, "jobs/j%d", i);
         snprintf(value, sizeof value,
-                 "{\"id\":\"3.%d\",\"name\":\"j%d\",\"datasetId\":\"numbers\",\"targetWorkers\":\"AUTO\","
+                 "{\"id\":\"3.%d\",\"name\":\"j%d\",\"datasetId\":\"numbers\",\"targetWorkers\":"
+                 "\"AUTO\","
                  "\"releasedMs\":\"%d\"}",
                  i, i, 2 * MR_CORE_JOBS_MAX - i);
         assert_int_equal(mr_core_load(core, key, value, strlen(value), NULL), MR_OK);
@@ -765,14 +797,16 @@ static void a_full_table_of_jobs_makes_room(void **state)
 
     Millrace__OpenRequest in = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &in, .now_ms = 1000, .wall_ms = 3 * MR_CORE_JOBS_MAX};
+    struct mr_command command = {
+        .kind = MR_COMMAND_OPEN, .open = &in, .now_ms = 1000, .wall_ms = 3 * MR_CORE_JOBS_MAX};
 
     spec.name = (char[]){"new"};
     in.job = &spec;
     in.dataset_id = (char[]){"numbers"};
     in.client = (char *)(uintptr_t)id_of("c1");
     assert_int_equal(mr_core_step(core, &command, &out, NULL), MR_OK);
-    assert_int_equal(out.effects[0].error.code, MR_EEXHAUSTED); /* their users may not have found this leader yet */
+    assert_int_equal(out.effects[0].error.code,
+                     MR_EEXHAUSTED); /* their users may not have found this leader yet */
     mr_outcome_clear(&out);
     command.now_ms = 3600 * 1000;
     assert_int_equal(mr_core_step(core, &command, &out, NULL), MR_OK);

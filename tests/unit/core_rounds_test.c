@@ -1,6 +1,7 @@
 /*
- * Coordinated reads, as the dispatcher decides about them: places and sessions, turns and the horizon, what becomes of
- * a lost worker's rounds, the end. Another leader takes over between the steps.
+ * Coordinated reads, as the dispatcher decides about them: places and sessions, turns and the
+ * horizon, what becomes of a lost worker's rounds, the end. Another leader takes over between the
+ * steps.
  */
 #include "core_support.h"
 
@@ -24,8 +25,8 @@ struct fixture {
 };
 
 /* Consumer @index of @n of job @job; @resume < 0: no resume_round. */
-static int open_named(struct fixture *f, const char *job, const char *client, uint32_t index, int64_t resume,
-                      const char *iteration, uint32_t n)
+static int open_named(struct fixture *f, const char *job, const char *client, uint32_t index,
+                      int64_t resume, const char *iteration, uint32_t n)
 {
     Millrace__OpenRequest request = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
@@ -45,8 +46,8 @@ static int open_named(struct fixture *f, const char *job, const char *client, ui
     return the_reply(&f->t)->error.code;
 }
 
-static int open_as(struct fixture *f, const char *client, uint32_t index, int64_t resume, const char *iteration,
-                   uint32_t n)
+static int open_as(struct fixture *f, const char *client, uint32_t index, int64_t resume,
+                   const char *iteration, uint32_t n)
 {
     return open_named(f, "train", client, index, resume, iteration, n);
 }
@@ -81,8 +82,8 @@ static void report_of(struct fixture *f, const char *client, uint64_t session, u
 }
 
 /* ... namely that it has all its rounds below @held. */
-static void report(struct fixture *f, const char *client, uint64_t session, uint64_t position, const char *closing,
-                   uint64_t held)
+static void report(struct fixture *f, const char *client, uint64_t session, uint64_t position,
+                   const char *closing, uint64_t held)
 {
     Millrace__ClosingReport doubt = MILLRACE__CLOSING_REPORT__INIT;
 
@@ -165,7 +166,8 @@ static void the_horizon_moves_with_the_readers(void **state)
     assert_int_equal(rounds_of(f, "c0")->horizon, 24);
 }
 
-/* At a steady pace it lies fifteen seconds of reading ahead, and takes a write in five seconds or so. */
+/* At a steady pace it lies fifteen seconds of reading ahead, and takes a write in five seconds or
+ * so. */
 static void the_horizon_takes_few_writes(void **state)
 {
     struct fixture *f = *state;
@@ -242,7 +244,8 @@ static void all_new_is_told_to_all(void **state)
     assert_string_equal(rounds_of(f, "d1")->refused, "");
 }
 
-/* Restarts one after the other: who has read a round with one that was there before knows as much. */
+/* Restarts one after the other: who has read a round with one that was there before knows as
+ * much. */
 static void all_may_restart_in_turn(void **state)
 {
     struct fixture *f = *state;
@@ -262,7 +265,8 @@ static void all_may_restart_in_turn(void **state)
     assert_int_equal(opened(&f->t)->from_round, 7);
 }
 
-/* Each one that restarts hears where the others are now, not where they were when an earlier one asked. */
+/* Each one that restarts hears where the others are now, not where they were when an earlier one
+ * asked. */
 static void answers_are_good_until_a_place_is_taken(void **state)
 {
     struct fixture *f = *state;
@@ -279,7 +283,8 @@ static void answers_are_good_until_a_place_is_taken(void **state)
     assert_int_equal(opened(&f->t)->from_round, 6);
 }
 
-/* Of those that are half a round apart, the one that is ahead: what it has returned nobody can have again. */
+/* Of those that are half a round apart, the one that is ahead: what it has returned nobody can have
+ * again. */
 static void who_restarts_begins_where_the_furthest_is(void **state)
 {
     static const struct {
@@ -324,11 +329,13 @@ static void who_does_not_answer_is_not_believed(void **state)
     assert_int_equal(open2(f, "d1", 1), MR_EUNAVAIL);
     table_wait(&f->t, 2000);
     assert_int_equal(open2(f, "d1", 1), MR_EPRECOND);
-    assert_non_null(strstr(the_reply(&f->t)->error.message, "(0: 5 when last heard, 1: 5 when last heard)"));
+    assert_non_null(
+        strstr(the_reply(&f->t)->error.message, "(0: 5 when last heard, 1: 5 when last heard)"));
     assert_string_equal(rounds_of(f, "c0")->refused, ""); /* it may be well */
 }
 
-/* Round 1 is w2's: consumer 0 has returned it, consumer 1 has it; of round 3 only consumer 0 has anything. */
+/* Round 1 is w2's: consumer 0 has returned it, consumer 1 has it; of round 3 only consumer 0 has
+ * anything. */
 static void a_lost_workers_rounds_are_decided_once(void **state)
 {
     struct fixture *f = *state;
@@ -374,7 +381,8 @@ static void what_is_behind_an_end_was_returned_by_nobody(void **state)
     assert_int_equal(rounds_of(f, "c0")->schedule->outcomes[0]->delivered_below, 4);
 }
 
-/* A host that refuses connections has no process there any more; but a process that was heard of just now lives. */
+/* A host that refuses connections has no process there any more; but a process that was heard of
+ * just now lives. */
 static void who_refuses_connections_and_is_silent_is_not_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -393,14 +401,16 @@ static void who_refuses_connections_and_is_silent_is_not_waited_for(void **state
     table_step(&f->t, &command);
     table_wait(&f->t, 1);
     assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
-    /* The last one that is left is closed by nobody's word: there would be nothing to go on with. */
+    /* The last one that is left is closed by nobody's word: there would be nothing to go on
+     * with. */
     refusing[0] = (char *)(uintptr_t)id_of("w1");
     table_step(&f->t, &command);
     table_wait(&f->t, 1);
     assert_int_equal(rounds_of(f, "c0")->n_closing, 1);
 }
 
-/* Nothing is decided against somebody who may come back with what it returned: its place is taken first. */
+/* Nothing is decided against somebody who may come back with what it returned: its place is taken
+ * first. */
 static void who_is_gone_is_not_waited_for(void **state)
 {
     struct fixture *f = *state;
@@ -441,7 +451,8 @@ static void the_end_is_the_same_for_all(void **state)
     report(f, "c0", 1, 8, NULL, 0);
     report(f, "c1", 1, 6, NULL, 0);
     assert_int_equal(end_at(f, "w2", 9), MR_OK);
-    assert_false(watch_client(&f->t, "c0", f->it)->finished); /* consumer 1 has not returned round 7 yet */
+    assert_false(
+        watch_client(&f->t, "c0", f->it)->finished); /* consumer 1 has not returned round 7 yet */
     report(f, "c1", 1, 8, NULL, 0);
     const Millrace__ClientUpdate *update = watch_client(&f->t, "c1", f->it);
 
@@ -489,7 +500,8 @@ static void who_keeps_others_waiting_is_named(void **state)
     struct fixture *f = *state;
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
     Millrace__RoundProgress rounds = MILLRACE__ROUND_PROGRESS__INIT;
-    struct mr_status_about about = {.cluster = "c", .incarnation = "i", .leader = "l", .version = "v"};
+    struct mr_status_about about = {
+        .cluster = "c", .incarnation = "i", .leader = "l", .version = "v"};
     struct mr_command command = {.kind = MR_COMMAND_STATUS, .status = &about};
     uint32_t missing[] = {1};
 
@@ -500,13 +512,15 @@ static void who_keeps_others_waiting_is_named(void **state)
     progress.rounds = &rounds;
     assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
     table_step(&f->t, &command);
-    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "\"missedMs\":\"700\""));
+    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json,
+                           "\"missedMs\":\"700\""));
     assert_int_equal(waited_for(f, 1), 700);
     assert_int_equal(waited_for(f, 0), 0);
     table_wait(&f->t, 60000);
     table_step(&f->t, &command);
     assert_int_equal(waited_for(f, 1), 0);
-    assert_null(strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
+    assert_null(
+        strstr(((const Millrace__StatusReply *)the_reply(&f->t)->message)->json, "missedMs"));
 }
 
 static void say_missing(struct fixture *f, uint32_t consumer)
@@ -530,19 +544,22 @@ static void a_consumer_is_told_what_it_waits_for(void **state)
     report(f, "c0", 1, 4, NULL, 0);
     report(f, "c1", 1, 3, NULL, 0);
     say_missing(f, 1);
-    assert_string_equal(waits_for(&f->t, "c0", f->it),
-                        "consumer 1 is at round 3 and has not asked for what others wait for, for 7 s");
+    assert_string_equal(
+        waits_for(&f->t, "c0", f->it),
+        "consumer 1 is at round 3 and has not asked for what others wait for, for 7 s");
 
     /* A worker is lost; who has not said what it has of it is more to the point. */
     assert_int_equal(leave(&f->t, "w1"), MR_OK);
     table_wait(&f->t, 1);
     report(f, "c0", 1, 4, task_of(f->it, "w1", 1), 4);
-    assert_string_equal(waits_for(&f->t, "c0", f->it),
-                        "worker a:1 is lost, and consumer 1 has not said which of its rounds it has");
+    assert_string_equal(
+        waits_for(&f->t, "c0", f->it),
+        "worker a:1 is lost, and consumer 1 has not said which of its rounds it has");
     report(f, "c1", 1, 3, task_of(f->it, "w1", 1), 4);
 
     assert_int_equal(release_client(&f->t, "c1", f->it), MR_OK);
-    assert_string_equal(waits_for(&f->t, "c0", f->it), "consumer 1 of 2 has gone, and nobody has taken its place");
+    assert_string_equal(waits_for(&f->t, "c0", f->it),
+                        "consumer 1 of 2 has gone, and nobody has taken its place");
     assert_int_equal(leave(&f->t, "w2"), MR_OK);
     assert_string_equal(waits_for(&f->t, "c0", f->it), "the service has no worker");
 }

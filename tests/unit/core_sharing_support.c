@@ -18,7 +18,8 @@ int sharing_setup(void **state)
 
     table_open_usual(&f->t);
     *state = f;
-    assert_int_equal(put_endless_dataset(&f->t, "endless", "00000000000000000000000000000002"), MR_OK);
+    assert_int_equal(put_endless_dataset(&f->t, "endless", "00000000000000000000000000000002"),
+                     MR_OK);
     return 0;
 }
 
@@ -33,12 +34,13 @@ int sharing_teardown(void **state)
 
 void open_shared(struct fixture *f, const char *dataset, const char *job, char *iteration)
 {
-    assert_int_equal(open_job(&f->t, (struct open_args){.client = job,
-                                                        .dataset = dataset,
-                                                        .name = job,
-                                                        .dynamic = true,
-                                                        .sharing = MILLRACE__SHARING__SHARING_AUTO}),
-                     MR_OK);
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = job,
+                                           .dataset = dataset,
+                                           .name = job,
+                                           .dynamic = true,
+                                           .sharing = MILLRACE__SHARING__SHARING_AUTO}),
+        MR_OK);
     snprintf(iteration, 64, "%s", opened(&f->t)->iteration_id);
 }
 
@@ -55,7 +57,8 @@ bool exists(struct fixture *f, const char *prefix, const char *id)
     return record_says(f, prefix, id, "");
 }
 
-const Millrace__TaskAssignment *assignment_of(struct fixture *f, const char *worker, const char *iteration)
+const Millrace__TaskAssignment *assignment_of(struct fixture *f, const char *worker,
+                                              const char *iteration)
 {
     const Millrace__WorkerUpdate *update = watch_worker(&f->t, worker);
 
@@ -97,9 +100,11 @@ void open_two(struct fixture *f)
     assert_true(is_joining(f, f->b));
 }
 
-void answer(struct fixture *f, const char *worker, const char *iteration, uint64_t first, const char *refused)
+void answer(struct fixture *f, const char *worker, const char *iteration, uint64_t first,
+            const char *refused)
 {
-    assert_int_equal(beat_with_join(&f->t, worker, task_of(iteration, worker, 1), first, refused), MR_OK);
+    assert_int_equal(beat_with_join(&f->t, worker, task_of(iteration, worker, 1), first, refused),
+                     MR_OK);
 }
 
 void share(struct fixture *f)
@@ -113,7 +118,8 @@ void share(struct fixture *f)
 
 void produce(struct fixture *f, const char *worker, uint64_t seq)
 {
-    assert_int_equal(get_splits(&f->t, worker, task_of(f->production, worker, 1), 0, seq, 10), MR_OK);
+    assert_int_equal(get_splits(&f->t, worker, task_of(f->production, worker, 1), 0, seq, 10),
+                     MR_OK);
     assert_false(splits(&f->t)->end);
 }
 

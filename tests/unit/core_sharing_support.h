@@ -1,4 +1,5 @@
-/* What the tests of shared productions have in common: jobs a and b over one dataset, on workers w1 and w2. */
+/* What the tests of shared productions have in common: jobs a and b over one dataset, on workers w1
+ * and w2. */
 #ifndef MR_TESTS_CORE_SHARING_SUPPORT_H
 #define MR_TESTS_CORE_SHARING_SUPPORT_H
 
@@ -18,12 +19,14 @@ void open_shared(struct fixture *f, const char *dataset, const char *job, char *
 bool record_says(struct fixture *f, const char *prefix, const char *id, const char *text);
 bool exists(struct fixture *f, const char *prefix, const char *id);
 /* What @worker is told of its task in @iteration; lent until the next step. */
-const Millrace__TaskAssignment *assignment_of(struct fixture *f, const char *worker, const char *iteration);
+const Millrace__TaskAssignment *assignment_of(struct fixture *f, const char *worker,
+                                              const char *iteration);
 const char *production_of(struct fixture *f, const char *iteration);
 bool is_joining(struct fixture *f, const char *iteration);
 /* Job a has a production; job b is joining it. */
 void open_two(struct fixture *f);
-void answer(struct fixture *f, const char *worker, const char *iteration, uint64_t first, const char *refused);
+void answer(struct fixture *f, const char *worker, const char *iteration, uint64_t first,
+            const char *refused);
 void share(struct fixture *f);
 /* Job b has a production of its own, for that reason. */
 void expect_apart(struct fixture *f, const char *why);

@@ -1,6 +1,6 @@
 /*
- * The life of a production that several jobs use: what each is told of it, and when it goes. After each step another
- * leader takes over.
+ * The life of a production that several jobs use: what each is told of it, and when it goes. After
+ * each step another leader takes over.
  */
 #include "core_sharing_support.h"
 
@@ -115,7 +115,8 @@ static void a_failed_user_closes_its_production(void **state)
     struct fixture *f = *state;
 
     share(f);
-    assert_int_equal(end_task(&f->t, "w1", task_of(f->a, "w1", 1), MR_EDATALOSS, "no such file"), MR_OK);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->a, "w1", 1), MR_EDATALOSS, "no such file"),
+                     MR_OK);
     assert_true(record_says(f, "iterations/", f->a, "no such file"));
     assert_true(record_says(f, "productions/", f->production, "no such file"));
     assert_string_equal(production_of(f, f->b), f->production); /* it comes there too, or not */
@@ -127,7 +128,8 @@ static void a_failed_user_closes_its_production(void **state)
 
     finish(f, f->b);
     table_wait(&f->t, 0);
-    assert_false(exists(f, "productions/", f->production)); /* nobody may join it, so nobody needs it */
+    assert_false(
+        exists(f, "productions/", f->production)); /* nobody may join it, so nobody needs it */
     assert_true(exists(f, "iterations/", f->b));
     table_take_over(&f->t);
 }
@@ -137,8 +139,10 @@ static void tasks_that_make_or_join_do_not_end_by_themselves(void **state)
     struct fixture *f = *state;
 
     open_two(f);
-    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_OK, ""), MR_EPRECOND);
-    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_EUNKNOWN, "no"), MR_EPRECOND);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_OK, ""),
+                     MR_EPRECOND);
+    assert_int_equal(end_task(&f->t, "w1", task_of(f->production, "w1", 1), MR_EUNKNOWN, "no"),
+                     MR_EPRECOND);
     assert_int_equal(end_task(&f->t, "w1", task_of(f->b, "w1", 1), MR_OK, ""), MR_EPRECOND);
     assert_true(is_joining(f, f->b));
 }
@@ -152,7 +156,8 @@ static void each_user_hears_what_it_cannot_have(void **state)
     share(f);
     produce(f, "w2", 1);
     lost = splits(&f->t)->ranges[0]->count;
-    assert_int_equal(end_task(&f->t, "w2", task_of(f->a, "w2", 1), MR_OK, ""), MR_OK); /* a had all of w2 */
+    assert_int_equal(end_task(&f->t, "w2", task_of(f->a, "w2", 1), MR_OK, ""),
+                     MR_OK); /* a had all of w2 */
     assert_int_equal(leave(&f->t, "w2"), MR_OK);
     table_wait(&f->t, 0);
     table_take_over(&f->t);
@@ -169,7 +174,8 @@ static void each_user_hears_what_it_cannot_have(void **state)
     assert_int_equal(update->end->lost_workers, 1);
 }
 
-/* ---------------------------------------------------------------- failover in the middle of everything */
+/* ---------------------------------------------------------------- failover in the middle of
+ * everything */
 
 static void another_leader_goes_on_wherever_it_was(void **state)
 {
@@ -256,16 +262,20 @@ static void a_state_that_contradicts_itself_is_named(void **state)
     assert_int_equal(take_over_with(f, key, NULL, &err), MR_EDATALOSS);
     assert_non_null(strstr(err.message, key));
     snprintf(value, sizeof value,
-             "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\",\"mode\":\"PROCESSING_DYNAMIC\"}",
+             "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\",\"mode\":"
+             "\"PROCESSING_DYNAMIC\"}",
              f->production, FP1);
-    assert_int_equal(take_over_with(f, key, value, &err), MR_OK); /* does not list its user, who says so */
-    snprintf(value, sizeof value, "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\"}", f->production,
+    assert_int_equal(take_over_with(f, key, value, &err),
+                     MR_OK); /* does not list its user, who says so */
+    snprintf(value, sizeof value,
+             "{\"id\":\"%s\",\"fingerprint\":\"%s\",\"datasetId\":\"numbers\"}", f->production,
              FP2);
     assert_int_equal(take_over_with(f, key, value, &err), MR_EDATALOSS); /* another content */
     snprintf(key, sizeof key, "iterations/%s", f->production);
     assert_int_equal(take_over_with(f, key, NULL, &err), MR_EDATALOSS);
     assert_non_null(strstr(err.message, "hidden"));
-    assert_int_equal(take_over_with(f, "schema", "{\"version\":1,\"minReader\":1}", &err), MR_EDATALOSS);
+    assert_int_equal(take_over_with(f, "schema", "{\"version\":1,\"minReader\":1}", &err),
+                     MR_EDATALOSS);
 }
 
 /* ---------------------------------------------------------------- who may read on */
@@ -282,12 +292,13 @@ static void readers_without_clients_hold_nobody_up(void **state)
     assert_int_equal(update->n_tasks, 1);
     assert_true(update->tasks[0]->unread);
     assert_false(assignment_of(f, "w1", f->a)->unread);
-    assert_int_equal(open_job(&f->t, (struct open_args){.client = "b2",
-                                                        .dataset = "numbers",
-                                                        .name = "b",
-                                                        .dynamic = true,
-                                                        .sharing = MILLRACE__SHARING__SHARING_AUTO}),
-                     MR_OK);
+    assert_int_equal(
+        open_job(&f->t, (struct open_args){.client = "b2",
+                                           .dataset = "numbers",
+                                           .name = "b",
+                                           .dynamic = true,
+                                           .sharing = MILLRACE__SHARING__SHARING_AUTO}),
+        MR_OK);
     assert_string_equal(opened(&f->t)->iteration_id, f->b);
     assert_false(assignment_of(f, "w1", f->b)->unread);
 }
@@ -296,7 +307,8 @@ static void readers_without_clients_hold_nobody_up(void **state)
 static void who_waits_for_a_slow_one_is_not_stuck(void **state)
 {
     struct fixture *f = *state;
-    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT, producing = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT,
+                           producing = MILLRACE__TASK_PROGRESS__INIT;
     Millrace__WindowProgress window = MILLRACE__WINDOW_PROGRESS__INIT;
     char task[2][128];
 
@@ -372,8 +384,8 @@ static void say_of_w1(struct fixture *f, const char *task, uint64_t skipped, uin
     assert_int_equal(beat_with_progress(&f->t, "w1", &progress), MR_OK);
 }
 
-/* Job a's task on w1, which had said that of elements that nobody gets, was closed, since no reader reached it, when w1
- * had 10 splits. Then it got 10 more, and w2, which had 10, died. */
+/* Job a's task on w1, which had said that of elements that nobody gets, was closed, since no reader
+ * reached it, when w1 had 10 splits. Then it got 10 more, and w2, which had 10, died. */
 static void leave_w1_alone_after(struct fixture *f, uint64_t skipped, uint64_t abandoned)
 {
     char task[128];
@@ -500,7 +512,8 @@ static void what_a_closed_reader_missed_is_counted_under_the_next_leader(void **
     expect_missed(f, 3, 2);
 }
 
-/* The second says what the first did, too, and has come to know more: they are not two counts. So does the third. */
+/* The second says what the first did, too, and has come to know more: they are not two counts. So
+ * does the third. */
 static void readers_one_after_another_are_counted_once(void **state)
 {
     struct fixture *f = *state;
@@ -543,11 +556,13 @@ static void it_may_be_closed_once_more(void **state)
     assert_int_equal(update->end->lost_splits, 30 + 10);
 }
 
-/* Nothing came of what it makes, which is why its reader was closed: there is nothing to go on with. */
+/* Nothing came of what it makes, which is why its reader was closed: there is nothing to go on
+ * with. */
 static void nobody_goes_on_where_the_pipeline_hangs(void **state)
 {
     struct fixture *f = *state;
-    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT, producing = MILLRACE__TASK_PROGRESS__INIT;
+    Millrace__TaskProgress reading = MILLRACE__TASK_PROGRESS__INIT,
+                           producing = MILLRACE__TASK_PROGRESS__INIT;
     char task[2][128];
 
     table_close(&f->t);

@@ -170,7 +170,8 @@ void table_open_usual(struct table *t)
     static const int64_t hundred[] = {100};
 
     table_open(t, NULL);
-    assert_int_equal(put_dataset(t, "numbers", "00000000000000000000000000000001", hundred, 1), MR_OK);
+    assert_int_equal(put_dataset(t, "numbers", "00000000000000000000000000000001", hundred, 1),
+                     MR_OK);
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
 }
@@ -212,13 +213,14 @@ static void count_client(void *ctx, const char *key)
     *n += strncmp(key, "clients/", 8) == 0 ? 1 : 0;
 }
 
-/* What the core says that the store has is what is there. A client that went several times is left over several times.
- */
+/* What the core says that the store has is what is there. A client that went several times is left
+ * over several times. */
 static void check_counts(const struct table *t)
 {
     struct mr_core_counts counts;
     size_t clients = 0;
-    size_t there = t->count + (table_get(t, "schema") == NULL ? 1 : 0); /* A loop would have written it. */
+    size_t there =
+        t->count + (table_get(t, "schema") == NULL ? 1 : 0); /* A loop would have written it. */
 
     mr_core_count(t->core, &counts);
     mr_core_each_left_over(t->core, count_client, &clients);
@@ -319,8 +321,8 @@ static char *text(const char *s)
     return s != NULL ? (char *)(uintptr_t)s : (char *)protobuf_c_empty_string;
 }
 
-static int put(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n, bool tolerant,
-               int64_t cardinality)
+static int put(struct table *t, const char *id, const char *fingerprint, const int64_t *list,
+               size_t n, bool tolerant, int64_t cardinality)
 {
     static const char *const sources[] = {"range (step 0)", "tfrecord (step 3)"};
     static const uint64_t split_elements[MR_CORE_PROVIDERS_MAX] = {1000};
@@ -338,7 +340,8 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
         .sources = sources,
         .ignores_errors = tolerant,
         .summary = "range > batch",
-        .definition_size = mr_core_has_definition(t->core, fingerprint) ? 12 : 10, /* in another form */
+        .definition_size =
+            mr_core_has_definition(t->core, fingerprint) ? 12 : 10, /* in another form */
         .blob = "",
     };
     struct mr_command command = {.kind = MR_COMMAND_STORE_PART, .part = &part};
@@ -352,12 +355,14 @@ static int put(struct table *t, const char *id, const char *fingerprint, const i
     return answer(t, &command);
 }
 
-int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list,
+                size_t n)
 {
     return put(t, id, fingerprint, list, n, false, 100);
 }
 
-int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *list, size_t n)
+int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint,
+                         const int64_t *list, size_t n)
 {
     return put(t, id, fingerprint, list, n, true, 100);
 }
@@ -416,7 +421,8 @@ int beat_with_progress(struct table *t, const char *worker, const Millrace__Task
     return answer(t, &command);
 }
 
-int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first, const char *refused)
+int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first,
+                   const char *refused)
 {
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT;
     Millrace__JoinAnswer join = MILLRACE__JOIN_ANSWER__INIT;
@@ -436,8 +442,8 @@ int open_job(struct table *t, struct open_args args)
 
     spec.name = text(args.name);
     spec.target_workers = text(args.target);
-    spec.mode =
-        args.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
+    spec.mode = args.dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
+                             : MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
     spec.guarantee = (Millrace__Guarantee)args.guarantee;
     spec.trainer = text(args.trainer);
     spec.sharing = (Millrace__Sharing)args.sharing;
@@ -483,7 +489,8 @@ const char *waits_for(struct table *t, const char *client, const char *iteration
     request.iteration_id = text(iteration);
     request.waits = true;
     assert_int_equal(answer(t, &command), MR_OK);
-    snprintf(said, sizeof said, "%s", ((const Millrace__ClientHeartbeatReply *)the_reply(t)->message)->waits_for);
+    snprintf(said, sizeof said, "%s",
+             ((const Millrace__ClientHeartbeatReply *)the_reply(t)->message)->waits_for);
     return said;
 }
 
@@ -571,7 +578,8 @@ int say_draining(struct table *t, const char *worker)
 
 #define GIVEN_MAX 600
 
-int give_back(struct table *t, const char *worker, const char *task, uint64_t seq, const struct given *ranges, size_t n)
+int give_back(struct table *t, const char *worker, const char *task, uint64_t seq,
+              const struct given *ranges, size_t n)
 {
     static Millrace__GivenBackRange list[GIVEN_MAX];
     static Millrace__GivenBackRange *pointers[GIVEN_MAX];
@@ -605,7 +613,8 @@ int end_drained(struct table *t, const char *worker, const char *task)
     return answer(t, &command);
 }
 
-void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others)
+void fall_silent(struct table *t, const char *client, const char *iteration,
+                 const char *const *others)
 {
     for (int i = 0; i < 62; i++) {
         table_wait(t, 1000);
@@ -616,8 +625,8 @@ void fall_silent(struct table *t, const char *client, const char *iteration, con
     }
 }
 
-static int ask(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want,
-               Millrace__GrantReport *report)
+static int ask(struct table *t, const char *worker, const char *task, uint64_t repetition,
+               uint64_t seq, uint64_t want, Millrace__GrantReport *report)
 {
     Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &request};
@@ -631,13 +640,14 @@ static int ask(struct table *t, const char *worker, const char *task, uint64_t r
     return answer(t, &command);
 }
 
-int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want)
+int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition,
+               uint64_t seq, uint64_t want)
 {
     return ask(t, worker, task, repetition, seq, want, NULL);
 }
 
-int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
-                           uint64_t want, const char *finished)
+int get_splits_with_report(struct table *t, const char *worker, const char *task,
+                           uint64_t repetition, uint64_t seq, uint64_t want, const char *finished)
 {
     struct report report;
 
@@ -650,8 +660,8 @@ const Millrace__GetSplitsReply *splits(const struct table *t)
     return (const Millrace__GetSplitsReply *)the_reply(t)->message;
 }
 
-void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq, uint64_t want, uint64_t first,
-                  uint64_t count)
+void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq,
+                  uint64_t want, uint64_t first, uint64_t count)
 {
     assert_int_equal(get_splits(t, worker, task, 0, seq, want), MR_OK);
     assert_false(splits(t)->end);
@@ -677,7 +687,8 @@ int end_task(struct table *t, const char *worker, const char *task, int code, co
     return answer(t, &command);
 }
 
-const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration)
+const Millrace__ClientUpdate *watch_client(struct table *t, const char *client,
+                                           const char *iteration)
 {
     Millrace__WatchClientRequest request = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_WATCH_CLIENT, .watch_client = &request};

@@ -33,7 +33,8 @@ void table_take_over(struct table *t);
 /* ... which may be refused: then there is no core. */
 int table_try_take_over(struct table *t, mr_error *err);
 const char *table_get(const struct table *t, const char *key); /* NULL: no such key */
-/* "'<key>': <why>" of the first record that was bad at takeover; NULL: none. Lent until the next call. */
+/* "'<key>': <why>" of the first record that was bad at takeover; NULL: none. Lent until the next
+ * call. */
 const char *first_flaw(const mr_core *core);
 size_t table_count(const struct table *t, const char *prefix);
 void table_put(struct table *t, const char *key, const char *value); /* by hand */
@@ -47,12 +48,15 @@ void table_wait(struct table *t, int64_t ms);
 /* The reply of the last step. */
 const struct mr_effect *the_reply(const struct table *t);
 /* The newest push of @kind for @topic in the last step, or NULL. */
-const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind, const char *topic);
+const ProtobufCMessage *the_push(const struct table *t, enum mr_effect_kind kind,
+                                 const char *topic);
 
 /* One call each; the code of the answer. What it said is in the_reply(). */
-int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
+int put_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits,
+                size_t n);
 /* Of which splits may be left out that cannot be read. */
-int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint, const int64_t *splits, size_t n);
+int put_tolerant_dataset(struct table *t, const char *id, const char *fingerprint,
+                         const int64_t *splits, size_t n);
 /* One that never ends: of cardinality -1, and of endless sources. */
 int put_endless_dataset(struct table *t, const char *id, const char *fingerprint);
 /* It registers and begins to watch: it is there. */
@@ -60,12 +64,14 @@ int add_worker(struct table *t, const char *worker, const char *address);
 int register_worker(struct table *t, const char *worker, const char *address);
 int try_watch_worker(struct table *t, const char *worker);
 int beat_worker(struct table *t, const char *worker);
-/* With a report on provider 0 of @task: "0110" says that of its first grants the second and the third are finished. */
+/* With a report on provider 0 of @task: "0110" says that of its first grants the second and the
+ * third are finished. */
 int beat_with_report(struct table *t, const char *worker, const char *task, const char *finished);
 /* With what it says of a task that makes or reads a production. */
 int beat_with_progress(struct table *t, const char *worker, const Millrace__TaskProgress *progress);
 /* With the answer of reading task @task, which is joining: @first, or why it refuses. */
-int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first, const char *refused);
+int beat_with_join(struct table *t, const char *worker, const char *task, uint64_t first,
+                   const char *refused);
 /* The last heartbeat of a worker that goes. */
 int leave(struct table *t, const char *worker);
 /* It says that it will go. */
@@ -74,12 +80,13 @@ struct given {
     uint64_t repetition, first, count;
 };
 /* Request @seq of @task, for provider 0: it gives @n ranges back. */
-int give_back(struct table *t, const char *worker, const char *task, uint64_t seq, const struct given *ranges,
-              size_t n);
+int give_back(struct table *t, const char *worker, const char *task, uint64_t seq,
+              const struct given *ranges, size_t n);
 /* The task came to its end because its worker cut its sources off. */
 int end_drained(struct table *t, const char *worker, const char *task);
 /* It falls silent and is lost, while @others (NULL at the end) and client @client go on. */
-void fall_silent(struct table *t, const char *client, const char *iteration, const char *const *others);
+void fall_silent(struct table *t, const char *client, const char *iteration,
+                 const char *const *others);
 struct open_args {
     const char *client, *dataset, *name, *target, *job_id, *iteration_id;
     bool dynamic;
@@ -91,24 +98,28 @@ struct open_args {
 };
 int open_job(struct table *t, struct open_args args);
 const Millrace__OpenReply *opened(const struct table *t);
-int beat_client(struct table *t, const char *client, const char *iteration, const char *unreachable);
+int beat_client(struct table *t, const char *client, const char *iteration,
+                const char *unreachable);
 /* What @client is told that it waits for. */
 const char *waits_for(struct table *t, const char *client, const char *iteration);
 int release_client(struct table *t, const char *client, const char *iteration);
-int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq, uint64_t want);
-int get_splits_with_report(struct table *t, const char *worker, const char *task, uint64_t repetition, uint64_t seq,
-                           uint64_t want, const char *finished);
+int get_splits(struct table *t, const char *worker, const char *task, uint64_t repetition,
+               uint64_t seq, uint64_t want);
+int get_splits_with_report(struct table *t, const char *worker, const char *task,
+                           uint64_t repetition, uint64_t seq, uint64_t want, const char *finished);
 const Millrace__GetSplitsReply *splits(const struct table *t);
-/* The answer that @worker gets to request @seq of repetition 0: these splits, or that there are no more. */
-void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq, uint64_t want, uint64_t first,
-                  uint64_t count);
+/* The answer that @worker gets to request @seq of repetition 0: these splits, or that there are no
+ * more. */
+void expect_range(struct table *t, const char *worker, const char *task, uint64_t seq,
+                  uint64_t want, uint64_t first, uint64_t count);
 void expect_end(struct table *t, const char *worker, const char *task, uint64_t seq);
 int end_task(struct table *t, const char *worker, const char *task, int code, const char *message);
 /* What a stream of @client about @iteration would begin with; lent until the next step. */
-const Millrace__ClientUpdate *watch_client(struct table *t, const char *client, const char *iteration);
+const Millrace__ClientUpdate *watch_client(struct table *t, const char *client,
+                                           const char *iteration);
 const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker);
-/* The task of the @life-th life of @worker, from 1, which is in the table that was opened last; else one that nobody
- * has. */
+/* The task of the @life-th life of @worker, from 1, which is in the table that was opened last;
+ * else one that nobody has. */
 const char *task_of(const char *iteration, const char *worker, unsigned life);
 
 #endif

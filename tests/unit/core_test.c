@@ -1,4 +1,5 @@
-/* The core, one command after the other: datasets, jobs, iterations, tasks, splits, time, takeover. */
+/* The core, one command after the other: datasets, jobs, iterations, tasks, splits, time,
+ * takeover. */
 #include "core_support.h"
 
 #include "base/alloc.h"
@@ -53,10 +54,12 @@ static void a_dataset_is_registered_once(void **state)
     assert_int_equal(table_count(t, "blobs/"), 1);
     assert_string_equal(
         table_get(t, "datasets/numbers"),
-        "{\"id\":\"numbers\",\"fingerprint\":\"00000000000000000000000000000001\",\"compression\":\"AUTO\","
+        "{\"id\":\"numbers\",\"fingerprint\":\"00000000000000000000000000000001\",\"compression\":"
+        "\"AUTO\","
         "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\",\"source\":\"range (step "
         "0)\",\"splitElements\":\"1000\"}],\"summary\":\"range > batch\","
-        "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":\"92ac8641a192b9f3b912a2a7b516ac83\","
+        "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":"
+        "\"92ac8641a192b9f3b912a2a7b516ac83\","
         "\"parts\":1,\"usedMs\":\"1700000000000\"}");
 }
 
@@ -70,7 +73,8 @@ static int put_known(struct table *t, const char *id, const char *fingerprint)
     return the_reply(t)->error.code;
 }
 
-/* In place of a definition its content is enough, where it is known; and it is used, as if it had come again. */
+/* In place of a definition its content is enough, where it is known; and it is used, as if it had
+ * come again. */
 static void a_known_dataset_needs_no_definition(void **state)
 {
     struct table *t = *state;
@@ -79,7 +83,8 @@ static void a_known_dataset_needs_no_definition(void **state)
     assert_int_equal(table_count(t, "datasets/"), 1);
     assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
     assert_int_equal(put_known(t, "", FP2), MR_OK);
-    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id, FP2);
+    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id,
+                        FP2);
     assert_int_equal(put_known(t, "numbers", FP1), MR_OK);
     assert_int_equal(put_known(t, "numbers", FP2), MR_EINVAL);
     assert_int_equal(put_known(t, "others", FP2), MR_ENOTFOUND);
@@ -92,7 +97,8 @@ static void equal_content_without_a_name_is_one_dataset(void **state)
     struct table *t = *state;
 
     assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
-    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id, FP2);
+    assert_string_equal(((const Millrace__RegisterDatasetReply *)the_reply(t)->message)->dataset_id,
+                        FP2);
     assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
     assert_int_equal(table_count(t, "datasets/"), 2);
     assert_int_equal(put_dataset(t, FP1, FP2, hundred, 1), MR_EINVAL); /* somebody else's content */
@@ -136,17 +142,24 @@ static void readers_of_one_name_share_an_iteration(void **state)
     struct table *t = *state;
     char iteration[64];
 
-    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}), MR_OK);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}),
+        MR_OK);
     keep(iteration, opened(t)->iteration_id);
     assert_false(opened(t)->finished);
-    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}), MR_OK);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}),
+        MR_OK);
     assert_string_equal(opened(t)->iteration_id, iteration);
     assert_int_equal(table_count(t, "clients/"), 2);
-    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}),
-                     MR_OK); /* repeated: nothing to write */
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train"}),
+        MR_OK); /* repeated: nothing to write */
     assert_int_equal(t->out.nchanges, 0);
     assert_true(the_reply(t)->fenced);
-    assert_int_equal(open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "eval"}), MR_OK);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "eval"}),
+        MR_OK);
     assert_string_not_equal(opened(t)->iteration_id, iteration);
     assert_int_equal(open_job(t, (struct open_args){.client = "c4", .dataset = "numbers"}), MR_OK);
     assert_int_equal(open_job(t, (struct open_args){.client = "c5", .dataset = "numbers"}), MR_OK);
@@ -158,19 +171,27 @@ static void who_joins_must_mean_the_same_job(void **state)
     struct table *t = *state;
 
     assert_int_equal(put_dataset(t, "others", FP2, hundred, 1), MR_OK);
-    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}), MR_OK);
     assert_int_equal(
-        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .dynamic = true}),
-        MR_EINVAL);
-    assert_string_equal(
-        the_reply(t)->error.message,
-        "job 'train' differs in processing mode: existing {OFF, AUTO, dataset 'numbers'}, requested {DYNAMIC, "
-        "AUTO, dataset 'numbers'}");
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .target = "any"}),
-        MR_EINVAL);
+        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"}),
+        MR_OK);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c2",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .dynamic = true}),
+                     MR_EINVAL);
+    assert_string_equal(the_reply(t)->error.message,
+                        "job 'train' differs in processing mode: existing {OFF, AUTO, dataset "
+                        "'numbers'}, requested {DYNAMIC, "
+                        "AUTO, dataset 'numbers'}");
+    assert_int_equal(open_job(t, (struct open_args){.client = "c2",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .target = "any"}),
+                     MR_EINVAL);
     assert_non_null(strstr(the_reply(t)->error.message, "target workers"));
-    assert_int_equal(open_job(t, (struct open_args){.client = "c2", .dataset = "others", .name = "train"}), MR_EINVAL);
+    assert_int_equal(
+        open_job(t, (struct open_args){.client = "c2", .dataset = "others", .name = "train"}),
+        MR_EINVAL);
     assert_non_null(strstr(the_reply(t)->error.message, "dataset"));
     assert_int_equal(table_count(t, "clients/"), 1);
 }
@@ -179,20 +200,29 @@ static void a_wrong_wish_changes_nothing(void **state)
 {
     struct table *t = *state;
 
-    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "nothing", .name = "train"}),
-                     MR_ENOTFOUND);
-    assert_non_null(strstr(the_reply(t)->error.message, "'nothing'"));
-    assert_int_equal(open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "bad \xff name"}),
-                     MR_EINVAL);
     assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .target = "LOCAL"}),
-        MR_EINVAL);
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .guarantee = 7}),
-        MR_EINVAL);
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = "5.99"}),
+        open_job(t, (struct open_args){.client = "c1", .dataset = "nothing", .name = "train"}),
         MR_ENOTFOUND);
+    assert_non_null(strstr(the_reply(t)->error.message, "'nothing'"));
+    assert_int_equal(
+        open_job(t,
+                 (struct open_args){.client = "c1", .dataset = "numbers", .name = "bad \xff name"}),
+        MR_EINVAL);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .target = "LOCAL"}),
+                     MR_EINVAL);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .guarantee = 7}),
+                     MR_EINVAL);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .job_id = "5.99"}),
+                     MR_ENOTFOUND);
     assert_int_equal(table_count(t, "jobs/"), 0);
 }
 
@@ -205,7 +235,8 @@ static void an_ended_repetition_is_never_run_again(void **state)
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(iteration, opened(t)->iteration_id);
     assert_int_equal(end_task(t, "w1", task_of(iteration, "w1", 1), 0, NULL), MR_OK);
-    const Millrace__ClientUpdate *end = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+    const Millrace__ClientUpdate *end =
+        (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
 
     assert_non_null(end);
     assert_true(end->finished);
@@ -221,7 +252,8 @@ static void an_ended_repetition_is_never_run_again(void **state)
     assert_true(opened(t)->finished);
     assert_true(opened(t)->ended_ms >= 3600 * 1000);
     assert_true(the_reply(t)->fenced);
-    open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "train", .repetition = 1});
+    open_job(t, (struct open_args){
+                    .client = "c3", .dataset = "numbers", .name = "train", .repetition = 1});
     assert_false(opened(t)->finished);
 }
 
@@ -236,15 +268,18 @@ static void an_anonymous_job_goes_with_its_client(void **state)
     keep(job, opened(t)->job_id);
     get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 0);
     release_client(t, "c1", iteration);
-    const Millrace__WorkerUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_WORKER, id_of("w1"));
+    const Millrace__WorkerUpdate *update =
+        (const void *)the_push(t, MR_EFFECT_PUSH_WORKER, id_of("w1"));
 
     assert_non_null(update);
     assert_int_equal(update->n_tasks, 0);
     assert_int_equal(update->n_dropped, 1);
     assert_int_equal(update->n_released_clients, 1);
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .dynamic = true, .job_id = job}),
-        MR_ENOTFOUND);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .dynamic = true,
+                                                    .job_id = job}),
+                     MR_ENOTFOUND);
     table_wait(t, 0);
     assert_int_equal(table_count(t, "jobs/"), 0);
     assert_int_equal(table_count(t, "iterations/"), 0);
@@ -265,7 +300,8 @@ static void each_worker_has_a_task_of_each_open_iteration(void **state)
     keep(iteration, opened(t)->iteration_id);
     assert_int_equal(watch_client(t, "c1", iteration)->n_tasks, 1);
     add_worker(t, "w2", "b:1"); /* late, and still served */
-    const Millrace__ClientUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+    const Millrace__ClientUpdate *update =
+        (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
 
     assert_non_null(update);
     assert_int_equal(update->n_tasks, 1); /* what is new */
@@ -293,7 +329,8 @@ static void each_worker_has_a_task_of_each_open_iteration(void **state)
     assert_int_equal(end_task(t, "w2", task_of(iteration, "w2", 1), 0, NULL), MR_OK); /* repeated */
 }
 
-/* What follows on nothing would be a complete list: readers would close all tasks that did not change. */
+/* What follows on nothing would be a complete list: readers would close all tasks that did not
+ * change. */
 static void changes_follow_on_what_a_watch_began_with(void **state)
 {
     struct table *t = *state;
@@ -307,7 +344,8 @@ static void changes_follow_on_what_a_watch_began_with(void **state)
         uint64_t version = watch_client(t, "c1", iteration)->version;
 
         add_worker(t, i == 0 ? "w2" : "w3", i == 0 ? "b:1" : "c:1");
-        const Millrace__ClientUpdate *update = (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
+        const Millrace__ClientUpdate *update =
+            (const void *)the_push(t, MR_EFFECT_PUSH_ITERATION, iteration);
 
         assert_non_null(update);
         assert_int_equal(update->n_tasks, 1);
@@ -350,7 +388,8 @@ static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
     assert_true(update->tasks[0]->lost);
     assert_false(update->tasks[1]->lost);
     assert_int_equal(beat_worker(t, "w1"), MR_EPRECOND);
-    assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND); /* late, or two claim one name: the newer one stays */
+    assert_int_equal(add_worker(t, "w1", "a:1"),
+                     MR_EPRECOND); /* late, or two claim one name: the newer one stays */
     table_take_over(t);
     assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND);
     assert_int_equal(beat_worker(t, "w2"), MR_OK);
@@ -358,7 +397,8 @@ static void a_new_process_supersedes_the_old_one_at_its_address(void **state)
     update = watch_client(t, "c1", iteration);
     assert_true(update->finished);
     assert_int_equal(update->end->lost_workers, 1);
-    /* Nor when the newer one has gone: that one has this address now, and who was superseded exits. */
+    /* Nor when the newer one has gone: that one has this address now, and who was superseded
+     * exits. */
     assert_int_equal(leave(t, "w2"), MR_OK);
     assert_int_equal(add_worker(t, "w1", "a:1"), MR_EPRECOND);
     assert_int_equal(add_worker(t, "w1", "b:1"), MR_EPRECOND);
@@ -375,7 +415,8 @@ static bool is_awaited(struct table *t, const char *address)
     return awaited;
 }
 
-/* Just after a takeover nobody is connected: a live worker's place is kept until it has come back, or has not. */
+/* Just after a takeover nobody is connected: a live worker's place is kept until it has come back,
+ * or has not. */
 static void who_lived_before_a_takeover_is_awaited(void **state)
 {
     struct table *t = *state;
@@ -398,7 +439,8 @@ static void who_lived_before_a_takeover_is_awaited(void **state)
     assert_true(is_awaited(t, "a:1"));
 }
 
-/* After a takeover all of them come at once. And it is first contact: a leader that was deposed must not capture it. */
+/* After a takeover all of them come at once. And it is first contact: a leader that was deposed
+ * must not capture it. */
 static void a_worker_that_finds_the_next_leader_writes_nothing(void **state)
 {
     struct table *t = *state;
@@ -417,7 +459,8 @@ static void grants_are_larger_when_the_store_must_be_spared(void **state)
     char iteration[64], w1[128];
 
     add_worker(t, "w1", "a:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 4), MR_OK);
@@ -448,7 +491,8 @@ static void splits_are_answered_by_number(void **state)
 
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
     snprintf(w2, sizeof w2, "%s", task_of(iteration, "w2", 1));
@@ -460,18 +504,21 @@ static void splits_are_answered_by_number(void **state)
     assert_int_equal(splits(t)->ranges[0]->count, 8); /* unmeasured: little at first */
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_OK);
     assert_int_equal(t->out.nchanges, 0);
-    assert_int_equal(splits(t)->ranges[0]->first, 0); /* the same answer again, under the next leader too */
+    assert_int_equal(splits(t)->ranges[0]->first,
+                     0); /* the same answer again, under the next leader too */
     table_take_over(t);
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_OK);
     assert_int_equal(splits(t)->ranges[0]->first, 0);
     assert_int_equal(splits(t)->ranges[0]->count, 10);
     assert_int_equal(get_splits(t, "w1", w1, 0, 2, 1000), MR_OK);
     assert_int_equal(splits(t)->ranges[0]->first, 18);
-    assert_int_equal(splits(t)->ranges[0]->count, 21); /* ceil(82 / 4): the others must not run dry */
+    assert_int_equal(splits(t)->ranges[0]->count,
+                     21); /* ceil(82 / 4): the others must not run dry */
     assert_int_equal(get_splits(t, "w1", w1, 0, 1, 99), MR_ERANGE);
     assert_int_equal(get_splits(t, "w2", w1, 0, 3, 1), MR_EPRECOND); /* somebody else's task */
     assert_int_equal(get_splits(t, "w1", w1, UINT64_MAX, 3, 1), MR_EINVAL);
-    assert_int_equal(get_splits(t, "w1", w1, 0, 4, 1), MR_EPRECOND); /* whose answers are those? The task is closed */
+    assert_int_equal(get_splits(t, "w1", w1, 0, 4, 1),
+                     MR_EPRECOND); /* whose answers are those? The task is closed */
     assert_int_equal(get_splits(t, "w1", w1, 0, 3, 1), MR_EPRECOND);
     assert_int_equal(watch_worker(t, "w1")->n_tasks, 0);
 }
@@ -485,7 +532,8 @@ static void repetitions_of_a_source_are_shared(void **state)
     put_dataset(t, "three", FP2, three, 1);
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "three", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "three", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     snprintf(w1, sizeof w1, "%s", task_of(iteration, "w1", 1));
     snprintf(w2, sizeof w2, "%s", task_of(iteration, "w2", 1));
@@ -501,14 +549,16 @@ static void repetitions_of_a_source_are_shared(void **state)
     assert_true(splits(t)->end);
     get_splits(t, "w2", w2, 1, 2, 5);
     assert_int_equal(splits(t)->ranges[0]->first, 0);
-    get_splits(t, "w1", w1, 3, 5, 5); /* went on early: 2 of repetition 1 and all 3 of 2 are dropped */
+    get_splits(t, "w1", w1, 3, 5,
+               5); /* went on early: 2 of repetition 1 and all 3 of 2 are dropped */
     assert_int_equal(splits(t)->ranges[0]->first, 0);
     get_splits(t, "w2", w2, 1, 3, 5);
     assert_true(splits(t)->end);
     char key[128];
 
     snprintf(key, sizeof key, "cursors/%s/0", iteration);
-    assert_string_equal(table_get(t, key), "{\"repetition\":\"3\",\"next\":\"1\",\"dropped\":\"5\"}");
+    assert_string_equal(table_get(t, key),
+                        "{\"repetition\":\"3\",\"next\":\"1\",\"dropped\":\"5\"}");
 }
 
 static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
@@ -518,7 +568,8 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
 
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 25);
     for (int i = 0; i < 61; i++) {
@@ -529,7 +580,8 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
     assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
     assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 2, 25), MR_ENOTFOUND);
     assert_true(watch_client(t, "c1", iteration)->tasks[0]->lost);
-    assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK); /* it comes back: another life, a fresh task */
+    assert_int_equal(add_worker(t, "w1", "a:1"),
+                     MR_OK); /* it comes back: another life, a fresh task */
     assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 2, 25), MR_EPRECOND);
     assert_int_equal(get_splits(t, "w1", task_of(iteration, "w1", 2), 0, 1, 0), MR_OK);
     assert_int_equal(splits(t)->ranges[0]->first, 25);
@@ -544,8 +596,10 @@ static void what_a_lost_worker_held_is_counted_and_not_given_again(void **state)
     assert_int_equal(update->end->lost_workers, 1);
 }
 
-/* Worker w1 comes back and still has task @before, of a life that is lost, or forgotten: @refused. */
-static void expect_another_identity(struct table *t, const char *iteration, const char *before, int refused)
+/* Worker w1 comes back and still has task @before, of a life that is lost, or forgotten:
+ * @refused. */
+static void expect_another_identity(struct table *t, const char *iteration, const char *before,
+                                    int refused)
 {
     char task[128];
 
@@ -570,7 +624,8 @@ static void begin_reading(struct table *t, char iteration[64], char task[128])
 {
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     snprintf(task, 128, "%s", task_of(iteration, "w1", 1));
     get_splits(t, "w1", task, 0, 1, 25);
@@ -625,17 +680,19 @@ static void who_comes_and_goes_and_what_is_lost_is_noted(void **state)
     table_open(t, &config);
     assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
     add_worker(t, "w1", "a:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     get_splits(t, "w1", task_of(iteration, "w1", 1), 0, 1, 25);
     add_worker(t, "w2", "a:1"); /* another process at its address */
     end_task(t, "w2", task_of(iteration, "w2", 1), MR_EDATALOSS, "x.tfrecord at 17: corrupt");
-    assert_string_equal((const char *)notes.data,
-                        "worker ba180358.1 at a:1: registered\n"
-                        "worker ba180358.1 at a:1: superseded\n"
-                        "iteration 5.3 of job train: 25 splits lost\n"
-                        "worker 6e7d5791.1 at a:1: registered\n"
-                        "iteration 5.3 of job train: failed, worker a:1: x.tfrecord at 17: corrupt\n");
+    assert_string_equal(
+        (const char *)notes.data,
+        "worker ba180358.1 at a:1: registered\n"
+        "worker ba180358.1 at a:1: superseded\n"
+        "iteration 5.3 of job train: 25 splits lost\n"
+        "worker 6e7d5791.1 at a:1: registered\n"
+        "iteration 5.3 of job train: failed, worker a:1: x.tfrecord at 17: corrupt\n");
     mr_buf_free(&notes);
     table_close(t);
     mr_free(t);
@@ -711,8 +768,11 @@ static void a_silent_client_is_released_and_its_workers_hear_of_it(void **state)
 
     assert_int_equal(update->n_released_clients, 1);
     assert_string_equal(update->released_clients[0], id_of("c1"));
-    assert_int_equal(
-        open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .job_id = job}), MR_OK);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .job_id = job}),
+                     MR_OK);
     assert_string_equal(opened(t)->iteration_id, iteration);
     assert_int_equal(watch_worker(t, "w1")->n_released_clients, 0);
 }
@@ -740,7 +800,8 @@ static void an_unread_iteration_is_collected_unless_dynamic(void **state)
     add_worker(t, "w1", "a:1");
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "off"});
     keep(off, opened(t)->iteration_id);
-    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "dynamic", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c2", .dataset = "numbers", .name = "dynamic", .dynamic = true});
     keep(dynamic, opened(t)->iteration_id);
     release_client(t, "c1", off);
     release_client(t, "c2", dynamic);
@@ -751,11 +812,13 @@ static void an_unread_iteration_is_collected_unless_dynamic(void **state)
     assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
     open_job(t, (struct open_args){.client = "c3", .dataset = "numbers", .name = "off"});
     assert_string_not_equal(opened(t)->iteration_id, off);
-    open_job(t, (struct open_args){.client = "c4", .dataset = "numbers", .name = "dynamic", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c4", .dataset = "numbers", .name = "dynamic", .dynamic = true});
     assert_string_equal(opened(t)->iteration_id, dynamic);
 }
 
-/* A client that comes back goes on where it was or is told why not; it never begins from the start. */
+/* A client that comes back goes on where it was or is told why not; it never begins from the
+ * start. */
 static void who_comes_back_to_a_collected_iteration_is_refused(void **state)
 {
     struct table *t = *state;
@@ -767,8 +830,11 @@ static void who_comes_back_to_a_collected_iteration_is_refused(void **state)
     keep(iteration, opened(t)->iteration_id);
     keep(job, opened(t)->job_id);
     release_client(t, "c1", iteration);
-    struct open_args again = {
-        .client = "c1", .dataset = "numbers", .name = "off", .job_id = job, .iteration_id = iteration};
+    struct open_args again = {.client = "c1",
+                              .dataset = "numbers",
+                              .name = "off",
+                              .job_id = job,
+                              .iteration_id = iteration};
     assert_int_equal(open_job(t, again), MR_OK);
     release_client(t, "c1", iteration);
     for (int i = 0; i < 302; i++) {
@@ -776,8 +842,9 @@ static void who_comes_back_to_a_collected_iteration_is_refused(void **state)
         beat_worker(t, "w1");
     }
     assert_int_equal(open_job(t, again), MR_EPRECOND);
-    open_job(t,
-             (struct open_args){.client = "c2", .dataset = "numbers", .name = "off"}); /* somebody else begins anew */
+    open_job(t, (struct open_args){.client = "c2",
+                                   .dataset = "numbers",
+                                   .name = "off"}); /* somebody else begins anew */
     assert_int_equal(open_job(t, again), MR_EPRECOND);
 }
 
@@ -797,11 +864,12 @@ static void who_comes_back_to_a_finished_iteration_is_told_its_losses(void **sta
         beat_worker(t, "w1");
         beat_client(t, "c1", iteration, NULL);
     }
-    assert_int_equal(
-        open_job(t,
-                 (struct open_args){
-                     .client = "c1", .dataset = "numbers", .name = "train", .job_id = job, .iteration_id = iteration}),
-        MR_OK);
+    assert_int_equal(open_job(t, (struct open_args){.client = "c1",
+                                                    .dataset = "numbers",
+                                                    .name = "train",
+                                                    .job_id = job,
+                                                    .iteration_id = iteration}),
+                     MR_OK);
     assert_true(opened(t)->finished);
     assert_int_equal(opened(t)->end->lost_workers, 1);
 }
@@ -811,7 +879,8 @@ static void a_named_job_is_forgotten_after_its_retention(void **state)
     struct table *t = *state;
     char iteration[64];
 
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     release_client(t, "c1", iteration);
     table_wait(t, INT64_C(6) * 24 * 3600 * 1000);
@@ -843,14 +912,18 @@ static void a_worker_nobody_reaches_does_not_hold_up_the_end(void **state)
     assert_int_equal(update->end->lost_workers, 1);
 }
 
-/* Worker w1's task was closed, since no client reached it; then w2 dies, with 75 splits left, and clients still say
- * that they cannot reach w1. */
-static void leave_a_closed_one_alone(struct table *t, char iteration[64], bool dynamic, int guarantee)
+/* Worker w1's task was closed, since no client reached it; then w2 dies, with 75 splits left, and
+ * clients still say that they cannot reach w1. */
+static void leave_a_closed_one_alone(struct table *t, char iteration[64], bool dynamic,
+                                     int guarantee)
 {
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){
-                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = dynamic, .guarantee = guarantee});
+    open_job(t, (struct open_args){.client = "c1",
+                                   .dataset = "numbers",
+                                   .name = "train",
+                                   .dynamic = dynamic,
+                                   .guarantee = guarantee});
     keep(iteration, opened(t)->iteration_id);
     if (dynamic) {
         get_splits(t, "w2", task_of(iteration, "w2", 1), 0, 1, 25);
@@ -932,7 +1005,8 @@ static void and_so_it_does_without_sharding(void **state)
     assert_int_equal(watch_client(t, "c1", iteration)->end->lost_workers, 2);
 }
 
-/* ---------------------------------------------------------------- those who only say that they are there */
+/* ---------------------------------------------------------------- those who only say that they are
+ * there */
 
 static void register_many(struct table *t, int n)
 {
@@ -953,7 +1027,8 @@ static void who_does_not_watch_counts_nowhere(void **state)
 
     add_worker(t, "w1", "a:1");
     add_worker(t, "w2", "b:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     keep(iteration, opened(t)->iteration_id);
     register_many(t, 250);
     assert_int_equal(table_count(t, "workers/"), 2);
@@ -984,8 +1059,10 @@ static void newcomers_are_forgotten_when_they_are_many(void **state)
 static void a_worker_says_where_it_is_as_host_and_port(void **state)
 {
     static const char *const wrong[] = {
-        "", "x", "x:y", ":1", "127.0.0.1:0", "127.0.0.1:99999", "::1:1", "[nobody]:1", "unix:/tmp/x:1", "dns:///x:1"};
-    static const char *const right[] = {"127.0.0.1:1", "worker-7.workers_of.me:65535", "[fd00::7]:5051"};
+        "",      "x",          "x:y",           ":1",        "127.0.0.1:0", "127.0.0.1:99999",
+        "::1:1", "[nobody]:1", "unix:/tmp/x:1", "dns:///x:1"};
+    static const char *const right[] = {"127.0.0.1:1", "worker-7.workers_of.me:65535",
+                                        "[fd00::7]:5051"};
     struct table *t = *state;
 
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
@@ -1061,8 +1138,8 @@ static void what_was_on_its_way_out_is_swept(void **state)
     table_put(t, "blobs/00000000000000000000000000000009/0000", "{}");
     table_take_over(t);
     table_wait(t, 0);
-    assert_int_equal(table_count(t, "iterations/") + table_count(t, "grants/") + table_count(t, "cursors/") +
-                         table_count(t, "tasks/"),
+    assert_int_equal(table_count(t, "iterations/") + table_count(t, "grants/") +
+                         table_count(t, "cursors/") + table_count(t, "tasks/"),
                      0);
     assert_int_equal(table_count(t, "blobs/"), 1); /* that of "numbers" */
 }
@@ -1100,16 +1177,19 @@ static void a_value_that_makes_no_sense_is_not_used(void **state)
 static void begin_two(struct table *t, char bad[64], char good[64])
 {
     add_worker(t, "w1", "a:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "bad", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "bad", .dynamic = true});
     keep(bad, opened(t)->iteration_id);
-    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "good", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c2", .dataset = "numbers", .name = "good", .dynamic = true});
     keep(good, opened(t)->iteration_id);
     get_splits(t, "w1", task_of(bad, "w1", 1), 0, 1, 25);
     get_splits(t, "w1", task_of(good, "w1", 1), 0, 1, 25);
 }
 
 /* Whoever reads "bad" is told of @key, now and under the next leader; "good" goes on. */
-static void expect_only_bad_ends(struct table *t, const char *bad, const char *good, const char *key)
+static void expect_only_bad_ends(struct table *t, const char *bad, const char *good,
+                                 const char *key)
 {
     const Millrace__ClientUpdate *update;
     char grant[256];
@@ -1123,15 +1203,18 @@ static void expect_only_bad_ends(struct table *t, const char *bad, const char *g
         assert_int_equal(get_splits(t, "w1", task_of(bad, "w1", 1), 0, 2, 25), MR_ENOTFOUND);
         assert_int_equal(watch_worker(t, "w1")->n_tasks, 1);
         assert_false(watch_client(t, "c2", good)->finished);
-        expect_range(t, "w1", task_of(good, "w1", 1), 2 + (uint64_t)term, 25, 25 + 25 * (uint64_t)term, 25);
+        expect_range(t, "w1", task_of(good, "w1", 1), 2 + (uint64_t)term, 25,
+                     25 + 25 * (uint64_t)term, 25);
         table_wait(t, 0);
         table_take_over(t);
         assert_null(first_flaw(t->core)); /* it is written */
     }
     snprintf(grant, sizeof grant, "grants/%s/0/%s", bad, strchr(task_of(bad, "w1", 1), '/') + 1);
     assert_null(table_get(t, grant));
-    open_job(t,
-             (struct open_args){.client = "c3", .dataset = "numbers", .name = "bad", .repetition = 1, .dynamic = true});
+    open_job(
+        t,
+        (struct open_args){
+            .client = "c3", .dataset = "numbers", .name = "bad", .repetition = 1, .dynamic = true});
     assert_int_equal(the_reply(t)->error.code, MR_OK); /* the next pass of it */
 }
 
@@ -1167,7 +1250,8 @@ static void a_bad_record_ends_its_own_iteration(void **state)
         } else {
             table_delete(t, key);
         }
-        expect_only_bad_ends(t, bad, good, cases[i].value == NULL ? key : bad); /* of one that is gone, too */
+        expect_only_bad_ends(t, bad, good,
+                             cases[i].value == NULL ? key : bad); /* of one that is gone, too */
         table_close(t);
         mr_free(t);
     }
@@ -1184,7 +1268,8 @@ static void what_a_successor_wrote_is_not_taken_over(void **state)
     add_worker(t, "w1", "a:1");
     for (size_t i = 0; i < t->count; i++) {
         if (strncmp(t->keys[i], "blobs/", 6) != 0) {
-            assert_int_equal(mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), &err), MR_OK);
+            assert_int_equal(
+                mr_core_load(core, t->keys[i], t->values[i], strlen(t->values[i]), &err), MR_OK);
         }
     }
     assert_int_equal(mr_core_ready(core, 0, &err), MR_EUNAVAIL);
@@ -1192,10 +1277,12 @@ static void what_a_successor_wrote_is_not_taken_over(void **state)
     mr_core_free(core);
 }
 
-/* Whatever is wrong with them: the worker is lost and comes back, the client attaches again, and nobody's read ends. */
+/* Whatever is wrong with them: the worker is lost and comes back, the client attaches again, and
+ * nobody's read ends. */
 static void a_bad_worker_or_client_is_one_that_comes_back(void **state)
 {
-    static const char *const values[] = {"{", "{\"life\":1}", "{\"client\":\"x\"}", "\xff", "{\"lostMs\":\"-\"}"};
+    static const char *const values[] = {"{", "{\"life\":1}", "{\"client\":\"x\"}", "\xff",
+                                         "{\"lostMs\":\"-\"}"};
 
     (void)state;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -1221,8 +1308,11 @@ static void a_bad_worker_or_client_is_one_that_comes_back(void **state)
         assert_int_equal(beat_worker(t, "w1"), MR_ENOTFOUND);
         assert_int_equal(add_worker(t, "w1", "a:1"), MR_OK);
         assert_int_equal(beat_client(t, "c1", one, NULL), MR_ENOTFOUND);
-        open_job(t, (struct open_args){
-                        .client = "c1", .dataset = "numbers", .name = "bad", .iteration_id = one, .dynamic = true});
+        open_job(t, (struct open_args){.client = "c1",
+                                       .dataset = "numbers",
+                                       .name = "bad",
+                                       .iteration_id = one,
+                                       .dynamic = true});
         assert_string_equal(opened(t)->iteration_id, one);
         expect_range(t, "w1", task_of(one, "w1", 2), 1, 25, 25, 25);
         assert_false(watch_client(t, "c2", other)->finished);
@@ -1237,14 +1327,16 @@ static void unknown_fields_survive_a_rewrite(void **state)
     char value[512], iteration[64];
 
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
-    snprintf(value, sizeof value, "%.*s,\"colour\":\"blue\"}", (int)strlen(table_get(t, "jobs/train")) - 1,
-             table_get(t, "jobs/train"));
+    snprintf(value, sizeof value, "%.*s,\"colour\":\"blue\"}",
+             (int)strlen(table_get(t, "jobs/train")) - 1, table_get(t, "jobs/train"));
     table_put(t, "jobs/train", value);
     table_take_over(t);
-    open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "train", .repetition = 1});
+    open_job(t, (struct open_args){
+                    .client = "c2", .dataset = "numbers", .name = "train", .repetition = 1});
     keep(iteration, opened(t)->iteration_id);
     release_client(t, "c2", iteration);
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .repetition = 1});
     keep(iteration, opened(t)->iteration_id);
     release_client(t, "c1", iteration);
     assert_non_null(strstr(table_get(t, "jobs/train"), "releasedMs"));
@@ -1259,7 +1351,8 @@ static void a_restart_of_a_thousand_tasks_is_one_transaction(void **state)
     add_worker(t, "w1", "a:1");
     for (int i = 0; i < 300; i++) {
         snprintf(name, sizeof name, "job%d", i);
-        open_job(t, (struct open_args){.client = name, .dataset = "numbers", .name = name, .dynamic = i % 2 == 0});
+        open_job(t, (struct open_args){
+                        .client = name, .dataset = "numbers", .name = name, .dynamic = i % 2 == 0});
     }
     assert_int_equal(add_worker(t, "w2", "a:1"), MR_OK);
     assert_int_equal(t->out.nchanges, 2); /* the old life and the new one */
@@ -1280,7 +1373,8 @@ static void status_shows_what_there_is_and_no_capability(void **state)
     const char *json;
 
     add_worker(t, "w1", "a:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     get_splits(t, "w1", task_of(opened(t)->iteration_id, "w1", 1), 0, 1, 4);
     table_step(t, &command);
     json = ((const Millrace__StatusReply *)the_reply(t)->message)->json;
@@ -1293,7 +1387,8 @@ static void status_shows_what_there_is_and_no_capability(void **state)
     assert_false(the_reply(t)->from_memory);
     about.store_silent_ms = 3000; /* Then it proves nothing, and says so. */
     table_step(t, &command);
-    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json, "\"storeSilentMs\":\"3000\""));
+    assert_non_null(strstr(((const Millrace__StatusReply *)the_reply(t)->message)->json,
+                           "\"storeSilentMs\":\"3000\""));
     assert_true(the_reply(t)->from_memory);
 }
 
@@ -1339,7 +1434,8 @@ static void loading_may_run_out_of_memory_anywhere(void **state)
     bool failed = true;
 
     add_worker(t, "w1", "a:1");
-    open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
+    open_job(t, (struct open_args){
+                    .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
     get_splits(t, "w1", task_of(opened(t)->iteration_id, "w1", 1), 0, 1, 4);
     for (uint64_t nth = 1; failed; nth++) {
         struct mr_core_config config = {.epoch = 20};

@@ -1,6 +1,6 @@
 /*
- * Building datasets and functions: what is refused and how, what a fingerprint sees, what comes back from bytes that
- * nobody vouches for.
+ * Building datasets and functions: what is refused and how, what a fingerprint sees, what comes
+ * back from bytes that nobody vouches for.
  */
 #include "engine_support.h"
 
@@ -18,12 +18,13 @@
 
 #include <cmocka.h>
 
-static void refused(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs, size_t nattrs,
-                    int code, const char *message)
+static void refused(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs,
+                    size_t nattrs, int code, const char *message)
 {
     mr_dataset *ds = NULL;
     mr_error err = {0};
-    int rc = mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, NULL, &ds, &err);
+    int rc = mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, NULL, &ds,
+                              &err);
 
     assert_null(ds);
     assert_int_equal(rc, code);
@@ -43,7 +44,8 @@ static void errors_name_operator_and_argument(void **state)
     (void)state;
     refused("rnage", NULL, NULL, NULL, 0, MR_EUNIMPL, "no dataset operator 'rnage'");
     refused("range", NULL, NULL, NULL, 0, MR_EINVAL, "range: argument 'start' is missing");
-    refused("take", range, NULL, ATTRS(INT_ATTR("cuont", 1)), MR_EINVAL, "take: there is no argument 'cuont'");
+    refused("take", range, NULL, ATTRS(INT_ATTR("cuont", 1)), MR_EINVAL,
+            "take: there is no argument 'cuont'");
     refused("take", range, NULL, ATTRS(TEXT_ATTR("count", "1")), MR_EINVAL,
             "argument 'count' is bytes, it must be an integer");
     refused("take", range, NULL, ATTRS(INT_ATTR("count", 1), INT_ATTR("count", 2)), MR_EINVAL,
@@ -52,18 +54,22 @@ static void errors_name_operator_and_argument(void **state)
             "'batch_size' is 33554432, it must be at most 16777216");
     refused("prefetch", range, NULL, ATTRS(INT_ATTR("buffer_size", -2)), MR_EINVAL,
             "'buffer_size' is -2, it must be at least -1");
-    refused("batch", range, NULL, ATTRS(INT_ATTR("batch_size", 0)), MR_EINVAL, "batch: argument 'batch_size' is 0");
+    refused("batch", range, NULL, ATTRS(INT_ATTR("batch_size", 0)), MR_EINVAL,
+            "batch: argument 'batch_size' is 0");
     refused("take", range, NULL, ATTRS(VALUE_ATTR("count", 0)), MR_EINVAL,
             "value of an enclosing function, but there is none");
-    refused("take", NULL, NULL, ATTRS(INT_ATTR("count", 1)), MR_EINVAL, "take: takes 1 input datasets, 0 were given");
+    refused("take", NULL, NULL, ATTRS(INT_ATTR("count", 1)), MR_EINVAL,
+            "take: takes 1 input datasets, 0 were given");
     refused("range", range, NULL, NULL, 0, MR_EINVAL, "takes 0 input datasets, 1 were given");
     refused("map", range, NULL, NULL, 0, MR_EINVAL, "map: takes 1 functions, 0 were given");
-    refused("filter", range, affine, NULL, 0, MR_EINVAL, "must return one scalar bool, it returns int64[]");
+    refused("filter", range, affine, NULL, 0, MR_EINVAL,
+            "must return one scalar bool, it returns int64[]");
     refused("map", range, many, NULL, 0, MR_EINVAL, "must return tensors");
     refused("flat_map", range, even, NULL, 0, MR_EINVAL, "must return a dataset");
     refused("map", strings, even, NULL, 0, MR_EINVAL,
             "tensor 0 of the elements is string[], the function takes int64[]");
-    refused("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", 1), INT_ATTR("step", 0)), MR_EINVAL,
+    refused("range", NULL, NULL,
+            ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", 1), INT_ATTR("step", 0)), MR_EINVAL,
             "'step' is 0");
     mr_function_unref(even);
     mr_function_unref(affine);
@@ -98,18 +104,21 @@ static void specs_are_inferred(void **state)
 
 static void zips_take_a_structure(void **state)
 {
-    mr_dataset *inputs[2] = {make_zip(make_range(0, 1, 1), make_range(0, 1, 1)), make_range(0, 1, 1)};
+    mr_dataset *inputs[2] = {make_zip(make_range(0, 1, 1), make_range(0, 1, 1)),
+                             make_range(0, 1, 1)};
     mr_dataset *ds = NULL;
     mr_error err;
 
     (void)state;
-    CHECK_OK(mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "{\"a\":\"*\",\"b\":\"*\"}")), NULL, 0,
+    CHECK_OK(mr_dataset_apply("zip", inputs, 2,
+                              ATTRS(TEXT_ATTR("structure", "{\"a\":\"*\",\"b\":\"*\"}")), NULL, 0,
                               NULL, &ds, e));
-    assert_string_equal(mr_spec_structure(mr_dataset_spec(ds)), "{\"a\":[\"*\",\"*\"],\"b\":\"*\"}");
+    assert_string_equal(mr_spec_structure(mr_dataset_spec(ds)),
+                        "{\"a\":[\"*\",\"*\"],\"b\":\"*\"}");
     mr_dataset_unref(ds);
-    assert_int_equal(
-        mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "[\"*\"]")), NULL, 0, NULL, &ds, &err),
-        MR_EINVAL);
+    assert_int_equal(mr_dataset_apply("zip", inputs, 2, ATTRS(TEXT_ATTR("structure", "[\"*\"]")),
+                                      NULL, 0, NULL, &ds, &err),
+                     MR_EINVAL);
     assert_non_null(strstr(err.message, "1 places for 2 inputs"));
     mr_dataset_unref(inputs[0]);
     mr_dataset_unref(inputs[1]);
@@ -226,7 +235,8 @@ static void values_belong_to_their_function(void **state)
     mr_builder *one = begin_for(ds, NULL);
     mr_builder *two = begin_for(ds, NULL);
     mr_dataset *of_one =
-        make("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), one);
+        make("range", NULL, NULL,
+             ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), one);
     mr_dataset *made = NULL;
     mr_function *fn = NULL;
     void *bytes;
@@ -238,9 +248,11 @@ static void values_belong_to_their_function(void **state)
     (void)state;
     assert_int_equal(mr_builder_finish_dataset(two, of_one, &fn, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "values of another function"));
-    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(INT_ATTR("count", 1)), NULL, 0, two, &made, &err),
+    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(INT_ATTR("count", 1)), NULL, 0, two,
+                                      &made, &err),
                      MR_EINVAL);
-    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(VALUE_ATTR("count", 7)), NULL, 0, one, &made, &err),
+    assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(VALUE_ATTR("count", 7)), NULL, 0,
+                                      one, &made, &err),
                      MR_EINVAL);
     assert_non_null(strstr(err.message, "has no value 7"));
     assert_int_equal(mr_builder_capture(one, 0, &value, &err), MR_EINVAL);
@@ -264,12 +276,16 @@ static void builders_check(void **state)
     mr_error err;
 
     (void)state;
-    assert_int_equal(mr_builder_add(b, "nothing", in, 1, NULL, 0, NULL, 0, &out, 1, &n, &err), MR_EUNIMPL);
-    assert_int_equal(mr_builder_add(b, "add", in, 2, NULL, 0, NULL, 0, &out, 1, &n, &err), MR_EINVAL);
+    assert_int_equal(mr_builder_add(b, "nothing", in, 1, NULL, 0, NULL, 0, &out, 1, &n, &err),
+                     MR_EUNIMPL);
+    assert_int_equal(mr_builder_add(b, "add", in, 2, NULL, 0, NULL, 0, &out, 1, &n, &err),
+                     MR_EINVAL);
     assert_non_null(strstr(err.message, "add: input 1: there is no value 5"));
     in[1] = 0;
-    assert_int_equal(mr_builder_add(b, "add", in, 2, NULL, 0, NULL, 0, &out, 0, &n, &err), MR_EINVAL);
-    assert_int_equal(mr_builder_add(b, "expand_dims", in, 1, &value, 1, NULL, 0, &out, 1, &n, &err), MR_EINVAL);
+    assert_int_equal(mr_builder_add(b, "add", in, 2, NULL, 0, NULL, 0, &out, 0, &n, &err),
+                     MR_EINVAL);
+    assert_int_equal(mr_builder_add(b, "expand_dims", in, 1, &value, 1, NULL, 0, &out, 1, &n, &err),
+                     MR_EINVAL);
     assert_int_equal(mr_builder_finish(b, in, 0, NULL, &fn, &err), MR_EINVAL);
     in[0] = 9;
     assert_int_equal(mr_builder_finish(b, in, 1, NULL, &fn, &err), MR_EINVAL);
@@ -372,8 +388,8 @@ static void definitions_are_checked(void **state)
 {
     mr_dataset *source = make_range(0, 9, 1);
     mr_function *fn = fn_count_to(source);
-    Millrace__DatasetDef *def =
-        unpack(make_zip(make_with_function("flat_map", source, fn, NULL, 0), make_ints((const int64_t[]){1, 2}, 2)));
+    Millrace__DatasetDef *def = unpack(make_zip(make_with_function("flat_map", source, fn, NULL, 0),
+                                                make_ints((const int64_t[]){1, 2}, 2)));
     uint32_t before;
     char *op;
 
@@ -415,7 +431,8 @@ static void large_constants_are_named(void **state)
 {
     const uint32_t rows = 33; /* of 8 MiB */
     int64_t *v = calloc(rows, 8 * MR_MIB);
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {MR_MIB}, .data = v};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {MR_MIB}, .data = v};
     mr_block *block = NULL;
     CHECK_OK(mr_block_new(rows, &c, 1, &block, e));
     struct mr_attr a = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
@@ -534,7 +551,8 @@ static void constants_are_not_copied(void **state)
     }
 }
 
-/* Fields that this version does not know are passed over, whatever their type; cut ones are refused. */
+/* Fields that this version does not know are passed over, whatever their type; cut ones are
+ * refused. */
 static void other_fields_are_passed_over(void **state)
 {
     const uint8_t more[] = {0x30, 0x96, 0x01,                     /* 6: a number */
@@ -629,7 +647,8 @@ static void bombs_are_refused(void **state)
 /* A frame whose header states @size, in four bytes, and some more. */
 static void a_wrong_size_is_refused(void **state)
 {
-    uint8_t frame[600000] = {0x28, 0xb5, 0x2f, 0xfd, 0xa0 /* one segment, a size of four bytes, no checksum */};
+    uint8_t frame[600000] = {0x28, 0xb5, 0x2f, 0xfd,
+                             0xa0 /* one segment, a size of four bytes, no checksum */};
     uint8_t without[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x01, 0x00, 0x00};
     uint32_t more = (uint32_t)MR_DEFINITION_BYTES_MAX + 1;
 

@@ -1,6 +1,6 @@
 /*
- * Slices, joins, gathers, batches and their inverses against the naive model, on random elements. The seed of a failing
- * round is printed; MR_SEED replays it alone.
+ * Slices, joins, gathers, batches and their inverses against the naive model, on random elements.
+ * The seed of a failing round is printed; MR_SEED replays it alone.
  */
 #include "element_random.h"
 
@@ -301,8 +301,9 @@ static void zip_and_select_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(slices_agree), cmocka_unit_test(concat_agrees),  cmocka_unit_test(gather_agrees),
-        cmocka_unit_test(batch_agrees), cmocka_unit_test(unbatch_agrees), cmocka_unit_test(zip_and_select_agree),
+        cmocka_unit_test(slices_agree),   cmocka_unit_test(concat_agrees),
+        cmocka_unit_test(gather_agrees),  cmocka_unit_test(batch_agrees),
+        cmocka_unit_test(unbatch_agrees), cmocka_unit_test(zip_and_select_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

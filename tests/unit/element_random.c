@@ -71,7 +71,8 @@ static void fill_cell(struct mr_rng *rng, struct cell *cell)
     }
 }
 
-void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t rows, struct table *t)
+void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t rows,
+                  struct table *t)
 {
     table_new(t, rows, shape->columns);
     for (uint32_t r = 0; r < rows; r++) {
@@ -82,7 +83,8 @@ void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t 
             cell->rank = shape->rank[c];
             cell->values = 1;
             for (uint32_t d = 0; d < cell->rank; d++) {
-                cell->dims[d] = shape->dims[c][d] >= 0 ? shape->dims[c][d] : (int64_t)mr_rng_below(rng, 4);
+                cell->dims[d] =
+                    shape->dims[c][d] >= 0 ? shape->dims[c][d] : (int64_t)mr_rng_below(rng, 4);
                 cell->values *= (uint64_t)cell->dims[d];
             }
             fill_cell(rng, cell);
@@ -91,7 +93,8 @@ void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t 
 }
 
 /* The next value of a payload. */
-static const unsigned char *next_value(const struct cell *cell, const unsigned char *at, size_t *size)
+static const unsigned char *next_value(const struct cell *cell, const unsigned char *at,
+                                       size_t *size)
 {
     if (cell->dtype != MR_STRING) {
         *size = mr_dtype_size((mr_dtype)cell->dtype);
@@ -106,7 +109,8 @@ static const unsigned char *next_value(const struct cell *cell, const unsigned c
 static bool column_is_fixed(const struct table *t, uint32_t column)
 {
     for (uint32_t r = 1; r < t->rows; r++) {
-        if (memcmp(table_cell(t, r, column)->dims, table_cell(t, 0, column)->dims, sizeof t->cells[0].dims) != 0) {
+        if (memcmp(table_cell(t, r, column)->dims, table_cell(t, 0, column)->dims,
+                   sizeof t->cells[0].dims) != 0) {
             return false;
         }
     }
@@ -121,8 +125,8 @@ struct arrays {
     struct mr_buf data;
 };
 
-static void describe_column(struct mr_rng *rng, const struct table *t, uint32_t column, struct mr_column *c,
-                            struct arrays *a)
+static void describe_column(struct mr_rng *rng, const struct table *t, uint32_t column,
+                            struct mr_column *c, struct arrays *a)
 {
     bool var = !column_is_fixed(t, column) || mr_rng_below(rng, 3) == 0;
     uint64_t base = mr_rng_below(rng, 3); /* values before the first: as in a slice */
@@ -168,7 +172,9 @@ static void describe_column(struct mr_rng *rng, const struct table *t, uint32_t 
         c->offsets = (const uint64_t *)(void *)a->offsets.data + (var ? 0 : base);
         c->data = a->data.data;
     } else {
-        c->data = a->data.data == NULL ? NULL : a->data.data + (var ? 0 : base * mr_dtype_size((mr_dtype)c->dtype));
+        c->data = a->data.data == NULL
+                      ? NULL
+                      : a->data.data + (var ? 0 : base * mr_dtype_size((mr_dtype)c->dtype));
     }
 }
 
@@ -199,7 +205,8 @@ mr_block *table_to_block(struct mr_rng *rng, const struct table *t)
 
 static void assert_cell_is(const struct mr_column *c, uint32_t row, const struct cell *cell)
 {
-    const int64_t *dims = c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
+    const int64_t *dims =
+        c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
     const unsigned char *want = cell->payload.data;
     uint64_t first;
 
@@ -221,7 +228,8 @@ static void assert_cell_is(const struct mr_column *c, uint32_t row, const struct
         if (c->dtype == MR_STRING) {
             assert_int_equal(c->offsets[first + i + 1] - c->offsets[first + i], size);
             if (size > 0) {
-                assert_memory_equal((const unsigned char *)c->data + c->offsets[first + i], value, size);
+                assert_memory_equal((const unsigned char *)c->data + c->offsets[first + i], value,
+                                    size);
             }
         } else {
             assert_memory_equal((const unsigned char *)c->data + (first + i) * size, value, size);

@@ -1,6 +1,6 @@
 /*
- * Random elements for tests, as a naive model: a table of cells that own their values one by one. What blocks do by
- * sharing and pointing, the model does by copying; both must agree.
+ * Random elements for tests, as a naive model: a table of cells that own their values one by one.
+ * What blocks do by sharing and pointing, the model does by copying; both must agree.
  */
 #ifndef MR_TESTS_ELEMENT_RANDOM_H
 #define MR_TESTS_ELEMENT_RANDOM_H
@@ -35,9 +35,11 @@ struct table_shape {
     int64_t dims[8][MR_RANK_MAX]; /* -1: differs between rows */
 };
 void shape_random(struct mr_rng *rng, struct table_shape *shape);
-void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t rows, struct table *t);
+void table_random(struct mr_rng *rng, const struct table_shape *shape, uint32_t rows,
+                  struct table *t);
 
-/* The same as a block, made with mr_block_new(); columns whose rows differ are VAR, others either kind. */
+/* The same as a block, made with mr_block_new(); columns whose rows differ are VAR, others either
+ * kind. */
 mr_block *table_to_block(struct mr_rng *rng, const struct table *t);
 /* Fails the test unless @block holds exactly @t. */
 void assert_block_is(const mr_block *block, const struct table *t);

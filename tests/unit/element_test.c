@@ -45,7 +45,8 @@ static void a_batch_copies_nothing(void **state)
     uint64_t before = mr_alloc_count();
     assert_int_equal(mr_block_batch(slice, 32, &batch, NULL), MR_OK);
     assert_int_equal(mr_alloc_count() - before, 1);
-    assert_ptr_equal(mr_block_column(batch, 0)->data, (const int64_t *)mr_block_column(block, 0)->data + 32);
+    assert_ptr_equal(mr_block_column(batch, 0)->data,
+                     (const int64_t *)mr_block_column(block, 0)->data + 32);
     assert_int_equal(mr_block_rows(batch), 1);
     assert_int_equal(mr_block_column(batch, 0)->dims[0], 32);
     mr_block_unref(block);
@@ -144,7 +145,9 @@ static void rows_know_their_records(void **state)
     file = mr_trace_file_new("c", false);
     mr_block_trace(slice, file, 7, places);
     mr_trace_file_unref(file);
-    expect_record(slice, 1, "file 'c', record 8, offset 10"); /* of its own rows, not of those that it is cut from */
+    expect_record(
+        slice, 1,
+        "file 'c', record 8, offset 10"); /* of its own rows, not of those that it is cut from */
     mr_block_unref(slice);
     mr_block_unref(plain);
     mr_block_unref(blocks[0]);
@@ -185,7 +188,8 @@ static void expect_same_records(const mr_block *a, const mr_block *b)
     expect_records_in_any_order(a, b);
 }
 
-/* What is known of the rows of @block is known of what comes of it, also behind its bytes, and of a packed copy. */
+/* What is known of the rows of @block is known of what comes of it, also behind its bytes, and of a
+ * packed copy. */
 static void expect_records_travel(const mr_block *block)
 {
     const uint32_t rows = mr_block_rows(block);
@@ -223,7 +227,8 @@ static void expect_records_travel(const mr_block *block)
 
 static void records_travel_with_the_bytes(void **state)
 {
-    const uint64_t places[20] = {0, 10, 25, 30, 1000, 1001, 2000, 3000, 4000, UINT64_C(1) << 60, UINT64_MAX};
+    const uint64_t places[20] = {
+        0, 10, 25, 30, 1000, 1001, 2000, 3000, 4000, UINT64_C(1) << 60, UINT64_MAX};
     const uint32_t picked[] = {19, 25, 25, 3, 0, 21, 22, 39, 1, 2, 20};
     mr_trace_file *file = mr_trace_file_new("a", false);
     mr_trace_file *other = mr_trace_file_new("b", true);
@@ -323,7 +328,8 @@ static void many_files_count_in_the_budget(void **state)
         assert_int_equal(mr_block_decode(bytes, 0, 0, &block, &used, NULL), MR_OK);
         (void)mr_memory_enter(before);
         assert_int_equal(mr_block_traced(block), limit > ROOM);
-        assert_in_range(mr_memory_used(memory), limit > ROOM ? 40 * ROWS : 1, limit > ROOM ? 64 * ROWS : ROOM);
+        assert_in_range(mr_memory_used(memory), limit > ROOM ? 40 * ROWS : 1,
+                        limit > ROOM ? 64 * ROWS : ROOM);
         if (limit > ROOM) {
             mr_block_discharge(block);
             assert_in_range(mr_memory_used(memory), 0, ROOM);
@@ -403,11 +409,19 @@ static void bad_columns_are_named(void **state)
     uint64_t starts[3] = {0, 2, 1};
     int64_t dims[2] = {2, -1};
     uint64_t offsets[3] = {0, 5, 3};
-    struct mr_column var = {
-        .kind = MR_COLUMN_VAR, .dtype = MR_INT64, .rank = 1, .row_dims = dims, .starts = starts, .data = values};
-    struct mr_column text = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "hello"};
-    struct mr_column huge = {
-        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 2, .dims = {INT64_MAX, INT64_MAX}, .data = values};
+    struct mr_column var = {.kind = MR_COLUMN_VAR,
+                            .dtype = MR_INT64,
+                            .rank = 1,
+                            .row_dims = dims,
+                            .starts = starts,
+                            .data = values};
+    struct mr_column text = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "hello"};
+    struct mr_column huge = {.kind = MR_COLUMN_FIXED,
+                             .dtype = MR_INT64,
+                             .rank = 2,
+                             .dims = {INT64_MAX, INT64_MAX},
+                             .data = values};
     struct mr_column bools = {.kind = MR_COLUMN_FIXED, .dtype = MR_BOOL, .data = "\002"};
     mr_block *block = NULL;
     mr_error err;
@@ -434,7 +448,8 @@ static void bad_columns_are_named(void **state)
 
 static void a_block_is_checked_against_a_spec(void **state)
 {
-    struct mr_leaf_spec want[2] = {{.dtype = MR_INT64}, {.dtype = MR_INT64, .rank = 1, .dims = {-1}}};
+    struct mr_leaf_spec want[2] = {{.dtype = MR_INT64},
+                                   {.dtype = MR_INT64, .rank = 1, .dims = {-1}}};
     mr_spec *spec;
     mr_error err;
     mr_block *block = counting(4);
@@ -458,14 +473,17 @@ static void a_block_is_checked_against_a_spec(void **state)
 
 static void structures_are_canonical(void **state)
 {
-    struct mr_leaf_spec leaves[3] = {{.dtype = MR_INT64}, {.dtype = MR_STRING, .rank = -1}, {.dtype = MR_BOOL}};
+    struct mr_leaf_spec leaves[3] = {
+        {.dtype = MR_INT64}, {.dtype = MR_STRING, .rank = -1}, {.dtype = MR_BOOL}};
     mr_spec *a;
     mr_spec *b;
     mr_error err;
 
-    assert_int_equal(mr_spec_new(leaves, 3, " { \"a\" : [\"*\", \"*\"],\"b\":\"*\"} ", &a, &err), MR_OK);
+    assert_int_equal(mr_spec_new(leaves, 3, " { \"a\" : [\"*\", \"*\"],\"b\":\"*\"} ", &a, &err),
+                     MR_OK);
     assert_string_equal(mr_spec_structure(a), "{\"a\":[\"*\",\"*\"],\"b\":\"*\"}");
-    assert_int_equal(mr_spec_new(leaves, 3, "{\"\\u0061\":[\"*\",\"*\"],\"b\":\"*\"}", &b, &err), MR_OK);
+    assert_int_equal(mr_spec_new(leaves, 3, "{\"\\u0061\":[\"*\",\"*\"],\"b\":\"*\"}", &b, &err),
+                     MR_OK);
     assert_true(mr_spec_equal(a, b));
     assert_int_equal(mr_spec_hash(a), mr_spec_hash(b));
     mr_spec_unref(b);
@@ -477,7 +495,9 @@ static void structures_are_canonical(void **state)
     assert_int_equal(mr_spec_new(leaves, 1, NULL, &a, &err), MR_OK);
     assert_string_equal(mr_spec_structure(a), "\"*\"");
     mr_spec_unref(a);
-    assert_int_equal(mr_spec_new(leaves, 2, "{\"!namedtuple\":[\"Point\",[\"x\",\"y\"],[\"*\",\"*\"]]}", &a, &err),
+    assert_int_equal(mr_spec_new(leaves, 2,
+                                 "{\"!namedtuple\":[\"Point\",[\"x\",\"y\"],[\"*\",\"*\"]]}", &a,
+                                 &err),
                      MR_OK);
     mr_spec_unref(a);
 }
@@ -524,8 +544,9 @@ static void bad_specs_are_refused(void **state)
 
 static void specs_survive_protobuf(void **state)
 {
-    struct mr_leaf_spec leaves[3] = {
-        {.dtype = MR_FLOAT32, .rank = 2, .dims = {-1, 3}}, {.dtype = MR_STRING, .rank = -1}, {.dtype = MR_BOOL}};
+    struct mr_leaf_spec leaves[3] = {{.dtype = MR_FLOAT32, .rank = 2, .dims = {-1, 3}},
+                                     {.dtype = MR_STRING, .rank = -1},
+                                     {.dtype = MR_BOOL}};
     mr_spec *spec;
     mr_spec *back;
     void *bytes;
@@ -588,14 +609,22 @@ static void no_memory_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_small_block_is_one_allocation), cmocka_unit_test(a_batch_copies_nothing),
-        cmocka_unit_test(rows_know_their_records),         cmocka_unit_test(records_travel_with_the_bytes),
-        cmocka_unit_test(records_take_few_bytes),          cmocka_unit_test(a_file_is_listed_once),
-        cmocka_unit_test(many_files_count_in_the_budget),  cmocka_unit_test(columns_in_one_place_are_not_exclusive),
-        cmocka_unit_test(a_slice_pins_the_whole),          cmocka_unit_test(payload_is_not_copied_to_be_sent),
-        cmocka_unit_test(bad_columns_are_named),           cmocka_unit_test(a_block_is_checked_against_a_spec),
-        cmocka_unit_test(structures_are_canonical),        cmocka_unit_test(bad_specs_are_refused),
-        cmocka_unit_test(specs_survive_protobuf),          cmocka_unit_test(no_memory_is_an_error),
+        cmocka_unit_test(a_small_block_is_one_allocation),
+        cmocka_unit_test(a_batch_copies_nothing),
+        cmocka_unit_test(rows_know_their_records),
+        cmocka_unit_test(records_travel_with_the_bytes),
+        cmocka_unit_test(records_take_few_bytes),
+        cmocka_unit_test(a_file_is_listed_once),
+        cmocka_unit_test(many_files_count_in_the_budget),
+        cmocka_unit_test(columns_in_one_place_are_not_exclusive),
+        cmocka_unit_test(a_slice_pins_the_whole),
+        cmocka_unit_test(payload_is_not_copied_to_be_sent),
+        cmocka_unit_test(bad_columns_are_named),
+        cmocka_unit_test(a_block_is_checked_against_a_spec),
+        cmocka_unit_test(structures_are_canonical),
+        cmocka_unit_test(bad_specs_are_refused),
+        cmocka_unit_test(specs_survive_protobuf),
+        cmocka_unit_test(no_memory_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

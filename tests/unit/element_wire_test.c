@@ -1,6 +1,6 @@
 /*
- * The encoded form: what goes in comes out; no truncation is taken for a block; no flipped bit does harm (under the
- * address sanitizer, reading beyond the buffer would end the test).
+ * The encoded form: what goes in comes out; no truncation is taken for a block; no flipped bit does
+ * harm (under the address sanitizer, reading beyond the buffer would end the test).
  */
 #include "element_random.h"
 
@@ -161,7 +161,8 @@ static void flipped_bits_do_no_harm(void **state)
         size_t size = mr_buffer_size(buffer);
         for (int i = 0; i < 200; i++) {
             mr_buffer *bad = exact_buffer(mr_buffer_data(buffer), size);
-            size_t span = i % 2 == 0 && size > 512 ? 512 : size; /* The descriptions are at the front. */
+            size_t span =
+                i % 2 == 0 && size > 512 ? 512 : size; /* The descriptions are at the front. */
             mr_block *back;
             size_t used;
 
@@ -277,7 +278,8 @@ static void messages_round_trip(void **state)
             mr_block *block = random_block(&rng, &tables[i]);
 
             header.elements += mr_block_rows(block);
-            rows[i] = mr_rng_below(&rng, 2) == 0 ? (struct mr_part){.block = block} : pack(&rng, block, 9);
+            rows[i] = mr_rng_below(&rng, 2) == 0 ? (struct mr_part){.block = block}
+                                                 : pack(&rng, block, 9);
         }
         assert_int_equal(mr_frame_build(&header, rows, n, 9, false, &frame, &err), MR_OK);
         mr_buffer *buffer = gather_frame(frame);
@@ -350,7 +352,8 @@ static void damaged_packed_blocks_are_refused(void **state)
             /* Mostly where the sizes are. */
             uint32_t near = i % 2 == 0 && size > 256 ? 256 : (uint32_t)size;
 
-            ((unsigned char *)iov.iov_base)[mr_rng_below(&rng, near)] ^= (unsigned char)(1 + (i & 127));
+            ((unsigned char *)iov.iov_base)[mr_rng_below(&rng, near)] ^=
+                (unsigned char)(1 + (i & 127));
         }
         if (mr_packed_new(&iov, 1, NULL, nothing_unhold, &packed, NULL) == MR_OK) {
             if (mr_packed_unpack(packed, &again, NULL) == MR_OK) {
@@ -377,7 +380,9 @@ static void damaged_messages_are_refused(void **state)
     mr_rng_seed(&rng, 3);
     mr_block *block = random_block(&rng, &t);
     header.elements = mr_block_rows(block) + 1; /* One more than there are. */
-    assert_int_equal(mr_frame_build(&header, &(struct mr_part){.block = block}, 1, 0, false, &frame, NULL), MR_OK);
+    assert_int_equal(
+        mr_frame_build(&header, &(struct mr_part){.block = block}, 1, 0, false, &frame, NULL),
+        MR_OK);
     mr_buffer *buffer = gather_frame(frame);
     assert_int_equal(mr_frame_parse(buffer, 0, &got, &err), MR_EDATALOSS);
     assert_non_null(strstr(err.message, "elements"));

@@ -1,7 +1,8 @@
 /*
- * How we know what an element descends from, whatever the pipeline does: the pipeline is run again with the splits of
- * one grant exchanged for others. Elements that are different then descend from that grant: their blocks must say so.
- * (That says nothing where it depends on values what is next to what.)
+ * How we know what an element descends from, whatever the pipeline does: the pipeline is run again
+ * with the splits of one grant exchanged for others. Elements that are different then descend from
+ * that grant: their blocks must say so. (That says nothing where it depends on values what is next
+ * to what.)
  */
 #include "engine_grants.h"
 
@@ -21,7 +22,8 @@
 #define PROVIDERS_MAX 4
 #define ELEMENTS_MAX 1024
 #define NO_GRANT UINT32_MAX
-/* An endless repeat of a source that others read too looks for elements for ever: that is its right, but not ours. */
+/* An endless repeat of a source that others read too looks for elements for ever: that is its
+ * right, but not ours. */
 #define GRANTS_MAX 1000u
 
 /* Hands out grants of so many splits, a mark each. */
@@ -52,8 +54,8 @@ static uint64_t exchange(struct source *s, uint32_t provider, uint64_t first, ui
     return other;
 }
 
-static int source_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
-                       mr_error *err)
+static int source_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                       mr_origin **origin, mr_error *err)
 {
     struct source *s = ctx;
 
@@ -62,7 +64,8 @@ static int source_next(void *ctx, uint32_t provider, uint64_t repetition, struct
         s->repetition[provider] = repetition;
         s->next[provider] = 0;
     }
-    uint64_t left = s->splits[provider] < 0 ? UINT64_MAX : (uint64_t)s->splits[provider] - s->next[provider];
+    uint64_t left =
+        s->splits[provider] < 0 ? UINT64_MAX : (uint64_t)s->splits[provider] - s->next[provider];
     if (left == 0) {
         s->told_end[provider] = true;
         return MR_END;
@@ -125,7 +128,8 @@ struct run {
     bool ended;
 };
 
-static void begin(struct run *r, mr_dataset *ds, uint64_t size, uint32_t exchanged, uint32_t threads)
+static void begin(struct run *r, mr_dataset *ds, uint64_t size, uint32_t exchanged,
+                  uint32_t threads)
 {
     *r = (struct run){0};
     source_init(&r->source, ds, size, exchanged);
@@ -138,7 +142,8 @@ static void begin(struct run *r, mr_dataset *ds, uint64_t size, uint32_t exchang
 static void advance(struct run *r, const char *name, uint32_t rows, size_t most)
 {
     while (!r->ended && r->lines.n < most && grants_so_far(&r->source) < GRANTS_MAX) {
-        struct mr_want want = {.rows_max = most - r->lines.n < rows ? (uint32_t)(most - r->lines.n) : rows};
+        struct mr_want want = {.rows_max =
+                                   most - r->lines.n < rows ? (uint32_t)(most - r->lines.n) : rows};
         mr_block *block = NULL;
         mr_error err = {0};
         int rc = mr_engine_pull(r->it, want, -1, &block, &err);
@@ -184,7 +189,8 @@ static void end(struct run *r, const char *name, const char *when)
     uint64_t held = mr_marks_held(r->source.marks);
     for (size_t i = 0; i < r->nheld; i++) {
         if ((mr_origin_mask(mr_block_origin(r->held[i])) & ~held) != 0) {
-            fail_msg("%s: after %s, a grant counts as finished while a block of it is held", name, when);
+            fail_msg("%s: after %s, a grant counts as finished while a block of it is held", name,
+                     when);
         }
     }
     let_go(r);
@@ -208,10 +214,11 @@ static bool same_elements(const struct run *a, const struct run *b)
 }
 
 /*
- * Exchange grant @grant: what differs from @base descends from it. @influence gets its bit for these elements.
+ * Exchange grant @grant: what differs from @base descends from it. @influence gets its bit for
+ * these elements.
  */
-static void exchange_one(const char *name, mr_dataset *ds, const struct run *base, uint64_t base_held, uint32_t grant,
-                         size_t most, uint64_t *influence)
+static void exchange_one(const char *name, mr_dataset *ds, const struct run *base,
+                         uint64_t base_held, uint32_t grant, size_t most, uint64_t *influence)
 {
     uint64_t bit = UINT64_C(1) << grant;
     struct run r;
@@ -225,19 +232,21 @@ static void exchange_one(const char *name, mr_dataset *ds, const struct run *bas
             }
             influence[i] |= bit;
             if ((base->origin[i] & bit) == 0) {
-                fail_msg("%s, grants of %d: element %zu (%s) descends from grant %u and does not say so", name,
-                         (int)base->source.size, i, base->lines.text[i], grant);
+                fail_msg(
+                    "%s, grants of %d: element %zu (%s) descends from grant %u and does not say so",
+                    name, (int)base->source.size, i, base->lines.text[i], grant);
             }
         }
         if ((base_held & bit) == 0 && !same_elements(base, &r)) {
-            fail_msg("%s, grants of %d: grant %u counts as finished while all elements are held", name,
-                     (int)base->source.size, grant);
+            fail_msg("%s, grants of %d: grant %u counts as finished while all elements are held",
+                     name, (int)base->source.size, grant);
         }
     }
     end(&r, name, "another run");
 }
 
-static void with_other_blocks(const char *name, mr_dataset *ds, uint64_t size, size_t most, const uint64_t *influence)
+static void with_other_blocks(const char *name, mr_dataset *ds, uint64_t size, size_t most,
+                              const uint64_t *influence)
 {
     for (uint32_t rows = 2; rows <= 50; rows *= 5) {
         struct run r;
@@ -246,15 +255,17 @@ static void with_other_blocks(const char *name, mr_dataset *ds, uint64_t size, s
         advance(&r, name, rows, most);
         for (size_t i = 0; influence != NULL && i < r.lines.n; i++) {
             if (r.origin[i] != 0 && (influence[i] & ~r.origin[i]) != 0) {
-                fail_msg("%s, grants of %d, blocks of %u: element %zu does not say what it descends from", name,
-                         (int)size, rows, i);
+                fail_msg("%s, grants of %d, blocks of %u: element %zu does not say what it "
+                         "descends from",
+                         name, (int)size, rows, i);
             }
         }
         end(&r, name, "4 threads");
     }
 }
 
-/* Broken off at any point, by closing and by cancelling: what is held is held, and nothing else is. */
+/* Broken off at any point, by closing and by cancelling: what is held is held, and nothing else
+ * is. */
 static void broken_off(const char *name, mr_dataset *ds, uint64_t size, size_t lines)
 {
     for (size_t cut = 0; cut < lines; cut += lines / 6 + 1) {
@@ -295,7 +306,8 @@ static void without_memory(const char *name, mr_dataset *ds, uint64_t size)
         mr_alloc_fail_at(0);
         mr_engine_close(it);
         if (mr_marks_held(s.marks) != 0) {
-            fail_msg("%s: without memory for allocation %d, a grant is never finished", name, (int)nth);
+            fail_msg("%s: without memory for allocation %d, a grant is never finished", name,
+                     (int)nth);
         }
         mr_marks_unref(s.marks);
         (void)pthread_mutex_destroy(&s.lock);

@@ -1,7 +1,8 @@
 /*
- * What holds for every pipeline, tried on a list that covers every operator: the same elements whatever the size of the
- * blocks and the number of threads; saved anywhere and restored, the same continuation; a definition that comes back
- * from its bytes; no memory, or no time, breaks nothing; elements say which splits they descend from.
+ * What holds for every pipeline, tried on a list that covers every operator: the same elements
+ * whatever the size of the blocks and the number of threads; saved anywhere and restored, the same
+ * continuation; a definition that comes back from its bytes; no memory, or no time, breaks nothing;
+ * elements say which splits they descend from.
  */
 #include "base/alloc.h"
 #include "engine_grants.h"
@@ -32,9 +33,9 @@ static const struct pipeline *named(const char *name)
 }
 
 /* Enough errors to get through; the lines they make are compared like any other. */
-#define BASE_OPTIONS(p)                                                                                                \
-    {                                                                                                                  \
-        .errors_max = 100, .most = (p)->most                                                                           \
+#define BASE_OPTIONS(p)                                                                            \
+    {                                                                                              \
+        .errors_max = 100, .most = (p)->most                                                       \
     }
 
 static void settle(const struct pipeline *p, struct lines *l)
@@ -76,7 +77,8 @@ static void any_block_size_and_threads(void **state)
                 o.timeout_ms = s == 1 ? 1 : 0; /* the second size reads with time-outs */
                 struct lines got = read_all(ds, &o);
                 settle(p, &got);
-                (void)snprintf(what, sizeof what, "%s, blocks of %u, %u threads", p->name, o.rows, o.threads);
+                (void)snprintf(what, sizeof what, "%s, blocks of %u, %u threads", p->name, o.rows,
+                               o.threads);
                 lines_expect(&got, &want, what);
                 lines_free(&got);
             }
@@ -148,9 +150,10 @@ static void definitions_come_back(void **state)
     }
 }
 
-/* Read @cut elements, save, and go on in two iterators: the old one and one restored with other threads. */
-static void cut_at(const struct pipeline *p, mr_dataset *ds, const struct lines *want, size_t cut, uint32_t rows,
-                   uint32_t threads, uint32_t threads_after)
+/* Read @cut elements, save, and go on in two iterators: the old one and one restored with other
+ * threads. */
+static void cut_at(const struct pipeline *p, mr_dataset *ds, const struct lines *want, size_t cut,
+                   uint32_t rows, uint32_t threads, uint32_t threads_after)
 {
     struct read_options o = BASE_OPTIONS(p);
     struct lines first = {0};
@@ -183,13 +186,13 @@ static void cut_at(const struct pipeline *p, mr_dataset *ds, const struct lines 
     }
     (void)read_on(other, &o, &second);
     settle(p, &second);
-    (void)snprintf(what, sizeof what, "%s, restored at %zu, blocks of %u, %u then %u threads", p->name, cut, rows,
-                   threads, threads_after);
+    (void)snprintf(what, sizeof what, "%s, restored at %zu, blocks of %u, %u then %u threads",
+                   p->name, cut, rows, threads, threads_after);
     lines_expect(&second, want, what);
     (void)read_on(it, &o, &first);
     settle(p, &first);
-    (void)snprintf(what, sizeof what, "%s, read on after a save at %zu, blocks of %u, %u threads", p->name, cut, rows,
-                   threads);
+    (void)snprintf(what, sizeof what, "%s, read on after a save at %zu, blocks of %u, %u threads",
+                   p->name, cut, rows, threads);
     lines_expect(&first, want, what);
     mr_engine_close(it);
     mr_engine_close(other);
@@ -265,8 +268,10 @@ static void cancelled_is_cancelled(void **state)
         (void)read_on(it, &o, &l);
         mr_engine_cancel(it);
         mr_engine_cancel(it);
-        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 10}, -1, &block, &err), MR_ECANCELED);
-        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 10}, 1, &block, &err), MR_ECANCELED);
+        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 10}, -1, &block, &err),
+                         MR_ECANCELED);
+        assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 10}, 1, &block, &err),
+                         MR_ECANCELED);
         mr_engine_close(it);
         lines_free(&l);
         mr_dataset_unref(ds);
@@ -274,7 +279,8 @@ static void cancelled_is_cancelled(void **state)
 }
 
 /* Read until the first error: what came before it must be right. */
-static int read_without_memory(mr_dataset *ds, uint64_t nth, struct lines *got, bool *reached, mr_error *err)
+static int read_without_memory(mr_dataset *ds, uint64_t nth, struct lines *got, bool *reached,
+                               mr_error *err)
 {
     struct mr_engine_options opts = {.seed = 42, .threads = 2, .memory_budget_bytes = 64u << 20};
     uint64_t before = mr_alloc_count();
@@ -296,7 +302,8 @@ static int read_without_memory(mr_dataset *ds, uint64_t nth, struct lines *got, 
     return rc;
 }
 
-/* Whatever allocation fails: an error, or nothing at all; never a crash, a leak or wrong elements. */
+/* Whatever allocation fails: an error, or nothing at all; never a crash, a leak or wrong
+ * elements. */
 static void no_memory(void **state)
 {
     (void)state;
@@ -317,7 +324,8 @@ static void no_memory(void **state)
             int rc = read_without_memory(ds, nth, &got, &reached, &err);
 
             (void)snprintf(what, sizeof what, "%s, allocation %d", p->name, (int)nth);
-            if (rc < 0 && rc != MR_EEXHAUSTED && ((rc != MR_EINVAL && rc != MR_EDATALOSS) || !fails)) {
+            if (rc < 0 && rc != MR_EEXHAUSTED &&
+                ((rc != MR_EINVAL && rc != MR_EDATALOSS) || !fails)) {
                 fail_msg("%s: %d %s", what, rc, err.message);
             }
             if (!p->any_order) {
@@ -342,18 +350,21 @@ static void splits_are_followed_to_their_end(void **state)
     for (size_t i = 0; i < pipelines_count; i++) {
         mr_dataset *ds = pipelines[i].make();
 
-        followed[i] = !pipelines[i].kept && check_grants(pipelines[i].name, ds, pipelines[i].most,
-                                                         pipelines[i].any_order || pipelines[i].by_value);
+        followed[i] =
+            !pipelines[i].kept && check_grants(pipelines[i].name, ds, pipelines[i].most,
+                                               pipelines[i].any_order || pipelines[i].by_value);
         mr_dataset_unref(ds);
     }
     for (size_t i = 0; i < n; i++) {
-        bool covered = strcmp(all[i]->name, "distribute") == 0 || strcmp(all[i]->name, "from_dataset_id") == 0;
+        bool covered =
+            strcmp(all[i]->name, "distribute") == 0 || strcmp(all[i]->name, "from_dataset_id") == 0;
 
         for (size_t k = 0; k < pipelines_count && !covered; k++) {
             covered = followed[k] && strstr(pipelines[k].name, all[i]->name) != NULL;
         }
         if (!covered) {
-            fail_msg("operator '%s' has no pipeline in this test that can be read by splits", all[i]->name);
+            fail_msg("operator '%s' has no pipeline in this test that can be read by splits",
+                     all[i]->name);
         }
     }
 }
@@ -368,7 +379,8 @@ static void every_operator_is_covered(void **state)
         assert_true(strcmp(all[i - 1]->name, all[i]->name) < 0);
     }
     for (size_t i = 0; i < n; i++) {
-        bool external = strcmp(all[i]->name, "distribute") == 0 || strcmp(all[i]->name, "from_dataset_id") == 0;
+        bool external =
+            strcmp(all[i]->name, "distribute") == 0 || strcmp(all[i]->name, "from_dataset_id") == 0;
         bool covered = external; /* engine_test.c has those */
 
         for (size_t k = 0; k < pipelines_count && !covered; k++) {

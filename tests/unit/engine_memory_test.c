@@ -1,6 +1,6 @@
 /*
- * Memory budgets: what engines make is charged before it is made, engines share a budget, work is cut smaller when it
- * is short, and all of it comes back.
+ * Memory budgets: what engines make is charged before it is made, engines share a budget, work is
+ * cut smaller when it is short, and all of it comes back.
  */
 #include "engine_support.h"
 
@@ -56,8 +56,9 @@ static mr_function *fn_large_inside(const mr_dataset *ds)
 
 static mr_dataset *map_in_parallel(mr_dataset *ds, mr_function *fn, int64_t calls, bool ordered)
 {
-    return make_with_function("map", ds, fn,
-                              ATTRS(INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
+    return make_with_function(
+        "map", ds, fn,
+        ATTRS(INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
 }
 
 static mr_dataset *large_inside(const char *op, int64_t calls, bool ordered)
@@ -65,10 +66,12 @@ static mr_dataset *large_inside(const char *op, int64_t calls, bool ordered)
     mr_dataset *ds = make_range(0, 1500, 1);
     mr_function *fn = fn_large_inside(ds);
 
-    return strcmp(op, "map") == 0 ? map_in_parallel(ds, fn, calls, ordered) : make_with_function(op, ds, fn, NULL, 0);
+    return strcmp(op, "map") == 0 ? map_in_parallel(ds, fn, calls, ordered)
+                                  : make_with_function(op, ds, fn, NULL, 0);
 }
 
-/* Small results of large ones: many rows are asked for, and what they need at once is more than there is. */
+/* Small results of large ones: many rows are asked for, and what they need at once is more than
+ * there is. */
 static void what_does_not_fit_at_once_is_done_in_parts(void **state)
 {
     const struct {
@@ -85,8 +88,8 @@ static void what_does_not_fit_at_once_is_done_in_parts(void **state)
         struct lines l = read_all(ds, &options);
 
         if (l.n != 1500) {
-            fail_msg("%s with %d calls: %zu elements, the last is %s", cases[i].op, (int)cases[i].calls, l.n,
-                     l.n > 0 ? l.text[l.n - 1] : "none");
+            fail_msg("%s with %d calls: %zu elements, the last is %s", cases[i].op,
+                     (int)cases[i].calls, l.n, l.n > 0 ? l.text[l.n - 1] : "none");
         }
         lines_free(&l);
         mr_dataset_unref(ds);
@@ -122,8 +125,8 @@ static int number_of(const mr_block *block, uint32_t row)
 }
 
 /*
- * A call has some 10 MiB at its height and gives 4, of 12: with what another has or has given it does not fit, alone it
- * does.
+ * A call has some 10 MiB at its height and gives 4, of 12: with what another has or has given it
+ * does not fit, alone it does.
  */
 static void calls_that_do_not_fit_side_by_side_are_run_one_by_one(void **state)
 {
@@ -269,7 +272,8 @@ static void a_line_is_bounded(void **state)
     mr_dataset *ds = make_strings(names, 1);
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner =
-        make("text_line", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", "GZIP")), b);
+        make("text_line", NULL, NULL,
+             ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", "GZIP")), b);
     ds = make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
     struct lines l = read_all(ds, &options);
     assert_int_equal(l.n, 3);
@@ -294,7 +298,8 @@ static void a_line_too_long_that_is_cut_short_fails_once(void **state)
     make_long_line_file(path);
     assert_int_equal(truncate(path, 32 << 10), 0);
     mr_dataset *ds =
-        make("text_line", NULL, NULL, ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", "GZIP")), NULL);
+        make("text_line", NULL, NULL,
+             ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", "GZIP")), NULL);
     struct lines l = read_all(ds, &options);
     assert_int_equal(l.n, 2);
     assert_string_equal(l.text[0], "'first'");

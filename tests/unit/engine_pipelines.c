@@ -29,7 +29,8 @@ static mr_dataset *p_range_down(void)
 static mr_dataset *p_tensors(void)
 {
     int64_t v[6] = {1, 2, 3, 4, 5, 6};
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 2, .dims = {2, 3}, .data = v};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 2, .dims = {2, 3}, .data = v};
     mr_block *block = NULL;
 
     CHECK_OK(mr_block_new(1, &c, 1, &block, e));
@@ -41,15 +42,18 @@ static mr_dataset *p_tensors(void)
 
 static mr_dataset *p_strings(void)
 {
-    return make_strings((const char *const[]){"alpha", "", "gamma", "a longer string than the others", "e"}, 5);
+    return make_strings(
+        (const char *const[]){"alpha", "", "gamma", "a longer string than the others", "e"}, 5);
 }
 
-mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64_t calls, bool ordered)
+mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64_t calls,
+                   bool ordered)
 {
     mr_function *f = fn(ds);
 
-    return make_with_function("map", ds, f,
-                              ATTRS(INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
+    return make_with_function(
+        "map", ds, f,
+        ATTRS(INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
 }
 
 static mr_dataset *p_map(void)
@@ -59,7 +63,8 @@ static mr_dataset *p_map(void)
 
 static mr_dataset *p_map_map(void)
 {
-    return map_of(map_of(map_of(make_range(0, 50, 1), fn_affine, 0, true), fn_affine, 0, true), fn_text, 0, true);
+    return map_of(map_of(map_of(make_range(0, 50, 1), fn_affine, 0, true), fn_affine, 0, true),
+                  fn_text, 0, true);
 }
 
 static mr_dataset *p_map_parallel(void)
@@ -117,7 +122,8 @@ static mr_dataset *p_batch_drop(void)
 
 static mr_dataset *p_batch_batch(void)
 {
-    return make_one("batch", make_one("batch", make_range(0, 30, 1), "batch_size", 3), "batch_size", 4);
+    return make_one("batch", make_one("batch", make_range(0, 30, 1), "batch_size", 3), "batch_size",
+                    4);
 }
 
 static mr_dataset *p_batch_shapes(void)
@@ -168,26 +174,31 @@ static mr_dataset *p_zip(void)
 
 static mr_dataset *p_concatenate(void)
 {
-    return make_concatenate(make_range(0, 13, 1), make_concatenate(make_range(100, 105, 1), make_range(0, 0, 1)));
+    return make_concatenate(make_range(0, 13, 1),
+                            make_concatenate(make_range(100, 105, 1), make_range(0, 0, 1)));
 }
 
 static mr_dataset *p_shuffle(void)
 {
-    return make("shuffle", make_range(0, 60, 1), NULL, ATTRS(INT_ATTR("buffer_size", 10), INT_ATTR("seed", 5)), NULL);
+    return make("shuffle", make_range(0, 60, 1), NULL,
+                ATTRS(INT_ATTR("buffer_size", 10), INT_ATTR("seed", 5)), NULL);
 }
 
 static mr_dataset *p_shuffle_unseeded(void)
 {
-    return make_one("repeat", make_one("shuffle", map_of(make_range(0, 25, 1), fn_text, 0, true), "buffer_size", 100),
-                    "count", 2);
+    return make_one(
+        "repeat",
+        make_one("shuffle", map_of(make_range(0, 25, 1), fn_text, 0, true), "buffer_size", 100),
+        "count", 2);
 }
 
 static mr_dataset *p_shuffle_same(void)
 {
-    return make_one("repeat",
-                    make("shuffle", make_range(0, 12, 1), NULL,
-                         ATTRS(INT_ATTR("buffer_size", 5), BOOL_ATTR("reshuffle_each_iteration", 0)), NULL),
-                    "count", 3);
+    return make_one(
+        "repeat",
+        make("shuffle", make_range(0, 12, 1), NULL,
+             ATTRS(INT_ATTR("buffer_size", 5), BOOL_ATTR("reshuffle_each_iteration", 0)), NULL),
+        "count", 3);
 }
 
 mr_dataset *p_shuffle_vectors(void)
@@ -218,9 +229,10 @@ static mr_dataset *interleave_of(int64_t cycle, int64_t block, int64_t calls, bo
     mr_dataset *ds = make_ints((const int64_t[]){4, 9, 0, 3, 7, 1, 0, 12, 2}, 9);
     mr_function *fn = fn_count_to(ds);
 
-    return make_with_function("interleave", ds, fn,
-                              ATTRS(INT_ATTR("cycle_length", cycle), INT_ATTR("block_length", block),
-                                    INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
+    return make_with_function(
+        "interleave", ds, fn,
+        ATTRS(INT_ATTR("cycle_length", cycle), INT_ATTR("block_length", block),
+              INT_ATTR("num_parallel_calls", calls), BOOL_ATTR("deterministic", ordered)));
 }
 
 static mr_dataset *p_interleave(void)
@@ -249,12 +261,13 @@ static mr_dataset *p_interleave_fails(void)
     mr_dataset *ds = p_map_fails();
     mr_function *fn = fn_count_to(ds);
 
-    return make_with_function("interleave", ds, fn,
-                              ATTRS(INT_ATTR("cycle_length", 8), INT_ATTR("num_parallel_calls", 2)));
+    return make_with_function(
+        "interleave", ds, fn,
+        ATTRS(INT_ATTR("cycle_length", 8), INT_ATTR("num_parallel_calls", 2)));
 }
 
-/* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a shuffled dataset.
- */
+/* x -> range(x).map(y -> y + x): an inner function that captures a value of the one around it, in a
+ * shuffled dataset. */
 static mr_dataset *p_nested(void)
 {
     mr_dataset *ds = make_range(0, 9, 1);
@@ -262,7 +275,8 @@ static mr_dataset *p_nested(void)
     uint32_t twice_in[2] = {0, 0};
     uint32_t twice = add_op(outer, "add", twice_in, 2, NULL, 0);
     mr_dataset *inner =
-        make("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), outer);
+        make("range", NULL, NULL,
+             ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), outer);
     mr_builder *b = begin_for(inner, outer);
     uint32_t captured = 0;
 
@@ -271,7 +285,8 @@ static mr_dataset *p_nested(void)
     uint32_t out = add_op(b, "add", in, 2, NULL, 0);
     inner = make("map", inner, finish(b, &out, 1), NULL, 0, outer);
     inner = make("shuffle", inner, NULL, ATTRS(VALUE_ATTR("buffer_size", twice)), outer);
-    return make_with_function("flat_map", make_one("skip", ds, "count", 1), finish_dataset(outer, inner), NULL, 0);
+    return make_with_function("flat_map", make_one("skip", ds, "count", 1),
+                              finish_dataset(outer, inner), NULL, 0);
 }
 
 /* The leaves of a vector as elements: from_tensor_slices of a value. */
@@ -290,9 +305,11 @@ static mr_dataset *records_of(const char *compression)
     mr_dataset *ds = make_strings(names, 3);
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner =
-        make("tfrecord", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", compression)), b);
+        make("tfrecord", NULL, NULL,
+             ATTRS(VALUE_ATTR("filename", 0), TEXT_ATTR("compression_type", compression)), b);
 
-    return make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+    return make_with_function("interleave", ds, finish_dataset(b, inner),
+                              ATTRS(INT_ATTR("cycle_length", 2)));
 }
 
 static mr_dataset *p_tfrecord(void)
@@ -316,11 +333,12 @@ static mr_dataset *p_fixed_length_record(void)
     mr_dataset *ds = make_strings(names, 2);
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner = make("fixed_length_record", NULL, NULL,
-                             ATTRS(VALUE_ATTR("filename", 0), INT_ATTR("record_bytes", 3), INT_ATTR("header_bytes", 2),
-                                   INT_ATTR("footer_bytes", 1)),
+                             ATTRS(VALUE_ATTR("filename", 0), INT_ATTR("record_bytes", 3),
+                                   INT_ATTR("header_bytes", 2), INT_ATTR("footer_bytes", 1)),
                              b);
 
-    return make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+    return make_with_function("interleave", ds, finish_dataset(b, inner),
+                              ATTRS(INT_ATTR("cycle_length", 2)));
 }
 
 static mr_dataset *p_everything(void)
@@ -330,7 +348,9 @@ static mr_dataset *p_everything(void)
     ds = map_of(ds, fn_affine, -1, true);
     ds = make_one("prefetch", filter_of(ds, fn_even), "buffer_size", 4);
     ds = make("shuffle", ds, NULL, ATTRS(INT_ATTR("buffer_size", 7), INT_ATTR("seed", 1)), NULL);
-    return make_one("take", make_one("batch", make_concatenate(ds, make_range(0, 5, 1)), "batch_size", 3), "count", 20);
+    return make_one("take",
+                    make_one("batch", make_concatenate(ds, make_range(0, 5, 1)), "batch_size", 3),
+                    "count", 20);
 }
 
 const struct pipeline basic_pipelines[] = {

@@ -9,7 +9,8 @@ struct pipeline {
     mr_dataset *(*make)(void);
     size_t most; /* elements to look at, for endless ones; 0: all */
     bool any_order;
-    bool kept;     /* elements of a later pass descend from nothing: an earlier one has accounted for them */
+    /* elements of a later pass descend from nothing: an earlier one has accounted for them */
+    bool kept;
     bool by_value; /* which elements are put together depends on their values */
 };
 
@@ -27,7 +28,8 @@ extern const size_t basic_pipelines_count;
 extern const struct pipeline more_pipelines[];
 extern const size_t more_pipelines_count;
 
-mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64_t calls, bool ordered);
+mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64_t calls,
+                   bool ordered);
 mr_dataset *p_map_fails(void);
 mr_dataset *p_map_fails_parallel(void);
 mr_dataset *p_shuffle_vectors(void);

@@ -21,7 +21,8 @@ static mr_dataset *p_ignore_errors_parallel(void)
     return make("ignore_errors", p_map_fails_parallel(), NULL, NULL, 0, NULL);
 }
 
-/* Errors move nothing: neither what stands beside the element that failed, nor what comes after it. */
+/* Errors move nothing: neither what stands beside the element that failed, nor what comes after
+ * it. */
 static mr_dataset *p_zip_fails(void)
 {
     return make_zip(make_range(0, 23, 1), make_zip(p_map_fails(), p_map_fails_parallel()));
@@ -42,7 +43,8 @@ static mr_dataset *p_cache_fails(void)
 
 static mr_dataset *p_padded_batch(void)
 {
-    return make_one("padded_batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), "batch_size", 4);
+    return make_one("padded_batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), "batch_size",
+                    4);
 }
 
 /* (x, text of x): a scalar, and a scalar string; the vectors of before beside it. */
@@ -58,8 +60,8 @@ static mr_dataset *p_padded_batch_values(void)
     };
     const int64_t shapes[] = {0, 0, 1, 5};
     mr_block *padding = NULL;
-    mr_dataset *ds =
-        make_zip(map_of(make_range(0, 23, 1), fn_text, 0, true), map_of(make_range(0, 40, 1), fn_vector, 0, true));
+    mr_dataset *ds = make_zip(map_of(make_range(0, 23, 1), fn_text, 0, true),
+                              map_of(make_range(0, 40, 1), fn_vector, 0, true));
 
     CHECK_OK(mr_block_new(1, columns, 3, &padding, e));
     ds = make("padded_batch", ds, NULL,
@@ -76,10 +78,10 @@ static mr_dataset *p_padded_batch_too_small(void)
 {
     const int64_t shapes[] = {1, 1};
 
-    return make(
-        "padded_batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), NULL,
-        ATTRS(INT_ATTR("batch_size", 2), {.name = "padded_shapes", .kind = MR_ATTR_INTS, .ints = shapes, .count = 2}),
-        NULL);
+    return make("padded_batch", map_of(make_range(0, 23, 1), fn_vector, 0, true), NULL,
+                ATTRS(INT_ATTR("batch_size", 2),
+                      {.name = "padded_shapes", .kind = MR_ATTR_INTS, .ints = shapes, .count = 2}),
+                NULL);
 }
 
 /* Each x: vectors of up to 2 padded to x + 2 with x. */
@@ -92,12 +94,14 @@ static mr_dataset *p_padded_batch_of_function(void)
     const uint32_t sum[2] = {0, two};
     uint32_t size = add_op(b, "add", sum, 2, NULL, 0);
     uint32_t sizes = add_op(b, "stack", &size, 1, ATTRS(INT_ATTR("axis", 0)));
-    mr_dataset *inner = make("padded_batch", map_of(make_range(0, 9, 1), fn_vector, 0, true), NULL,
-                             ATTRS(INT_ATTR("batch_size", 4), VALUE_ATTR("sizes", sizes), VALUE_ATTR("value0", 0),
-                                   {.name = "padded_shapes", .kind = MR_ATTR_INTS, .ints = shapes, .count = 2}),
-                             b);
+    mr_dataset *inner =
+        make("padded_batch", map_of(make_range(0, 9, 1), fn_vector, 0, true), NULL,
+             ATTRS(INT_ATTR("batch_size", 4), VALUE_ATTR("sizes", sizes), VALUE_ATTR("value0", 0),
+                   {.name = "padded_shapes", .kind = MR_ATTR_INTS, .ints = shapes, .count = 2}),
+             b);
 
-    return make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+    return make_with_function("interleave", ds, finish_dataset(b, inner),
+                              ATTRS(INT_ATTR("cycle_length", 2)));
 }
 
 /* Each element, a dataset for each component, as batches of @per of all of them together. */
@@ -109,14 +113,16 @@ static mr_dataset *expand_windows(mr_dataset *ds, int64_t per)
     size_t n = mr_spec_leaves(mr_dataset_spec(ds));
 
     for (size_t i = 0; i < n; i++) {
-        /* The structure of one component: {"!dataset":[[...],...]} stands alone where there is one only. */
+        /* The structure of one component: {"!dataset":[[...],...]} stands alone where there is one
+         * only. */
         mr_spec *part = NULL;
         struct mr_buf text = MR_BUF_INIT;
         const char *all_parts = mr_spec_structure(mr_dataset_spec(ds));
         const char *at = all_parts;
 
         for (size_t k = 0; k <= i; k++) {
-            at = strstr(k > 0 ? at + 1 : at, "{\"!dataset\":") + (k == i ? strlen("{\"!dataset\":") : 0);
+            at = strstr(k > 0 ? at + 1 : at, "{\"!dataset\":") +
+                 (k == i ? strlen("{\"!dataset\":") : 0);
         }
         const char *end = at;
         for (int depth = 0; *end != '\0' && (depth > 0 || end == at); end++) {
@@ -125,8 +131,10 @@ static mr_dataset *expand_windows(mr_dataset *ds, int64_t per)
         mr_buf_append(&text, at, (size_t)(end - at));
         CHECK_OK(mr_spec_from_json(text.data, text.len, &part, e));
         mr_spec_unref(part);
-        struct mr_attr spec = {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
-        inner[i] = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", (int64_t)i), spec), b);
+        struct mr_attr spec = {
+            .name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
+        inner[i] =
+            make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", (int64_t)i), spec), b);
         mr_buf_free(&text);
     }
     CHECK_OK(mr_dataset_apply("zip", inner, n, NULL, 0, NULL, 0, b, &all, e));
@@ -152,23 +160,27 @@ static mr_dataset *p_window(void)
 
 static mr_dataset *p_window_overlap(void)
 {
-    return expand_windows(window_of(map_of(make_range(0, 17, 1), fn_text, 0, true), 3, 2, 2, true), 2);
+    return expand_windows(window_of(map_of(make_range(0, 17, 1), fn_text, 0, true), 3, 2, 2, true),
+                          2);
 }
 
 static mr_dataset *p_window_gaps(void)
 {
-    return expand_windows(make_one("shuffle", window_of(p_map_fails(), 2, 5, 1, false), "buffer_size", 3), 3);
+    return expand_windows(
+        make_one("shuffle", window_of(p_map_fails(), 2, 5, 1, false), "buffer_size", 3), 3);
 }
 
 static mr_dataset *p_window_fails(void)
 {
-    return expand_windows(
-        make_zip(window_of(make_range(0, 20, 1), 3, 1, 1, true), window_of(p_map_fails(), 3, 1, 1, true)), 1);
+    return expand_windows(make_zip(window_of(make_range(0, 20, 1), 3, 1, 1, true),
+                                   window_of(p_map_fails(), 3, 1, 1, true)),
+                          1);
 }
 
 static mr_dataset *p_zip_ends(void)
 {
-    return make_zip(make_range(0, 60, 1), expand_windows(window_of(p_map_fails(), 3, 1, 1, false), 1));
+    return make_zip(make_range(0, 60, 1),
+                    expand_windows(window_of(p_map_fails(), 3, 1, 1, false), 1));
 }
 
 static mr_dataset *p_windows_of_windows(void)
@@ -176,7 +188,8 @@ static mr_dataset *p_windows_of_windows(void)
     mr_dataset *ds = window_of(window_of(make_range(0, 20, 1), 3, 3, 1, false), 2, 1, 1, true);
     mr_builder *b = begin_for(ds, NULL);
     const char spec[] = "[[null],{\"!dataset\":[[[\"int64\"]],\"*\"]}]";
-    mr_dataset *inner = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", 0), TEXT_ATTR("spec", spec)), b);
+    mr_dataset *inner = make("elements_of", NULL, NULL,
+                             ATTRS(VALUE_ATTR("dataset", 0), TEXT_ATTR("spec", spec)), b);
 
     return expand_windows(make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0), 3);
 }
@@ -192,13 +205,15 @@ static mr_dataset *elements_like(mr_builder *b, uint32_t i, const mr_dataset *ds
         leaves[k] = *mr_spec_leaf(spec, k);
     }
     mr_spec_put_json(&text, leaves, mr_spec_leaves(spec), mr_spec_structure(spec));
-    struct mr_attr of = {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
+    struct mr_attr of = {
+        .name = "spec", .kind = MR_ATTR_BYTES, .bytes = text.data, .size = text.len};
     mr_dataset *inner = make("elements_of", NULL, NULL, ATTRS(VALUE_ATTR("dataset", i), of), b);
     mr_buf_free(&text);
     return inner;
 }
 
-/* Groups by x % 3 (or by what fails for 5), each as batches of @per; full with @size, or with key + 2. */
+/* Groups by x % 3 (or by what fails for 5), each as batches of @per; full with @size, or with key +
+ * 2. */
 static mr_dataset *groups_of(mr_dataset *ds, mr_function *key, int64_t size, int64_t per)
 {
     struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_STRING}};
@@ -213,14 +228,15 @@ static mr_dataset *groups_of(mr_dataset *ds, mr_function *key, int64_t size, int
         parts[k] = *mr_spec_leaf(mr_dataset_spec(ds), k);
     }
     mr_buf_puts(&text, "[\"*\",{\"!dataset\":");
-    mr_spec_put_json(&text, parts, mr_spec_leaves(mr_dataset_spec(ds)), mr_spec_structure(mr_dataset_spec(ds)));
+    mr_spec_put_json(&text, parts, mr_spec_leaves(mr_dataset_spec(ds)),
+                     mr_spec_structure(mr_dataset_spec(ds)));
     mr_buf_append(&text, "}]", 3);
     CHECK_OK(mr_spec_new(leaves, 2, (const char *)text.data, &spec, e));
     mr_buf_free(&text);
     CHECK_OK(mr_builder_new(spec, NULL, &b, e));
     mr_spec_unref(spec);
-    functions[1] =
-        finish_dataset(b, make("padded_batch", elements_like(b, 1, ds), NULL, ATTRS(INT_ATTR("batch_size", per)), b));
+    functions[1] = finish_dataset(b, make("padded_batch", elements_like(b, 1, ds), NULL,
+                                          ATTRS(INT_ATTR("batch_size", per)), b));
     if (size == 0) {
         CHECK_OK(mr_spec_new(leaves, 1, NULL, &spec, e));
         CHECK_OK(mr_builder_new(spec, NULL, &b, e));
@@ -230,8 +246,8 @@ static mr_dataset *groups_of(mr_dataset *ds, mr_function *key, int64_t size, int
         functions[2] = finish(b, &sum, 1);
     }
     struct mr_attr window = INT_ATTR("window_size", size);
-    CHECK_OK(
-        mr_dataset_apply("group_by_window", &ds, 1, &window, size != 0, functions, size == 0 ? 3 : 2, NULL, &out, e));
+    CHECK_OK(mr_dataset_apply("group_by_window", &ds, 1, &window, size != 0, functions,
+                              size == 0 ? 3 : 2, NULL, &out, e));
     mr_dataset_unref(ds);
     for (int i = 0; i < 3; i++) {
         mr_function_unref(functions[i]);
@@ -307,8 +323,9 @@ static mr_dataset *p_unbatch(void)
 
 static mr_dataset *p_unbatch_batches(void)
 {
-    return make("unbatch", make_one("batch", map_of(make_range(0, 25, 1), fn_text, 0, true), "batch_size", 4), NULL,
-                NULL, 0, NULL);
+    return make("unbatch",
+                make_one("batch", map_of(make_range(0, 25, 1), fn_text, 0, true), "batch_size", 4),
+                NULL, NULL, 0, NULL);
 }
 
 static mr_dataset *p_unique(void)
@@ -322,8 +339,9 @@ static mr_dataset *p_unique(void)
 static mr_dataset *p_unique_strings(void)
 {
     return make("unique",
-                make_one("repeat", make_strings((const char *const[]){"a", "", "b", "a", "ccc"}, 5), "count", 2), NULL,
-                NULL, 0, NULL);
+                make_one("repeat", make_strings((const char *const[]){"a", "", "b", "a", "ccc"}, 5),
+                         "count", 2),
+                NULL, NULL, 0, NULL);
 }
 
 static mr_dataset *p_cache(void)
@@ -333,9 +351,11 @@ static mr_dataset *p_cache(void)
 
 static mr_dataset *p_cache_twice(void)
 {
-    mr_dataset *ds = make_one("shuffle", map_of(make_range(0, 25, 1), fn_text, 0, true), "buffer_size", 7);
+    mr_dataset *ds =
+        make_one("shuffle", map_of(make_range(0, 25, 1), fn_text, 0, true), "buffer_size", 7);
 
-    return make_one("take", make_one("repeat", make("cache", ds, NULL, NULL, 0, NULL), "count", 3), "count", 60);
+    return make_one("take", make_one("repeat", make("cache", ds, NULL, NULL, 0, NULL), "count", 3),
+                    "count", 60);
 }
 
 /* Sums: (s, x) -> (s + x, 1000 // (s - 10)), which fails where the sum is 10. */
@@ -358,15 +378,17 @@ static mr_dataset *p_scan(void)
     uint32_t div_in[2] = {add_int(b, 1000), add_op(b, "sub", less_in, 2, NULL, 0)};
     uint32_t out[2] = {sum, add_op(b, "floor_div", div_in, 2, NULL, 0)};
     CHECK_OK(mr_block_new(1, &column, 1, &state, e));
-    ds = make("scan", ds, finish(b, out, 2), ATTRS({.name = "initial_state", .kind = MR_ATTR_BLOCK, .block = state}),
-              NULL);
+    ds = make("scan", ds, finish(b, out, 2),
+              ATTRS({.name = "initial_state", .kind = MR_ATTR_BLOCK, .block = state}), NULL);
     mr_block_unref(state);
     return ds;
 }
 
-static mr_dataset *of_three(const char *op, mr_dataset *choices, const struct mr_attr *attrs, size_t nattrs)
+static mr_dataset *of_three(const char *op, mr_dataset *choices, const struct mr_attr *attrs,
+                            size_t nattrs)
 {
-    mr_dataset *inputs[4] = {choices, make_range(0, 9, 1), make_range(100, 120, 1), make_range(200, 203, 1)};
+    mr_dataset *inputs[4] = {choices, make_range(0, 9, 1), make_range(100, 120, 1),
+                             make_range(200, 203, 1)};
     size_t first = choices == NULL;
     mr_dataset *ds = NULL;
 
@@ -382,7 +404,8 @@ static mr_dataset *p_choose(void)
     mr_dataset *ds = make_range(0, 60, 1);
     mr_function *fn = fn_mod(ds, 3);
 
-    return of_three("choose", make_with_function("map", ds, fn, NULL, 0), ATTRS(BOOL_ATTR("stop_on_empty", 0)));
+    return of_three("choose", make_with_function("map", ds, fn, NULL, 0),
+                    ATTRS(BOOL_ATTR("stop_on_empty", 0)));
 }
 
 static mr_dataset *p_choose_stops(void)
@@ -400,7 +423,8 @@ static mr_dataset *p_sample(void)
     mr_block *weights = NULL;
 
     CHECK_OK(mr_block_new(3, &column, 1, &weights, e));
-    mr_dataset *ds = of_three("sample", NULL, ATTRS({.name = "weights", .kind = MR_ATTR_BLOCK, .block = weights}));
+    mr_dataset *ds = of_three("sample", NULL,
+                              ATTRS({.name = "weights", .kind = MR_ATTR_BLOCK, .block = weights}));
     mr_block_unref(weights);
     return make_one("repeat", ds, "count", 2);
 }

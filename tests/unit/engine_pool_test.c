@@ -1,4 +1,5 @@
-/* The pool and fork(): a child begins with an empty pool, at whatever moment its parent was forked. */
+/* The pool and fork(): a child begins with an empty pool, at whatever moment its parent was
+ * forked. */
 #include "base/error.h"
 #include "base/sync.h"
 #include "engine/pool.h"
@@ -58,16 +59,19 @@ static void test_a_child_forked_at_the_first_use_has_a_pool(void **state)
 {
     (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    /* One ends such children; the other leaves them its allocator's locks as they were, held for ever. */
+    /* One ends such children; the other leaves them its allocator's locks as they were, held for
+     * ever. */
     print_message("sanitizers do not bear a fork beside a thread that allocates\n");
     skip();
 #endif
 #ifdef __SANITIZE_ADDRESS__
-    print_message("the address sanitizer's allocator does not survive a fork while another thread allocates\n");
+    print_message("the address sanitizer's allocator does not survive a fork while another thread "
+                  "allocates\n");
     skip();
 #endif
     for (int i = 0; i < ROUNDS; i++) {
-        pid_t process = fork(); /* the pool is prepared once in a process: each round needs a new one */
+        pid_t process =
+            fork(); /* the pool is prepared once in a process: each round needs a new one */
 
         assert_true(process >= 0);
         if (process == 0) {

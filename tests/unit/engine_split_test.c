@@ -1,6 +1,6 @@
 /*
- * DYNAMIC sharding as the engine sees it: several iterators over one dataset, a split source between them that hands
- * every split out once in a repetition.
+ * DYNAMIC sharding as the engine sees it: several iterators over one dataset, a split source
+ * between them that hands every split out once in a repetition.
  */
 #include "engine_support.h"
 
@@ -29,8 +29,8 @@ struct pool {
     uint64_t calls;
 };
 
-static int pool_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
-                     mr_error *err)
+static int pool_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                     mr_origin **origin, mr_error *err)
 {
     struct pool *p = ctx;
 
@@ -66,7 +66,8 @@ static void pool_init(struct pool *p, const mr_dataset *ds, uint64_t grant)
     CHECK_OK(mr_dataset_providers(ds, p->splits, PROVIDERS_MAX, &n, e));
 }
 
-/* @workers iterators over @ds, pulled in turn, one element each. At most @most elements in all (0: all). */
+/* @workers iterators over @ds, pulled in turn, one element each. At most @most elements in all (0:
+ * all). */
 static struct lines read_shared(mr_dataset *ds, uint32_t workers, uint64_t grant, size_t most)
 {
     struct pool pool;
@@ -132,7 +133,8 @@ static void each_element_once(void **state)
     mr_dataset_unref(ds);
 }
 
-/* Many elements: a split is a run of them, the last one a shorter run; and no source has more splits than that. */
+/* Many elements: a split is a run of them, the last one a shorter run; and no source has more
+ * splits than that. */
 static void a_split_of_many_is_a_run(void **state)
 {
     static const int64_t sizes[] = {MR_SPLITS_WHOLE_MAX, MR_SPLITS_WHOLE_MAX + 1, 100003};
@@ -177,7 +179,8 @@ static void repeated_before_the_split(void **state)
 
 static void shuffled_and_repeated(void **state)
 {
-    mr_dataset *ds = make_one("repeat", make_one("shuffle", make_range(0, 20, 1), "buffer_size", 20), "count", 5);
+    mr_dataset *ds = make_one(
+        "repeat", make_one("shuffle", make_range(0, 20, 1), "buffer_size", 20), "count", 5);
     struct lines l = read_shared(ds, 2, 3, 0);
 
     (void)state;
@@ -243,7 +246,8 @@ static void zips_of_maps_stay_aligned(void **state)
     mr_dataset *right = make_range(0, 30, 1);
     mr_function *fn = fn_affine(right);
     mr_dataset *ds =
-        make_zip(make_range(0, 30, 1), make_with_function("map", right, fn, ATTRS(INT_ATTR("num_parallel_calls", 3))));
+        make_zip(make_range(0, 30, 1),
+                 make_with_function("map", right, fn, ATTRS(INT_ATTR("num_parallel_calls", 3))));
     struct lines l = read_shared(ds, 3, 2, 0);
 
     (void)state;
@@ -298,7 +302,8 @@ static void sources_inside_functions_are_whole(void **state)
 {
     mr_dataset *values = make_ints((const int64_t[]){1, 5, 0}, 3);
     mr_function *fn = fn_count_to(values);
-    mr_dataset *ds = make_with_function("interleave", values, fn, ATTRS(INT_ATTR("num_parallel_calls", 2)));
+    mr_dataset *ds =
+        make_with_function("interleave", values, fn, ATTRS(INT_ATTR("num_parallel_calls", 2)));
     int64_t splits[PROVIDERS_MAX];
     size_t n = 0;
     struct lines l;
@@ -338,14 +343,20 @@ static void it_is_known_how_many_elements_a_split_is(void **state)
     assert_int_equal(elements_of_a_split(runs()), 7);
     assert_int_equal(elements_of_a_split(make_range(0, 100, 1)), 1);
     assert_int_equal(elements_of_a_split(make_one("shuffle", runs(), "buffer_size", 3)), 7);
-    assert_int_equal(elements_of_a_split(make_one("take", make_zip(runs(), runs()), "count", 5)), 7);
-    assert_int_equal(elements_of_a_split(make_one("repeat", runs(), "count", 3)), 7); /* it is handed out for each */
+    assert_int_equal(elements_of_a_split(make_one("take", make_zip(runs(), runs()), "count", 5)),
+                     7);
+    assert_int_equal(elements_of_a_split(make_one("repeat", runs(), "count", 3)),
+                     7); /* it is handed out for each */
     assert_int_equal(elements_of_a_split(make_one("batch", runs(), "batch_size", 4)), 2);
+    assert_int_equal(elements_of_a_split(make_one(
+                         "batch", make_one("batch", runs(), "batch_size", 2), "batch_size", 2)),
+                     2);
+    assert_int_equal(elements_of_a_split(make("unbatch", make_one("batch", runs(), "batch_size", 4),
+                                              NULL, NULL, 0, NULL)),
+                     0);
     assert_int_equal(
-        elements_of_a_split(make_one("batch", make_one("batch", runs(), "batch_size", 2), "batch_size", 2)), 2);
-    assert_int_equal(
-        elements_of_a_split(make("unbatch", make_one("batch", runs(), "batch_size", 4), NULL, NULL, 0, NULL)), 0);
-    assert_int_equal(elements_of_a_split(make_with_function("flat_map", source, fn_count_to(source), NULL, 0)), 0);
+        elements_of_a_split(make_with_function("flat_map", source, fn_count_to(source), NULL, 0)),
+        0);
 }
 
 static void providers_have_numbers(void **state)
@@ -366,18 +377,19 @@ static void providers_have_numbers(void **state)
     CHECK_OK(mr_dataset_providers(endless, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(splits[0], 3); /* the repeat is the workers' */
 
-    mr_dataset *numbers = make(
-        "range", NULL, NULL,
-        ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", INT64_MAX), INT_ATTR("step", 1), BOOL_ATTR("whole", true)), NULL);
+    mr_dataset *numbers = make("range", NULL, NULL,
+                               ATTRS(INT_ATTR("start", 0), INT_ATTR("stop", INT64_MAX),
+                                     INT_ATTR("step", 1), BOOL_ATTR("whole", true)),
+                               NULL);
     mr_dataset *numbered = make_zip(numbers, mr_dataset_ref(shuffled));
     CHECK_OK(mr_dataset_providers(numbered, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(n, 1);
     assert_int_equal(splits[0], 7); /* each worker has all the numbers */
     mr_dataset_unref(numbered);
 
-    mr_dataset *nested =
-        make("distribute", make_range(0, 3, 1), NULL,
-             ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
+    mr_dataset *nested = make(
+        "distribute", make_range(0, 3, 1), NULL,
+        ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
     assert_int_equal(mr_dataset_providers(nested, splits, PROVIDERS_MAX, &n, &err), MR_EUNIMPL);
     assert_non_null(strstr(err.message, "distribute (step 2) cannot be split"));
     mr_dataset_unref(nested);
@@ -393,8 +405,8 @@ struct marked {
     uint64_t next;
 };
 
-static int marked_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret, mr_origin **origin,
-                       mr_error *err)
+static int marked_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
+                       mr_origin **origin, mr_error *err)
 {
     struct marked *m = ctx;
 
@@ -420,7 +432,8 @@ static void pass_one(mr_engine_iter *it)
     mr_block_unref(block);
 }
 
-/* Nothing that was given is held by anybody: what keeps a grant open is what is still to be read of it. */
+/* Nothing that was given is held by anybody: what keeps a grant open is what is still to be read of
+ * it. */
 static void a_grant_is_open_until_it_was_read_to_its_end(void **state)
 {
     struct marked m = {.splits = 6, .grant = 3};
@@ -471,7 +484,8 @@ static void a_grant_is_open_until_what_it_became_was_read(void **state)
     mr_dataset_unref(ds);
 }
 
-/* A shuffle of file names fills itself from the range at hand, or the first worker would take all files. */
+/* A shuffle of file names fills itself from the range at hand, or the first worker would take all
+ * files. */
 static void file_names_are_shared(void **state)
 {
     char dir[] = "/tmp/mr-split-XXXXXX";
@@ -501,7 +515,8 @@ static void file_names_are_shared(void **state)
     mr_dataset *ds = make_one("shuffle", make_strings(names, 12), "buffer_size", 1000);
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner = make("tfrecord", NULL, NULL, ATTRS(VALUE_ATTR("filename", 0)), b);
-    ds = make_with_function("interleave", ds, finish_dataset(b, inner), ATTRS(INT_ATTR("cycle_length", 2)));
+    ds = make_with_function("interleave", ds, finish_dataset(b, inner),
+                            ATTRS(INT_ATTR("cycle_length", 2)));
 
     pool_init(&pool, ds, 2);
     mr_engine_iter *one = open_with(ds, &options);

@@ -13,12 +13,13 @@
 
 /* ---- datasets ---- */
 
-mr_dataset *make(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs, size_t nattrs,
-                 mr_builder *scope)
+mr_dataset *make(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs,
+                 size_t nattrs, mr_builder *scope)
 {
     mr_dataset *ds = NULL;
 
-    CHECK_OK(mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, scope, &ds, e));
+    CHECK_OK(
+        mr_dataset_apply(op, &input, input != NULL, attrs, nattrs, &fn, fn != NULL, scope, &ds, e));
     mr_dataset_unref(input);
     mr_function_unref(fn);
     return ds;
@@ -26,7 +27,8 @@ mr_dataset *make(const char *op, mr_dataset *input, mr_function *fn, const struc
 
 mr_dataset *make_range(int64_t start, int64_t stop, int64_t step)
 {
-    return make("range", NULL, NULL, ATTRS(INT_ATTR("start", start), INT_ATTR("stop", stop), INT_ATTR("step", step)),
+    return make("range", NULL, NULL,
+                ATTRS(INT_ATTR("start", start), INT_ATTR("stop", stop), INT_ATTR("step", step)),
                 NULL);
 }
 
@@ -52,7 +54,8 @@ mr_dataset *make_strings(const char *const *values, uint32_t n)
         memcpy(heap + offsets[i], values[i], strlen(values[i]));
         offsets[i + 1] = offsets[i] + strlen(values[i]);
     }
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = heap};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = heap};
     CHECK_OK(mr_block_new(n, &c, 1, &block, e));
     struct mr_attr a = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
     mr_dataset *ds = make("from_tensor_slices", NULL, NULL, &a, 1, NULL);
@@ -81,8 +84,8 @@ mr_dataset *make_concatenate(mr_dataset *a, mr_dataset *b)
     return make_two("concatenate", a, b);
 }
 
-mr_dataset *make_with_function(const char *op, mr_dataset *input, mr_function *fn, const struct mr_attr *attrs,
-                               size_t n)
+mr_dataset *make_with_function(const char *op, mr_dataset *input, mr_function *fn,
+                               const struct mr_attr *attrs, size_t n)
 {
     return make(op, input, fn, attrs, n, NULL);
 }
@@ -94,8 +97,8 @@ mr_dataset *make_one(const char *op, mr_dataset *input, const char *arg, int64_t
 
 /* ---- functions ---- */
 
-uint32_t add_op(mr_builder *b, const char *op, const uint32_t *in, size_t nin, const struct mr_attr *attrs,
-                size_t nattrs)
+uint32_t add_op(mr_builder *b, const char *op, const uint32_t *in, size_t nin,
+                const struct mr_attr *attrs, size_t nattrs)
 {
     uint32_t out = 0;
     size_t n = 0;
@@ -187,7 +190,8 @@ mr_function *fn_count_to(const mr_dataset *ds)
 {
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner =
-        make("range", NULL, NULL, ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), b);
+        make("range", NULL, NULL,
+             ATTRS(INT_ATTR("start", 0), VALUE_ATTR("stop", 0), INT_ATTR("step", 1)), b);
 
     return finish_dataset(b, inner);
 }
@@ -290,7 +294,8 @@ static void put_value(struct text *t, const struct mr_column *c, uint64_t i)
 
 static void put_row(struct text *t, const struct mr_column *c, uint32_t row)
 {
-    const int64_t *dims = c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
+    const int64_t *dims =
+        c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims + (size_t)row * c->rank;
     uint64_t n = 1;
 
     for (uint32_t d = 0; d < c->rank; d++) {

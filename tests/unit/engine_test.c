@@ -1,6 +1,6 @@
 /*
- * What the harness does not see: how much is asked of a source, what an error says, memory budgets, epochs, waiting and
- * cancelling, reads from elsewhere.
+ * What the harness does not see: how much is asked of a source, what an error says, memory budgets,
+ * epochs, waiting and cancelling, reads from elsewhere.
  */
 #include "engine_support.h"
 
@@ -30,7 +30,8 @@ struct outside {
     bool cancelled;
 };
 
-static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
+static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret,
+                        mr_error *err)
 {
     struct outside *o = ctx;
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
@@ -78,8 +79,9 @@ static void outside_close(void *ctx)
     ((struct outside *)ctx)->closed++;
 }
 
-static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
-                        uint64_t ordinal, struct mr_external_iter *ret, mr_error *err)
+static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs,
+                        mr_dataset *input, uint64_t ordinal, struct mr_external_iter *ret,
+                        mr_error *err)
 {
     struct outside *o = ctx;
 
@@ -91,7 +93,8 @@ static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, 
     o->ordinal = ordinal;
     o->opened++;
     o->next = 0;
-    *ret = (struct mr_external_iter){.ctx = o, .pull = outside_pull, .cancel = outside_cancel, .close = outside_close};
+    *ret = (struct mr_external_iter){
+        .ctx = o, .pull = outside_pull, .cancel = outside_cancel, .close = outside_close};
     return MR_OK;
 }
 
@@ -109,7 +112,8 @@ static struct outside *outside_new(int64_t rows, int64_t blocks_at)
 static mr_dataset *make_outside(void)
 {
     return make("distribute", make_range(0, 100, 1), NULL,
-                ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")), NULL);
+                ATTRS(TEXT_ATTR("service", "a:1"), TEXT_ATTR("processing_mode", "parallel_epochs")),
+                NULL);
 }
 
 static mr_dataset *map_affine(mr_dataset *ds, int64_t calls)
@@ -164,7 +168,8 @@ static void demand_grows_from_one(void **state)
     free(o);
 }
 
-/* The repetition of a service's job counts the reads of a node, whether it is what is iterated over or below that. */
+/* The repetition of a service's job counts the reads of a node, whether it is what is iterated over
+ * or below that. */
 static void reads_of_a_service_are_counted_from_zero(void **state)
 {
     struct outside *o = outside_new(3, -1);
@@ -189,7 +194,8 @@ static void batches_ask_for_what_they_hold(void **state)
 {
     struct outside *o = outside_new(1000, -1);
     struct mr_external_opener opener = {.ctx = o, .open = outside_open};
-    mr_dataset *ds = make_one("take", make_one("batch", make_outside(), "batch_size", 10), "count", 3);
+    mr_dataset *ds =
+        make_one("take", make_one("batch", make_outside(), "batch_size", 10), "count", 3);
     struct read_options options = {.external = &opener};
     struct lines l = read_all(ds, &options);
 
@@ -234,7 +240,8 @@ static void bound_arguments_are_checked(void **state)
     struct lines l = read_all(ds, &options);
     assert_int_equal(l.n, 2 + 1 + 3);
     assert_string_equal(l.text[0], "<2>0,1");
-    assert_non_null(strstr(l.text[2], "flat_map (step 2), element 1: batch (step 2): argument 'batch_size' is 0"));
+    assert_non_null(strstr(
+        l.text[2], "flat_map (step 2), element 1: batch (step 2): argument 'batch_size' is 0"));
     assert_string_equal(l.text[5], "<1>2");
     lines_free(&l);
     mr_dataset_unref(ds);
@@ -278,8 +285,8 @@ static struct lines epochs(mr_dataset *ds, int n)
 
 static void an_epoch_is_a_pass(void **state)
 {
-    mr_dataset *once =
-        make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    mr_dataset *once = make("shuffle", make_range(0, 30, 1), NULL,
+                            ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
     mr_dataset *twice = make_one("repeat", mr_dataset_ref(once), "count", 2);
     struct lines apart = epochs(once, 2);
     struct lines together = epochs(twice, 1);
@@ -304,8 +311,8 @@ static void an_epoch_is_a_pass(void **state)
 
 static void loops_over_a_dataset_are_epochs(void **state)
 {
-    mr_dataset *ds =
-        make("shuffle", make_range(0, 30, 1), NULL, ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
+    mr_dataset *ds = make("shuffle", make_range(0, 30, 1), NULL,
+                          ATTRS(INT_ATTR("buffer_size", 30), INT_ATTR("seed", 3)), NULL);
     struct lines want = epochs(ds, 3);
     struct lines got = {0};
 
@@ -347,12 +354,14 @@ static void seeds_make_orders(void **state)
     mr_dataset_unref(ds);
 }
 
-/* Without a seed one order that is asked for is the dataset's, whatever is drawn for the iteration. */
+/* Without a seed one order that is asked for is the dataset's, whatever is drawn for the
+ * iteration. */
 static void one_order_needs_no_seed(void **state)
 {
     mr_dataset *range = make_range(0, 30, 1);
-    mr_dataset *ds = make("shuffle", range, NULL,
-                          ATTRS(INT_ATTR("buffer_size", 30), BOOL_ATTR("reshuffle_each_iteration", 0)), NULL);
+    mr_dataset *ds =
+        make("shuffle", range, NULL,
+             ATTRS(INT_ATTR("buffer_size", 30), BOOL_ATTR("reshuffle_each_iteration", 0)), NULL);
     mr_dataset *tail = make_one("skip", mr_dataset_ref(ds), "count", 10);
     struct lines all = read_all(ds, &(struct read_options){.seed = 1});
     struct lines rest = read_all(tail, &(struct read_options){.seed = 2, .epoch = 3});
@@ -419,7 +428,8 @@ static void time_outs_lose_nothing(void **state)
     struct outside *o = outside_new(6, 3);
     struct mr_external_opener opener = {.ctx = o, .open = outside_open};
     mr_dataset *ds =
-        make_one("batch", make_one("prefetch", map_affine(make_outside(), 0), "buffer_size", 2), "batch_size", 2);
+        make_one("batch", make_one("prefetch", map_affine(make_outside(), 0), "buffer_size", 2),
+                 "batch_size", 2);
     struct read_options options = {.external = &opener};
     mr_engine_iter *it = open_with(ds, &options);
     struct lines l = {0};
@@ -430,7 +440,8 @@ static void time_outs_lose_nothing(void **state)
     options.most = 1;
     (void)read_on(it, &options, &l);
     lines_expect_text(&l, "<2>1,4");
-    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, 20, &block, &err), MR_TIMEOUT);
+    assert_int_equal(mr_engine_pull(it, (struct mr_want){.rows_max = 1}, 20, &block, &err),
+                     MR_TIMEOUT);
     mr_mutex_lock(&o->lock);
     o->blocks_at = -1; /* it goes on */
     (void)pthread_cond_broadcast(&o->changed);
@@ -450,7 +461,8 @@ static mr_dataset *make_three_and_no_end(void)
     uint32_t in[2] = {0, add_int(b, 3)};
     uint32_t out = add_op(b, "less", in, 2, NULL, 0);
 
-    return make_one("prefetch", make_with_function("filter", ds, finish(b, &out, 1), NULL, 0), "buffer_size", 1);
+    return make_one("prefetch", make_with_function("filter", ds, finish(b, &out, 1), NULL, 0),
+                    "buffer_size", 1);
 }
 
 static void looking_for_ever_can_be_ended(void **state)
@@ -474,8 +486,10 @@ static void looking_for_ever_can_be_ended(void **state)
     lines_free(&l);
 
     /* The end of a pass closes what still looks. */
-    ds = make_one("repeat", map_affine(make_one("take", make_one("prefetch", ds, "buffer_size", 1), "count", 3), 2),
-                  "count", 2);
+    ds = make_one(
+        "repeat",
+        map_affine(make_one("take", make_one("prefetch", ds, "buffer_size", 1), "count", 3), 2),
+        "count", 2);
     options.most = 0;
     l = read_all(ds, &options);
     lines_expect_text(&l, "1 4 7 1 4 7");
@@ -487,7 +501,8 @@ static void waiting_for_others_can_be_ended(void **state)
 {
     struct outside *o = outside_new(1000, 3);
     struct mr_external_opener opener = {.ctx = o, .open = outside_open};
-    mr_dataset *ds = make_one("take", make_one("prefetch", make_outside(), "buffer_size", -1), "count", 3);
+    mr_dataset *ds =
+        make_one("take", make_one("prefetch", make_outside(), "buffer_size", -1), "count", 3);
     struct read_options options = {.external = &opener, .threads = 4};
 
     (void)state;

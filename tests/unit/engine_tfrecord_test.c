@@ -34,7 +34,8 @@ static void write_file(const char *compression, int records, bool flush)
 
 static mr_dataset *make_file(const char *compression)
 {
-    return make("tfrecord", NULL, NULL, ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", compression)),
+    return make("tfrecord", NULL, NULL,
+                ATTRS(TEXT_ATTR("filename", path), TEXT_ATTR("compression_type", compression)),
                 NULL);
 }
 
@@ -205,7 +206,8 @@ static void wrong_kinds_of_file(void **state)
     struct read_options options = {.errors_max = 100};
     l = read_all(ds, &options);
     assert_int_equal(l.n, 1);
-    assert_non_null(strstr(l.text[0], "!-5 tfrecord (step 1), element 0: file '/nowhere/at/all': No such file"));
+    assert_non_null(strstr(
+        l.text[0], "!-5 tfrecord (step 1), element 0: file '/nowhere/at/all': No such file"));
     lines_free(&l);
     mr_dataset_unref(ds);
 }
@@ -218,7 +220,8 @@ static void bad_arguments(void **state)
     struct mr_attr attrs[] = {TEXT_ATTR("filename", "x"), TEXT_ATTR("compression_type", "ZIP")};
 
     (void)state;
-    assert_int_equal(mr_dataset_apply("tfrecord", NULL, 0, attrs, 2, NULL, 0, NULL, &ds, &err), MR_EINVAL);
+    assert_int_equal(mr_dataset_apply("tfrecord", NULL, 0, attrs, 2, NULL, 0, NULL, &ds, &err),
+                     MR_EINVAL);
     assert_non_null(strstr(err.message, "tfrecord: argument 'compression_type': 'ZIP'"));
     assert_int_equal(mr_tfrecord_writer_open(path, "ZIP", -1, &w, &err), MR_EINVAL);
     assert_int_equal(mr_tfrecord_writer_open(path, "GZIP", 10, &w, &err), MR_EINVAL);

@@ -59,7 +59,8 @@ static bool begin(struct fake_dispatcher *d, mr_rpc_request *req, const Millrace
 static void on_register(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
-    Millrace__RegisterDatasetRequest *r = millrace__register_dataset_request__unpack(NULL, size, bytes);
+    Millrace__RegisterDatasetRequest *r =
+        millrace__register_dataset_request__unpack(NULL, size, bytes);
     Millrace__RegisterDatasetReply reply = MILLRACE__REGISTER_DATASET_REPLY__INIT;
     Millrace__ReplyHeader header;
 
@@ -134,7 +135,8 @@ static void take_report_locked(struct fake_dispatcher *d, const Millrace__Consum
     d->report_from = report->from_round;
     d->report_position = report->position;
     d->report_ask = report->ask;
-    (void)snprintf(d->closing, sizeof d->closing, "%s", report->n_closing > 0 ? report->closing[0]->task_id : "");
+    (void)snprintf(d->closing, sizeof d->closing, "%s",
+                   report->n_closing > 0 ? report->closing[0]->task_id : "");
     d->held_below = report->n_closing > 0 ? report->closing[0]->held_below : 0;
     (void)pthread_cond_broadcast(&d->changed);
 }
@@ -142,7 +144,8 @@ static void take_report_locked(struct fake_dispatcher *d, const Millrace__Consum
 static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
-    Millrace__ClientHeartbeatRequest *r = millrace__client_heartbeat_request__unpack(NULL, size, bytes);
+    Millrace__ClientHeartbeatRequest *r =
+        millrace__client_heartbeat_request__unpack(NULL, size, bytes);
     Millrace__ClientHeartbeatReply reply = MILLRACE__CLIENT_HEARTBEAT_REPLY__INIT;
     Millrace__ReplyHeader header;
 
@@ -152,7 +155,8 @@ static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size
     if (r->rounds != NULL) {
         take_report_locked(d, r->rounds);
     }
-    (void)snprintf(d->unreachable, sizeof d->unreachable, "%s", r->n_unreachable > 0 ? r->unreachable[0] : "");
+    (void)snprintf(d->unreachable, sizeof d->unreachable, "%s",
+                   r->n_unreachable > 0 ? r->unreachable[0] : "");
     (void)snprintf(d->refusing, sizeof d->refusing, "%s", r->n_refusing > 0 ? r->refusing[0] : "");
     fill_header(d, &header);
     if (d->refuse_heartbeat < 0) {
@@ -182,7 +186,8 @@ static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t
     for (size_t i = 0; i < r->n_unheard; i++) {
         d->unheard += r->unheard[i]->elements;
     }
-    (void)snprintf(d->unheard_of, sizeof d->unheard_of, "%s", r->n_unheard > 0 ? r->unheard[0]->task_id : "");
+    (void)snprintf(d->unheard_of, sizeof d->unheard_of, "%s",
+                   r->n_unheard > 0 ? r->unheard[0]->task_id : "");
     fill_header(d, &header);
     mr_mutex_unlock(&d->lock);
     reply.header = &header;
@@ -329,18 +334,21 @@ void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int po
     mr_cond_init(&d->changed);
     (void)snprintf(where, sizeof where, "127.0.0.1:%d", port);
     assert_int_equal(mr_rpc_server_new(rt, NULL, &d->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/RegisterDataset", MR_RPC_REQUEST_BYTES_MAX,
-                                         on_register, d, NULL),
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/RegisterDataset",
+                                         MR_RPC_REQUEST_BYTES_MAX, on_register, d, NULL),
+                     MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/Open",
+                                         MR_RPC_REQUEST_BYTES_MAX, on_open, d, NULL),
+                     MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ClientHeartbeat",
+                                         MR_RPC_REQUEST_BYTES_MAX, on_heartbeat, d, NULL),
+                     MR_OK);
+    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ReleaseClient",
+                                         MR_RPC_REQUEST_BYTES_MAX, on_release, d, NULL),
                      MR_OK);
     assert_int_equal(
-        mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/Open", MR_RPC_REQUEST_BYTES_MAX, on_open, d, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ClientHeartbeat", MR_RPC_REQUEST_BYTES_MAX,
-                                         on_heartbeat, d, NULL),
-                     MR_OK);
-    assert_int_equal(mr_rpc_server_unary(d->srv, "/millrace.Dispatcher/ReleaseClient", MR_RPC_REQUEST_BYTES_MAX,
-                                         on_release, d, NULL),
-                     MR_OK);
-    assert_int_equal(mr_rpc_server_stream(d->srv, "/millrace.Dispatcher/WatchClient", watch_accept, d, NULL), MR_OK);
+        mr_rpc_server_stream(d->srv, "/millrace.Dispatcher/WatchClient", watch_accept, d, NULL),
+        MR_OK);
     assert_int_equal(mr_rpc_server_listen(d->srv, where, NULL, &bound, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(d->srv, NULL), MR_OK);
     (void)snprintf(d->address, sizeof d->address, "127.0.0.1:%d", bound);

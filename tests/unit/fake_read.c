@@ -9,14 +9,15 @@
 
 #include <cmocka.h>
 
-mr_rpc_server *fake_read_serve(mr_rpc_runtime *rt, void (*accept)(void *ctx, mr_rpc_stream *s), void *ctx,
-                               char *address)
+mr_rpc_server *fake_read_serve(mr_rpc_runtime *rt, void (*accept)(void *ctx, mr_rpc_stream *s),
+                               void *ctx, char *address)
 {
     mr_rpc_server *server = NULL;
     int port = 0;
 
     assert_int_equal(mr_rpc_server_new(rt, NULL, &server, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_stream(server, "/millrace.Worker/Read", accept, ctx, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(server, "/millrace.Worker/Read", accept, ctx, NULL),
+                     MR_OK);
     assert_int_equal(mr_rpc_server_listen(server, "127.0.0.1:0", NULL, &port, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(server, NULL), MR_OK);
     (void)snprintf(address, 64, "127.0.0.1:%d", port);
@@ -40,13 +41,16 @@ bool fake_read_send(mr_rpc_stream *s, const Millrace__ReadHeader *h, mr_block *b
     mr_frame *frame = NULL;
     size_t n = 0;
 
-    assert_int_equal(mr_frame_build(h, &(struct mr_part){.block = block}, block != NULL ? 1 : 0, 0, true, &frame, NULL),
+    assert_int_equal(mr_frame_build(h, &(struct mr_part){.block = block}, block != NULL ? 1 : 0, 0,
+                                    true, &frame, NULL),
                      MR_OK);
     const struct iovec *iov = mr_frame_iov(frame, &n);
     assert_true(n <= 16);
     for (size_t i = 0; i < n; i++) {
-        slices[i] = (struct mr_rpc_slice){
-            .data = iov[i].iov_base, .size = iov[i].iov_len, .release = mr_frame_unref, .ctx = mr_frame_ref(frame)};
+        slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
+                                          .size = iov[i].iov_len,
+                                          .release = mr_frame_unref,
+                                          .ctx = mr_frame_ref(frame)};
     }
     bool sent = mr_rpc_stream_send(s, slices, n, false, NULL) == MR_OK;
     mr_frame_unref(frame);
@@ -67,7 +71,8 @@ mr_block *fake_read_ints(uint32_t n, int64_t **values)
 mr_block *fake_read_alien(void)
 {
     uint64_t offsets[2] = {0, 3};
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abc"};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "abc"};
     mr_block *block = NULL;
 
     assert_int_equal(mr_block_new(1, &c, 1, &block, NULL), MR_OK);

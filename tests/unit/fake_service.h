@@ -1,6 +1,6 @@
 /*
- * Dispatchers and workers that do as a test says, in the test's own process, over real connections. They keep to the
- * messages of proto/millrace/service.proto and know nothing else.
+ * Dispatchers and workers that do as a test says, in the test's own process, over real connections.
+ * They keep to the messages of proto/millrace/service.proto and know nothing else.
  *
  * Threads: the test sets fields under `lock`; rpc's thread serves.
  */
@@ -124,8 +124,9 @@ struct fake_worker {
     int fail_code;     /* at the end */
     bool strings;      /* elements of another spec */
     int refuse_open;   /* code */
-    bool shared;       /* reads a production: a session that is gone leaves to others what was not returned */
-    uint64_t skipped;  /* what its messages say */
+    /* reads a production: a session that is gone leaves to others what was not returned */
+    bool shared;
+    uint64_t skipped; /* what its messages say */
     /* the session */
     mr_rpc_stream *stream;
     bool sending;

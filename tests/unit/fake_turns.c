@@ -128,7 +128,8 @@ void fake_turns_wait_returned(struct fake_turns *w, uint64_t below)
 }
 
 /* @n rows: the numbers of their rounds, or none when there are more of them than rounds. */
-static mr_block *make_rows(const struct fake_turns *w, const Millrace__RoundHeader *header, uint32_t n)
+static mr_block *make_rows(const struct fake_turns *w, const Millrace__RoundHeader *header,
+                           uint32_t n)
 {
     int64_t *data = NULL;
 

@@ -1,5 +1,6 @@
 /*
- * A worker of a coordinated job that sends what a test says, over real connections: one consumer's stream to one task.
+ * A worker of a coordinated job that sends what a test says, over real connections: one consumer's
+ * stream to one task.
  *
  * Threads: rpc's thread notes what came, under `lock`; the functions are for the test's thread.
  */

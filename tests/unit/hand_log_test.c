@@ -7,23 +7,24 @@
 
 #include <cmocka.h>
 
-#define TEXT(n, v)                                                                                                     \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                                        \
+#define TEXT(n, v)                                                                                 \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                    \
     }
-#define INT(n, v)                                                                                                      \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                                     \
+#define INT(n, v)                                                                                  \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                 \
     }
 
 /* @op over @inputs, of which it takes the references. */
-static mr_dataset *apply(const char *op, mr_dataset *const *inputs, size_t n, const struct mr_attr *attrs,
-                         size_t nattrs, mr_function *fn)
+static mr_dataset *apply(const char *op, mr_dataset *const *inputs, size_t n,
+                         const struct mr_attr *attrs, size_t nattrs, mr_function *fn)
 {
     mr_dataset *ds = NULL;
     mr_error err;
 
-    if (mr_dataset_apply(op, inputs, n, attrs, nattrs, fn != NULL ? &fn : NULL, fn != NULL, NULL, &ds, &err) != MR_OK) {
+    if (mr_dataset_apply(op, inputs, n, attrs, nattrs, fn != NULL ? &fn : NULL, fn != NULL, NULL,
+                         &ds, &err) != MR_OK) {
         fail_msg("%s: %s", op, err.message);
     }
     for (size_t i = 0; i < n; i++) {
@@ -41,7 +42,8 @@ static mr_dataset *numbers(void)
 
 static mr_dataset *read_of(bool named)
 {
-    struct mr_attr attrs[] = {TEXT("service", "grpc://a:1"), TEXT("processing_mode", "OFF"), TEXT("job_name", "j")};
+    struct mr_attr attrs[] = {TEXT("service", "grpc://a:1"), TEXT("processing_mode", "OFF"),
+                              TEXT("job_name", "j")};
     mr_dataset *input = numbers();
 
     return apply("distribute", &input, 1, attrs, named ? 3 : 2, NULL);
@@ -92,18 +94,22 @@ static void what_operators_do_to_elements(void **state)
 {
     (void)state;
     expect_way(read_of(true), MR_HAND_IN_ORDER);
-    expect_way(behind("prefetch", behind("take", read_of(true), "count", 3), "buffer_size", 2), MR_HAND_IN_ORDER);
+    expect_way(behind("prefetch", behind("take", read_of(true), "count", 3), "buffer_size", 2),
+               MR_HAND_IN_ORDER);
     expect_way(behind("prefetch", mapped(read_of(true), true), "buffer_size", 2), MR_HAND_IN_ORDER);
     expect_way(behind("prefetch", numbered(read_of(true)), "buffer_size", 2), MR_HAND_IN_ORDER);
     expect_way(behind("prefetch", mapped(read_of(true), false), "buffer_size", 2), MR_HAND_MIXED);
     expect_way(numbered(behind("shuffle", read_of(true), "buffer_size", 2)), MR_HAND_MIXED);
     expect_way(behind("skip", read_of(true), "count", 3), MR_HAND_ONE_BY_ONE);
     expect_way(numbered(behind("skip", read_of(true), "count", 3)), MR_HAND_ONE_BY_ONE);
-    expect_way(behind("skip", behind("prefetch", read_of(true), "buffer_size", 2), "count", 3), MR_HAND_UNKNOWN);
-    expect_way(behind("prefetch", behind("skip", read_of(true), "count", 3), "buffer_size", 2), MR_HAND_UNKNOWN);
+    expect_way(behind("skip", behind("prefetch", read_of(true), "buffer_size", 2), "count", 3),
+               MR_HAND_UNKNOWN);
+    expect_way(behind("prefetch", behind("skip", read_of(true), "count", 3), "buffer_size", 2),
+               MR_HAND_UNKNOWN);
     expect_way(behind("cache", read_of(true), NULL, 0), MR_HAND_UNKNOWN);
     expect_way(behind("prefetch", numbers(), "buffer_size", 2), MR_HAND_UNKNOWN);
-    expect_way(behind("prefetch", read_of(false), "buffer_size", 2), MR_HAND_UNKNOWN); /* nobody else reads it */
+    expect_way(behind("prefetch", read_of(false), "buffer_size", 2),
+               MR_HAND_UNKNOWN); /* nobody else reads it */
 }
 
 static void several_reads_are_followed_by_nobody(void **state)
@@ -205,7 +211,8 @@ static void who_may_hold_something(void **state)
     (void)state;
     expect_may_hold(read_of(true), false);
     expect_may_hold(behind("skip", read_of(true), "count", 3), false);
-    expect_may_hold(behind("unbatch", behind("batch", read_of(true), "batch_size", 4), NULL, 0), true);
+    expect_may_hold(behind("unbatch", behind("batch", read_of(true), "batch_size", 4), NULL, 0),
+                    true);
     expect_may_hold(behind("cache", read_of(true), NULL, 0), true);
 }
 

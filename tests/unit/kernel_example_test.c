@@ -40,12 +40,17 @@ static void describe(struct parsed *p, bool with_default)
     p->names = test_strings(0, NULL, 3, names);
     p->fallback = test_block(MR_INT64, 0, NULL, 1, &minus_one);
     if (with_default) {
-        p->attrs[p->nattrs++] = (struct mr_attr){.name = "default0", .kind = MR_ATTR_BLOCK, .block = p->fallback};
+        p->attrs[p->nattrs++] =
+            (struct mr_attr){.name = "default0", .kind = MR_ATTR_BLOCK, .block = p->fallback};
     }
-    p->attrs[p->nattrs++] = (struct mr_attr){.name = "dtypes", .kind = MR_ATTR_INTS, .count = 3, .ints = p->dtypes};
-    p->attrs[p->nattrs++] = (struct mr_attr){.name = "kinds", .kind = MR_ATTR_INTS, .count = 3, .ints = p->kinds};
-    p->attrs[p->nattrs++] = (struct mr_attr){.name = "names", .kind = MR_ATTR_STRINGS, .block = p->names};
-    p->attrs[p->nattrs++] = (struct mr_attr){.name = "shape1", .kind = MR_ATTR_SHAPE, .count = 1, .ints = p->shape};
+    p->attrs[p->nattrs++] =
+        (struct mr_attr){.name = "dtypes", .kind = MR_ATTR_INTS, .count = 3, .ints = p->dtypes};
+    p->attrs[p->nattrs++] =
+        (struct mr_attr){.name = "kinds", .kind = MR_ATTR_INTS, .count = 3, .ints = p->kinds};
+    p->attrs[p->nattrs++] =
+        (struct mr_attr){.name = "names", .kind = MR_ATTR_STRINGS, .block = p->names};
+    p->attrs[p->nattrs++] =
+        (struct mr_attr){.name = "shape1", .kind = MR_ATTR_SHAPE, .count = 1, .ints = p->shape};
     p->call = (struct mr_kernel_call){.kernel = mr_kernel_find("parse_example"), .attrs = p->attrs};
     p->call.nattrs = p->nattrs;
     p->call.out_specs = p->out_specs;
@@ -53,17 +58,21 @@ static void describe(struct parsed *p, bool with_default)
 
 static int infer(struct parsed *p, int rank)
 {
-    struct mr_leaf_spec in = {.dtype = MR_STRING, .rank = (int8_t)rank, .dims = {rank == 1 ? -1 : 0}};
+    struct mr_leaf_spec in = {
+        .dtype = MR_STRING, .rank = (int8_t)rank, .dims = {rank == 1 ? -1 : 0}};
     size_t nout = 0;
 
-    return mr_kernel_infer(p->call.kernel, p->attrs, p->nattrs, &in, 1, p->out_specs, 3, &nout, &p->err);
+    return mr_kernel_infer(p->call.kernel, p->attrs, p->nattrs, &in, 1, p->out_specs, 3, &nout,
+                           &p->err);
 }
 
 /* @rows records, one after the other in @records, the ends in @ends. */
-static void parse(struct parsed *p, const struct mr_buf *records, const uint64_t *ends, uint32_t rows, bool batch)
+static void parse(struct parsed *p, const struct mr_buf *records, const uint64_t *ends,
+                  uint32_t rows, bool batch)
 {
     uint64_t offsets[9] = {0};
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = records->data};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = records->data};
     mr_block *block = NULL;
 
     memcpy(offsets + 1, ends, rows * sizeof *ends);

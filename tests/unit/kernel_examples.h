@@ -1,9 +1,10 @@
 /*
- * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is a letter differs
- * from row to row, the same letter being the same number within a row; {low,high} bounds the random values, ends
- * included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1> (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x"
- * (BYTES), name=("a","b") (STRINGS). The dtype "example" is a string that holds a tf.Example, "decimal" one that holds
- * a number. `bad` is a set of inputs that infer must refuse (NULL: there is none).
+ * Examples of tensor operators for the harness. An input is "dtype[dims]{low,high}": a dim that is
+ * a letter differs from row to row, the same letter being the same number within a row; {low,high}
+ * bounds the random values, ends included. Attributes: name=3, name=[1,2] (INTS), name=<2,-1>
+ * (SHAPE), name=:int32 (DTYPE), name=true (BOOL), name="x" (BYTES), name=("a","b") (STRINGS). The
+ * dtype "example" is a string that holds a tf.Example, "decimal" one that holds a number. `bad` is
+ * a set of inputs that infer must refuse (NULL: there is none).
  */
 #ifndef MR_TEST_KERNEL_EXAMPLES_H
 #define MR_TEST_KERNEL_EXAMPLES_H
@@ -15,32 +16,35 @@ struct kernel_example {
     const char *bad;
 };
 
-#define BINARY(name)                                                                                                   \
-    {name, "int32[2,3] int32[3]", "", "int32[2] int64[2]"}, {name, "float32[] float32[4]", "", "string[] string[]"},   \
-        {name, "float64[n,1] float64[m]", "", "float32[2] float32[3]"},                                                \
-        {name, "uint8[n] uint8[n]", "", "bool[] bool[]"}, {name, "int64[] int64[]", "", "int64[]"},                    \
-        {name, "float16[3] float16[]", "", NULL}, {name, "bfloat16[n] bfloat16[]", "", NULL},                          \
-    {                                                                                                                  \
-        name, "int8[2,1,3] int8[4,1]", "", NULL                                                                        \
+#define BINARY(name)                                                                               \
+    {name, "int32[2,3] int32[3]", "", "int32[2] int64[2]"},                                        \
+        {name, "float32[] float32[4]", "", "string[] string[]"},                                   \
+        {name, "float64[n,1] float64[m]", "", "float32[2] float32[3]"},                            \
+        {name, "uint8[n] uint8[n]", "", "bool[] bool[]"},                                          \
+        {name, "int64[] int64[]", "", "int64[]"}, {name, "float16[3] float16[]", "", NULL},        \
+        {name, "bfloat16[n] bfloat16[]", "", NULL},                                                \
+    {                                                                                              \
+        name, "int8[2,1,3] int8[4,1]", "", NULL                                                    \
     }
-#define COMPARISON(name)                                                                                               \
-    {name, "int32[2,3]{0,2} int32[3]{0,2}", "", "int32[2] int64[2]"},                                                  \
-        {name, "float32[n]{-1,1} float32[n]{-1,1}", "", "float32[] int32[]"},                                          \
-    {                                                                                                                  \
-        name, "uint64[] uint64[n]", "", NULL                                                                           \
+#define COMPARISON(name)                                                                           \
+    {name, "int32[2,3]{0,2} int32[3]{0,2}", "", "int32[2] int64[2]"},                              \
+        {name, "float32[n]{-1,1} float32[n]{-1,1}", "", "float32[] int32[]"},                      \
+    {                                                                                              \
+        name, "uint64[] uint64[n]", "", NULL                                                       \
     }
-#define FLOAT_UNARY(name)                                                                                              \
-    {name, "float32[3]{0,3}", "", "int32[3]"}, {name, "float64[n,m]{0,1}", "", "string[]"},                            \
-        {name, "float16[]{0,2}", "", "bool[]"},                                                                        \
-    {                                                                                                                  \
-        name, "bfloat16[2]{0,2}", "", NULL                                                                             \
+#define FLOAT_UNARY(name)                                                                          \
+    {name, "float32[3]{0,3}", "", "int32[3]"}, {name, "float64[n,m]{0,1}", "", "string[]"},        \
+        {name, "float16[]{0,2}", "", "bool[]"},                                                    \
+    {                                                                                              \
+        name, "bfloat16[2]{0,2}", "", NULL                                                         \
     }
-#define REDUCTION(name)                                                                                                \
-    {name, "int32[3,4]", "", "string[2]"}, {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},                      \
-        {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"}, {name, "uint8[n]", "keepdims=true", NULL},     \
-        {name, "bfloat16[40]", "", NULL}, {name, "int64[3,40,2]", "axes=[1]", NULL},                                   \
-    {                                                                                                                  \
-        name, "float16[3,0]", "axes=[1]", NULL                                                                         \
+#define REDUCTION(name)                                                                            \
+    {name, "int32[3,4]", "", "string[2]"}, {name, "float32[2,3,4]", "axes=[0,2]", "bool[2,3,4]"},  \
+        {name, "float64[n,m]", "axes=[-1] keepdims=true", "float32[]"},                            \
+        {name, "uint8[n]", "keepdims=true", NULL}, {name, "bfloat16[40]", "", NULL},               \
+        {name, "int64[3,40,2]", "axes=[1]", NULL},                                                 \
+    {                                                                                              \
+        name, "float16[3,0]", "axes=[1]", NULL                                                     \
     }
 
 static const struct kernel_example kernel_examples[] = {
@@ -117,7 +121,8 @@ static const struct kernel_example kernel_examples[] = {
     {"select", "bool[n] int32[n] int32[]", "", "int32[] int32[] int32[]"},
     {"select", "bool[] string[2] string[n,1]", "", "bool[] string[] int32[]"},
     {"select", "bool[2,1] float64[3] float64[]", "", NULL},
-    {"clip_by_value", "float32[n] float32[]{-3,0} float32[]{1,3}", "", "float32[] float32[] float64[]"},
+    {"clip_by_value", "float32[n] float32[]{-3,0} float32[]{1,3}", "",
+     "float32[] float32[] float64[]"},
     {"clip_by_value", "uint8[2,2] uint8[2]{0,9} uint8[]{10,20}", "", NULL},
     {"zeros_like", "float32[n]", "", "string[]"},
     {"ones_like", "bool[2]", "", "string[]"},
@@ -175,8 +180,8 @@ static const struct kernel_example kernel_examples[] = {
     {"pad", "float32[2,3]", "paddings=[1,0,0,2]", "float32[2]"},
     {"pad", "string[n] string[]", "paddings=[1,2]", "string[2] int32[]"},
     {"strided_slice", "int32[4,5]", "begin=[1,0] end=[3,-1] strides=[1,2]", "int32[4]"},
-    {"strided_slice", "string[n,3]", "begin=[0,2] end=[0,0] strides=[-1,1] begin_mask=1 end_mask=1 shrink_axis_mask=2",
-     NULL},
+    {"strided_slice", "string[n,3]",
+     "begin=[0,2] end=[0,0] strides=[-1,1] begin_mask=1 end_mask=1 shrink_axis_mask=2", NULL},
     {"strided_slice", "float32[n,2,3]",
      "begin=[0,0,1] end=[0,0,0] strides=[1,1,1] ellipsis_mask=1 new_axis_mask=2 "
      "shrink_axis_mask=4",
@@ -185,14 +190,16 @@ static const struct kernel_example kernel_examples[] = {
     {"gather", "float32[4,3] int32[2]{0,3}", "", "float32[4,3] float32[2]"},
     {"gather", "string[2,n,2] int64[k,2]{0,1}", "axis=2", "string[2] int64[]"},
     {"one_hot", "uint8[n]{0,5} float32[] float32[]", "depth=4", "float32[] float32[] float32[]"},
-    {"one_hot", "int64[2,3]{-1,3} string[] string[]", "depth=3 axis=0", "int64[] string[2] string[]"},
+    {"one_hot", "int64[2,3]{-1,3} string[] string[]", "depth=3 axis=0",
+     "int64[] string[2] string[]"},
     {"argmax", "int32[n,4]", "axis=1", "string[2,4]"},
     {"argmax", "float32[3,4]", "dtype=:int32", "float32[]"},
     {"argmin", "bfloat16[5]", "", "float32[0]"},
     {"fill", "int32[2]{0,4} string[]", "", "float32[2] int32[]"},
     {"fill", "int64[1]{3,3} float32[]", "", "int64[1] float32[2]"},
     {"range_tensor", "int32[]{0,3} int32[]{0,9} int32[]{1,2}", "", "int32[] int64[] int32[]"},
-    {"range_tensor", "float32[]{0,1} float32[]{-5,0} float32[]{-1,-1}", "", "string[] string[] string[]"},
+    {"range_tensor", "float32[]{0,1} float32[]{-5,0} float32[]{-1,-1}", "",
+     "string[] string[] string[]"},
     {"matmul", "float32[2,3] float32[3,4]", "", "float32[2,3] float32[2,3]"},
     {"matmul", "int32[n,2,3] int32[4,3]", "transpose_b=true", "uint8[2,2] uint8[2,2]"},
     {"matmul", "float64[n,m] float64[n,2]", "transpose_a=true", "float64[3] float64[3]"},
@@ -218,10 +225,14 @@ static const struct kernel_example kernel_examples[] = {
     {"decode_raw", "string[]{8,8}", "dtype=:int32", "int32[]"},
     {"decode_raw", "string[n]{4,4}", "dtype=:uint16 little_endian=false", NULL},
     {"decode_raw", "string[]{0,6}", "dtype=:bool", NULL},
-    {"parse_example", "example[]", "names=(\"pixels\",\"label\") kinds=[0,0] dtypes=[12,5] shape0=<2,2>", "int32[]"},
-    {"parse_example", "example[n]", "names=(\"label\",\"pixels\") kinds=[0,0] dtypes=[5,12] shape1=<4>", "string[2,2]"},
-    {"parse_example", "example[]{1,5}", "names=(\"tag\",\"steps\") kinds=[0,0] dtypes=[14,5] shape1=<-1,2>", NULL},
-    {"parse_example", "example[n]{1,5}", "names=(\"steps\") kinds=[0] dtypes=[5] shape0=<-1,2>", "int32[]"},
+    {"parse_example", "example[]",
+     "names=(\"pixels\",\"label\") kinds=[0,0] dtypes=[12,5] shape0=<2,2>", "int32[]"},
+    {"parse_example", "example[n]",
+     "names=(\"label\",\"pixels\") kinds=[0,0] dtypes=[5,12] shape1=<4>", "string[2,2]"},
+    {"parse_example", "example[]{1,5}",
+     "names=(\"tag\",\"steps\") kinds=[0,0] dtypes=[14,5] shape1=<-1,2>", NULL},
+    {"parse_example", "example[n]{1,5}", "names=(\"steps\") kinds=[0] dtypes=[5] shape0=<-1,2>",
+     "int32[]"},
     {"parse_example", "example[2]", "names=(\"label\") kinds=[0] dtypes=[5] shape0=<1>", NULL},
 };
 

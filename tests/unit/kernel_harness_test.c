@@ -1,7 +1,7 @@
 /*
- * What holds for every tensor operator, checked on the examples of kernel_examples.h: n rows are n times one row; a
- * broadcast input is that row repeated; empty blocks; wrong inputs and attributes are refused; a failed allocation is
- * MR_EEXHAUSTED and leaves nothing behind.
+ * What holds for every tensor operator, checked on the examples of kernel_examples.h: n rows are n
+ * times one row; a broadcast input is that row repeated; empty blocks; wrong inputs and attributes
+ * are refused; a failed allocation is MR_EEXHAUSTED and leaves nothing behind.
  */
 #include "base/alloc.h"
 #include "kernel_examples.h"
@@ -31,16 +31,17 @@ static struct {
 static void announce(const char *what)
 {
     if (getenv("MR_TEST_VERBOSE") != NULL) {
-        fprintf(stderr, "%s: %s (%s) %s\n", what, now.example->kernel, now.example->inputs, now.example->attrs);
+        fprintf(stderr, "%s: %s (%s) %s\n", what, now.example->kernel, now.example->inputs,
+                now.example->attrs);
     }
 }
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fail_msg("%s(%s) %s: %s [%s]", now.example->kernel, now.example->inputs, now.example->attrs, #condition,   \
-                     now.err.message);                                                                                 \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fail_msg("%s(%s) %s: %s [%s]", now.example->kernel, now.example->inputs,               \
+                     now.example->attrs, #condition, now.err.message);                             \
+        }                                                                                          \
     } while (0)
 
 static void open_example(size_t e, uint32_t rows)
@@ -49,13 +50,15 @@ static void open_example(size_t e, uint32_t rows)
     now.example = &kernel_examples[e];
     announce("example");
     test_parse_inputs(now.example->inputs, now.inputs);
-    int rc = test_prepare(&now.t, now.example->kernel, now.example->inputs, now.example->attrs, &now.err);
+    int rc = test_prepare(&now.t, now.example->kernel, now.example->inputs, now.example->attrs,
+                          &now.err);
     CHECK(rc == MR_OK);
     CHECK(now.t.nout >= 1);
     now.t.call.attrs = now.t.attrs.attrs;
     now.t.call.out_specs = now.t.out;
     if (now.t.kernel->prepare != NULL) {
-        CHECK(now.t.kernel->prepare(now.t.call.attrs, now.t.call.nattrs, &now.t.call.state, &now.err) == MR_OK);
+        CHECK(now.t.kernel->prepare(now.t.call.attrs, now.t.call.nattrs, &now.t.call.state,
+                                    &now.err) == MR_OK);
     }
     test_random_blocks(now.inputs, now.t.nin, rows, 1 + e, now.blocks);
 }
@@ -80,7 +83,8 @@ static void check_spec(const struct mr_column *out, uint32_t rows)
         CHECK(out[o].dtype == spec->dtype);
         CHECK(spec->rank < 0 || (int)out[o].rank == (int)spec->rank);
         for (uint32_t r = 0; r < rows; r++) {
-            const int64_t *dims = out[o].kind == MR_COLUMN_FIXED ? out[o].dims : out[o].row_dims + r * out[o].rank;
+            const int64_t *dims =
+                out[o].kind == MR_COLUMN_FIXED ? out[o].dims : out[o].row_dims + r * out[o].rank;
 
             for (int d = 0; d < spec->rank; d++) {
                 CHECK(spec->dims[d] == MR_DIM_UNKNOWN || spec->dims[d] == dims[d]);
@@ -124,7 +128,8 @@ static bool shares_letters(size_t i)
 {
     for (size_t k = 0; k < now.t.nin; k++) {
         for (int d = 0; k != i && d < MR_RANK_MAX; d++) {
-            if (now.inputs[k].letters[d] != 0 && memchr(now.inputs[i].letters, now.inputs[k].letters[d], MR_RANK_MAX)) {
+            if (now.inputs[k].letters[d] != 0 &&
+                memchr(now.inputs[i].letters, now.inputs[k].letters[d], MR_RANK_MAX)) {
                 return true;
             }
         }
@@ -165,8 +170,10 @@ static void broadcast_is_repetition(void **state)
             for (size_t i = 0; i < now.t.nin; i++) {
                 bool chosen = (mask & (1u << i)) != 0;
 
-                CHECK(mr_block_slice(now.blocks[i], 0, chosen ? 1 : ROWS, &first[i], &now.err) == MR_OK);
-                repeated[i] = chosen ? repeat_row(now.blocks[i], ROWS) : mr_block_ref(now.blocks[i]);
+                CHECK(mr_block_slice(now.blocks[i], 0, chosen ? 1 : ROWS, &first[i], &now.err) ==
+                      MR_OK);
+                repeated[i] =
+                    chosen ? repeat_row(now.blocks[i], ROWS) : mr_block_ref(now.blocks[i]);
             }
             CHECK(test_eval(&now.t, ROWS, first, mask, out, &bad_row, &now.err) == MR_OK);
             CHECK(test_eval(&now.t, ROWS, repeated, 0, expected, &bad_row, &now.err) == MR_OK);
@@ -266,7 +273,8 @@ static int infer_attrs(size_t nin, const struct mr_attr *attrs, size_t nattrs)
     struct mr_leaf_spec out[TEST_OUTPUTS_MAX];
     size_t nout;
 
-    return mr_kernel_infer(now.t.kernel, attrs, nattrs, now.t.in, nin, out, TEST_OUTPUTS_MAX, &nout, &now.err);
+    return mr_kernel_infer(now.t.kernel, attrs, nattrs, now.t.in, nin, out, TEST_OUTPUTS_MAX, &nout,
+                           &now.err);
 }
 
 static void refusals(void **state)
@@ -295,7 +303,8 @@ static void refusals(void **state)
             CHECK(infer_attrs(now.t.nin, attrs, n) == MR_EINVAL);
             attrs[a] = now.t.attrs.attrs[a];
         }
-        for (const struct mr_kernel_attr *a = now.t.kernel->attr_table; a != NULL && a->name != NULL; a++) {
+        for (const struct mr_kernel_attr *a = now.t.kernel->attr_table;
+             a != NULL && a->name != NULL; a++) {
             CHECK(a->optional || infer_attrs(now.t.nin, attrs, 0) == MR_EINVAL);
         }
         close_example();

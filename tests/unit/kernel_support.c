@@ -191,7 +191,8 @@ void test_put_field(struct mr_buf *out, uint32_t number, const void *bytes, size
     mr_buf_append(out, bytes, size);
 }
 
-void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list, size_t size)
+void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list,
+                      size_t size)
 {
     struct mr_buf feature = MR_BUF_INIT;
     struct mr_buf entry = MR_BUF_INIT;
@@ -204,7 +205,8 @@ void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, co
     mr_buf_free(&entry);
 }
 
-void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n, bool packed)
+void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n,
+                   bool packed)
 {
     struct mr_buf list = MR_BUF_INIT;
     struct mr_buf numbers = MR_BUF_INIT;
@@ -223,7 +225,8 @@ void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *value
     mr_buf_free(&numbers);
 }
 
-void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n, bool packed)
+void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n,
+                     bool packed)
 {
     struct mr_buf list = MR_BUF_INIT;
 
@@ -253,7 +256,8 @@ void test_put_example(struct mr_buf *out, struct mr_buf *entries)
     mr_buf_free(entries);
 }
 
-/* A record with features label (int64), pixels (4 floats), tag (bytes, not always) and steps (2n ints). */
+/* A record with features label (int64), pixels (4 floats), tag (bytes, not always) and steps (2n
+ * ints). */
 static void random_example(struct mr_buf *out, double seed)
 {
     struct mr_buf entries = MR_BUF_INIT;
@@ -309,12 +313,12 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
     struct mr_tensor t = mr_input_row(&input, row);
     assert_true(i < t.count);
     const void *at = t.values + i * t.width;
-#define CASE(dtype, T)                                                                                                 \
-    case dtype: {                                                                                                      \
-        T x;                                                                                                           \
-        memcpy(&x, at, sizeof x);                                                                                      \
-        v = (double)x;                                                                                                 \
-        break;                                                                                                         \
+#define CASE(dtype, T)                                                                             \
+    case dtype: {                                                                                  \
+        T x;                                                                                       \
+        memcpy(&x, at, sizeof x);                                                                  \
+        v = (double)x;                                                                             \
+        break;                                                                                     \
     }
     switch ((mr_dtype)c->dtype) {
         CASE(MR_BOOL, uint8_t)
@@ -344,13 +348,15 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
     return v;
 }
 
-/* A block of one column; @values are numbers, or for strings how long each is (filled with letters). */
-static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int64_t *row_dims, uint64_t count,
-                       const double *values, bool example, bool decimal)
+/* A block of one column; @values are numbers, or for strings how long each is (filled with
+ * letters). */
+static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int64_t *row_dims,
+                       uint64_t count, const double *values, bool example, bool decimal)
 {
     struct mr_buf records = MR_BUF_INIT;
-    struct mr_column c = {
-        .kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED, .dtype = spec->dtype, .rank = (uint8_t)spec->rank};
+    struct mr_column c = {.kind = row_dims != NULL ? MR_COLUMN_VAR : MR_COLUMN_FIXED,
+                          .dtype = spec->dtype,
+                          .rank = (uint8_t)spec->rank};
     size_t width = mr_dtype_size((mr_dtype)spec->dtype);
     unsigned char *data = calloc(count * 8 + 1, 8);
     uint64_t *starts = calloc((size_t)rows + 1, sizeof *starts);
@@ -400,7 +406,8 @@ static mr_block *build(const struct mr_leaf_spec *spec, uint32_t rows, const int
     return block;
 }
 
-mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows, const double *values)
+mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows,
+                     const double *values)
 {
     struct mr_leaf_spec spec = {.dtype = (uint8_t)dtype};
     uint64_t n;
@@ -443,7 +450,8 @@ static double draw(struct mr_rng *rng, const struct test_input *in)
     return in->low + (double)(mr_rng_next(rng) % steps) / (whole ? 1 : 4);
 }
 
-void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed, mr_block **ret)
+void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed,
+                        mr_block **ret)
 {
     struct mr_rng rng;
     int64_t letters[8][26];
@@ -465,7 +473,8 @@ void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows
             uint64_t row = 1;
 
             for (int d = 0; d < in->spec.rank; d++) {
-                int64_t dim = in->letters[d] != 0 ? letters[r][in->letters[d] - 'a'] : in->spec.dims[d];
+                int64_t dim =
+                    in->letters[d] != 0 ? letters[r][in->letters[d] - 'a'] : in->spec.dims[d];
 
                 dims[(int)r * in->spec.rank + d] = dim;
                 row *= (uint64_t)dim;
@@ -476,13 +485,15 @@ void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows
         for (uint64_t k = 0; k < count; k++) {
             values[k] = draw(&rng, in);
         }
-        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example, in->decimal);
+        ret[i] = build(&in->spec, rows, in->varies ? dims : NULL, count, values, in->example,
+                       in->decimal);
     }
 }
 
 /* ---- calling ---- */
 
-int test_prepare(struct test_call *t, const char *kernel, const char *inputs, const char *attrs, mr_error *err)
+int test_prepare(struct test_call *t, const char *kernel, const char *inputs, const char *attrs,
+                 mr_error *err)
 {
     struct test_input parsed[TEST_INPUTS_MAX];
 
@@ -498,12 +509,12 @@ int test_prepare(struct test_call *t, const char *kernel, const char *inputs, co
     test_parse_attrs(attrs, &t->attrs);
     t->call = (struct mr_kernel_call){
         .kernel = t->kernel, .attrs = t->attrs.attrs, .nattrs = t->attrs.n, .out_specs = t->out};
-    return mr_kernel_infer(t->kernel, t->attrs.attrs, t->attrs.n, t->in, t->nin, t->out, TEST_OUTPUTS_MAX, &t->nout,
-                           err);
+    return mr_kernel_infer(t->kernel, t->attrs.attrs, t->attrs.n, t->in, t->nin, t->out,
+                           TEST_OUTPUTS_MAX, &t->nout, err);
 }
 
-int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast, struct mr_column *out,
-              uint32_t *bad_row, mr_error *err)
+int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast,
+              struct mr_column *out, uint32_t *bad_row, mr_error *err)
 {
     struct mr_kernel_in in[TEST_INPUTS_MAX];
 
@@ -551,11 +562,12 @@ static bool values_equal(const struct mr_tensor *a, const struct mr_tensor *b, u
 
         return s->size == u->size && (s->size == 0 || memcmp(s->data, u->data, s->size) == 0);
     }
-    return memcmp(x, y, a->width) == 0 || (is_nan((mr_dtype)a->dtype, x) && is_nan((mr_dtype)b->dtype, y));
+    return memcmp(x, y, a->width) == 0 ||
+           (is_nan((mr_dtype)a->dtype, x) && is_nan((mr_dtype)b->dtype, y));
 }
 
-bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra, const struct mr_column *b,
-                     uint32_t rows_b, uint32_t rb)
+bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra,
+                     const struct mr_column *b, uint32_t rows_b, uint32_t rb)
 {
     struct mr_kernel_in ia = {a, false};
     struct mr_kernel_in ib = {b, false};

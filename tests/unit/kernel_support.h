@@ -35,24 +35,30 @@ void test_parse_attrs(const char *text, struct test_attrs *ret);
 void test_free_attrs(struct test_attrs *attrs);
 mr_dtype test_dtype(const char *name, size_t len);
 
-/* Random columns, one an input, letters consistent within a row: blocks of one column and @rows rows. */
-void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed, mr_block **ret);
+/* Random columns, one an input, letters consistent within a row: blocks of one column and @rows
+ * rows. */
+void test_random_blocks(const struct test_input *inputs, size_t n, uint32_t rows, uint64_t seed,
+                        mr_block **ret);
 
 /*
- * The parts of a tf.Example, packed or not: an entry of the feature map around a list, and the record around entries.
- * Appended to @out.
+ * The parts of a tf.Example, packed or not: an entry of the feature map around a list, and the
+ * record around entries. Appended to @out.
  */
 void test_put_varint(struct mr_buf *out, uint64_t v);
 void test_put_field(struct mr_buf *out, uint32_t number, const void *bytes, size_t size);
-void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list, size_t size);
-void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n, bool packed);
-void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n, bool packed);
+void test_put_feature(struct mr_buf *entries, const char *key, uint32_t kind, const void *list,
+                      size_t size);
+void test_put_ints(struct mr_buf *entries, const char *key, const int64_t *values, size_t n,
+                   bool packed);
+void test_put_floats(struct mr_buf *entries, const char *key, const float *values, size_t n,
+                     bool packed);
 void test_put_string(struct mr_buf *entries, const char *key, const char *value);
 /* Entries to a record; @entries is freed. */
 void test_put_example(struct mr_buf *out, struct mr_buf *entries);
 
 /* One column of numbers from values given as doubles, one row. */
-mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows, const double *values);
+mr_block *test_block(mr_dtype dtype, int rank, const int64_t *dims, uint32_t rows,
+                     const double *values);
 mr_block *test_strings(int rank, const int64_t *dims, uint32_t rows, const char *const *values);
 
 struct test_call {
@@ -66,15 +72,16 @@ struct test_call {
 };
 
 /* Look up, parse and infer. Returns infer's code. */
-int test_prepare(struct test_call *t, const char *kernel, const char *inputs, const char *attrs, mr_error *err);
+int test_prepare(struct test_call *t, const char *kernel, const char *inputs, const char *attrs,
+                 mr_error *err);
 /* eval on columns 0 of @blocks. Bit i of @broadcast: input i is one row for all. */
-int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast, struct mr_column *out,
-              uint32_t *bad_row, mr_error *err);
+int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast,
+              struct mr_column *out, uint32_t *bad_row, mr_error *err);
 void test_release(struct test_call *t, struct mr_column *out);
 
 /* Row @ra of @a and row @rb of @b hold the same values in the same shape (a NaN equals a NaN). */
-bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra, const struct mr_column *b,
-                     uint32_t rows_b, uint32_t rb);
+bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra,
+                     const struct mr_column *b, uint32_t rows_b, uint32_t rb);
 /* Number @i of row @row as a double. */
 double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64_t i);
 

@@ -1,4 +1,5 @@
-/* Values that tensor operators must give, the traps first: what C leaves undefined, and what the host could change. */
+/* Values that tensor operators must give, the traps first: what C leaves undefined, and what the
+ * host could change. */
 #include "base/buf.h"
 #include "kernel_support.h"
 #include "ops/half.h"
@@ -23,8 +24,8 @@ struct run {
     mr_error err;
 };
 
-static void run_on(struct run *r, const char *kernel, const char *inputs, const char *attrs, uint32_t rows,
-                   mr_block *const *blocks)
+static void run_on(struct run *r, const char *kernel, const char *inputs, const char *attrs,
+                   uint32_t rows, mr_block *const *blocks)
 {
     memset(r, 0, sizeof *r);
     r->rows = rows;
@@ -45,8 +46,8 @@ static void run_close(struct run *r)
 }
 
 /* Scalars: values of input i in @values[i][0..rows). */
-static void run_scalars(struct run *r, const char *kernel, const char *inputs, const char *attrs, uint32_t rows,
-                        const double (*values)[4])
+static void run_scalars(struct run *r, const char *kernel, const char *inputs, const char *attrs,
+                        uint32_t rows, const double (*values)[4])
 {
     struct test_input parsed[TEST_INPUTS_MAX];
     mr_block *blocks[TEST_INPUTS_MAX];
@@ -68,7 +69,8 @@ static int64_t int_at(const struct run *r, uint32_t row)
 
 static void the_smallest_int_divided_by_minus_one(void **state)
 {
-    static const char *const inputs[] = {"int8[] int8[]", "int16[] int16[]", "int32[] int32[]", "int64[] int64[]"};
+    static const char *const inputs[] = {"int8[] int8[]", "int16[] int16[]", "int32[] int32[]",
+                                         "int64[] int64[]"};
     const double smallest[] = {-0x1p7, -0x1p15, -0x1p31, -0x1p63};
 
     for (size_t i = 0; i < 4; i++) {
@@ -170,10 +172,12 @@ static void floats_become_ints_by_saturation(void **state)
     struct run r;
 
     run_scalars(&r, "cast", "float32[]", "dtype=:int64", 4, values);
-    assert_true(int_at(&r, 0) == INT64_MAX && int_at(&r, 1) == INT64_MIN && int_at(&r, 2) == 0 && int_at(&r, 3) == -1);
+    assert_true(int_at(&r, 0) == INT64_MAX && int_at(&r, 1) == INT64_MIN && int_at(&r, 2) == 0 &&
+                int_at(&r, 3) == -1);
     run_close(&r);
     run_scalars(&r, "cast", "float64[]", "dtype=:int32", 4, values);
-    assert_true(test_value(&r.out[0], 4, 0, 0) == INT32_MAX && test_value(&r.out[0], 4, 1, 0) == INT32_MIN);
+    assert_true(test_value(&r.out[0], 4, 0, 0) == INT32_MAX &&
+                test_value(&r.out[0], 4, 1, 0) == INT32_MIN);
     run_close(&r);
     run_scalars(&r, "cast", "float64[]", "dtype=:uint8", 4, values);
     assert_true(test_value(&r.out[0], 4, 0, 0) == 255 && test_value(&r.out[0], 4, 1, 0) == 0 &&
@@ -268,8 +272,10 @@ static void halves(void **state)
         float f = mr_half_load(h);
         float g = mr_bfloat_load(b);
 
-        assert_true(isnan(f) ? isnan(mr_half_load(mr_half_store(f))) : mr_half_store(f).bits == bits);
-        assert_true(isnan(g) ? isnan(mr_bfloat_load(mr_bfloat_store(g))) : mr_bfloat_store(g).bits == bits);
+        assert_true(isnan(f) ? isnan(mr_half_load(mr_half_store(f)))
+                             : mr_half_store(f).bits == bits);
+        assert_true(isnan(g) ? isnan(mr_bfloat_load(mr_bfloat_store(g)))
+                             : mr_bfloat_store(g).bits == bits);
     }
     assert_int_equal(mr_half_store(2049).bits, mr_half_store(2048).bits);
     assert_int_equal(mr_half_store(2051).bits, mr_half_store(2052).bits);
@@ -283,7 +289,8 @@ static void halves(void **state)
 
 /* ---- strings ---- */
 
-static void run_strings(struct run *r, const char *kernel, const char *attrs, uint32_t rows, const char *const *values)
+static void run_strings(struct run *r, const char *kernel, const char *attrs, uint32_t rows,
+                        const char *const *values)
 {
     mr_block *block = test_strings(0, NULL, rows, values);
 
@@ -346,7 +353,8 @@ static void raw_bytes(void **state)
 
     run_strings(&r, "decode_raw", "dtype=:uint16", 1, values);
     assert_int_equal(r.rc, MR_OK);
-    assert_true(test_value(&r.out[0], 1, 0, 0) == 0x0201 && test_value(&r.out[0], 1, 0, 1) == 0x0403);
+    assert_true(test_value(&r.out[0], 1, 0, 0) == 0x0201 &&
+                test_value(&r.out[0], 1, 0, 1) == 0x0403);
     run_close(&r);
     run_strings(&r, "decode_raw", "dtype=:uint16 little_endian=false", 1, values);
     assert_true(test_value(&r.out[0], 1, 0, 0) == 0x0102);
@@ -360,7 +368,8 @@ static void raw_bytes(void **state)
 /* ---- shapes ---- */
 
 /* A float64 tensor 0, 1, 2, ... of @dims through @kernel, compared with @expected. */
-static void check_moved(const char *kernel, const char *inputs, const char *attrs, size_t n, const double *expected)
+static void check_moved(const char *kernel, const char *inputs, const char *attrs, size_t n,
+                        const double *expected)
 {
     struct test_input parsed[TEST_INPUTS_MAX];
     double values[64];
@@ -391,12 +400,15 @@ static void moved_values(void **state)
     check_moved("reverse", "float64[2,3]", "axes=[1]", 6, (double[]){2, 1, 0, 5, 4, 3});
     check_moved("tile", "float64[1,2]", "multiples=[2,2]", 8, (double[]){0, 1, 0, 1, 0, 1, 0, 1});
     check_moved("pad", "float64[2]", "paddings=[1,2]", 5, (double[]){0, 0, 1, 0, 0});
-    check_moved("broadcast_to", "float64[2,1]", "shape=<2,2,2>", 8, (double[]){0, 0, 1, 1, 0, 0, 1, 1});
-    check_moved("strided_slice", "float64[5]", "begin=[-1] end=[0] strides=[-2] end_mask=1", 3, (double[]){4, 2, 0});
-    check_moved("strided_slice", "float64[3,4]", "begin=[1,1] end=[0,3] strides=[1,1] shrink_axis_mask=1", 2,
-                (double[]){5, 6});
+    check_moved("broadcast_to", "float64[2,1]", "shape=<2,2,2>", 8,
+                (double[]){0, 0, 1, 1, 0, 0, 1, 1});
+    check_moved("strided_slice", "float64[5]", "begin=[-1] end=[0] strides=[-2] end_mask=1", 3,
+                (double[]){4, 2, 0});
+    check_moved("strided_slice", "float64[3,4]",
+                "begin=[1,1] end=[0,3] strides=[1,1] shrink_axis_mask=1", 2, (double[]){5, 6});
     check_moved("strided_slice", "float64[2,3]",
-                "begin=[0,-1] end=[0,0] strides=[1,1] ellipsis_mask=1 shrink_axis_mask=2", 2, (double[]){2, 5});
+                "begin=[0,-1] end=[0,0] strides=[1,1] ellipsis_mask=1 shrink_axis_mask=2", 2,
+                (double[]){2, 5});
     check_moved("reduce_sum", "float64[2,3]", "axes=[0]", 3, (double[]){3, 5, 7});
     check_moved("reduce_mean", "float64[2,3]", "axes=[1]", 2, (double[]){1, 4});
     check_moved("reduce_max", "float64[2,2,2]", "axes=[0,2]", 2, (double[]){5, 7});
@@ -438,12 +450,15 @@ static void indices_out_of_range(void **state)
     run_close(&r);
     mr_block_unref(blocks[0]);
     mr_block_unref(blocks[1]);
-    assert_int_equal(
-        test_prepare(&t, "strided_slice", "int32[3]", "begin=[3] end=[0] strides=[1] shrink_axis_mask=1", &err),
-        MR_EINVAL);
-    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[0] end=[0] strides=[0]", &err), MR_EINVAL);
-    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]", "begin=[0,0] end=[1,1] strides=[1,1]", &err),
+    assert_int_equal(test_prepare(&t, "strided_slice", "int32[3]",
+                                  "begin=[3] end=[0] strides=[1] shrink_axis_mask=1", &err),
                      MR_EINVAL);
+    assert_int_equal(
+        test_prepare(&t, "strided_slice", "int32[3]", "begin=[0] end=[0] strides=[0]", &err),
+        MR_EINVAL);
+    assert_int_equal(
+        test_prepare(&t, "strided_slice", "int32[3]", "begin=[0,0] end=[1,1] strides=[1,1]", &err),
+        MR_EINVAL);
 }
 
 /* A wish for a tensor of any size is refused before memory is asked for. */

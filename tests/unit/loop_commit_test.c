@@ -1,7 +1,7 @@
 /*
- * The dispatcher's real loop over the store in memory, on virtual time and without its thread: nothing is answered
- * before what it rests on is committed, and what is committed is all of it. Answers end at mr_rpc_reply(), which is
- * this file's (the linker wraps it).
+ * The dispatcher's real loop over the store in memory, on virtual time and without its thread:
+ * nothing is answered before what it rests on is committed, and what is committed is all of it.
+ * Answers end at mr_rpc_reply(), which is this file's (the linker wraps it).
  */
 #include "dispatcher/loop/internal.h"
 
@@ -44,17 +44,20 @@ struct fixture {
 
 /* ---- the surroundings ---- */
 
-void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size);
+void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
+                         size_t size);
 
 /* The request is the caller's struct answer. */
-void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes, size_t size)
+void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
+                         size_t size)
 {
     struct answer *a = (struct answer *)req;
     ProtobufCMessage *m = protobuf_c_message_unpack(a->method->reply, NULL, size, bytes);
 
     assert_int_equal(code, MR_OK);
     assert_non_null(m);
-    const Millrace__ReplyHeader *header = ((const Millrace__RegisterWorkerReply *)m)->header; /* all have it there */
+    const Millrace__ReplyHeader *header =
+        ((const Millrace__RegisterWorkerReply *)m)->header; /* all have it there */
 
     assert_false(a->given);
     a->given = true;
@@ -124,8 +127,9 @@ static void begin(struct fixture *f)
     mr_cond_init(&l->left_cond);
     l->held_tail = &l->held;
     l->waiting_tail = &l->waiting;
-    assert_int_equal(
-        mr_peer_start(NULL /* there is nobody to follow */, CLUSTER, l->instance, &l->mailbox, &l->peer, NULL), MR_OK);
+    assert_int_equal(mr_peer_start(NULL /* there is nobody to follow */, CLUSTER, l->instance,
+                                   &l->mailbox, &l->peer, NULL),
+                     MR_OK);
     struct mr_member_options o = {.store = f->store,
                                   .cluster = CLUSTER,
                                   .instance = l->instance,
@@ -181,7 +185,8 @@ static int teardown(void **state)
 
 /* ---- calls ---- */
 
-static void call(struct fixture *f, enum mr_command_kind kind, const ProtobufCMessage *request, struct answer *ret)
+static void call(struct fixture *f, enum mr_command_kind kind, const ProtobufCMessage *request,
+                 struct answer *ret)
 {
     unsigned char bytes[512];
     size_t size = protobuf_c_message_pack(request, bytes);
@@ -225,7 +230,8 @@ static Millrace__RequestHeader said_by(int n)
     return header;
 }
 
-static void register_at(struct fixture *f, const char *cluster, int n, char *address, struct answer *ret)
+static void register_at(struct fixture *f, const char *cluster, int n, char *address,
+                        struct answer *ret)
 {
     Millrace__RegisterWorkerRequest r = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     Millrace__RequestHeader header = said_by(n);
@@ -283,7 +289,8 @@ static bool is_stored(struct fixture *f, int n)
 
     for (int64_t epoch = 1; epoch <= mr_fake_revision(f->fake); epoch++) {
         for (int counter = 1; counter <= 32; counter++) {
-            (void)snprintf(key, sizeof key, ROOT "workers/%s.%lld.%d", worker(n), (long long)epoch, counter);
+            (void)snprintf(key, sizeof key, ROOT "workers/%s.%lld.%d", worker(n), (long long)epoch,
+                           counter);
             stored = stored || mr_fake_get(f->fake, key).value.data != NULL;
         }
     }
@@ -328,7 +335,8 @@ static void a_change_is_answered_when_it_is_committed(void **state)
     assert_true(is_stored(f, 1));
 }
 
-/* Answers from memory are, when nothing is on its way; else they may rest on what is, and wait for it. */
+/* Answers from memory are, when nothing is on its way; else they may rest on what is, and wait for
+ * it. */
 static void what_is_read_waits_for_what_was_written_before(void **state)
 {
     struct fixture *f = *state;
@@ -350,7 +358,8 @@ static void what_is_read_waits_for_what_was_written_before(void **state)
     assert_true(b.given);
 }
 
-/* A leader that was deposed may not know what there is by now, so it says no when it has proved that it leads. */
+/* A leader that was deposed may not know what there is by now, so it says no when it has proved
+ * that it leads. */
 static void a_denial_waits_for_a_proof(void **state)
 {
     struct fixture *f = *state;
@@ -375,8 +384,8 @@ static void what_is_sent_already_proves_nothing_of_a_denial(void **state)
     expect_after(f, &b, 0, MR_ENOTFOUND);
 }
 
-/* Whoever says that an address is theirs does not take it from a worker whose stream stands; from one that has gone,
- * yes. */
+/* Whoever says that an address is theirs does not take it from a worker whose stream stands; from
+ * one that has gone, yes. */
 static void who_is_connected_keeps_its_address(void **state)
 {
     struct fixture *f = *state;
@@ -489,8 +498,8 @@ static void all_of_a_command_is_committed(void **state)
     }
 }
 
-static void hold(struct fixture *f, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message,
-                 struct mr_call *call, uint64_t batch)
+static void hold(struct fixture *f, enum mr_effect_kind kind, const char *topic,
+                 ProtobufCMessage *message, struct mr_call *call, uint64_t batch)
 {
     struct mr_effect *e = mr_calloc(1, sizeof *e);
 
@@ -502,7 +511,8 @@ static void hold(struct fixture *f, enum mr_effect_kind kind, const char *topic,
 }
 
 /* What the core would say of task @n of iteration @topic, after version @follows. */
-static void say(struct fixture *f, const char *topic, uint64_t follows, const char *task, bool finished, uint64_t batch)
+static void say(struct fixture *f, const char *topic, uint64_t follows, const char *task,
+                bool finished, uint64_t batch)
 {
     Millrace__ClientUpdate *update = mr_calloc(1, sizeof *update);
 
@@ -517,10 +527,10 @@ static void say(struct fixture *f, const char *topic, uint64_t follows, const ch
     hold(f, MR_EFFECT_PUSH_ITERATION, topic, &update->base, NULL, batch);
 }
 
-/* What it would say to worker @topic: of @client, that it is gone; of task @dropped, or that nothing is to be dropped.
- */
-static void say_gone(struct fixture *f, const char *topic, uint64_t follows, const char *client, const char *dropped,
-                     uint64_t batch)
+/* What it would say to worker @topic: of @client, that it is gone; of task @dropped, or that
+ * nothing is to be dropped. */
+static void say_gone(struct fixture *f, const char *topic, uint64_t follows, const char *client,
+                     const char *dropped, uint64_t batch)
 {
     Millrace__WorkerUpdate *update = mr_calloc(1, sizeof *update);
 
@@ -542,7 +552,8 @@ static const Millrace__WorkerUpdate *held_for_worker(const struct mr_held_effect
     return (const Millrace__WorkerUpdate *)h->message;
 }
 
-/* A thousand clients that go are told to a thousand workers: once to each, as long as the order of things stays. */
+/* A thousand clients that go are told to a thousand workers: once to each, as long as the order of
+ * things stays. */
 static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
 {
     struct fixture *f = *state;
@@ -573,7 +584,8 @@ static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
     assert_null(h->next);
 }
 
-/* What a worker is told is never taken for what an iteration's clients are told, whatever the worker calls itself. */
+/* What a worker is told is never taken for what an iteration's clients are told, whatever the
+ * worker calls itself. */
 static void a_worker_that_is_named_as_an_iteration_is_told_by_itself(void **state)
 {
     struct fixture *f = *state;
@@ -586,7 +598,8 @@ static void a_worker_that_is_named_as_an_iteration_is_told_by_itself(void **stat
     assert_int_equal(held_for_worker(f->l->held->next)->n_released_clients, 1);
 }
 
-/* At the end of an epoch a thousand tasks end in a few batches, and a thousand clients hear of it. */
+/* At the end of an epoch a thousand tasks end in a few batches, and a thousand clients hear of
+ * it. */
 static void clients_hear_once_of_a_batch(void **state)
 {
     struct fixture *f = *state;
@@ -619,7 +632,8 @@ static void watch(struct fixture *f, struct mr_call *call, uint64_t batch)
     f->l->held->next->call = NULL; /* it lives with the test */
 }
 
-/* Its first list is of all that was decided before: it has to come between, or what follows on it would not fit. */
+/* Its first list is of all that was decided before: it has to come between, or what follows on it
+ * would not fit. */
 static void nothing_joins_what_was_said_before_somebody_came(void **state)
 {
     struct fixture *f = *state;
@@ -667,8 +681,10 @@ static void a_call_to_another_cluster_is_refused(void **state)
     assert_false(is_stored(f, 1));
 }
 
-/* A call of @method that names worker or client 1, and comes with the first @size bytes of the key of @n. */
-static void forge(struct fixture *f, const struct mr_method *method, int n, size_t size, struct answer *ret)
+/* A call of @method that names worker or client 1, and comes with the first @size bytes of the key
+ * of @n. */
+static void forge(struct fixture *f, const struct mr_method *method, int n, size_t size,
+                  struct answer *ret)
 {
     const ProtobufCFieldDescriptor *field =
         protobuf_c_message_descriptor_get_field_by_name(method->request, method->speaker);
@@ -698,9 +714,11 @@ static void an_id_is_no_right_to_speak(void **state)
     for (size_t i = 0; i < mr_methods_count; i++) {
         const struct mr_method *method = &mr_methods[i];
 
-        assert_int_equal(method->speaker != NULL,
-                         protobuf_c_message_descriptor_get_field_by_name(method->request, "client") != NULL ||
-                             protobuf_c_message_descriptor_get_field_by_name(method->request, "incarnation") != NULL);
+        assert_int_equal(
+            method->speaker != NULL,
+            protobuf_c_message_descriptor_get_field_by_name(method->request, "client") != NULL ||
+                protobuf_c_message_descriptor_get_field_by_name(method->request, "incarnation") !=
+                    NULL);
         if (method->speaker == NULL) {
             continue;
         }
@@ -740,7 +758,8 @@ static void follow_as(struct fixture *f, const char *instance)
     header.epoch = (uint64_t)mr_member_epoch(f->l->member);
     r.header = &header;
     r.instance = (char *)(uintptr_t)instance;
-    struct mr_call *c = mr_call_new(&mr_methods[i], bytes, protobuf_c_message_pack(&r.base, bytes), NULL);
+    struct mr_call *c =
+        mr_call_new(&mr_methods[i], bytes, protobuf_c_message_pack(&r.base, bytes), NULL);
 
     assert_non_null(c);
     c->stream = &stream;

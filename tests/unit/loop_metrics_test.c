@@ -1,6 +1,6 @@
 /*
- * Health of the dispatcher's loop, and pages that nobody waits for any more. The loop here is a mailbox without a
- * thread: the test is who takes from it.
+ * Health of the dispatcher's loop, and pages that nobody waits for any more. The loop here is a
+ * mailbox without a thread: the test is who takes from it.
  */
 #include "base/clock.h"
 #include "base/error.h"
@@ -47,7 +47,8 @@ static bool answer_nothing(struct mr_loop *l)
     return asked;
 }
 
-/* The memory is freed by whoever comes last: a leak, or a second free, is the sanitizer's to see. */
+/* The memory is freed by whoever comes last: a leak, or a second free, is the sanitizer's to
+ * see. */
 static void a_page_that_comes_too_late_is_thrown_away(void **state)
 {
     struct mr_loop *l = *state;

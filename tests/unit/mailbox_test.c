@@ -1,4 +1,5 @@
-/* Calls in the dispatcher's mailbox: each host has its share of them and of their bytes, until they are freed. */
+/* Calls in the dispatcher's mailbox: each host has its share of them and of their bytes, until they
+ * are freed. */
 #include "base/alloc.h"
 #include "dispatcher/loop/mailbox.h"
 
@@ -59,16 +60,20 @@ static void a_host_has_half_of_the_calls(void **state)
     (void)state;
     do {
         calls[n] = call_of(100);
-    } while (mr_mailbox_put_call(&mailbox, calls[n], "10.0.0.1", &err) == MR_OK && ++n < MR_CALLS_MAX);
+    } while (mr_mailbox_put_call(&mailbox, calls[n], "10.0.0.1", &err) == MR_OK &&
+             ++n < MR_CALLS_MAX);
     assert_int_equal(n, MR_CALLS_MAX / 2);
-    assert_string_equal(err.message, "host 10.0.0.1 has 16384 of 32768 unanswered calls (16384 are taken in all) and "
-                                     "may have no more than it leaves free: end some of its, or ask again later");
+    assert_string_equal(
+        err.message,
+        "host 10.0.0.1 has 16384 of 32768 unanswered calls (16384 are taken in all) and "
+        "may have no more than it leaves free: end some of its, or ask again later");
     assert_int_equal(mr_mailbox_calls(&mailbox), n);
     take_all(); /* They wait elsewhere, and count as before. */
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", &err), MR_EEXHAUSTED);
     assert_int_equal(mr_mailbox_put_call(&mailbox, other, "10.0.0.2", NULL), MR_OK);
     mr_call_free(calls[0]);
-    assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", NULL), MR_EEXHAUSTED); /* The other has one. */
+    assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", NULL),
+                     MR_EEXHAUSTED); /* The other has one. */
     mr_call_free(other);
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", NULL), MR_OK);
     take_all();
@@ -81,7 +86,8 @@ static void a_host_has_half_of_the_calls(void **state)
 
 static void a_host_has_half_of_the_bytes(void **state)
 {
-    struct mr_call *a = call_of(LARGE), *b = call_of(LARGE), *c = call_of(LARGE), *other = call_of(LARGE);
+    struct mr_call *a = call_of(LARGE), *b = call_of(LARGE), *c = call_of(LARGE),
+                   *other = call_of(LARGE);
 
     (void)state;
     assert_int_equal(mr_mailbox_put_call(&mailbox, a, "10.0.0.1", NULL), MR_OK);

@@ -49,21 +49,24 @@ static void samples_come_with_help_and_type_in_the_tables_order(void **state)
     mr_metrics_add(m, MR_METRIC_LEADER, 1);
     mr_metrics_add1(m, MR_METRIC_WORKERS, "live", 2);
     mr_metrics_add(m, MR_METRIC_STORE_WRITTEN_BYTES, 12345678901.0);
-    check_text(m, "# HELP millrace_dispatcher_leader 1 on the dispatcher that leads, 0 on the others.\n"
-                  "# TYPE millrace_dispatcher_leader gauge\n"
-                  "millrace_dispatcher_leader 1\n"
-                  "# HELP millrace_store_written_bytes_total Keys and values that were committed to etcd by this "
-                  "dispatcher.\n"
-                  "# TYPE millrace_store_written_bytes_total counter\n"
-                  "millrace_store_written_bytes_total 12345678901\n"
-                  "# HELP millrace_workers Workers; state: live, draining, lost (those that left or were replaced are "
-                  "in none).\n"
-                  "# TYPE millrace_workers gauge\n"
-                  "millrace_workers{state=\"lost\"} 0\n"
-                  "millrace_workers{state=\"live\"} 2\n"
-                  "# HELP millrace_datasets Registered datasets.\n"
-                  "# TYPE millrace_datasets gauge\n"
-                  "millrace_datasets 3\n");
+    check_text(
+        m, "# HELP millrace_dispatcher_leader 1 on the dispatcher that leads, 0 on the others.\n"
+           "# TYPE millrace_dispatcher_leader gauge\n"
+           "millrace_dispatcher_leader 1\n"
+           "# HELP millrace_store_written_bytes_total Keys and values that were committed to etcd "
+           "by this "
+           "dispatcher.\n"
+           "# TYPE millrace_store_written_bytes_total counter\n"
+           "millrace_store_written_bytes_total 12345678901\n"
+           "# HELP millrace_workers Workers; state: live, draining, lost (those that left or were "
+           "replaced are "
+           "in none).\n"
+           "# TYPE millrace_workers gauge\n"
+           "millrace_workers{state=\"lost\"} 0\n"
+           "millrace_workers{state=\"live\"} 2\n"
+           "# HELP millrace_datasets Registered datasets.\n"
+           "# TYPE millrace_datasets gauge\n"
+           "millrace_datasets 3\n");
 }
 
 static void nothing_is_an_empty_page(void **state)
@@ -107,8 +110,8 @@ static void label_values_are_escaped(void **state)
     mr_metrics_add2(m, MR_METRIC_ROUNDS_WAITING, "a\"b\\c\nd{e}=f,", "7", 1.5);
     char *text = text_of(m);
 
-    assert_non_null(
-        strstr(text, "\nmillrace_rounds_waiting_seconds{data_job=\"a\\\"b\\\\c\\nd{e}=f,\",consumer=\"7\"} 1.5\n"));
+    assert_non_null(strstr(text, "\nmillrace_rounds_waiting_seconds{data_job=\"a\\\"b\\\\c\\nd{e}="
+                                 "f,\",consumer=\"7\"} 1.5\n"));
     mr_free(text);
 }
 
@@ -154,7 +157,8 @@ static void jobs_beyond_the_first_hundred_are_one(void **state)
     assert_int_equal(count(text, "\nmillrace_job_skipped_elements{"), MR_METRICS_JOBS_MAX + 1);
     assert_int_equal(count(text, "\nmillrace_rounds_waiting_seconds{"), MR_METRICS_JOBS_MAX + 1);
     assert_non_null(strstr(text, "\nmillrace_job_skipped_elements{data_job=\"(other)\"} 150\n"));
-    assert_non_null(strstr(text, "\nmillrace_rounds_waiting_seconds{data_job=\"(other)\",consumer=\"0\"} 300\n"));
+    assert_non_null(strstr(
+        text, "\nmillrace_rounds_waiting_seconds{data_job=\"(other)\",consumer=\"0\"} 300\n"));
     assert_non_null(strstr(text, "\nmillrace_job_clients{data_job=\"(other)\"} 5\n"));
     assert_non_null(strstr(text, "\nmillrace_job_clients{data_job=\"job99\"} 6\n"));
     mr_free(text);
@@ -191,16 +195,18 @@ static void buckets_are_cumulative(void **state)
     mr_metrics_add_histogram(m, MR_METRIC_TAKEOVER_SECONDS, NULL, &h);
     char *text = text_of(m);
 
-    assert_non_null(strstr(text, "# TYPE millrace_store_txn_seconds histogram\n"
-                                 "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.0005\"} 2\n"
-                                 "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.001\"} 2\n"
-                                 "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.002\"} 2\n"
-                                 "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.004\"} 4\n"));
+    assert_non_null(strstr(text,
+                           "# TYPE millrace_store_txn_seconds histogram\n"
+                           "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.0005\"} 2\n"
+                           "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.001\"} 2\n"
+                           "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.002\"} 2\n"
+                           "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"0.004\"} 4\n"));
     assert_non_null(strstr(text, "_bucket{result=\"ok\",le=\"8.192\"} 4\n"
                                  "millrace_store_txn_seconds_bucket{result=\"ok\",le=\"+Inf\"} 6\n"
                                  "millrace_store_txn_seconds_sum{result=\"ok\"} 40.0062\n"
                                  "millrace_store_txn_seconds_count{result=\"ok\"} 6\n"));
-    assert_non_null(strstr(text, "\nmillrace_dispatcher_takeover_seconds_bucket{le=\"0.0005\"} 1\n"));
+    assert_non_null(
+        strstr(text, "\nmillrace_dispatcher_takeover_seconds_bucket{le=\"0.0005\"} 1\n"));
     assert_non_null(strstr(text, "\nmillrace_dispatcher_takeover_seconds_sum 20.0031\n"
                                  "millrace_dispatcher_takeover_seconds_count 3\n"));
     mr_free(text);
@@ -220,7 +226,8 @@ static void names_say_what_they_are(void **state)
     for (size_t i = 0; i < MR_METRICS_COUNT; i++) {
         const struct mr_metric_info *info = &mr_metric_infos[i];
 
-        assert_true(strncmp(info->name, "millrace_", 9) == 0 || strncmp(info->name, "process_", 8) == 0);
+        assert_true(strncmp(info->name, "millrace_", 9) == 0 ||
+                    strncmp(info->name, "process_", 8) == 0);
         assert_int_equal(strspn(info->name, "abcdefghijklmnopqrstuvwxyz_"), strlen(info->name));
         assert_int_equal(ends_with(info->name, "_total"), info->type == MR_METRIC_TYPE_COUNTER);
         assert_true(info->type != MR_METRIC_TYPE_HISTOGRAM || ends_with(info->name, "_seconds"));
@@ -247,8 +254,8 @@ static char *row_of(const struct mr_metric_info *info)
                        labels[0] != '\0' ? ", " : "", (int)n, names);
         names += n + (names[n] == ',' ? 1 : 0);
     }
-    return mr_asprintf("| `%s` | %s | %s | %s | %s |\n", info->name, types[info->type], servers[info->servers], labels,
-                       info->help);
+    return mr_asprintf("| `%s` | %s | %s | %s | %s |\n", info->name, types[info->type],
+                       servers[info->servers], labels, info->help);
 }
 
 static void the_page_for_people_shows_the_table(void **state)
@@ -263,7 +270,8 @@ static void the_page_for_people_shows_the_table(void **state)
             char *row = i < MR_METRICS_COUNT ? row_of(&mr_metric_infos[i]) : NULL;
 
             if (row == NULL || strcmp(row, line) != 0) {
-                fail_msg("docs/metrics.md has\n%swhere the table has\n%s", line, row != NULL ? row : "nothing more");
+                fail_msg("docs/metrics.md has\n%swhere the table has\n%s", line,
+                         row != NULL ? row : "nothing more");
             }
             mr_free(row);
             i++;

@@ -25,14 +25,16 @@ struct values {
 
 static const struct opt table[] = {
     {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:1", 0, 0, NULL, "where", 0},
-    {"log-format", OPT_CHOICE, AT(format), "FORMAT", "auto", 0, 0, "auto|text|json", "how", OPT_SHARED},
+    {"log-format", OPT_CHOICE, AT(format), "FORMAT", "auto", 0, 0, "auto|text|json", "how",
+     OPT_SHARED},
     {"number", OPT_INT, AT(number), "N", "3", 1, 64, NULL, "many", 0},
     {"lease-ttl", OPT_DURATION, AT(ttl), "DURATION", "10s", 1000, 60000, NULL, "long", 0},
     {"budget", OPT_SIZE, AT(budget), "SIZE", NULL, 0, 0, NULL, "much", 0},
     {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "or not", 0},
     {"owner-pid", OPT_INT, AT(owner), "PID", NULL, 0, 0, NULL, "whose", OPT_NO_ENV},
     {"serve", OPT_LISTEN, AT(serve), "HOST:PORT", NULL, 0, 0, NULL, "where", 0},
-    {"advertise", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL, "where for others", 0},
+    {"advertise", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL, "where for others",
+     0},
     {"peer", OPT_HOST, AT(peer), "NAME", NULL, 0, 0, NULL, "whom", 0},
 };
 
@@ -45,7 +47,8 @@ static const struct opt_program program = {
 };
 
 /* Parse up to six arguments; NULL ends them. */
-static int parse(struct values *v, mr_error *err, const char *a, const char *b, const char *c, const char *d)
+static int parse(struct values *v, mr_error *err, const char *a, const char *b, const char *c,
+                 const char *d)
 {
     const char *argv[] = {"tester", a, b, c, d, NULL};
     int argc = 0;
@@ -126,11 +129,14 @@ static void durations(void **state)
     assert_int_equal(parse(&v, NULL, "--lease-ttl-ms", "2500", NULL, NULL), OPT_RUN);
     assert_int_equal(v.ttl, 2500);
     check_refused("--lease-ttl", "10", "--lease-ttl '10': the unit is missing, as in 10s or 250ms");
-    check_refused("--lease-ttl", "10x", "--lease-ttl '10x': no such unit or far too much, as in 10s or 250ms");
-    check_refused("--lease-ttl", "soon", "--lease-ttl 'soon': a number and a unit are expected, as in 10s or 250ms");
+    check_refused("--lease-ttl", "10x",
+                  "--lease-ttl '10x': no such unit or far too much, as in 10s or 250ms");
+    check_refused("--lease-ttl", "soon",
+                  "--lease-ttl 'soon': a number and a unit are expected, as in 10s or 250ms");
     check_refused("--lease-ttl-ms", "1s", "--lease-ttl '1s': a whole number is expected");
     check_refused("--lease-ttl=61s", NULL, "--lease-ttl 61s: must be from 1s to 60s");
-    check_refused("--lease-ttl=nans", NULL, "--lease-ttl 'nans': a number and a unit are expected, as in 10s or 250ms");
+    check_refused("--lease-ttl=nans", NULL,
+                  "--lease-ttl 'nans': a number and a unit are expected, as in 10s or 250ms");
 }
 
 static void sizes(void **state)
@@ -140,18 +146,21 @@ static void sizes(void **state)
     assert_int_equal(budget_of("2GB"), 2000000000);
     assert_int_equal(budget_of("17B"), 17);
     assert_int_equal(budget_of("0"), 0);
-    check_refused("--budget", "999999999999999TiB",
-                  "--budget '999999999999999TiB': no such unit or far too much, as in 64MiB or 1GB");
+    check_refused(
+        "--budget", "999999999999999TiB",
+        "--budget '999999999999999TiB': no such unit or far too much, as in 64MiB or 1GB");
 }
 
 #define A10 "aaaaaaaaaa"
 #define A70 A10 A10 A10 A10 A10 A10 A10
 #define A250 A70 A70 A70 A10 A10 A10 A10
-#define HOST_WANTED "': a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an IP address"
+#define HOST_WANTED                                                                                \
+    "': a host name is wanted, of at most 253 letters, digits, '-', '.' and '_', or an IP address"
 
 static void addresses_and_hosts(void **state)
 {
-    static const char *const hosts[] = {"etcd", "etcd-0.a_b.svc", "127.0.0.1", "::1", "fe80::1", A250 "aaa", ""};
+    static const char *const hosts[] = {"etcd",    "etcd-0.a_b.svc", "127.0.0.1", "::1",
+                                        "fe80::1", A250 "aaa",       ""};
     struct values v;
 
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++) {
@@ -171,7 +180,8 @@ static void addresses_and_hosts(void **state)
     check_refused("--serve", "x", "--serve 'x': host:port is wanted, with a port from 0 to 65535");
     check_refused("--serve", A250 "aaaa:1",
                   "--serve '" A70 "aaaaaaa...': host:port is wanted, with a port from 0 to 65535");
-    check_refused("--advertise", "h:0", "--advertise 'h:0': host:port is wanted, with a port from 1 to 65535");
+    check_refused("--advertise", "h:0",
+                  "--advertise 'h:0': host:port is wanted, with a port from 1 to 65535");
     check_refused("--advertise", "h:%port%x",
                   "--advertise 'h:%port%x': host:port is wanted, with a port from 1 to 65535");
 }
@@ -183,12 +193,15 @@ static void values_are_shown_in_one_short_line(void **state)
     check_refused("--number", "\n\t\x7f\xff\xc3\xbc\xc2\x9b",
                   "--number '\\n\\t\\x7f\\xff\xc3\xbc\\xc2\\x9b': a whole number is expected");
     check_refused("--log-format", "a\rb", "--log-format 'a\\x0db': must be one of auto|text|json");
-    check_refused("--log-format", A250, "--log-format '" A70 "aaaaaaa...': must be one of auto|text|json");
+    check_refused("--log-format", A250,
+                  "--log-format '" A70 "aaaaaaa...': must be one of auto|text|json");
     check_refused("--lease-ttl", A250,
-                  "--lease-ttl '" A70 "aaaaaaa...': a number and a unit are expected, as in 10s or 250ms");
+                  "--lease-ttl '" A70
+                  "aaaaaaa...': a number and a unit are expected, as in 10s or 250ms");
     check_refused("--\x1b[m", NULL, "no option --\\x1b[m");
     check_refused("-\x1b[m", NULL, "no option -\\x1b[m: options begin with two dashes");
-    check_refused("\x1b[m", NULL, "'\\x1b[m' is not expected here: millrace tester takes options only");
+    check_refused("\x1b[m", NULL,
+                  "'\\x1b[m' is not expected here: millrace tester takes options only");
 }
 
 static void bounds_and_choices(void **state)
@@ -217,7 +230,8 @@ static void mistakes_are_explained(void **state)
     check_refused("--lease_ttl=1s", NULL, "no option --lease_ttl; did you mean --lease-ttl?");
     check_refused("--completely-else", NULL, "no option --completely-else");
     check_refused("--listen", NULL, "--listen needs a value: --listen HOST:PORT");
-    check_refused("start", NULL, "'start' is not expected here: millrace tester takes options only");
+    check_refused("start", NULL,
+                  "'start' is not expected here: millrace tester takes options only");
 }
 
 static void words_stand_before_among_and_behind_options(void **state)
@@ -250,7 +264,8 @@ static void words_stand_before_among_and_behind_options(void **state)
         while (argc < 6 && cases[i].argv[argc] != NULL) {
             argc++;
         }
-        assert_int_equal(opt_parse(&wordy, argc, (char *const *)(uintptr_t)cases[i].argv, &v, NULL), cases[i].rc);
+        assert_int_equal(opt_parse(&wordy, argc, (char *const *)(uintptr_t)cases[i].argv, &v, NULL),
+                         cases[i].rc);
         if (cases[i].rc != OPT_RUN) {
             continue;
         }
@@ -285,8 +300,9 @@ static void flag_wins_over_variable_wins_over_default(void **state)
     assert_string_equal(v.format, "text");
     setenv("MILLRACE_TESTER_NUMBER", "many", 1);
     assert_int_equal(parse(&v, &err, NULL, NULL, NULL, NULL), MR_EINVAL);
-    assert_string_equal(err.message,
-                        "the variable MILLRACE_TESTER_NUMBER: --number 'many': a whole number is expected");
+    assert_string_equal(
+        err.message,
+        "the variable MILLRACE_TESTER_NUMBER: --number 'many': a whole number is expected");
     unsetenv("MILLRACE_TESTER_NUMBER");
     unsetenv("MILLRACE_LOG_FORMAT");
     unsetenv("MILLRACE_TESTER_LOG_FORMAT");

@@ -1,4 +1,5 @@
-/* The JSON codec: the canonical form, what else is accepted, what is refused and how the place is named. */
+/* The JSON codec: the canonical form, what else is accepted, what is refused and how the place is
+ * named. */
 #include "base/alloc.h"
 #include "json/pbjson.h"
 
@@ -59,21 +60,28 @@ static void check_refused(const char *json, const char *message)
     ProtobufCMessage *msg = (ProtobufCMessage *)&msg;
     mr_error err = {0};
 
-    assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, json, strlen(json), &msg, &err), MR_EINVAL);
+    assert_int_equal(
+        mr_pbjson_parse(&pbjson_test__kinds__descriptor, json, strlen(json), &msg, &err),
+        MR_EINVAL);
     assert_ptr_equal(msg, &msg); /* untouched */
     assert_string_equal(err.message, message);
 }
 
 static void canonical_form_of_every_kind(void **state)
 {
-    static const char canonical[] =
-        "{\"i32\":-1,\"s32\":-2147483648,\"sf32\":2147483647,\"u32\":4294967295,\"f32\":1,\"i64\":\"-"
-        "9223372036854775808\","
-        "\"s64\":\"9223372036854775807\",\"sf64\":\"-1\",\"u64\":\"18446744073709551615\",\"f64\":\"1\",\"real\":0.1,"
-        "\"doubleReal\":0.1,\"yes\":true,\"colour\":\"COLOUR_DARK_BLUE\",\"text\":\"\\\"\\\\\\n\\u0001\xc3\xa4\","
-        "\"data\":\"AP8=\",\"inner\":{},\"manyI32\":[0,-1],\"manyU64\":[\"0\",\"1\"],\"manyDouble\":[0,1e+300],"
-        "\"manyBool\":[false,true],\"manyColour\":[\"COLOUR_NONE\",\"COLOUR_RED\"],\"manyText\":[\"\",\"a\"],"
-        "\"manyData\":[\"\",\"YQ==\"],\"manyInner\":[{\"i32\":1},{}],\"chosenI64\":\"0\",\"lateNumber2X\":7}";
+    static const char canonical[] = "{\"i32\":-1,\"s32\":-2147483648,\"sf32\":2147483647,\"u32\":"
+                                    "4294967295,\"f32\":1,\"i64\":\"-"
+                                    "9223372036854775808\","
+                                    "\"s64\":\"9223372036854775807\",\"sf64\":\"-1\",\"u64\":"
+                                    "\"18446744073709551615\",\"f64\":\"1\",\"real\":0.1,"
+                                    "\"doubleReal\":0.1,\"yes\":true,\"colour\":\"COLOUR_DARK_"
+                                    "BLUE\",\"text\":\"\\\"\\\\\\n\\u0001\xc3\xa4\","
+                                    "\"data\":\"AP8=\",\"inner\":{},\"manyI32\":[0,-1],\"manyU64\":"
+                                    "[\"0\",\"1\"],\"manyDouble\":[0,1e+300],"
+                                    "\"manyBool\":[false,true],\"manyColour\":[\"COLOUR_NONE\","
+                                    "\"COLOUR_RED\"],\"manyText\":[\"\",\"a\"],"
+                                    "\"manyData\":[\"\",\"YQ==\"],\"manyInner\":[{\"i32\":1},{}],"
+                                    "\"chosenI64\":\"0\",\"lateNumber2X\":7}";
     kinds *msg = parse(canonical);
 
     assert_int_equal(msg->i64, INT64_MIN);
@@ -88,7 +96,8 @@ static void canonical_form_of_every_kind(void **state)
 static void defaults_are_left_out(void **state)
 {
     check_becomes("{}", "{}");
-    check_becomes(" { \"i32\": 0, \"text\": \"\", \"data\": \"\", \"manyI32\": [], \"yes\": false, \"real\": 0 } \n",
+    check_becomes(" { \"i32\": 0, \"text\": \"\", \"data\": \"\", \"manyI32\": [], \"yes\": false, "
+                  "\"real\": 0 } \n",
                   "{}");
     check_becomes("{\"i32\":null,\"inner\":null,\"manyI32\":null,\"chosenText\":null}", "{}");
     check_becomes("{\"doubleReal\":-0.0}", "{\"doubleReal\":-0.0}");
@@ -96,15 +105,18 @@ static void defaults_are_left_out(void **state)
 
 static void fields_are_in_order_of_their_numbers(void **state)
 {
-    check_becomes("{\"lateNumber2X\":1,\"text\":\"a\",\"i32\":5}", "{\"i32\":5,\"text\":\"a\",\"lateNumber2X\":1}");
+    check_becomes("{\"lateNumber2X\":1,\"text\":\"a\",\"i32\":5}",
+                  "{\"i32\":5,\"text\":\"a\",\"lateNumber2X\":1}");
 }
 
 static void other_spellings_are_accepted(void **state)
 {
-    check_becomes("{\"late_number2_x\":1,\"many_i32\":[1]}", "{\"manyI32\":[1],\"lateNumber2X\":1}");
+    check_becomes("{\"late_number2_x\":1,\"many_i32\":[1]}",
+                  "{\"manyI32\":[1],\"lateNumber2X\":1}");
     check_becomes("{\"i64\":5,\"i32\":\"-6\",\"u32\":1e3,\"u64\":2.0}",
                   "{\"i32\":-6,\"u32\":1000,\"i64\":\"5\",\"u64\":\"2\"}");
-    check_becomes("{\"real\":\"1.5\",\"doubleReal\":\"-2e1\"}", "{\"real\":1.5,\"doubleReal\":-20}");
+    check_becomes("{\"real\":\"1.5\",\"doubleReal\":\"-2e1\"}",
+                  "{\"real\":1.5,\"doubleReal\":-20}");
     check_becomes("{\"data\":\"-_8\"}", "{\"data\":\"+/8=\"}");
     check_becomes("{\"colour\":1}", "{\"colour\":\"COLOUR_RED\"}");
     check_becomes("{\"colour\":77}", "{\"colour\":77}");
@@ -142,11 +154,13 @@ static void reals_read_back_as_the_same_number(void **state)
 /* Python programs set a locale; stored values must not change with it. */
 static void decimal_point_is_a_point_in_every_locale(void **state)
 {
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL && setlocale(LC_NUMERIC, "fr_FR.UTF-8") == NULL) {
+    if (setlocale(LC_NUMERIC, "de_DE.UTF-8") == NULL &&
+        setlocale(LC_NUMERIC, "fr_FR.UTF-8") == NULL) {
         print_message("no locale with a decimal comma is installed\n");
         skip();
     }
-    check_becomes("{\"doubleReal\":1.5,\"real\":\"2.5e-10\"}", "{\"real\":2.5e-10,\"doubleReal\":1.5}");
+    check_becomes("{\"doubleReal\":1.5,\"real\":\"2.5e-10\"}",
+                  "{\"real\":2.5e-10,\"doubleReal\":1.5}");
     setlocale(LC_NUMERIC, "C");
 }
 
@@ -155,7 +169,8 @@ static void one_member_of_a_oneof(void **state)
     check_becomes("{\"chosenText\":\"\"}", "{\"chosenText\":\"\"}");
     check_becomes("{\"chosenData\":\"\"}", "{\"chosenData\":\"\"}");
     check_becomes("{\"chosenBool\":false}", "{\"chosenBool\":false}");
-    check_becomes("{\"chosenInner\":{\"chosenInner\":{}}}", "{\"chosenInner\":{\"chosenInner\":{}}}");
+    check_becomes("{\"chosenInner\":{\"chosenInner\":{}}}",
+                  "{\"chosenInner\":{\"chosenInner\":{}}}");
     check_refused("{\"chosenText\":\"a\",\"chosenI64\":1}",
                   "chosen_text: 'chosen_i64' is given too, and only one of the two may be");
 }
@@ -191,7 +206,8 @@ static void hostile_unknown_fields_are_left_out(void **state)
 
     for (size_t i = 0; i < sizeof data / sizeof data[0]; i++) {
         kinds msg = PBJSON_TEST__KINDS__INIT;
-        ProtobufCMessageUnknownField u = {MR_PBJSON_UNKNOWN_TAG, PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+        ProtobufCMessageUnknownField u = {MR_PBJSON_UNKNOWN_TAG,
+                                          PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
                                           strlen((char *)data[i]), data[i]};
 
         msg.i32 = 1;
@@ -205,13 +221,17 @@ static void refusals_name_the_place(void **state)
 {
     check_refused("", "not JSON: line 1, column 0: '[' or '{' expected near end of file");
     check_refused("[]", "an array instead of an object");
-    check_refused("{\"i32\":1,\"i32\":2}", "not JSON: line 1, column 14: duplicate object key near '\"i32\"'");
-    check_refused("{\"manyI32\":[1],\"many_i32\":[1]}", "many_i32: given twice, as 'manyI32' and 'many_i32'");
+    check_refused("{\"i32\":1,\"i32\":2}",
+                  "not JSON: line 1, column 14: duplicate object key near '\"i32\"'");
+    check_refused("{\"manyI32\":[1],\"many_i32\":[1]}",
+                  "many_i32: given twice, as 'manyI32' and 'many_i32'");
     check_refused("{\"i32\":2147483648}", "i32: 2147483648 is not within -2147483648..2147483647");
-    check_refused("{\"i64\":\"-9223372036854775809\"}",
-                  "i64: -9223372036854775809 is not within -9223372036854775808..9223372036854775807");
+    check_refused(
+        "{\"i64\":\"-9223372036854775809\"}",
+        "i64: -9223372036854775809 is not within -9223372036854775808..9223372036854775807");
     check_refused("{\"u32\":-1}", "u32: -1 is not within 0..4294967295");
-    check_refused("{\"u64\":\"18446744073709551616\"}", "u64: \"18446744073709551616\" is not an integer");
+    check_refused("{\"u64\":\"18446744073709551616\"}",
+                  "u64: \"18446744073709551616\" is not an integer");
     check_refused("{\"u64\":\"\"}", "u64: \"\" is not an integer");
     check_refused("{\"i32\":1.5}", "i32: 1.5 is not an integer");
     check_refused("{\"i32\":true}", "i32: a boolean instead of an integer");
@@ -253,13 +273,16 @@ static void nesting_is_bounded(void **state)
 
     char deeper[sizeof json + 16];
     (void)snprintf(deeper, sizeof deeper, "{\"inner\":%s}", json);
-    assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, deeper, strlen(deeper), &msg, &err), MR_EINVAL);
+    assert_int_equal(
+        mr_pbjson_parse(&pbjson_test__kinds__descriptor, deeper, strlen(deeper), &msg, &err),
+        MR_EINVAL);
     assert_non_null(strstr(err.message, "nested deeper than 32"));
 }
 
 static void text_that_is_not_utf8_is_not_written(void **state)
 {
-    static const char *const bad[] = {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xe2\x82"};
+    static const char *const bad[] = {"\xff", "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                      "\xe2\x82"};
 
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         kinds msg = PBJSON_TEST__KINDS__INIT;
@@ -272,16 +295,21 @@ static void text_that_is_not_utf8_is_not_written(void **state)
     }
 }
 
-/* Text in canonical form is read by a way of its own; a space in front of it, and it goes the other way. */
+/* Text in canonical form is read by a way of its own; a space in front of it, and it goes the other
+ * way. */
 static void both_ways_of_reading_agree(void **state)
 {
     static const char *const texts[] = {
         "{}",
-        "{\"i32\":0,\"s32\":-2147483648,\"u32\":4294967295,\"i64\":\"-9223372036854775808\",\"u64\":"
+        "{\"i32\":0,\"s32\":-2147483648,\"u32\":4294967295,\"i64\":\"-9223372036854775808\","
+        "\"u64\":"
         "\"18446744073709551615\"}",
-        "{\"i32\":-0,\"i64\":\"-0\",\"u64\":\"0\",\"yes\":false,\"colour\":\"COLOUR_NONE\",\"text\":\"\",\"inner\":{}}",
-        "{\"manyI32\":[1,2,3,4,5],\"manyU64\":[\"7\"],\"manyBool\":[true,false,true],\"manyText\":[\"a\",\"\",\"c\"],"
-        "\"manyData\":[\"YQ==\",\"YWI=\"],\"manyInner\":[{},{\"i32\":1},{\"manyInner\":[{}]}],\"lateNumber2X\":7}",
+        "{\"i32\":-0,\"i64\":\"-0\",\"u64\":\"0\",\"yes\":false,\"colour\":\"COLOUR_NONE\","
+        "\"text\":\"\",\"inner\":{}}",
+        "{\"manyI32\":[1,2,3,4,5],\"manyU64\":[\"7\"],\"manyBool\":[true,false,true],\"manyText\":["
+        "\"a\",\"\",\"c\"],"
+        "\"manyData\":[\"YQ==\",\"YWI=\"],\"manyInner\":[{},{\"i32\":1},{\"manyInner\":[{}]}],"
+        "\"lateNumber2X\":7}",
         "{\"chosenData\":\"YQ==\"}",
         "{\"chosenInner\":{\"chosenBool\":false}}",
         "{\"text\":\"\x7f\xc3\xa4\"}",
@@ -334,8 +362,11 @@ static void both_ways_of_reading_agree(void **state)
         ProtobufCMessage *msg;
 
         (void)snprintf(slow, sizeof slow, " %s", refused[i]);
-        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, slow, strlen(slow), &msg, &err), MR_EINVAL);
-        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, refused[i], strlen(refused[i]), &msg, &err),
+        assert_int_equal(
+            mr_pbjson_parse(&pbjson_test__kinds__descriptor, slow, strlen(slow), &msg, &err),
+            MR_EINVAL);
+        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, refused[i],
+                                         strlen(refused[i]), &msg, &err),
                          MR_EINVAL);
     }
 }
@@ -343,16 +374,17 @@ static void both_ways_of_reading_agree(void **state)
 /* The text need not end with a NUL: what is behind it is not looked at. */
 static void every_cut_of_a_text_is_refused(void **state)
 {
-    static const char text[] =
-        "{\"i32\":12,\"i64\":\"34\",\"yes\":true,\"colour\":\"COLOUR_RED\",\"text\":\"a\",\"data\":\"YQ==\","
-        "\"inner\":{\"i32\":5},\"manyInner\":[{},{\"manyText\":[\"b\"]}]}";
+    static const char text[] = "{\"i32\":12,\"i64\":\"34\",\"yes\":true,\"colour\":\"COLOUR_RED\","
+                               "\"text\":\"a\",\"data\":\"YQ==\","
+                               "\"inner\":{\"i32\":5},\"manyInner\":[{},{\"manyText\":[\"b\"]}]}";
 
     for (size_t n = 0; n < strlen(text); n++) {
         ProtobufCMessage *msg;
         char *cut = mr_malloc(n); /* of that very size, for the sanitizer */
 
         memcpy(cut, text, n);
-        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, cut, n, &msg, NULL), MR_EINVAL);
+        assert_int_equal(mr_pbjson_parse(&pbjson_test__kinds__descriptor, cut, n, &msg, NULL),
+                         MR_EINVAL);
         mr_free(cut);
     }
 }
@@ -375,8 +407,10 @@ static void check_failing_allocations(const char *json)
 
 static void failing_allocations_are_reported(void **state)
 {
-    check_failing_allocations("{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"}],\"later\":1}");
-    check_failing_allocations("{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"},{}]}");
+    check_failing_allocations(
+        "{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"}],\"later\":1}");
+    check_failing_allocations(
+        "{\"text\":\"a\",\"data\":\"YQ==\",\"manyInner\":[{\"text\":\"b\"},{}]}");
 }
 
 int main(void)

@@ -1,6 +1,6 @@
 /*
- * Compiled functions: the same results as operators one by one, whatever was folded, fused or dropped on the way; a row
- * that fails leaves the rows before it.
+ * Compiled functions: the same results as operators one by one, whatever was folded, fused or
+ * dropped on the way; a row that fails leaves the rows before it.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -14,13 +14,13 @@
 
 #include <cmocka.h>
 
-#define CHECK_OK(call)                                                                                                 \
-    do {                                                                                                               \
-        mr_error err_ = {0};                                                                                           \
-        mr_error *e = &err_;                                                                                           \
-        if ((call) < 0) {                                                                                              \
-            fail_msg("%s: %s", #call, err_.message);                                                                   \
-        }                                                                                                              \
+#define CHECK_OK(call)                                                                             \
+    do {                                                                                           \
+        mr_error err_ = {0};                                                                       \
+        mr_error *e = &err_;                                                                       \
+        if ((call) < 0) {                                                                          \
+            fail_msg("%s: %s", #call, err_.message);                                               \
+        }                                                                                          \
     } while (0)
 
 static struct mr_leaf_spec leaf(mr_dtype dtype, int rank, const int64_t *dims)
@@ -44,7 +44,8 @@ static mr_builder *begin(const struct mr_leaf_spec *leaves, size_t n)
     return b;
 }
 
-static uint32_t add(mr_builder *b, const char *op, const struct mr_attr *attr, size_t nin, const uint32_t *in)
+static uint32_t add(mr_builder *b, const char *op, const struct mr_attr *attr, size_t nin,
+                    const uint32_t *in)
 {
     uint32_t out = 0;
     size_t n = 0;
@@ -54,7 +55,9 @@ static uint32_t add(mr_builder *b, const char *op, const struct mr_attr *attr, s
     return out;
 }
 
-#define OP(b, op, ...) add(b, op, NULL, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t), (uint32_t[]){__VA_ARGS__})
+#define OP(b, op, ...)                                                                             \
+    add(b, op, NULL, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t),                         \
+        (uint32_t[]){__VA_ARGS__})
 
 static uint32_t cast(mr_builder *b, uint32_t x, mr_dtype to)
 {
@@ -290,8 +293,12 @@ static void rows_of_different_shapes(void **state)
     const int64_t data[] = {1, 2, 3, 4, 5, 6};
     const int64_t row_dims[] = {2, 0, 4};
     const uint64_t starts[] = {0, 2, 2, 6};
-    struct mr_column c = {
-        .kind = MR_COLUMN_VAR, .dtype = MR_INT64, .rank = 1, .row_dims = row_dims, .starts = starts, .data = data};
+    struct mr_column c = {.kind = MR_COLUMN_VAR,
+                          .dtype = MR_INT64,
+                          .rank = 1,
+                          .row_dims = row_dims,
+                          .starts = starts,
+                          .data = data};
     mr_block *block = NULL;
 
     assert_int_equal(fused_steps(p), 1);
@@ -366,8 +373,9 @@ static void columns_of_another_spec(void **state)
 static const struct mr_kernel *real_sum;
 static uint32_t calls;
 
-static int sum_of_one_row(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in, size_t nin,
-                          struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+static int sum_of_one_row(const struct mr_kernel_call *call, uint32_t rows,
+                          const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                          size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct mr_kernel_call real = *call;
 

@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-#define TEXT(n, v)                                                                                                     \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                                        \
+#define TEXT(n, v)                                                                                 \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                    \
     }
 
 struct spec {
@@ -39,7 +39,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static int parse(const struct spec *spec, struct mr_attr extra, struct mr_read_options *o, mr_error *err)
+static int parse(const struct spec *spec, struct mr_attr extra, struct mr_read_options *o,
+                 mr_error *err)
 {
     struct mr_attr attrs[] = {
         TEXT("service", "grpc://a:1,b:2"),
@@ -55,7 +56,8 @@ static void defaults(void **state)
 {
     struct mr_read_options o;
 
-    assert_int_equal(parse(*state, (struct mr_attr)TEXT("processing_mode", "OFF"), &o, NULL), MR_OK);
+    assert_int_equal(parse(*state, (struct mr_attr)TEXT("processing_mode", "OFF"), &o, NULL),
+                     MR_OK);
     assert_string_equal(o.service, "grpc://a:1,b:2");
     assert_string_equal(o.dataset_id, "digits");
     assert_string_equal(o.job_name, "");
@@ -76,9 +78,11 @@ static void modes(void **state)
         int rc;
         int mode;
     } cases[] = {
-        {TEXT("processing_mode", "parallel_epochs"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_OFF},
+        {TEXT("processing_mode", "parallel_epochs"), MR_OK,
+         MILLRACE__PROCESSING_MODE__PROCESSING_OFF},
         {TEXT("processing_mode", "DYNAMIC"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC},
-        {TEXT("processing_mode", "distributed_epoch"), MR_OK, MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC},
+        {TEXT("processing_mode", "distributed_epoch"), MR_OK,
+         MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC},
         {TEXT("processing_mode", "FILE_OR_DATA"), MR_EUNIMPL, 0},
         {TEXT("processing_mode", "off"), MR_EINVAL, 0},
         {TEXT("processing_mode", ""), MR_EINVAL, 0},
@@ -101,7 +105,8 @@ static void modes(void **state)
 
 static void what_is_not_built_is_refused(void **state)
 {
-    static const struct mr_attr extra[] = {TEXT("guarantee", "exactly_once"), TEXT("target_workers", "LOCAL")};
+    static const struct mr_attr extra[] = {TEXT("guarantee", "exactly_once"),
+                                           TEXT("target_workers", "LOCAL")};
 
     for (size_t i = 0; i < 2; i++) {
         struct mr_read_options o;
@@ -123,8 +128,10 @@ static void guarantees_and_losses(void **state)
         Millrace__Guarantee guarantee;
         enum mr_on_loss on_loss;
     } cases[] = {
-        {"DYNAMIC", "guarantee", "at_most_once", MR_OK, MILLRACE__GUARANTEE__AT_MOST_ONCE, MR_ON_LOSS_WARN},
-        {"DYNAMIC", "guarantee", "at_least_once", MR_OK, MILLRACE__GUARANTEE__AT_LEAST_ONCE, MR_ON_LOSS_WARN},
+        {"DYNAMIC", "guarantee", "at_most_once", MR_OK, MILLRACE__GUARANTEE__AT_MOST_ONCE,
+         MR_ON_LOSS_WARN},
+        {"DYNAMIC", "guarantee", "at_least_once", MR_OK, MILLRACE__GUARANTEE__AT_LEAST_ONCE,
+         MR_ON_LOSS_WARN},
         {"OFF", "guarantee", "at_least_once", MR_EINVAL, 0, 0}, /* a copy is one worker's */
         {"DYNAMIC", "guarantee", "exactly_once", MR_EUNIMPL, 0, 0},
         {"DYNAMIC", "guarantee", "twice", MR_EINVAL, 0, 0},
@@ -139,8 +146,14 @@ static void guarantees_and_losses(void **state)
             TEXT("service", "a:1"),
             TEXT("dataset_id", "digits"),
             {.name = "spec", .kind = MR_ATTR_BYTES, .bytes = spec->bytes, .size = spec->size},
-            {.name = "processing_mode", .kind = MR_ATTR_BYTES, .bytes = cases[i].mode, .size = strlen(cases[i].mode)},
-            {.name = cases[i].name, .kind = MR_ATTR_BYTES, .bytes = cases[i].value, .size = strlen(cases[i].value)},
+            {.name = "processing_mode",
+             .kind = MR_ATTR_BYTES,
+             .bytes = cases[i].mode,
+             .size = strlen(cases[i].mode)},
+            {.name = cases[i].name,
+             .kind = MR_ATTR_BYTES,
+             .bytes = cases[i].value,
+             .size = strlen(cases[i].value)},
         };
         struct mr_read_options o;
         mr_error err;
@@ -171,7 +184,8 @@ static void sharing(void **state)
         {"j", "t1", none, none, none, MR_OK, none},
         {"j", "t1", none, "wait", none, MR_OK, none},
         {none, none, "auto", "wait", none, MR_OK, none},
-        {"j", none, "auto", none, "at_least_once", MR_OK, none}, /* the dispatcher gives it a production of its own */
+        {"j", none, "auto", none, "at_least_once", MR_OK,
+         none}, /* the dispatcher gives it a production of its own */
         {none, none, "off", "skip", none, MR_OK, none},
         {"j", "", none, none, none, MR_EINVAL, "trainer_id"},
         {none, "t1", none, none, none, MR_EINVAL, "job_name"},
@@ -202,17 +216,21 @@ static void sharing(void **state)
 
         for (size_t k = 0; k < sizeof given / sizeof given[0]; k++) {
             if (given[k][1] != NULL) {
-                attrs[n++] = (struct mr_attr){
-                    .name = given[k][0], .kind = MR_ATTR_BYTES, .bytes = given[k][1], .size = strlen(given[k][1])};
+                attrs[n++] = (struct mr_attr){.name = given[k][0],
+                                              .kind = MR_ATTR_BYTES,
+                                              .bytes = given[k][1],
+                                              .size = strlen(given[k][1])};
             }
         }
         assert_int_equal(mr_read_options_parse(attrs, n, NULL, 0, &o, &err), cases[i].rc);
         if (cases[i].rc == MR_OK) {
-            bool shares = cases[i].trainer_id != NULL || (cases[i].sharing != NULL && cases[i].sharing[0] == 'a');
+            bool shares = cases[i].trainer_id != NULL ||
+                          (cases[i].sharing != NULL && cases[i].sharing[0] == 'a');
 
             assert_int_equal(mr_read_options_share(&o), shares);
             assert_string_equal(o.trainer, cases[i].trainer_id != NULL ? cases[i].trainer_id : "");
-            assert_int_equal(o.lag == MILLRACE__LAG__LAG_WAIT, cases[i].lag != NULL && cases[i].lag[0] == 'w');
+            assert_int_equal(o.lag == MILLRACE__LAG__LAG_WAIT,
+                             cases[i].lag != NULL && cases[i].lag[0] == 'w');
         } else {
             assert_non_null(strstr(err.message, cases[i].what));
         }
@@ -220,14 +238,14 @@ static void sharing(void **state)
     }
 }
 
-#define NUMBER(n, v)                                                                                                   \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                                     \
+#define NUMBER(n, v)                                                                               \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                 \
     }
 
 /* @n attributes of a consumer, beside those that each reader has. */
-static int parse_consumer(const struct spec *spec, const struct mr_attr *given, size_t n, struct mr_read_options *o,
-                          mr_error *err)
+static int parse_consumer(const struct spec *spec, const struct mr_attr *given, size_t n,
+                          struct mr_read_options *o, mr_error *err)
 {
     struct mr_attr attrs[12] = {
         TEXT("service", "a:1"),
@@ -319,13 +337,25 @@ static void consumers_that_cannot_be(void **state)
         {{NUMBER("consumer_index", 0)}, 1, "consumer_index"},
         {{TEXT("last_round", "drop")}, 1, "last_round"},
         {{NUMBER("resume_round", 0)}, 1, "resume_round"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", 0), NUMBER("consumer_index", 0)}, 3, "num_consumers 0"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", -1), NUMBER("consumer_index", 0)}, 3, "num_consumers -1"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", 1025), NUMBER("consumer_index", 0)}, 3, "1024"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", INT64_MAX), NUMBER("consumer_index", 0)}, 3, "1024"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 0), NUMBER("consumer_index", 0)},
+         3,
+         "num_consumers 0"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", -1), NUMBER("consumer_index", 0)},
+         3,
+         "num_consumers -1"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 1025), NUMBER("consumer_index", 0)},
+         3,
+         "1024"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", INT64_MAX), NUMBER("consumer_index", 0)},
+         3,
+         "1024"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 3)}, 2, "consumer_index"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", 3)}, 3, "consumer_index 3"},
-        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", -1)}, 3, "consumer_index -1"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", 3)},
+         3,
+         "consumer_index 3"},
+        {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", -1)},
+         3,
+         "consumer_index -1"},
         {{NUMBER("num_consumers", 3), NUMBER("consumer_index", 0)}, 2, "job_name"},
         {{TOGETHER, TEXT("last_round", "keep")}, 4, "last_round 'keep'"},
         {{TOGETHER, TEXT("last_round", "")}, 4, "last_round"},

@@ -11,7 +11,8 @@
 
 #define FROM_MS 1000000
 
-/* The seconds at which a line is written, of @n seconds, when the reason at second s is @reason(s). */
+/* The seconds at which a line is written, of @n seconds, when the reason at second s is
+ * @reason(s). */
 static unsigned lines(const char *(*reason)(unsigned s), unsigned n, unsigned out[64])
 {
     struct mr_read_wait w = {.since_ms = FROM_MS};
@@ -46,7 +47,8 @@ static const char *counted(unsigned s)
 {
     static char text[96];
 
-    (void)snprintf(text, sizeof text, "the pipeline at worker a:1 has given nothing for %u s, %u elements came before",
+    (void)snprintf(text, sizeof text,
+                   "the pipeline at worker a:1 has given nothing for %u s, %u elements came before",
                    s, 2 * s);
     return text;
 }
@@ -61,7 +63,9 @@ static void what_only_grows_is_the_same(void **state)
 
 static const char *changing(unsigned s)
 {
-    return s < 50 ? "nothing comes from worker a:1" : s < 51 ? "no worker has joined" : "no dispatcher leads";
+    return s < 50   ? "nothing comes from worker a:1"
+           : s < 51 ? "no worker has joined"
+                    : "no dispatcher leads";
 }
 
 static void another_reason_is_said_soon(void **state)
@@ -102,9 +106,11 @@ static void which_reasons_are_the_same(void **state)
         {"nothing", "nothing comes", false},
         {"worker a:1 (and 2 more) has no more", "worker a:1 (and 13 more) has no more", true},
         {"worker 10.0.0.1:5 (x)", "worker 10.0.0.2:5 (x)", false},
-        {"worker 10.0.0.1:5 (Connection refused)", "worker 10.0.0.1:5 (Socket closed (again), or so)", true},
+        {"worker 10.0.0.1:5 (Connection refused)",
+         "worker 10.0.0.1:5 (Socket closed (again), or so)", true},
         {"worker 10.0.0.1:5 (cut of", "worker 10.0.0.1:5 (cut off", true},
-        {"round 7 is here, and others have not received it", "round 8 is here, and others have not received it", true},
+        {"round 7 is here, and others have not received it",
+         "round 8 is here, and others have not received it", true},
         {"consumer 1 is at round 9", "consumer 1 is at round 10", true},
         {"consumer 1 is at round 9", "consumer 2 is at round 9", false},
         {"consumer 1 is at round 9", "consumer 12 is at round 9", false},

@@ -30,8 +30,9 @@ struct fixture {
     mr_reader *r;
     struct mr_loss_tally losses;
     struct mr_hand_log hand;
-    struct mr_read_options opts; /* of the reader: what a test wants other than open_reader() has it */
-    unsigned seen[1024];         /* how often each value came */
+    /* of the reader: what a test wants other than open_reader() has it */
+    struct mr_read_options opts;
+    unsigned seen[1024]; /* how often each value came */
     size_t count;
 };
 
@@ -297,7 +298,8 @@ static void the_bound_of_outstanding_elements_holds(void **state)
     open_reader(f, 10);
     pull_to_the_end(f);
     expect_each_once(f, 2, 100);
-    /* 10, shared while both have something, all of it for the last; and a block that the application holds. */
+    /* 10, shared while both have something, all of it for the last; and a block that the
+     * application holds. */
     assert_true(f->w[0].limit_max <= 10 + 10);
     assert_true(f->w[1].limit_max <= 10 + 10);
 }
@@ -321,7 +323,8 @@ static void a_session_that_was_forgotten_begins_anew(void **state)
     struct fixture *f = *state;
     struct fake_worker *w = &f->w[0];
 
-    add_workers(f, 1, 1000); /* more than a reader takes ahead: the stream is there when it is to break */
+    add_workers(f, 1,
+                1000); /* more than a reader takes ahead: the stream is there when it is to break */
     w->number = 1;
     open_reader(f, 0);
     pull_n(f, 5);
@@ -336,7 +339,8 @@ static void a_session_that_was_forgotten_begins_anew(void **state)
     }
 }
 
-/* The worker has given to other readers of the job what this one had not returned: it is not to come from here, too. */
+/* The worker has given to other readers of the job what this one had not returned: it is not to
+ * come from here, too. */
 static void a_shared_job_leaves_to_others_what_was_not_returned(void **state)
 {
     struct fixture *f = *state;
@@ -392,7 +396,8 @@ static void what_a_pipeline_fails_with_comes_after_its_elements(void **state)
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EINVAL); /* it stays */
 }
 
-/* The other worker has lost its task, as the iteration is over, and waits whether it comes: it takes nothing back. */
+/* The other worker has lost its task, as the iteration is over, and waits whether it comes: it
+ * takes nothing back. */
 static void closing_a_failed_read_waits_for_nobody(void **state)
 {
     struct fixture *f = *state;
@@ -686,7 +691,8 @@ static void nobody_can_be_reached(void **state)
     assert_non_null(strstr(err.message, "no worker reachable"));
     assert_non_null(strstr(err.message, f->w[0].address));
     assert_non_null(strstr(err.message, f->w[1].address));
-    /* It stays, and nobody is asked for it: whoever tries for ever loads neither workers nor dispatchers. */
+    /* It stays, and nobody is asked for it: whoever tries for ever loads neither workers nor
+     * dispatchers. */
     mr_mutex_lock(&f->r->lock);
     while (f->r->streams > 0) {
         assert_true(mr_cond_wait_ms(&f->r->due, &f->r->lock, LONG_MS));
@@ -862,7 +868,8 @@ static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
     end_with_losses(f);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
     assert_non_null(
-        strstr(err.message, "3 splits lost (at most 3000 elements), 1 worker lost, 2 splits handed out again"));
+        strstr(err.message,
+               "3 splits lost (at most 3000 elements), 1 worker lost, 2 splits handed out again"));
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
 }
 
@@ -899,7 +906,8 @@ static void sharing_is_asked_for(void **state)
     assert_int_equal(f->d.lag, MILLRACE__LAG__LAG_WAIT);
 }
 
-/* The count is the task's, whatever message says it first, and the sum over tasks is what the reader missed. */
+/* The count is the task's, whatever message says it first, and the sum over tasks is what the
+ * reader missed. */
 static void what_was_skipped_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1013,7 +1021,8 @@ static void a_wait_is_told_of_more_and_more_rarely(void **state)
     }
     /* Who does not come back for an element does not wait. */
     f->r->wait.said_ms = 0;
-    assert_int_equal(mr_read_look_at_wait_locked(f->r, f->r->wait.seen_ms + 5000), f->r->wait.seen_ms + 6000);
+    assert_int_equal(mr_read_look_at_wait_locked(f->r, f->r->wait.seen_ms + 5000),
+                     f->r->wait.seen_ms + 6000);
     assert_int_equal(f->r->wait.said_ms, 0);
     mr_read_fed_locked(f->r);
     assert_int_equal(f->r->wait.since_ms, 0);
@@ -1030,7 +1039,8 @@ static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);
-    while (!w->end_sent || w->received < 2 || w->given < 1) { /* what it was given is its own at once */
+    while (!w->end_sent || w->received < 2 ||
+           w->given < 1) { /* what it was given is its own at once */
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
     }
     assert_false(w->done);
@@ -1057,7 +1067,8 @@ static void a_lost_copy_is_a_loss(void **state)
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
 }
 
-/* It was away when the iteration ended: what it holds, then the end, and that something is missing. */
+/* It was away when the iteration ended: what it holds, then the end, and that something is
+ * missing. */
 static void a_client_that_comes_back_is_told_of_losses(void **state)
 {
     struct fixture *f = *state;
@@ -1124,7 +1135,8 @@ static void at_least_once_holds_the_end_until_all_was_returned(void **state)
     }
     assert_false(w->done);
     mr_mutex_unlock(&w->lock);
-    assert_int_equal(pull(f, 1, 1, NULL), MR_TIMEOUT); /* ... and again, whether there is one or not */
+    assert_int_equal(pull(f, 1, 1, NULL),
+                     MR_TIMEOUT); /* ... and again, whether there is one or not */
     mr_mutex_lock(&w->lock);
     while (!w->done) {
         assert_true(mr_cond_wait_ms(&w->changed, &w->lock, LONG_MS));
@@ -1133,7 +1145,8 @@ static void at_least_once_holds_the_end_until_all_was_returned(void **state)
     mr_mutex_unlock(&w->lock);
 }
 
-/* Who leaves in the middle of what it was given has not returned all of it: the worker gives it to others. */
+/* Who leaves in the middle of what it was given has not returned all of it: the worker gives it to
+ * others. */
 static void at_least_once_closing_returns_what_was_used(void **state)
 {
     struct fixture *f = *state;
@@ -1176,7 +1189,8 @@ static void hand_out(struct fixture *f, uint32_t n)
     mr_hand_log_come(&f->hand);
 }
 
-/* What is held back between the read and the application is not returned yet, and a goodbye gives it back. */
+/* What is held back between the read and the application is not returned yet, and a goodbye gives
+ * it back. */
 static void what_is_held_back_is_not_used(void **state)
 {
     struct fixture *f = *state;
@@ -1185,8 +1199,10 @@ static void what_is_held_back_is_not_used(void **state)
 
     add_workers(f, 1, 100);
     for (uint64_t i = 0; i < 4; i++) {
-        f->opts.trainer = (char *)(uintptr_t)(i % 2 == 0 ? "" : "t1"); /* a production's are others' as well */
-        f->opts.guarantee = i < 2 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        f->opts.trainer =
+            (char *)(uintptr_t)(i % 2 == 0 ? "" : "t1"); /* a production's are others' as well */
+        f->opts.guarantee =
+            i < 2 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_IN_ORDER);
         open_reader(f, 0);
         pull_n(f, 20); /* more than the last block */
@@ -1209,7 +1225,8 @@ static void what_is_held_back_is_not_used(void **state)
     assert_int_equal(losses.abandoned_elements, 0);
 }
 
-/* Which elements a shuffle holds nobody knows, but how many: they are nobody's, which the job's record says, too. */
+/* Which elements a shuffle holds nobody knows, but how many: they are nobody's, which the job's
+ * record says, too. */
 static void what_is_mixed_and_held_back_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1219,7 +1236,8 @@ static void what_is_mixed_and_held_back_is_counted(void **state)
     add_workers(f, 1, 100);
     f->opts.job_name = "shared";
     for (uint64_t i = 0; i < 2; i++) {
-        f->opts.guarantee = i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        f->opts.guarantee =
+            i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_MIXED);
         open_reader(f, 0);
         pull_n(f, 20);
@@ -1242,7 +1260,8 @@ static void what_is_mixed_and_held_back_is_counted(void **state)
     assert_int_equal(f->d.abandoned, 0);
 }
 
-/* One element was handed out for the first three; now two are taken for the next. Nothing of it waits for a worker. */
+/* One element was handed out for the first three; now two are taken for the next. Nothing of it
+ * waits for a worker. */
 static void take_one_by_one(struct fixture *f)
 {
     struct fake_worker *w = &f->w[0];
@@ -1260,14 +1279,19 @@ static void take_one_by_one(struct fixture *f)
     pull_n(f, 5);
 }
 
-/* What was taken for an element that is not handed out after all (an interrupt, a timeout) goes back. */
+/* What was taken for an element that is not handed out after all (an interrupt, a timeout) goes
+ * back. */
 static void what_was_taken_one_by_one_goes_back_with_its_element(void **state)
 {
     const struct {
         uint32_t rows, unused;
         uint64_t returned[2]; /* at most once, at least once */
         uint64_t abandoned;
-    } cases[] = {{1, 0, {5, 5}, 0}, {1, 1, {3, 3}, 0}, {0, 0, {3, 3}, 0}, {3, 3, {3, 3}, 0}, {3, 2, {5, 3}, 2}};
+    } cases[] = {{1, 0, {5, 5}, 0},
+                 {1, 1, {3, 3}, 0},
+                 {0, 0, {3, 3}, 0},
+                 {3, 3, {3, 3}, 0},
+                 {3, 2, {5, 3}, 2}};
     struct fixture *f = *state;
     struct fake_worker *w = &f->w[0];
     struct mr_losses losses;
@@ -1278,7 +1302,8 @@ static void what_was_taken_one_by_one_goes_back_with_its_element(void **state)
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         const size_t k = i / 2;
 
-        f->opts.guarantee = i % 2 == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        f->opts.guarantee =
+            i % 2 == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         take_one_by_one(f);
         mr_hand_log_came(&f->hand, cases[k].rows, false, false);
         atomic_store(&f->hand.unused, cases[k].unused);
@@ -1303,7 +1328,8 @@ static void what_is_handed_out_in_parts_goes_back_at_least_once(void **state)
     f->opts.job_name = "shared";
     f->hand.splits_elements = true;
     for (uint64_t i = 0; i < 2; i++) {
-        f->opts.guarantee = i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+        f->opts.guarantee =
+            i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_ONE_BY_ONE);
         open_reader(f, 0);
         mr_hand_log_come(&f->hand);
@@ -1368,7 +1394,8 @@ static void the_end_comes_to_who_takes_one_by_one(void **state)
     expect_each_once(f, 2, 5);
 }
 
-/* One element with the application, which is through with it, and another that it has not come to. */
+/* One element with the application, which is through with it, and another that it has not come
+ * to. */
 static void open_with_one_in_the_queue(struct fixture *f)
 {
     struct fake_worker *w = &f->w[0];
@@ -1402,7 +1429,8 @@ static void end_the_iteration(struct fixture *f)
     wait_until_nothing_is_connected(f);
 }
 
-/* It does so before it is closed, and has nothing to add then; what it has heard no answer to it says again. */
+/* It does so before it is closed, and has nothing to add then; what it has heard no answer to it
+ * says again. */
 static void expect_leave(struct fixture *f)
 {
     mr_mutex_lock(&f->d.lock);
@@ -1417,7 +1445,8 @@ static void expect_leave(struct fixture *f)
     assert_int_equal(f->d.abandoned, 0);
 }
 
-/* The read is over for everybody else: what it closes with is nobody's, which it and the job's record say. */
+/* The read is over for everybody else: what it closes with is nobody's, which it and the job's
+ * record say. */
 static void what_is_closed_with_after_the_end_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1434,8 +1463,8 @@ static void what_is_closed_with_after_the_end_is_counted(void **state)
 }
 
 /*
- * Whoever falls silent with elements has lost them, so one that is there says so after the end, too; and when it has
- * used them it leaves, whenever it is closed.
+ * Whoever falls silent with elements has lost them, so one that is there says so after the end,
+ * too; and when it has used them it leaves, whenever it is closed.
  */
 static void who_holds_elements_after_the_end_is_heard_of_until_they_are_used(void **state)
 {
@@ -1467,7 +1496,8 @@ static void who_used_all_before_the_end_leaves_as_well(void **state)
     expect_leave(f);
 }
 
-/* A shuffle has taken up everything and handed out one of two elements, while the dispatcher hears of the reader. */
+/* A shuffle has taken up everything and handed out one of two elements, while the dispatcher hears
+ * of the reader. */
 static void open_with_one_in_a_shuffle(struct fixture *f)
 {
     follow(f, MR_HAND_MIXED);
@@ -1506,7 +1536,8 @@ static void who_is_handed_all_that_was_mixed_leaves_as_well(void **state)
     expect_leave(f);
 }
 
-/* It was given up while it was away, and had its end: what it was given up with it says late that it has used. */
+/* It was given up while it was away, and had its end: what it was given up with it says late that
+ * it has used. */
 static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
 {
     struct fixture *f = *state;
@@ -1526,7 +1557,8 @@ static void who_was_given_up_after_the_end_reads_what_it_holds(void **state)
     expect_leave(f);
 }
 
-/* The worker hears from the dispatcher that this client is gone, and counts it itself, or named it with the end. */
+/* The worker hears from the dispatcher that this client is gone, and counts it itself, or named it
+ * with the end. */
 static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1545,7 +1577,8 @@ static void what_an_unreachable_worker_is_not_told_is_counted(void **state)
     assert_string_equal(f->d.unheard_of, f->d.tasks[0].id);
 }
 
-/* That a read has failed for its application alone does not make what it had read ahead any less missed by others. */
+/* That a read has failed for its application alone does not make what it had read ahead any less
+ * missed by others. */
 static void what_a_failed_read_goes_with_is_counted(void **state)
 {
     struct fixture *f = *state;
@@ -1571,7 +1604,8 @@ static void what_a_failed_read_goes_with_is_counted(void **state)
     mr_loss_tally_get(&f->losses, &losses);
     assert_int_equal(losses.abandoned_elements, 2);
     assert_int_equal(f->d.releases, 1);
-    assert_int_equal(f->d.unheard, 2); /* the dispatcher would take a goodbye without it for "all was used" */
+    assert_int_equal(f->d.unheard,
+                     2); /* the dispatcher would take a goodbye without it for "all was used" */
 }
 
 /* The same of a worker whose elements are not what they should be: those that came before were. */
@@ -1598,7 +1632,8 @@ static void what_came_before_elements_of_another_spec_is_counted(void **state)
     assert_int_equal(f->d.unheard, 1);
 }
 
-/* It has used all and got an error in place of the end: there is nothing more to say when it is closed, or never is. */
+/* It has used all and got an error in place of the end: there is nothing more to say when it is
+ * closed, or never is. */
 static void who_used_all_and_is_told_of_losses_leaves_as_well(void **state)
 {
     struct fixture *f = *state;
@@ -1623,7 +1658,8 @@ static bool is_watched(const struct fake_dispatcher *d)
     return false;
 }
 
-/* The same where a prefetch has met that error before the application had the elements in front of it. */
+/* The same where a prefetch has met that error before the application had the elements in front of
+ * it. */
 static void who_is_handed_the_last_elements_after_the_error_leaves_as_well(void **state)
 {
     struct fixture *f = *state;
@@ -1746,8 +1782,8 @@ static void closing_early_says_goodbye(void **state)
     assert_int_equal(f->w[0].returned + f->w[1].returned, 10);
 }
 
-/* Wherever its stream is just then: a worker that has heard of it hears that it went, or it would keep elements for it.
- */
+/* Wherever its stream is just then: a worker that has heard of it hears that it went, or it would
+ * keep elements for it. */
 static void closing_at_any_moment_says_goodbye(void **state)
 {
     struct fixture *f = *state;
@@ -1804,7 +1840,8 @@ static void the_queue_is_bounded(void **state)
     memset(f->seen, 0, sizeof f->seen);
 }
 
-/* Whichever allocation fails: an error or the right answer, and nothing is left behind (a sanitizer sees to that). */
+/* Whichever allocation fails: an error or the right answer, and nothing is left behind (a sanitizer
+ * sees to that). */
 static void any_allocation_may_fail(void **state)
 {
     struct fixture *f = *state;

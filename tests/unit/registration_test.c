@@ -1,4 +1,5 @@
-/* Definitions go over the network once: by their content afterwards, and with it again where it was forgotten. */
+/* Definitions go over the network once: by their content afterwards, and with it again where it was
+ * forgotten. */
 #include "client/registration.h"
 
 #include "base/error.h"
@@ -17,8 +18,8 @@ struct there {
     unsigned sent;
 };
 
-static int answer(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__RegisterDatasetReply **reply,
-                  mr_error *err)
+static int answer(void *ctx, Millrace__RegisterDatasetRequest *req,
+                  Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
     struct there *t = ctx;
 
@@ -39,13 +40,15 @@ static int answer(void *ctx, Millrace__RegisterDatasetRequest *req, Millrace__Re
 static mr_dataset *tensor(uint32_t n)
 {
     static int64_t values[64 * 1024];
-    struct mr_column c = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {n}, .data = values};
+    struct mr_column c = {
+        .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .rank = 1, .dims = {n}, .data = values};
     mr_block *block = NULL;
     mr_dataset *ds = NULL;
 
     assert_int_equal(mr_block_new(1, &c, 1, &block, NULL), MR_OK);
     struct mr_attr a = {.name = "tensors", .kind = MR_ATTR_BLOCK, .block = block};
-    assert_int_equal(mr_dataset_apply("from_tensors", NULL, 0, &a, 1, NULL, 0, NULL, &ds, NULL), MR_OK);
+    assert_int_equal(mr_dataset_apply("from_tensors", NULL, 0, &a, 1, NULL, 0, NULL, &ds, NULL),
+                     MR_OK);
     mr_block_unref(block);
     return ds;
 }

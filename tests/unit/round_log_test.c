@@ -9,18 +9,18 @@
 
 #include <string.h>
 
-#define TEXT(n, v)                                                                                                     \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                                        \
+#define TEXT(n, v)                                                                                 \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_BYTES, .bytes = (v), .size = sizeof(v) - 1                    \
     }
-#define INT(n, v)                                                                                                      \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                                     \
+#define INT(n, v)                                                                                  \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_INT, .i = (v)                                                 \
     }
 
 /* @op over @inputs, of which it takes the references. */
-static mr_dataset *apply(const char *op, mr_dataset *const *inputs, size_t n, const struct mr_attr *attrs,
-                         size_t nattrs)
+static mr_dataset *apply(const char *op, mr_dataset *const *inputs, size_t n,
+                         const struct mr_attr *attrs, size_t nattrs)
 {
     mr_dataset *ds = NULL;
     mr_error err;
@@ -78,12 +78,16 @@ static void what_stands_in_the_way(void **state)
 {
     (void)state;
     expect_follows(read_of(2), true, NULL);
-    expect_follows(behind("take", behind("prefetch", read_of(2), "buffer_size", 2), "count", 3), true, NULL);
+    expect_follows(behind("take", behind("prefetch", read_of(2), "buffer_size", 2), "count", 3),
+                   true, NULL);
     mr_dataset *numbered[] = {
-        read_of(2), apply("range", NULL, 0, (struct mr_attr[]){INT("start", 0), INT("stop", 9), INT("step", 1)}, 3)};
+        read_of(2), apply("range", NULL, 0,
+                          (struct mr_attr[]){INT("start", 0), INT("stop", 9), INT("step", 1)}, 3)};
     expect_follows(apply("zip", numbered, 2, NULL, 0), true, NULL); /* as enumerate makes it */
-    expect_follows(behind("take", behind("shuffle", read_of(2), "buffer_size", 2), "count", 3), false, "'shuffle'");
-    expect_follows(behind("prefetch", behind("skip", read_of(2), "count", 3), "buffer_size", 2), false, "'skip'");
+    expect_follows(behind("take", behind("shuffle", read_of(2), "buffer_size", 2), "count", 3),
+                   false, "'shuffle'");
+    expect_follows(behind("prefetch", behind("skip", read_of(2), "count", 3), "buffer_size", 2),
+                   false, "'skip'");
     expect_follows(read_of(0), false, NULL);
     expect_follows(behind("skip", read_of(0), "count", 3), false, NULL);
 
@@ -159,7 +163,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_stands_in_the_way),
         cmocka_unit_test_setup_teardown(it_is_of_what_was_handed_out, setup, teardown),
-        cmocka_unit_test_setup_teardown(nothing_is_claimed_behind_an_element_that_failed, setup, teardown),
+        cmocka_unit_test_setup_teardown(nothing_is_claimed_behind_an_element_that_failed, setup,
+                                        teardown),
     };
 
     return cmocka_run_group_tests_name("round_log", tests, NULL, NULL);

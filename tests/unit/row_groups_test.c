@@ -1,4 +1,5 @@
-/* The groups of a coordinated task: rows that come in blocks of any size, found again by group and consumer. */
+/* The groups of a coordinated task: rows that come in blocks of any size, found again by group and
+ * consumer. */
 #include "worker/row_groups.h"
 
 #include "base/rng.h"
@@ -178,7 +179,8 @@ static void whatever_the_blocks(void **state)
             assert_int_equal(mr_row_groups_whole(g), rows / consumers);
             kept += mr_rng_below(&rng, mr_row_groups_whole(g) - kept + 1);
             mr_row_groups_drop(g, kept);
-            assert_in_range(mr_row_groups_bytes(g), (rows - kept * consumers) * sizeof(int64_t), SIZE_MAX);
+            assert_in_range(mr_row_groups_bytes(g), (rows - kept * consumers) * sizeof(int64_t),
+                            SIZE_MAX);
             for (uint64_t k = kept; k < mr_row_groups_whole(g); k++) {
                 uint32_t i = (uint32_t)mr_rng_below(&rng, consumers);
 

@@ -1,4 +1,5 @@
-/* accept4() as gRPC finds it: who may connect is accepted, who is too much is refused, and it never fails for good. */
+/* accept4() as gRPC finds it: who may connect is accepted, who is too much is refused, and it never
+ * fails for good. */
 #include "rpc/internal.h"
 
 #include <errno.h>
@@ -323,7 +324,8 @@ static void a_listener_of_somebody_else_is_left_alone(void **state)
     (void)close(listener);
 }
 
-/* ---- counting; where a descriptor is not open, the same one is there for as long as it is not ---- */
+/* ---- counting; where a descriptor is not open, the same one is there for as long as it is not
+ * ---- */
 
 #define COUNTED 64
 

@@ -152,8 +152,9 @@ static void hosts_of_peers(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(each_has_its_time_and_no_more), TEST(who_has_spoken_is_left_alone), TEST(the_oldest_makes_room),
-        TEST(the_host_with_most_makes_room), TEST(without_memory_the_call_goes), cmocka_unit_test(hosts_of_peers),
+        TEST(each_has_its_time_and_no_more), TEST(who_has_spoken_is_left_alone),
+        TEST(the_oldest_makes_room),         TEST(the_host_with_most_makes_room),
+        TEST(without_memory_the_call_goes),  cmocka_unit_test(hosts_of_peers),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

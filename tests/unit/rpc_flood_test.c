@@ -89,14 +89,16 @@ static void client_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *er
 
 static const struct mr_rpc_stream_ops client_ops = {.message = drop_message, .ended = client_ended};
 
-/* The client's and the server's side of a stream that the client takes back when it was answered. */
+/* The client's and the server's side of a stream that the client takes back when it was
+ * answered. */
 static void cancel_answered(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     mr_rpc_message_free(m);
     mr_rpc_stream_cancel(s);
 }
 
-static const struct mr_rpc_stream_ops cancel_ops = {.message = cancel_answered, .ended = client_ended};
+static const struct mr_rpc_stream_ops cancel_ops = {.message = cancel_answered,
+                                                    .ended = client_ended};
 
 static void answer_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
@@ -107,7 +109,8 @@ static void answer_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_rpc_stream_receive(s);
 }
 
-static const struct mr_rpc_stream_ops answer_ops = {.message = answer_message, .ended = server_ended};
+static const struct mr_rpc_stream_ops answer_ops = {.message = answer_message,
+                                                    .ended = server_ended};
 
 static void accept_and_answer(void *ctx, mr_rpc_stream *s)
 {
@@ -148,7 +151,8 @@ static int start(void **state, unsigned silent_calls, int64_t silent_ms)
     return start_at(state, "127.0.0.1", &limits);
 }
 
-static const struct mr_rpc_limits few_open = {.calls_per_connection = OPEN_CALLS, .silent_ms = RESETS_MS};
+static const struct mr_rpc_limits few_open = {.calls_per_connection = OPEN_CALLS,
+                                              .silent_ms = RESETS_MS};
 
 static int setup_few_open(void **state)
 {
@@ -192,12 +196,15 @@ static void others_go_on(struct fixture *f)
     void *reply = NULL;
     size_t n = 0;
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, NULL),
+        MR_OK);
     assert_int_equal(n, 5);
     mr_free(reply);
 }
 
-/* As everybody does who is refused for the moment: again, until the memory that was taken has come back. */
+/* As everybody does who is refused for the moment: again, until the memory that was taken has come
+ * back. */
 static void others_come_through(struct fixture *f)
 {
     int64_t until_ms = mr_now_ms() + LONG_MS;
@@ -232,17 +239,21 @@ static void each_method_has_its_size(void **state)
     size_t n = 0;
     mr_error err;
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
-                     MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
+        MR_OK);
     mr_free(reply);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES + 1, NULL, LONG_MS, true, &reply, &n, &err),
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, ECHO_BYTES + 1, NULL, LONG_MS, true,
+                                       &reply, &n, &err),
                      MR_EINVAL);
     assert_string_equal(err.message, "/t/Echo: a request of 101 bytes, at most 100 are allowed");
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
-                     MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES, NULL, LONG_MS, true, &reply, &n, &err),
+        MR_OK);
     assert_memory_equal(reply, "4194304", 7);
     mr_free(reply);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES + 1, NULL, LONG_MS, true, &reply, &n, &err),
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Bulk", big, BODY_BYTES + 1, NULL, LONG_MS, true,
+                                       &reply, &n, &err),
                      MR_EINVAL);
     free(big);
 }
@@ -254,12 +265,14 @@ static void calls_without_a_message_make_room(void **state)
     mr_rpc_stream *silent[SILENT_CALLS + 2];
 
     for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
-        assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent[i], NULL),
+        assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f,
+                                            &silent[i], NULL),
                          MR_OK);
         mr_rpc_stream_receive(silent[i]);
     }
     wait_for_ends(f, 2);
-    assert_string_equal(f->last.message, "too many calls wait for their first message, most of them from this host");
+    assert_string_equal(f->last.message,
+                        "too many calls wait for their first message, most of them from this host");
     others_go_on(f); /* which wait for their message, too, but are the youngest */
     for (size_t i = 0; i < SILENT_CALLS + 2; i++) {
         mr_rpc_stream_unref(silent[i]);
@@ -271,14 +284,17 @@ static void a_call_without_a_message_has_some_time(void **state)
     struct fixture *f = *state;
     mr_rpc_stream *silent = NULL;
 
-    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL),
+        MR_OK);
     mr_rpc_stream_receive(silent);
     wait_for_ends(f, 1);
     assert_string_equal(f->last.message, "the first message did not come in time");
     mr_rpc_stream_unref(silent);
 }
 
-/* Bodies that never end: what is kept of them is bounded by the server's memory, not by what they promise. */
+/* Bodies that never end: what is kept of them is bounded by the server's memory, not by what they
+ * promise. */
 static void unfinished_bodies_are_cut(void **state)
 {
     struct fixture *f = *state;
@@ -288,7 +304,8 @@ static void unfinished_bodies_are_cut(void **state)
     struct h2 h;
     bool full = false;
 
-    body[1] = BODY_BYTES >> 24; /* gRPC's prefix of a message: its size, of which the last byte does not come */
+    body[1] = BODY_BYTES >>
+              24; /* gRPC's prefix of a message: its size, of which the last byte does not come */
     body[2] = (BODY_BYTES >> 16) & 0xff;
     h2_open(&h, f->address);
     assert_true(h2_hear(&h, LONG_MS)); /* its settings */
@@ -341,8 +358,9 @@ static bool is_locked(FILE *file)
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/* Calls that are taken back before anybody could answer, many at a time: the server hangs up, and others go on.
- * It looks for the connection among all that the process has open; what is locked stays so. */
+/* Calls that are taken back before anybody could answer, many at a time: the server hangs up, and
+ * others go on. It looks for the connection among all that the process has open; what is locked
+ * stays so. */
 static void endless_resets_end_the_connection(void **state)
 {
     struct fixture *f = *state;
@@ -370,17 +388,21 @@ static void endless_resets_end_the_connection(void **state)
     (void)fclose(database);
 }
 
-/* Many calls that are taken back once they were answered, a silent one beside them: nobody hangs up on it. */
+/* Many calls that are taken back once they were answered, a silent one beside them: nobody hangs up
+ * on it. */
 static void honest_calls_that_are_taken_back_are_welcome(void **state)
 {
     struct fixture *f = *state;
     const struct mr_rpc_slice word = {.data = "word", .size = 4};
     mr_rpc_stream *silent = NULL, *s[OPEN_CALLS - 1];
 
-    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &silent, NULL),
+        MR_OK);
     for (unsigned round = 1; round <= HONEST_ROUNDS; round++) {
         for (size_t i = 0; i < OPEN_CALLS - 1; i++) {
-            assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Answers", NULL, -1, true, &cancel_ops, f, &s[i], NULL),
+            assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Answers", NULL, -1, true, &cancel_ops, f,
+                                                &s[i], NULL),
                              MR_OK);
             mr_rpc_stream_receive(s[i]);
             assert_int_equal(mr_rpc_stream_send(s[i], &word, 1, false, NULL), MR_OK);
@@ -405,11 +427,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(each_method_has_its_size),
         cmocka_unit_test_setup_teardown(calls_without_a_message_make_room, setup_few, teardown),
-        cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient, teardown),
+        cmocka_unit_test_setup_teardown(a_call_without_a_message_has_some_time, setup_impatient,
+                                        teardown),
         TEST(unfinished_bodies_are_cut),
-        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open, teardown),
-        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open_anywhere, teardown),
-        cmocka_unit_test_setup_teardown(honest_calls_that_are_taken_back_are_welcome, setup_few_open, teardown),
+        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(endless_resets_end_the_connection, setup_few_open_anywhere,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(honest_calls_that_are_taken_back_are_welcome,
+                                        setup_few_open, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

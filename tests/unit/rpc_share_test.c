@@ -1,4 +1,5 @@
-/* One host that takes what it can get: it has its share, and others are served as if it were not there. */
+/* One host that takes what it can get: it has its share, and others are served as if it were not
+ * there. */
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -66,7 +67,8 @@ static void large(void *ctx, mr_rpc_request *req, const void *bytes, size_t size
 static void stream_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     mr_rpc_message_free(m);
-    assert_true(strcmp(mr_rpc_stream_host(s), GREEDY) == 0 || strcmp(mr_rpc_stream_host(s), "127.0.0.1") == 0);
+    assert_true(strcmp(mr_rpc_stream_host(s), GREEDY) == 0 ||
+                strcmp(mr_rpc_stream_host(s), "127.0.0.1") == 0);
     mr_rpc_stream_receive(s);
 }
 
@@ -162,7 +164,8 @@ static void another_is_served(struct fixture *f)
     size_t n = 0;
     mr_error err;
 
-    if (mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, &err) < 0) {
+    if (mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, &err) <
+        0) {
         fail_msg("%s", err.message);
     }
     assert_int_equal(n, 5);
@@ -251,11 +254,13 @@ static void the_refusal_says_why(void **state)
         assert_int_equal(h2_data(&same, h2_call(&same, "/t/Stream"), "\0\0\0\0\1x", 6), 6);
     }
     wait_for_open(f, CALLS / 2);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, &err),
-                     MR_EUNAVAIL);
-    assert_string_equal(err.message,
-                        "host 127.0.0.1 has 32 of 64 open calls (32 are taken in all) and may have no more than it "
-                        "leaves free: end some of its, or ask again later");
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "there", 5, NULL, LONG_MS, true, &reply, &n, &err),
+        MR_EUNAVAIL);
+    assert_string_equal(
+        err.message,
+        "host 127.0.0.1 has 32 of 64 open calls (32 are taken in all) and may have no more than it "
+        "leaves free: end some of its, or ask again later");
     h2_close(&same);
     wait_for_open(f, 0);
     another_is_served(f);
@@ -291,12 +296,14 @@ static void replies_that_nobody_takes_are_shared(void **state)
 
     for (size_t call = 0; call < 3; call++) {
         for (size_t i = 0; i < CONNECTIONS; i++) {
-            assert_int_equal(h2_data(&f->greedy[i], h2_call(&f->greedy[i], "/t/Large"), "\0\0\0\0\1x", 6), 6);
+            assert_int_equal(
+                h2_data(&f->greedy[i], h2_call(&f->greedy[i], "/t/Large"), "\0\0\0\0\1x", 6), 6);
         }
     }
     wait_for_refused(f, 3 * CONNECTIONS - REPLIES / 2);
     for (unsigned i = 0; i < REPLIES; i++) { /* What was taken makes room. */
-        if (mr_rpc_unary_wait(f->ch, "/t/Large", "", 0, NULL, LONG_MS, true, &reply, &n, &err) < 0) {
+        if (mr_rpc_unary_wait(f->ch, "/t/Large", "", 0, NULL, LONG_MS, true, &reply, &n, &err) <
+            0) {
             fail_msg("%s", err.message);
         }
         assert_int_equal(n, LARGE);
@@ -309,7 +316,8 @@ static void replies_that_nobody_takes_are_shared(void **state)
 static int connect_from(const char *address, const char *host)
 {
     struct sockaddr_in from = {.sin_family = AF_INET};
-    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -370,7 +378,8 @@ int main(void)
         TEST(the_refusal_says_why),
         TEST(replies_that_nobody_takes_are_shared),
         TEST(connections_are_shared),
-        cmocka_unit_test_setup_teardown(calls_that_say_nothing_are_the_greedy_ones, setup_few_silent, teardown),
+        cmocka_unit_test_setup_teardown(calls_that_say_nothing_are_the_greedy_ones,
+                                        setup_few_silent, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -107,7 +107,8 @@ static void hold(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
     bump(&f->server, &f->server.done);
 }
 
-/* Echo stream: a message is received only after the one before was sent. A message "bye" finishes, "no" fails. */
+/* Echo stream: a message is received only after the one before was sent. A message "bye" finishes,
+ * "no" fails. */
 static void echo_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     struct fixture *f = ctx;
@@ -173,7 +174,8 @@ static void flood_release(void *ctx)
 static void flood_send(void *ctx, mr_rpc_stream *s)
 {
     struct fixture *f = ctx;
-    struct mr_rpc_slice slice = {.data = megabyte, .size = sizeof megabyte, .release = flood_release, .ctx = f};
+    struct mr_rpc_slice slice = {
+        .data = megabyte, .size = sizeof megabyte, .release = flood_release, .ctx = f};
 
     (void)mr_rpc_stream_send(s, &slice, 1, false, NULL);
     bump(&f->server, &f->server.sent);
@@ -244,11 +246,16 @@ static void start_server(struct fixture *f, const char *address)
     const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX};
 
     assert_int_equal(mr_rpc_server_new(f->rt, &limits, &f->srv, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Echo", MR_RPC_DEFINITION_BYTES_MAX, echo, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Refuse", MR_RPC_DEFINITION_BYTES_MAX, refuse, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_unary(f->srv, "/t/Hold", MR_RPC_DEFINITION_BYTES_MAX, hold, f, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_server_unary(f->srv, "/t/Echo", MR_RPC_DEFINITION_BYTES_MAX, echo, f, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_server_unary(f->srv, "/t/Refuse", MR_RPC_DEFINITION_BYTES_MAX, refuse, f, NULL),
+        MR_OK);
+    assert_int_equal(
+        mr_rpc_server_unary(f->srv, "/t/Hold", MR_RPC_DEFINITION_BYTES_MAX, hold, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Stream", echo_accept, f, NULL), MR_OK);
-    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/RefuseStream", refuse_accept, f, NULL), MR_OK);
+    assert_int_equal(mr_rpc_server_stream(f->srv, "/t/RefuseStream", refuse_accept, f, NULL),
+                     MR_OK);
     assert_int_equal(mr_rpc_server_stream(f->srv, "/t/Flood", flood_accept, f, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(f->srv, address, NULL, NULL, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_start(f->srv, NULL), MR_OK);
@@ -283,7 +290,8 @@ static mr_rpc_stream *open_stream(struct fixture *f, const char *path)
 {
     mr_rpc_stream *s = NULL;
 
-    assert_int_equal(mr_rpc_stream_open(f->ch, path, NULL, -1, true, &client_ops, f, &s, NULL), MR_OK);
+    assert_int_equal(mr_rpc_stream_open(f->ch, path, NULL, -1, true, &client_ops, f, &s, NULL),
+                     MR_OK);
     mr_rpc_stream_receive(s);
     return s;
 }
@@ -304,12 +312,14 @@ static void unary_answers(void **state)
     size_t n = 0;
     const char *metadata[] = {"authorization", "token", NULL};
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "12345678", 8, metadata, LONG_MS, true, &reply, &n, NULL),
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "12345678", 8, metadata, LONG_MS, true,
+                                       &reply, &n, NULL),
                      MR_OK);
     assert_int_equal(n, 8);
     assert_memory_equal(reply, "12345678", 8);
     mr_free(reply);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
     assert_int_equal(n, 0);
     mr_free(reply);
 }
@@ -321,10 +331,14 @@ static void unary_status_and_text_arrive(void **state)
     size_t n = 0;
     mr_error err;
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Refuse", "", 0, NULL, LONG_MS, true, &reply, &n, &err), MR_ENOTFOUND);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Refuse", "", 0, NULL, LONG_MS, true, &reply, &n, &err),
+        MR_ENOTFOUND);
     assert_int_equal(err.code, MR_ENOTFOUND);
     assert_string_equal(err.message, "no dataset 'x'");
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Nothing", "", 0, NULL, LONG_MS, true, &reply, &n, &err), MR_EUNIMPL);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Nothing", "", 0, NULL, LONG_MS, true, &reply, &n, &err),
+        MR_EUNIMPL);
     assert_non_null(strstr(err.message, "/t/Nothing"));
 }
 
@@ -337,8 +351,12 @@ static void bad_metadata_is_an_error(void **state)
     mr_error err;
     mr_rpc_stream *s = NULL;
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, metadata, LONG_MS, true, &reply, &n, &err), MR_EINVAL);
-    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", metadata, -1, true, &client_ops, f, &s, &err), MR_EINVAL);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, metadata, LONG_MS, true, &reply, &n, &err),
+        MR_EINVAL);
+    assert_int_equal(
+        mr_rpc_stream_open(f->ch, "/t/Stream", metadata, -1, true, &client_ops, f, &s, &err),
+        MR_EINVAL);
 }
 
 static void unary_deadline(void **state)
@@ -350,7 +368,9 @@ static void unary_deadline(void **state)
     /* A call that is over before it has left does not arrive: then one that has longer. */
     for (int64_t ms = 50; count_of(&f->server, &f->server.done) == 0; ms *= 2) {
         assert_true(ms < LONG_MS);
-        assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Hold", "", 0, NULL, ms, true, &reply, &n, NULL), MR_EDEADLINE);
+        assert_int_equal(
+            mr_rpc_unary_wait(f->ch, "/t/Hold", "", 0, NULL, ms, true, &reply, &n, NULL),
+            MR_EDEADLINE);
     }
     while (!mr_rpc_request_cancelled(f->held)) {
         usleep(1000);
@@ -363,7 +383,8 @@ static void unary_cancel(void **state)
     struct fixture *f = *state;
     mr_rpc_call *call = NULL;
 
-    assert_int_equal(mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, -1, true, call_done, f, &call, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, -1, true, call_done, f, &call, NULL), MR_OK);
     assert_true(until(&f->server, &f->server.done, 1));
     mr_rpc_call_cancel(call);
     assert_true(until(&f->client, &f->client.done, 1));
@@ -378,7 +399,9 @@ static void unary_answered_from_another_thread(void **state)
     struct fixture *f = *state;
     mr_rpc_call *call = NULL;
 
-    assert_int_equal(mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, LONG_MS, true, call_done, f, &call, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, LONG_MS, true, call_done, f, &call, NULL),
+        MR_OK);
     assert_true(until(&f->server, &f->server.done, 1));
     mr_rpc_reply(f->held, MR_OK, NULL, "now", 3);
     assert_true(until(&f->client, &f->client.done, 1));
@@ -395,9 +418,12 @@ static void nobody_listens(void **state)
     mr_error err;
 
     assert_int_equal(mr_rpc_channel_new(f->rt, "127.0.0.1:1", NULL, &ch, NULL), MR_OK);
-    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, false, &reply, &n, &err), MR_EUNAVAIL);
+    assert_int_equal(
+        mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, false, &reply, &n, &err),
+        MR_EUNAVAIL);
     assert_non_null(strstr(err.message, "nothing listens or answers there: "));
-    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, 100, true, &reply, &n, NULL), MR_EDEADLINE);
+    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, 100, true, &reply, &n, NULL),
+                     MR_EDEADLINE);
     mr_rpc_channel_free(ch);
 }
 
@@ -419,21 +445,27 @@ static void a_channel_leads_to_a_host_and_port(void **state)
 static void what_grpc_says_is_cut_to_its_point(void **state)
 {
     static const char *const said[][2] = {
-        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote "
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to "
+         "connect to remote "
          "host: Connection refused",
          "nothing listens or answers there: Connection refused"},
-        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote "
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to "
+         "connect to remote "
          "host: FD shutdown",
          "nothing listens or answers there: FD shutdown"},
-        {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed to connect to "
+        {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed "
+         "to connect to "
          "remote host: No route to host",
          "nothing listens or answers there: No route to host"},
         {"failed to connect to all addresses; last error: UNKNOWN: Timeout occurred: FD shutdown",
          "nothing listens or answers there: UNKNOWN: Timeout occurred: FD shutdown"},
-        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket closed", "Socket closed"},
+        {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket "
+         "closed",
+         "Socket closed"},
         {"failed to connect to all addresses", "failed to connect to all addresses"},
-        {"split 3: last error: ipv4:10.0.0.1: what others say stays", "split 3: last error: ipv4:10.0.0.1: what others "
-                                                                      "say stays"},
+        {"split 3: last error: ipv4:10.0.0.1: what others say stays",
+         "split 3: last error: ipv4:10.0.0.1: what others "
+         "say stays"},
     };
 
     (void)state;
@@ -457,7 +489,9 @@ static void big_unary(void **state)
     for (size_t i = 0; i < size; i++) {
         big[i] = (char)(i * 31);
     }
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", big, size, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", big, size, NULL, LONG_MS, true, &reply, &n, NULL),
+        MR_OK);
     assert_int_equal(n, size);
     assert_memory_equal(reply, big, size);
     mr_free(reply);
@@ -476,7 +510,8 @@ static void all_addresses_are_told_as_one_that_others_can_use(void **state)
     assert_int_equal(mr_rpc_advertise("[fd00::1]:0", 7, NULL, out, sizeof out, &err), MR_OK);
     assert_string_equal(out, "[fd00::1]:7");
     for (size_t i = 0; i < sizeof listens / sizeof listens[0]; i++) {
-        int rc = mr_rpc_advertise(listens[i], 7, "127.0.0.1:1, [::1]:2,,nonsense", out, sizeof out, &err);
+        int rc = mr_rpc_advertise(listens[i], 7, "127.0.0.1:1, [::1]:2,,nonsense", out, sizeof out,
+                                  &err);
 
         if (rc < 0) { /* a machine without a network */
             assert_non_null(strstr(err.message, "--advertise-address"));
@@ -511,7 +546,8 @@ static void http_proxy_is_ignored(void **state)
 
     setenv("http_proxy", "http://127.0.0.1:1", 1);
     assert_int_equal(mr_rpc_channel_new(f->rt, f->address, NULL, &ch, NULL), MR_OK);
-    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(mr_rpc_unary_wait(ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL),
+                     MR_OK);
     unsetenv("http_proxy");
     mr_free(reply);
     mr_rpc_channel_free(ch);
@@ -615,7 +651,8 @@ static void stream_deadline(void **state)
     struct fixture *f = *state;
     mr_rpc_stream *s = NULL;
 
-    assert_int_equal(mr_rpc_stream_open(f->ch, "/t/Stream", NULL, 50, true, &client_ops, f, &s, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_stream_open(f->ch, "/t/Stream", NULL, 50, true, &client_ops, f, &s, NULL), MR_OK);
     mr_rpc_stream_receive(s);
     assert_true(until(&f->client, &f->client.ended, 1));
     assert_int_equal(f->client.rc, MR_EDEADLINE);
@@ -661,7 +698,8 @@ static void many_slices_arrive_in_order(void **state)
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789ABCD";
 
     for (size_t i = 0; i < 40; i++) {
-        slices[i] = (struct mr_rpc_slice){.data = letters + i, .size = 1, .release = flood_release, .ctx = f};
+        slices[i] = (struct mr_rpc_slice){
+            .data = letters + i, .size = 1, .release = flood_release, .ctx = f};
     }
     assert_int_equal(mr_rpc_stream_send(s, slices, 40, false, NULL), MR_OK);
     assert_true(until(&f->client, &f->client.messages, 1));
@@ -695,7 +733,9 @@ static void stop_under_load(void **state)
 
     for (size_t i = 0; i < 8; i++) {
         s[i] = open_stream(f, i % 2 == 0 ? "/t/Flood" : "/t/Stream");
-        assert_int_equal(mr_rpc_unary(f->ch, "/t/Echo", "x", 1, NULL, -1, true, call_done, f, &calls[i], NULL), MR_OK);
+        assert_int_equal(
+            mr_rpc_unary(f->ch, "/t/Echo", "x", 1, NULL, -1, true, call_done, f, &calls[i], NULL),
+            MR_OK);
     }
     assert_true(until(&f->client, &f->client.messages, 20));
     assert_true(until(&f->client, &f->client.done, 8));
@@ -714,7 +754,8 @@ static void stop_with_an_unanswered_request(void **state)
     struct fixture *f = *state;
     mr_rpc_call *call = NULL;
 
-    assert_int_equal(mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, -1, true, call_done, f, &call, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary(f->ch, "/t/Hold", "", 0, NULL, -1, true, call_done, f, &call, NULL), MR_OK);
     assert_true(until(&f->server, &f->server.done, 1));
     mr_rpc_server_free(f->srv);
     f->srv = NULL;
@@ -731,9 +772,11 @@ static void server_comes_back(void **state)
     size_t n = 0;
 
     mr_rpc_server_free(f->srv);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, 200, true, &reply, &n, NULL), MR_EDEADLINE);
+    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, 200, true, &reply, &n, NULL),
+                     MR_EDEADLINE);
     start_server(f, f->address);
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
     mr_free(reply);
 }
 
@@ -747,7 +790,8 @@ static int try_echo(void)
 
     (void)setup(&state);
     f = state;
-    if (mr_rpc_unary_wait(f->ch, "/t/Echo", "hi", 2, NULL, LONG_MS, true, &reply, &n, NULL) < 0 || n != 2) {
+    if (mr_rpc_unary_wait(f->ch, "/t/Echo", "hi", 2, NULL, LONG_MS, true, &reply, &n, NULL) < 0 ||
+        n != 2) {
         return 1;
     }
     mr_free(reply);
@@ -795,7 +839,8 @@ static void fork_when_open(void **state)
     void *reply = NULL;
     size_t n = 0;
 
-    assert_int_equal(mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, LONG_MS, true, &reply, &n, NULL), MR_OK);
     mr_free(reply);
     mr_rpc_stream *s = open_stream(f, "/t/Stream");
     pid_t pid = fork();
@@ -807,8 +852,10 @@ static void fork_when_open(void **state)
 
         alarm(LONG_MS / 1000);
         bad |= mr_rpc_acquire(&rt, NULL) != MR_EPRECOND;
-        bad |= mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, 1000, true, &reply, &n, NULL) != MR_EPRECOND;
-        bad |= mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &s2, NULL) != MR_EPRECOND;
+        bad |= mr_rpc_unary_wait(f->ch, "/t/Echo", "", 0, NULL, 1000, true, &reply, &n, NULL) !=
+               MR_EPRECOND;
+        bad |= mr_rpc_stream_open(f->ch, "/t/Stream", NULL, -1, true, &client_ops, f, &s2, NULL) !=
+               MR_EPRECOND;
         bad |= mr_rpc_stream_send(s, &slice, 1, false, NULL) != MR_EPRECOND;
         mr_rpc_stream_unref(s);
         mr_rpc_channel_free(f->ch);
@@ -828,10 +875,14 @@ static int child_is_told(void)
     mr_error err;
 
     alarm(LONG_MS / 1000);
-    return mr_rpc_acquire(&rt, &err) == MR_EPRECOND && strstr(err.message, "had not closed yet") != NULL ? 0 : 1;
+    return mr_rpc_acquire(&rt, &err) == MR_EPRECOND &&
+                   strstr(err.message, "had not closed yet") != NULL
+               ? 0
+               : 1;
 }
 
-/* Something that gRPC forgot keeps it open: this process goes on, a child is told, and all is well when it is gone. */
+/* Something that gRPC forgot keeps it open: this process goes on, a child is told, and all is well
+ * when it is gone. */
 static void fork_when_grpc_does_not_close(void **state)
 {
     grpc_init();
@@ -844,7 +895,8 @@ static void fork_when_grpc_does_not_close(void **state)
         assert_int_equal(join(pid), 0);
     }
     grpc_shutdown();
-    /* It closes a moment later, and who was stuck once waits for no longer: it shows at one of the next closings. */
+    /* It closes a moment later, and who was stuck once waits for no longer: it shows at one of the
+     * next closings. */
     for (bool told = true; told;) {
         assert_int_equal(try_echo(), 0);
         pid_t pid = fork();
@@ -883,8 +935,8 @@ static int child_serve(int tell, int stop)
     return told && closed ? 0 : 1;
 }
 
-/* A connection attempt that is dropped half-way must not keep gRPC open: a fork afterwards would give a useless child.
- */
+/* A connection attempt that is dropped half-way must not keep gRPC open: a fork afterwards would
+ * give a useless child. */
 static void closed_while_connecting(void **state)
 {
     static struct fixture f;
@@ -906,7 +958,9 @@ static void closed_while_connecting(void **state)
 
         assert_int_equal(mr_rpc_acquire(&f.rt, NULL), MR_OK);
         assert_int_equal(mr_rpc_channel_new(f.rt, f.address, NULL, &f.ch, NULL), MR_OK);
-        assert_int_equal(mr_rpc_unary(f.ch, "/t/Echo", "", 0, NULL, -1, true, call_done, &f, &call, NULL), MR_OK);
+        assert_int_equal(
+            mr_rpc_unary(f.ch, "/t/Echo", "", 0, NULL, -1, true, call_done, &f, &call, NULL),
+            MR_OK);
         usleep(20 * (i % 40)); /* anywhere in the attempt */
         mr_rpc_call_cancel(call);
         assert_true(until(&f.client, &f.client.done, i + 1));
@@ -939,7 +993,8 @@ static void next_call(void *ctx, int rc, const void *reply, size_t size, const m
         l->failures++;
     }
     if (atomic_fetch_sub(&l->left, 1) > 64) {
-        if (mr_rpc_unary(l->ch, "/t/Echo", "12345678", 8, NULL, LONG_MS, true, next_call, l, &call, NULL) == MR_OK) {
+        if (mr_rpc_unary(l->ch, "/t/Echo", "12345678", 8, NULL, LONG_MS, true, next_call, l, &call,
+                         NULL) == MR_OK) {
             mr_rpc_call_unref(call);
         }
     }
@@ -960,16 +1015,19 @@ static void many_calls(void **state)
     for (int i = 0; i < 64; i++) {
         mr_rpc_call *call = NULL;
 
-        assert_int_equal(mr_rpc_unary(f->ch, "/t/Echo", "12345678", 8, NULL, LONG_MS, true, next_call, &l, &call, NULL),
+        assert_int_equal(mr_rpc_unary(f->ch, "/t/Echo", "12345678", 8, NULL, LONG_MS, true,
+                                      next_call, &l, &call, NULL),
                          MR_OK);
         mr_rpc_call_unref(call);
     }
     assert_true(until(&l.seen, &l.seen.done, total));
     assert_int_equal(l.failures, 0);
-    print_message("%.0f unary calls a second\n", (double)total * 1e9 / (double)(mr_now_ns() - from));
+    print_message("%.0f unary calls a second\n",
+                  (double)total * 1e9 / (double)(mr_now_ns() - from));
 }
 
-/* Whoever reads much once, as clients do, keeps what malloc makes of it only while something is open. */
+/* Whoever reads much once, as clients do, keeps what malloc makes of it only while something is
+ * open. */
 static void freed_memory_goes_with_the_last_user(void **state)
 {
     mr_rpc_runtime *rt = NULL;

@@ -134,7 +134,8 @@ static void a_new_session_counts_from_zero_and_keeps_what_is_queued(void **state
     mr_session_clear(&s);
 }
 
-/* One exchange: tell the limits, let the worker send all it may, take it all, find the queue empty. */
+/* One exchange: tell the limits, let the worker send all it may, take it all, find the queue
+ * empty. */
 static uint64_t exchange(struct mr_session *s, uint64_t window_max, uint64_t budget)
 {
     uint64_t limit;
@@ -201,7 +202,8 @@ static void the_byte_budget_holds_back(void **state)
     mr_session_clear(&s);
 }
 
-/* The application's own buffers are bounded by what it is not through with; one element it may always have. */
+/* The application's own buffers are bounded by what it is not through with; one element it may
+ * always have. */
 static void what_the_application_holds_back_is_bounded(void **state)
 {
     struct mr_session s;

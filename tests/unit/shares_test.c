@@ -44,12 +44,14 @@ static void one_host_has_half_and_others_get_in(void **state)
     assert_int_equal(take_all(&all, "10.0.0.3", &c), 12);
     assert_int_equal(mr_shares_take(&all, "10.0.0.1", 1, &a, &err), MR_EEXHAUSTED);
     assert_int_equal(err.traits, MR_RETRYABLE);
-    assert_string_equal(err.message,
-                        "host 10.0.0.1 has 50 of 100 calls (87 are taken in all) and may have no more than "
-                        "it leaves free: end some of its, or ask again later");
+    assert_string_equal(
+        err.message,
+        "host 10.0.0.1 has 50 of 100 calls (87 are taken in all) and may have no more than "
+        "it leaves free: end some of its, or ask again later");
     assert_ptr_equal(mr_shares_largest(&all), a);
     give_all(a, 50);
-    assert_int_equal(take_all(&all, "10.0.0.2", &b), 44 - 25); /* What others gave back is there for who is left. */
+    assert_int_equal(take_all(&all, "10.0.0.2", &b),
+                     44 - 25); /* What others gave back is there for who is left. */
     give_all(b, 44);
     give_all(c, 12);
     assert_null(mr_shares_largest(&all));
@@ -161,8 +163,10 @@ static void out_of_memory_changes_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_host_has_half_and_others_get_in), cmocka_unit_test(one_large_thing_goes_at_a_time),
-        cmocka_unit_test(what_is_empty_is_held_too),           cmocka_unit_test(agrees_with_an_array),
+        cmocka_unit_test(one_host_has_half_and_others_get_in),
+        cmocka_unit_test(one_large_thing_goes_at_a_time),
+        cmocka_unit_test(what_is_empty_is_held_too),
+        cmocka_unit_test(agrees_with_an_array),
         cmocka_unit_test(out_of_memory_changes_nothing),
     };
 

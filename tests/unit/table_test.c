@@ -23,29 +23,31 @@ static void check(const char *json, const char *expected)
 
 static void scalars_then_tables(void **state)
 {
-    check(
-        "{\"cluster\":\"dev\",\"workers\":[{\"address\":\"a:1\",\"tasks\":12},{\"address\":\"long:2\",\"lost\":true}],"
-        "\"epoch\":\"7\"}",
-        "cluster: dev\n"
-        "epoch: 7\n"
-        "\n"
-        "workers (2)\n"
-        "  address  tasks  lost\n"
-        "  a:1      12     \n"
-        "  long:2          true\n");
+    check("{\"cluster\":\"dev\",\"workers\":[{\"address\":\"a:1\",\"tasks\":12},{\"address\":"
+          "\"long:2\",\"lost\":true}],"
+          "\"epoch\":\"7\"}",
+          "cluster: dev\n"
+          "epoch: 7\n"
+          "\n"
+          "workers (2)\n"
+          "  address  tasks  lost\n"
+          "  a:1      12     \n"
+          "  long:2          true\n");
 }
 
 static void lists_and_nested_objects(void **state)
 {
-    check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}", "names: a,b\n"
-                                                                                     "\n"
-                                                                                     "leader\n"
-                                                                                     "  address: a:1\n");
+    check("{\"empty\":[],\"names\":[\"a\",\"b\"],\"leader\":{\"address\":\"a:1\"}}",
+          "names: a,b\n"
+          "\n"
+          "leader\n"
+          "  address: a:1\n");
 }
 
 static void objects_within_rows_are_flat(void **state)
 {
-    check("{\"tasks\":[{\"id\":\"1\",\"window\":{\"first\":\"7\",\"complete\":true}},{\"id\":\"2\",\"window\":{}}]}",
+    check("{\"tasks\":[{\"id\":\"1\",\"window\":{\"first\":\"7\",\"complete\":true}},{\"id\":\"2\","
+          "\"window\":{}}]}",
           "\n"
           "tasks (2)\n"
           "  id  window\n"
@@ -56,13 +58,16 @@ static void objects_within_rows_are_flat(void **state)
 static void one_job_of_many(void **state)
 {
     static const char status[] =
-        "{\"jobs\":[{\"id\":\"1.1\",\"name\":\"train\",\"trainer\":\"a\",\"iterations\":[{\"production\":\"1.4\"}]},"
-        "{\"id\":\"1.2\",\"name\":\"train\",\"trainer\":\"b\",\"iterations\":[{\"production\":\"1.5\"}]},"
+        "{\"jobs\":[{\"id\":\"1.1\",\"name\":\"train\",\"trainer\":\"a\",\"iterations\":[{"
+        "\"production\":\"1.4\"}]},"
+        "{\"id\":\"1.2\",\"name\":\"train\",\"trainer\":\"b\",\"iterations\":[{\"production\":\"1."
+        "5\"}]},"
         "{\"id\":\"1.3\",\"name\":\"eval\"}],\"productions\":[{\"id\":\"1.4\"},{\"id\":\"1.5\"}]}";
     static const char *const cases[][2] = {
         {"eval", "{\"jobs\":[{\"id\":\"1.3\",\"name\":\"eval\"}],\"productions\":[]}"},
         {"1.3", "{\"jobs\":[{\"id\":\"1.3\",\"name\":\"eval\"}],\"productions\":[]}"},
-        {"train+b", "{\"jobs\":[{\"id\":\"1.2\",\"name\":\"train\",\"trainer\":\"b\",\"iterations\":[{\"production\":"
+        {"train+b", "{\"jobs\":[{\"id\":\"1.2\",\"name\":\"train\",\"trainer\":\"b\","
+                    "\"iterations\":[{\"production\":"
                     "\"1.5\"}]}],\"productions\":[{\"id\":\"1.5\"}]}"},
     };
     mr_error err = {0};
@@ -84,7 +89,8 @@ static void one_job_of_many(void **state)
 
 static void tables_within_rows_follow(void **state)
 {
-    check("{\"jobs\":[{\"id\":\"1\",\"name\":\"digits\",\"iterations\":[{\"id\":\"7\",\"tasks\":[{\"worker\":\"a:1\"}]}"
+    check("{\"jobs\":[{\"id\":\"1\",\"name\":\"digits\",\"iterations\":[{\"id\":\"7\",\"tasks\":[{"
+          "\"worker\":\"a:1\"}]}"
           "]}]}",
           "\n"
           "jobs (1)\n"
@@ -118,9 +124,12 @@ static void what_is_no_object_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scalars_then_tables),          cmocka_unit_test(lists_and_nested_objects),
-        cmocka_unit_test(objects_within_rows_are_flat), cmocka_unit_test(one_job_of_many),
-        cmocka_unit_test(tables_within_rows_follow),    cmocka_unit_test(control_characters_do_not_reach_the_terminal),
+        cmocka_unit_test(scalars_then_tables),
+        cmocka_unit_test(lists_and_nested_objects),
+        cmocka_unit_test(objects_within_rows_are_flat),
+        cmocka_unit_test(one_job_of_many),
+        cmocka_unit_test(tables_within_rows_follow),
+        cmocka_unit_test(control_characters_do_not_reach_the_terminal),
         cmocka_unit_test(what_is_no_object_is_refused),
     };
 

@@ -22,7 +22,8 @@ static ProtobufCMessage *unpack_many(unsigned char first, unsigned char second, 
         bytes[i + 1] = second;
     }
     *left = mr_unpack_budget(MR_RPC_REQUEST_BYTES_MAX);
-    msg = mr_unpack(&millrace__worker_heartbeat_request__descriptor, bytes, MR_RPC_REQUEST_BYTES_MAX, left);
+    msg = mr_unpack(&millrace__worker_heartbeat_request__descriptor, bytes,
+                    MR_RPC_REQUEST_BYTES_MAX, left);
     free(bytes);
     return msg;
 }
@@ -42,7 +43,8 @@ static void what_workers_say_fits(void **state)
     Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     Millrace__TaskProgress task = MILLRACE__TASK_PROGRESS__INIT;
     Millrace__GrantReport report = MILLRACE__GRANT_REPORT__INIT;
-    Millrace__SplitRange range = {PROTOBUF_C_MESSAGE_INIT(&millrace__split_range__descriptor), 1, 1};
+    Millrace__SplitRange range = {PROTOBUF_C_MESSAGE_INIT(&millrace__split_range__descriptor), 1,
+                                  1};
     Millrace__TaskProgress *tasks[] = {&task};
     Millrace__GrantReport *reports[] = {&report};
     Millrace__SplitRange *ranges[10000];
@@ -64,7 +66,8 @@ static void what_workers_say_fits(void **state)
     assert_true(size <= MR_RPC_REQUEST_BYTES_MAX);
     (void)millrace__worker_heartbeat_request__pack(&request, bytes);
     budget = mr_unpack_budget(size);
-    ProtobufCMessage *msg = mr_unpack(&millrace__worker_heartbeat_request__descriptor, bytes, size, &budget);
+    ProtobufCMessage *msg =
+        mr_unpack(&millrace__worker_heartbeat_request__descriptor, bytes, size, &budget);
     assert_non_null(msg);
     protobuf_c_message_free_unpacked(msg, NULL);
     free(bytes);
@@ -74,7 +77,8 @@ static void what_workers_say_fits(void **state)
 static void large_ones_may_be_data_only(void **state)
 {
     assert_int_equal(mr_unpack_budget(0), 64 * MR_KIB);
-    assert_int_equal(mr_unpack_budget(MR_RPC_DEFINITION_BYTES_MAX), 64 * MR_KIB + MR_RPC_DEFINITION_BYTES_MAX + MR_MIB);
+    assert_int_equal(mr_unpack_budget(MR_RPC_DEFINITION_BYTES_MAX),
+                     64 * MR_KIB + MR_RPC_DEFINITION_BYTES_MAX + MR_MIB);
 }
 
 int main(void)

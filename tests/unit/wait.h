@@ -14,11 +14,11 @@
 #define PATIENCE_MS 30000
 
 /* With @o->lock held, which guards @condition; who changes it tells @o->changed. */
-#define WAIT_UNTIL(o, condition)                                                                                       \
-    while (!(condition)) {                                                                                             \
-        if (!mr_cond_wait_ms(&(o)->changed, &(o)->lock, PATIENCE_MS)) {                                                \
-            fail_msg("waited in vain for: %s", #condition);                                                            \
-        }                                                                                                              \
+#define WAIT_UNTIL(o, condition)                                                                   \
+    while (!(condition)) {                                                                         \
+        if (!mr_cond_wait_ms(&(o)->changed, &(o)->lock, PATIENCE_MS)) {                            \
+            fail_msg("waited in vain for: %s", #condition);                                        \
+        }                                                                                          \
     }
 
 #endif

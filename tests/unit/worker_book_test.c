@@ -1,4 +1,5 @@
-/* The book of a task: shares, credits, resuming, giving back, the end. Random walks are in worker_book_walk_test.c. */
+/* The book of a task: shares, credits, resuming, giving back, the end. Random walks are in
+ * worker_book_walk_test.c. */
 #include "book_support.h"
 
 #include "base/alloc.h"
@@ -13,8 +14,8 @@
 
 static int someone; /* what sessions are owned by */
 
-static mr_book_session *open_session(mr_book *book, const char *client, uint64_t number, uint64_t resume_from,
-                                     uint64_t credit)
+static mr_book_session *open_session(mr_book *book, const char *client, uint64_t number,
+                                     uint64_t resume_from, uint64_t credit)
 {
     mr_book_session *s;
     mr_error err;
@@ -27,7 +28,8 @@ static mr_book_session *open_session(mr_book *book, const char *client, uint64_t
 }
 
 /* The next message must be for @client and hold rows first..first + count, with index @index. */
-static void expect(mr_book *book, const mr_book_session *s, uint64_t index, int64_t first, uint32_t count, bool end)
+static void expect(mr_book *book, const mr_book_session *s, uint64_t index, int64_t first,
+                   uint32_t count, bool end)
 {
     struct mr_book_message m;
     int64_t value = first;
@@ -166,9 +168,12 @@ static void a_broken_connection_is_resumed(void **state)
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 9, 9, NULL), MR_OK);
     mr_book_disconnect(a);
     mr_book_session *s;
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 8, &someone, &s, &err), MR_EABORTED);  /* let go already */
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 12, &someone, &s, &err), MR_EABORTED); /* never sent */
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", 1, 3, &someone, &s, &err), MR_EABORTED);  /* unknown here */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 8, &someone, &s, &err),
+                     MR_EABORTED); /* let go already */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 12, &someone, &s, &err),
+                     MR_EABORTED); /* never sent */
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", 1, 3, &someone, &s, &err),
+                     MR_EABORTED); /* unknown here */
     assert_int_equal(mr_book_open(book, "10.0.0.1", "a", 1, 11, &someone, &s, &err), MR_OK);
     mr_book_free(book);
 }
@@ -197,9 +202,12 @@ static void a_session_is_not_far_ahead_of_the_last(void **state)
 
     book_add_rows(book, 0, 4);
     expect(book, a, 0, 0, 4, false);
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
-    assert_string_equal(err.message, "session 9223372036854775808 is too far ahead of 1, the last one of a");
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", UINT64_C(1) << 63, 0, &someone, &s, &err), MR_EINVAL);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "a", UINT64_C(1) << 63, 0, &someone, &s, &err),
+                     MR_EINVAL);
+    assert_string_equal(err.message,
+                        "session 9223372036854775808 is too far ahead of 1, the last one of a");
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "b", UINT64_C(1) << 63, 0, &someone, &s, &err),
+                     MR_EINVAL);
     assert_int_equal(mr_book_credit(book, a, 10, 1u << 30, 4, 5, &err), MR_EINVAL);
     assert_string_equal(err.message, "elements below 5 acknowledged, those below 4 were sent");
     assert_int_equal(mr_book_kept(a), 4); /* Nothing of the true one is lost. */
@@ -282,7 +290,8 @@ static void an_older_client_keeps_what_it_received(void **state)
     mr_book_free(book);
 }
 
-/* Others wait for what a client that is here may give back; not for ever, unless it is gone for the moment. */
+/* Others wait for what a client that is here may give back; not for ever, unless it is gone for the
+ * moment. */
 static void the_end_does_not_wait_for_a_client_that_rests(void **state)
 {
     mr_book *book = book_new();
@@ -373,7 +382,8 @@ static void what_a_silent_client_was_sent_is_lost(void **state)
     mr_book_free(book);
 }
 
-/* Where it says what it has given to its application, that alone is lost with it; what it gives back itself is not. */
+/* Where it says what it has given to its application, that alone is lost with it; what it gives
+ * back itself is not. */
 static void what_was_given_is_lost_with_a_silent_client(void **state)
 {
     for (int silent = 0; silent < 2; silent++) {
@@ -486,12 +496,16 @@ static void sessions_are_bounded_by_host(void **state)
         (void)snprintf(name, sizeof name, "c%d", i);
         open_session(book, name, 1, 0, 0);
     }
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, &err), MR_EEXHAUSTED);
-    assert_string_equal(err.message, "host 10.0.0.1 has 4 of 8 sessions of this task (4 are taken in all) and may have "
-                                     "no more than it leaves free: end some of its, or ask again later");
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, &err),
+                     MR_EEXHAUSTED);
+    assert_string_equal(
+        err.message,
+        "host 10.0.0.1 has 4 of 8 sessions of this task (4 are taken in all) and may have "
+        "no more than it leaves free: end some of its, or ask again later");
     assert_int_equal(mr_book_open(book, "10.0.0.2", "other", 1, 0, &someone, &s, NULL), MR_OK);
     open_session(book, "c2", 2, 0, 0); /* A later one has the place of the one before. */
-    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL), MR_EEXHAUSTED);
+    assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL),
+                     MR_EEXHAUSTED);
     mr_book_close(book, mr_book_find(book, "c3"), false);
     mr_book_abandon(book, mr_book_find(book, "c1"));
     assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL), MR_OK);
@@ -587,8 +601,10 @@ static void the_end_waits_for_what_was_not_returned(void **state)
 /* So much may be kept for a session, and no more; returning makes room. */
 static void what_is_kept_is_bounded(void **state)
 {
-    struct mr_book_limits small = {
-        .message_bytes = 4 * ROW_BYTES, .kept_bytes = 8 * ROW_BYTES, .sessions = 1, .repeats = true};
+    struct mr_book_limits small = {.message_bytes = 4 * ROW_BYTES,
+                                   .kept_bytes = 8 * ROW_BYTES,
+                                   .sessions = 1,
+                                   .repeats = true};
     mr_book *book;
 
     assert_int_equal(mr_book_new(&small, &book, NULL), MR_OK);
@@ -636,7 +652,8 @@ static void no_memory_leaves_the_book_whole(void **state)
     mr_book_sent(a);
     while (mr_book_next(book, &m, NULL) == MR_OK) {
         assert_int_equal(m.first, got);
-        assert_int_equal(*(const int64_t *)mr_block_column(m.parts[0].block, 0)->data, (int64_t)got);
+        assert_int_equal(*(const int64_t *)mr_block_column(m.parts[0].block, 0)->data,
+                         (int64_t)got);
         got += m.elements;
         mr_book_message_free(&m);
         mr_book_sent(a);
@@ -669,7 +686,8 @@ static void no_memory_for_the_next_session_leaves_the_one_before(void **state)
     mr_book_free(book);
 }
 
-/* What is packed is sent as it is, also if it is more than a share, or than a message should have. */
+/* What is packed is sent as it is, also if it is more than a share, or than a message should
+ * have. */
 static void what_is_packed_is_cut_by_credits_only(void **state)
 {
     mr_book *book = book_new_keeping();
@@ -756,7 +774,7 @@ static void what_was_sent_is_nobody_elses(void **state)
     mr_book_stand(book, &stand);
     assert_int_equal(stand.at, 250);
     assert_int_equal(stand.missing, 10); /* they may be on their way */
-    mr_book_close(book, a, true);        /* 20 of them come back, and others come behind what b had */
+    mr_book_close(book, a, true); /* 20 of them come back, and others come behind what b had */
     mr_book_stand(book, &stand);
     assert_int_equal(stand.at, 250);
     assert_int_equal(stand.missing, 20);
@@ -764,7 +782,8 @@ static void what_was_sent_is_nobody_elses(void **state)
     mr_book_free(book);
 }
 
-/* What was sent, came back and was dropped again is fed anew: whoever takes the book's place begins there. */
+/* What was sent, came back and was dropped again is fed anew: whoever takes the book's place begins
+ * there. */
 static void what_came_back_and_was_dropped_is_not_passed_over(void **state)
 {
     mr_book *book = book_new_keeping();

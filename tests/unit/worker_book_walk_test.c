@@ -1,7 +1,7 @@
 /*
- * Random walks through the book of a task, with clients whose connections break at any point, judged by a model that
- * knows what each client really received, and, where each element has to be returned, what its application really got.
- * MR_SEED replays one walk.
+ * Random walks through the book of a task, with clients whose connections break at any point,
+ * judged by a model that knows what each client really received, and, where each element has to be
+ * returned, what its application really got. MR_SEED replays one walk.
  */
 #include "base/rng.h"
 #include "book_support.h"
@@ -101,7 +101,9 @@ static void credit(struct walk *w, struct client *c)
 {
     /* Mostly up; never below what is on its way, so that the model can check the limit. */
     c->limit += mr_rng_below(&w->rng, 20);
-    assert_int_equal(mr_book_credit(w->book, c->s, c->limit, 1u << 30, c->next_index, c->next_index, NULL), MR_OK);
+    assert_int_equal(
+        mr_book_credit(w->book, c->s, c->limit, 1u << 30, c->next_index, c->next_index, NULL),
+        MR_OK);
 }
 
 static void client_step(struct walk *w, struct client *c)
@@ -113,11 +115,14 @@ static void client_step(struct walk *w, struct client *c)
         c->next_index = 0;
         c->limit = 0;
         c->ended = false;
-        assert_int_equal(mr_book_open(w->book, "10.0.0.1", c->name, c->number, 0, c, &c->s, NULL), MR_OK);
+        assert_int_equal(mr_book_open(w->book, "10.0.0.1", c->name, c->number, 0, c, &c->s, NULL),
+                         MR_OK);
         c->open = true;
         c->connected = true;
     } else if (!c->connected) {
-        assert_int_equal(mr_book_open(w->book, "10.0.0.1", c->name, c->number, c->next_index, c, &c->s, NULL), MR_OK);
+        assert_int_equal(
+            mr_book_open(w->book, "10.0.0.1", c->name, c->number, c->next_index, c, &c->s, NULL),
+            MR_OK);
         c->connected = true;
     } else if (dice < 10) {
         flight_lose(&c->flight); /* The connection breaks with all that is on it. */
@@ -126,7 +131,8 @@ static void client_step(struct walk *w, struct client *c)
     } else if (dice < 13) {
         /* It goes for good, telling what it has. */
         flight_lose(&c->flight);
-        assert_int_equal(mr_book_credit(w->book, c->s, c->limit, 1u << 30, c->next_index, 0, NULL), MR_OK);
+        assert_int_equal(mr_book_credit(w->book, c->s, c->limit, 1u << 30, c->next_index, 0, NULL),
+                         MR_OK);
         mr_book_close(w->book, c->s, false);
         c->open = false;
     } else if (dice < 50 && c->flight.n > 0) {
@@ -299,7 +305,8 @@ static void taker_open(struct returning *w, struct taker *t, bool anew)
         t->told = 0;
         t->limit = 0;
     }
-    assert_int_equal(mr_book_open(w->book, "10.0.0.1", t->name, t->number, t->received, t, &t->s, NULL), MR_OK);
+    assert_int_equal(
+        mr_book_open(w->book, "10.0.0.1", t->name, t->number, t->received, t, &t->s, NULL), MR_OK);
     t->connected = true;
 }
 
@@ -339,7 +346,8 @@ static void taker_step(struct returning *w, struct taker *t)
     } else { /* what it says may be old */
         t->told += mr_rng_below(&w->rng, t->returned - t->told + 1);
         t->limit += mr_rng_below(&w->rng, 20);
-        assert_int_equal(mr_book_credit(w->book, t->s, t->limit, 1u << 30, t->received, t->told, NULL), MR_OK);
+        assert_int_equal(
+            mr_book_credit(w->book, t->s, t->limit, 1u << 30, t->received, t->told, NULL), MR_OK);
     }
 }
 
@@ -396,7 +404,8 @@ static unsigned walk_returning(uint64_t seed)
                 mr_book_finish(w->book, MR_OK, NULL);
                 w->finished = true;
             } else if (n > 0) {
-                (mr_rng_below(&w->rng, 2) == 0 ? book_add_rows : book_feed_packed)(w->book, w->produced, n);
+                (mr_rng_below(&w->rng, 2) == 0 ? book_add_rows : book_feed_packed)(w->book,
+                                                                                   w->produced, n);
                 w->produced += n;
             }
             go_back(w);

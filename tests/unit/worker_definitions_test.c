@@ -1,6 +1,7 @@
 /*
- * Definitions that a worker keeps: fetched once, however many want them, charged before they are there, and no longer
- * kept than there is memory. Whoever has to wait is asked before: what happens then happens there.
+ * Definitions that a worker keeps: fetched once, however many want them, charged before they are
+ * there, and no longer kept than there is memory. Whoever has to wait is asked before: what happens
+ * then happens there.
  */
 #include "engine_support.h"
 
@@ -59,7 +60,8 @@ static struct mr_definition_bytes definition_of(uint32_t size, bool compressed)
     return bytes;
 }
 
-static int get(struct source *s, const char *fingerprint, struct mr_kept_definition **k, mr_error *err);
+static int get(struct source *s, const char *fingerprint, struct mr_kept_definition **k,
+               mr_error *err);
 
 static int fetch(void *ctx, struct mr_definition_bytes *ret, mr_error *err)
 {
@@ -102,7 +104,8 @@ static bool goes_on(void *ctx)
     return !s->ends;
 }
 
-static int get(struct source *s, const char *fingerprint, struct mr_kept_definition **k, mr_error *err)
+static int get(struct source *s, const char *fingerprint, struct mr_kept_definition **k,
+               mr_error *err)
 {
     struct mr_definition_bytes sent = definition_of(s->size, s->compressed);
     struct mr_definition_wanted wanted = {.dataset = "table",
@@ -209,7 +212,8 @@ static void those_used_last_are_kept(void **state)
     mr_definitions_free(d);
 }
 
-/* Two tasks and what is made of their datasets have one copy, which counts until the last block of it is gone. */
+/* Two tasks and what is made of their datasets have one copy, which counts until the last block of
+ * it is gone. */
 static void constants_count_once_and_as_long_as_they_are_there(void **state)
 {
     mr_memory *memory = budget(10 * LARGE);
@@ -286,7 +290,8 @@ static void one_that_finds_no_room_waits_for_others_to_let_go(void **state)
     mr_memory_unref(memory);
 }
 
-/* How large one is when it is expanded shows when it is there: it is not kept while there is no room. */
+/* How large one is when it is expanded shows when it is there: it is not kept while there is no
+ * room. */
 static void one_that_is_larger_than_it_seemed_is_fetched_again(void **state)
 {
     mr_memory *memory = budget(2 * LARGE);
@@ -320,7 +325,8 @@ static void one_without_room_is_told(void **state)
     uint64_t used = mr_memory_used(memory);
     assert_int_equal(get(&s, "other", &none, &err), MR_EEXHAUSTED);
     assert_non_null(strstr(err.message, "dataset 'table': no room for its definition of 2097"));
-    assert_non_null(strstr(err.message, "of the memory budget of 4194304 are in use: give more (--memory-budget)"));
+    assert_non_null(strstr(
+        err.message, "of the memory budget of 4194304 are in use: give more (--memory-budget)"));
     s.compressed = true; /* that is seen when it has come */
     assert_int_equal(get(&s, "other", &none, &err), MR_EEXHAUSTED);
     assert_non_null(strstr(err.message, "no room for its definition of 2097"));
@@ -402,7 +408,8 @@ static void whoever_is_dropped_does_not_wait(void **state)
     mr_memory_unref(memory);
 }
 
-/* What comes of a large one before it is taken apart is in no budget: while one is fetched another one waits. */
+/* What comes of a large one before it is taken apart is in no budget: while one is fetched another
+ * one waits. */
 static void large_ones_are_fetched_one_at_a_time(void **state)
 {
     const struct {

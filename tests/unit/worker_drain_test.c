@@ -1,6 +1,7 @@
 /*
- * A worker that drains, between a dispatcher and clients that do as the test says: it gives back what its engine has
- * not taken, serves the rest, and is through when that was read. Waiting is for events.
+ * A worker that drains, between a dispatcher and clients that do as the test says: it gives back
+ * what its engine has not taken, serves the rest, and is through when that was read. Waiting is for
+ * events.
  */
 #include "base/alloc.h"
 #include "worker/worker.h"
@@ -15,7 +16,8 @@
 
 #define N 1000
 #define GRANT 100
-/* A grant is more than a production makes ahead of its readers (1 MiB): it has not opened all of it when it drains. */
+/* A grant is more than a production makes ahead of its readers (1 MiB): it has not opened all of it
+ * when it drains. */
 #define LONG_SPLITS 16384 /* as many as a range is cut into at most */
 #define LONG_SPLIT 64     /* elements */
 #define LONG_N (LONG_SPLITS * LONG_SPLIT)
@@ -118,7 +120,8 @@ static void what_was_not_opened_is_given_back_and_the_rest_is_read(void **state)
     drain(f);
     uint64_t given_back = fake_given_back(f->d, "t1");
     assert_true(given_back > 0);
-    assert_false(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, 0)); /* the reader has not read it all */
+    assert_false(
+        mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, 0)); /* the reader has not read it all */
     assert_false(fake_has_ended(f->d, "t1"));
     fake_client_credit(c, N, 2);
     assert_int_equal(fake_client_drain(c, seen, N, NULL), MR_OK);
@@ -209,7 +212,8 @@ static void an_end_that_the_dispatcher_told_is_one(void **state)
     fake_client_returned(c, N, have, have - 10);
     assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
     assert_false(fake_has_drained(f->d, "t1"));
-    assert_int_equal(fake_holding(f->d, "t1"), 10); /* the reader may still use them, or take them along */
+    assert_int_equal(fake_holding(f->d, "t1"),
+                     10); /* the reader may still use them, or take them along */
     assert_int_equal(fake_abandoned(f->d, "t1"), 0);
     assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, PATIENCE_MS));
     assert_int_equal(count(seen), 0);
@@ -230,7 +234,8 @@ static void off_tasks_are_not_waited_for(void **state)
     fake_client_free(c);
 }
 
-/* The task that makes it gives back; those that read it read what there is, and end for that reason. */
+/* The task that makes it gives back; those that read it read what there is, and end for that
+ * reason. */
 static void readers_of_a_production_end_with_it(void **state)
 {
     struct fixture *f = *state;
@@ -257,7 +262,8 @@ static void readers_of_a_production_end_with_it(void **state)
     assert_int_equal((have / LONG_SPLIT + fake_given_back(f->d, "p")) % LONG_GRANT, 0);
     assert_int_equal(fake_wait_ended(f->d, "t1", NULL), MR_OK);
     assert_true(fake_has_drained(f->d, "t1"));
-    assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED, PATIENCE_MS)); /* the producing one has no end */
+    assert_true(mr_worker_wait_drained(f->w, MR_DRAIN_ENDED,
+                                       PATIENCE_MS)); /* the producing one has no end */
     assert_false(fake_has_ended(f->d, "p"));
     fake_client_free(c);
 }

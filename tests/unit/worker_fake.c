@@ -53,7 +53,8 @@ static bool is_aside(const struct fake_dispatcher *d, const struct fake_task *t)
     return d->aside != NULL && strcmp(fake_iteration(t), d->aside) == 0;
 }
 
-static bool refuses_aside(const struct fake_dispatcher *d, const struct fake_task *t, Millrace__ReplyHeader *h)
+static bool refuses_aside(const struct fake_dispatcher *d, const struct fake_task *t,
+                          Millrace__ReplyHeader *h)
 {
     if (t == NULL || !is_aside(d, t)) {
         return false;
@@ -131,7 +132,8 @@ void fake_push_locked(struct fake_dispatcher *d)
         a->joining = t->joining;
         a->unread = t->unread;
         a->lag = t->wait ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP;
-        a->guarantee = t->at_least_once ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE;
+        a->guarantee = t->at_least_once ? MILLRACE__GUARANTEE__AT_LEAST_ONCE
+                                        : MILLRACE__GUARANTEE__AT_MOST_ONCE;
         if (t->splits >= 0) {
             a->mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
             millrace__provider_info__init(&providers[i]);
@@ -203,7 +205,8 @@ static void watch_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err
     mr_rpc_stream_unref(s);
 }
 
-static const struct mr_rpc_stream_ops watch_ops = {.message = watch_message, .sent = watch_sent, .ended = watch_ended};
+static const struct mr_rpc_stream_ops watch_ops = {
+    .message = watch_message, .sent = watch_sent, .ended = watch_ended};
 
 static void accept_watch(void *ctx, mr_rpc_stream *s)
 {
@@ -216,7 +219,8 @@ static void accept_watch(void *ctx, mr_rpc_stream *s)
 static void handle_register(void *ctx, mr_rpc_request *rpc, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
-    Millrace__RegisterWorkerRequest *req = millrace__register_worker_request__unpack(NULL, size, bytes);
+    Millrace__RegisterWorkerRequest *req =
+        millrace__register_worker_request__unpack(NULL, size, bytes);
     Millrace__RegisterWorkerReply out = MILLRACE__REGISTER_WORKER_REPLY__INIT;
     Millrace__ReplyHeader h;
 
@@ -250,7 +254,8 @@ static bool take_report_locked(struct fake_task *t, const Millrace__GrantReport 
         after = first + count;
         finished |= (count == 64 ? UINT64_MAX : (UINT64_C(1) << count) - 1) << first;
     }
-    /* Two reports may overtake each other on the way: then the older one is one of a newer one's past. */
+    /* Two reports may overtake each other on the way: then the older one is one of a newer one's
+     * past. */
     bool cumulative = (t->finished & ~finished) == 0 || (finished & ~t->finished) == 0;
     t->finished |= finished;
     return t->at_least_once && report->provider == 0 && cumulative;
@@ -294,7 +299,8 @@ static void take_progress_locked(struct fake_task *t, const Millrace__TaskProgre
 static void handle_heartbeat(void *ctx, mr_rpc_request *rpc, const void *bytes, size_t size)
 {
     struct fake_dispatcher *d = ctx;
-    Millrace__WorkerHeartbeatRequest *req = millrace__worker_heartbeat_request__unpack(NULL, size, bytes);
+    Millrace__WorkerHeartbeatRequest *req =
+        millrace__worker_heartbeat_request__unpack(NULL, size, bytes);
     Millrace__WorkerHeartbeatReply out = MILLRACE__WORKER_HEARTBEAT_REPLY__INIT;
     Millrace__ReplyHeader h;
 
@@ -371,7 +377,8 @@ static void handle_splits(void *ctx, mr_rpc_request *rpc, const void *bytes, siz
     struct fake_task *t = fake_find_locked(d, req->task_id);
     if (fails_locked(d, "GetSplits", &h) || refuses_aside(d, t, &h)) {
         /* said in the header */
-    } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) || req->repetition != 0) {
+    } else if (t == NULL || (req->seq != t->seq && req->seq != t->seq + 1) ||
+               req->repetition != 0) {
         h.code = MR_ERANGE;
         h.message = fake_text("sequence");
     } else {
@@ -453,10 +460,13 @@ struct fake_dispatcher *fake_dispatcher_new(mr_rpc_runtime *rt, int port)
     mr_cond_init(&d->changed);
     assert_int_equal(mr_rpc_server_new(rt, NULL, &d->server, NULL), MR_OK);
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
-        assert_int_equal(
-            mr_rpc_server_unary(d->server, calls[i].path, MR_RPC_REQUEST_BYTES_MAX, calls[i].handle, d, NULL), MR_OK);
+        assert_int_equal(mr_rpc_server_unary(d->server, calls[i].path, MR_RPC_REQUEST_BYTES_MAX,
+                                             calls[i].handle, d, NULL),
+                         MR_OK);
     }
-    assert_int_equal(mr_rpc_server_stream(d->server, "/millrace.Dispatcher/WatchWorker", accept_watch, d, NULL), MR_OK);
+    assert_int_equal(
+        mr_rpc_server_stream(d->server, "/millrace.Dispatcher/WatchWorker", accept_watch, d, NULL),
+        MR_OK);
     (void)snprintf(address, sizeof address, "127.0.0.1:%d", port);
     if (mr_rpc_server_listen(d->server, address, NULL, &d->port, &err) != MR_OK) {
         fail_msg("%s", err.message);

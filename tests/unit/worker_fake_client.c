@@ -73,13 +73,13 @@ struct fake_client *fake_client_open(mr_rpc_runtime *rt, const struct fake_open 
     mr_mutex_init(&c->lock);
     mr_cond_init(&c->changed);
     assert_int_equal(mr_rpc_channel_new(rt, open->address, NULL, &c->channel, NULL), MR_OK);
-    if (mr_rpc_stream_open(c->channel, "/millrace.Worker/Read", NULL, -1, true, &client_ops, c, &c->stream, &err) !=
-        MR_OK) {
+    if (mr_rpc_stream_open(c->channel, "/millrace.Worker/Read", NULL, -1, true, &client_ops, c,
+                           &c->stream, &err) != MR_OK) {
         fail_msg("%s", err.message);
     }
     o.cluster = fake_text(open->cluster != NULL ? open->cluster : FAKE_CLUSTER);
-    o.cluster_incarnation =
-        fake_text(open->cluster_incarnation != NULL ? open->cluster_incarnation : FAKE_CLUSTER_INCARNATION);
+    o.cluster_incarnation = fake_text(open->cluster_incarnation != NULL ? open->cluster_incarnation
+                                                                        : FAKE_CLUSTER_INCARNATION);
     o.worker_incarnation = fake_text(open->incarnation);
     o.task_id = fake_text(open->task);
     o.attempt = open->attempt == 0 ? 1 : open->attempt;
@@ -128,7 +128,8 @@ void fake_client_credit(struct fake_client *c, uint64_t limit, uint64_t received
     client_send(c, &req);
 }
 
-void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received, uint64_t returned)
+void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t received,
+                          uint64_t returned)
 {
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
 
@@ -139,8 +140,8 @@ void fake_client_returned(struct fake_client *c, uint64_t limit, uint64_t receiv
     client_send(c, &req);
 }
 
-void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limit_bytes, uint64_t received_below,
-                      uint64_t returned_below)
+void fake_client_tell(struct fake_client *c, uint64_t limit_round, uint64_t limit_bytes,
+                      uint64_t received_below, uint64_t returned_below)
 {
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
 

@@ -78,7 +78,8 @@ struct fake_dispatcher {
 
 /* NULL: there is none. d->lock is held, as below. */
 struct fake_task *fake_find_locked(struct fake_dispatcher *d, const char *id);
-/* Tasks of one pipeline are of one iteration, those of productions of one each, but that "r/1" follows on "r". */
+/* Tasks of one pipeline are of one iteration, those of productions of one each, but that "r/1"
+ * follows on "r". */
 static inline const char *fake_iteration(const struct fake_task *t)
 {
     return t->production[0] != '\0' ? t->iteration : "i1";

@@ -12,7 +12,8 @@ mr_dataset *fake_apply(const char *op, mr_dataset *input, const struct mr_attr *
     mr_dataset *ds;
     mr_error err;
 
-    if (mr_dataset_apply(op, &input, input != NULL ? 1 : 0, attrs, n, NULL, 0, NULL, &ds, &err) != MR_OK) {
+    if (mr_dataset_apply(op, &input, input != NULL ? 1 : 0, attrs, n, NULL, 0, NULL, &ds, &err) !=
+        MR_OK) {
         fail_msg("%s", err.message);
     }
     mr_dataset_unref(input);
@@ -35,25 +36,27 @@ void fake_add_dataset(struct fake_dispatcher *d, const char *id, mr_dataset *ds)
     d->datasets[d->ndatasets++].ds = mr_dataset_ref(ds);
 }
 
-static void assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant,
-                   bool at_least_once)
+static void assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
+                   uint64_t grant, bool at_least_once)
 {
     MR_LOCK(&d->lock);
     struct fake_task *t = &d->tasks[d->ntasks++];
 
-    *t = (struct fake_task){.splits = splits, .grant = grant, .listed = true, .at_least_once = at_least_once};
+    *t = (struct fake_task){
+        .splits = splits, .grant = grant, .listed = true, .at_least_once = at_least_once};
     (void)snprintf(t->id, sizeof t->id, "%s", task);
     (void)snprintf(t->dataset, sizeof t->dataset, "%s", dataset);
     fake_push_locked(d);
 }
 
-void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits, uint64_t grant)
+void fake_assign(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
+                 uint64_t grant)
 {
     assign(d, task, dataset, splits, grant, false);
 }
 
-void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset, int64_t splits,
-                               uint64_t grant)
+void fake_assign_at_least_once(struct fake_dispatcher *d, const char *task, const char *dataset,
+                               int64_t splits, uint64_t grant)
 {
     assign(d, task, dataset, splits, grant, true);
 }
@@ -71,8 +74,8 @@ void fake_tell(struct fake_dispatcher *d)
     fake_push_locked(d);
 }
 
-void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset, const char *production,
-                           int64_t splits, uint64_t grant)
+void fake_assign_producing(struct fake_dispatcher *d, const char *task, const char *dataset,
+                           const char *production, int64_t splits, uint64_t grant)
 {
     MR_LOCK(&d->lock);
     struct fake_task *t = &d->tasks[d->ntasks++];
@@ -85,7 +88,8 @@ void fake_assign_producing(struct fake_dispatcher *d, const char *task, const ch
     fake_push_locked(d);
 }
 
-void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool wait)
+void fake_assign_reading(struct fake_dispatcher *d, const char *task, const char *production,
+                         bool joining, bool wait)
 {
     MR_LOCK(&d->lock);
     struct fake_task *t = &d->tasks[d->ntasks++];
@@ -103,7 +107,8 @@ void fake_set_host(struct fake_dispatcher *d, const char *task, const char *host
     fake_find_locked(d, task)->host = host;
 }
 
-void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production, bool joining, bool unread)
+void fake_reassign(struct fake_dispatcher *d, const char *task, const char *production,
+                   bool joining, bool unread)
 {
     MR_LOCK(&d->lock);
     struct fake_task *t = fake_find_locked(d, task);
@@ -243,7 +248,8 @@ void fake_progress(struct fake_dispatcher *d, const char *task, struct fake_prog
     *ret = fake_find_locked(d, task)->progress;
 }
 
-void fake_wait_progress(struct fake_dispatcher *d, const char *task, bool (*holds)(const struct fake_progress *p))
+void fake_wait_progress(struct fake_dispatcher *d, const char *task,
+                        bool (*holds)(const struct fake_progress *p))
 {
     MR_LOCK(&d->lock);
     WAIT_UNTIL(d, holds(&fake_find_locked(d, task)->progress));

@@ -1,4 +1,5 @@
-/* A worker's rounds: what is fixed stays what it is, complete, kept, sent again; sessions; the end. */
+/* A worker's rounds: what is fixed stays what it is, complete, kept, sent again; sessions; the
+ * end. */
 #include "worker/round_book.h"
 
 #include <millrace/base.h>
@@ -33,8 +34,8 @@ static void assign(struct fixture *f, uint64_t horizon, uint64_t session0, uint6
                      MR_OK);
 }
 
-static int open_as(struct fixture *f, uint32_t consumer, uint64_t session, uint64_t from, uint64_t received,
-                   Millrace__RoundHeader *header)
+static int open_as(struct fixture *f, uint32_t consumer, uint64_t session, uint64_t from,
+                   uint64_t received, Millrace__RoundHeader *header)
 {
     Millrace__RoundOpen open = MILLRACE__ROUND_OPEN__INIT;
     int rc;
@@ -54,16 +55,18 @@ static int open_as(struct fixture *f, uint32_t consumer, uint64_t session, uint6
 }
 
 /* What it says that it has was sent to it. */
-static void tell(struct fixture *f, uint32_t consumer, uint64_t stream, uint64_t received, uint64_t returned)
+static void tell(struct fixture *f, uint32_t consumer, uint64_t stream, uint64_t received,
+                 uint64_t returned)
 {
     struct mr_round round;
 
     assert_int_equal(mr_round_book_tell(f->book, consumer, stream, 100, 0, 0, NULL), MR_OK);
-    while (mr_round_book_is_current(f->book, consumer, stream) && mr_round_book_next(f->book, consumer, &round) &&
-           round.round < received) {
+    while (mr_round_book_is_current(f->book, consumer, stream) &&
+           mr_round_book_next(f->book, consumer, &round) && round.round < received) {
         mr_round_book_sent(f->book, consumer, round.round);
     }
-    assert_int_equal(mr_round_book_tell(f->book, consumer, stream, 100, received, returned, NULL), MR_OK);
+    assert_int_equal(mr_round_book_tell(f->book, consumer, stream, 100, received, returned, NULL),
+                     MR_OK);
 }
 
 static void fix(struct fixture *f, uint64_t expected)
@@ -269,8 +272,10 @@ static void a_session_is_what_the_dispatcher_named(void **state)
     mr_round_book_sent(f->book, 0, 1);
     open.session = UINT64_C(1) << 63;
     assert_int_equal(mr_round_book_open(f->book, &open, ++f->streams, &err), MR_EUNAVAIL);
-    assert_string_equal(err.message, "session 9223372036854775808 of consumer 0 is not known here; the last one that "
-                                     "the dispatcher named is 1");
+    assert_string_equal(
+        err.message,
+        "session 9223372036854775808 of consumer 0 is not known here; the last one that "
+        "the dispatcher named is 1");
     assert_true(mr_round_book_is_current(f->book, 0, 1)); /* The true one's stream goes on, */
     tell(f, 0, 1, 2, 0);
     assert_int_equal(open_as(f, 0, 1, 0, 2, &header), MR_OK); /* and comes again. */
@@ -278,7 +283,8 @@ static void a_session_is_what_the_dispatcher_named(void **state)
     assert_int_equal(open_as(f, 0, 2, 0, 0, &header), MR_OK);
 }
 
-/* What is said to have been received is dropped, and the consumer whose it is would never get it. */
+/* What is said to have been received is dropped, and the consumer whose it is would never get
+ * it. */
 static void nobody_has_what_was_not_sent(void **state)
 {
     struct fixture *f = *state;
@@ -302,10 +308,12 @@ static void nobody_has_what_was_not_sent(void **state)
     assert_true(mr_round_book_next(f->book, 0, &round)); /* It is there still, */
     assert_int_equal(round.round, 4);
     mr_round_book_sent(f->book, 0, 4);
-    assert_int_equal(open_as(f, 0, 1, 0, 5, &header), MR_OK); /* and known to have been sent on the stream before. */
+    assert_int_equal(open_as(f, 0, 1, 0, 5, &header),
+                     MR_OK); /* and known to have been sent on the stream before. */
 }
 
-/* It has heard of another worker that everybody has returned rounds below 6: it does not want 4 any more. */
+/* It has heard of another worker that everybody has returned rounds below 6: it does not want 4 any
+ * more. */
 static void who_has_not_begun_may_begin_later(void **state)
 {
     struct fixture *f = *state;
@@ -320,10 +328,12 @@ static void who_has_not_begun_may_begin_later(void **state)
     assert_int_equal(round.round, 7);
     mr_round_book_sent(f->book, 0, 7);
     tell(f, 0, 1, 8, 8);
-    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 8, 11, NULL), MR_EINVAL); /* Now it has begun. */
+    assert_int_equal(mr_round_book_tell(f->book, 0, 1, 100, 8, 11, NULL),
+                     MR_EINVAL); /* Now it has begun. */
 }
 
-/* From the horizon on rounds may be another worker's, which is known there before it is known here. */
+/* From the horizon on rounds may be another worker's, which is known there before it is known
+ * here. */
 static void beyond_the_horizon_a_consumer_may_know_more(void **state)
 {
     struct fixture *f = *state;

@@ -1,6 +1,7 @@
 /*
- * A worker between a dispatcher and clients that do as the test says: registering, reading, sharing, broken streams,
- * splits, the end, errors, stopping. No assertion is about time: waiting is for events.
+ * A worker between a dispatcher and clients that do as the test says: registering, reading,
+ * sharing, broken streams, splits, the end, errors, stopping. No assertion is about time: waiting
+ * is for events.
  */
 #include "base/alloc.h"
 #include "base/limits.h"
@@ -49,7 +50,8 @@ static mr_dataset *make_failing(int64_t n)
 
     assert_int_equal(mr_builder_new(mr_dataset_spec(range), NULL, &b, NULL), MR_OK);
     for (int i = 0; i < 2; i++) {
-        struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &(int64_t){i == 0 ? 50 : 100}};
+        struct mr_column column = {
+            .kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &(int64_t){i == 0 ? 50 : 100}};
 
         assert_int_equal(mr_block_new(1, &column, 1, &constant, NULL), MR_OK);
         assert_int_equal(mr_builder_constant(b, constant, i == 0 ? &fifty : &hundred, NULL), MR_OK);
@@ -60,7 +62,8 @@ static mr_dataset *make_failing(int64_t n)
         fail_msg("%s", err.message);
     }
     uint32_t div[2] = {hundred, out};
-    assert_int_equal(mr_builder_add(b, "floor_div", div, 2, NULL, 0, NULL, 0, &out, 1, &nout, NULL), MR_OK);
+    assert_int_equal(mr_builder_add(b, "floor_div", div, 2, NULL, 0, NULL, 0, &out, 1, &nout, NULL),
+                     MR_OK);
     assert_int_equal(mr_builder_finish(b, &out, 1, NULL, &fn, NULL), MR_OK);
     mr_builder_free(b);
     if (mr_dataset_apply("map", &range, 1, NULL, 0, &fn, 1, NULL, &ds, &err) != MR_OK) {
@@ -111,19 +114,21 @@ static int setup(void **state)
 
 static int setup_small(void **state)
 {
-    return setup_with(state, (struct mr_worker_options){.tasks_max = 2 * HOST_TASKS, .waiting_max = WAITING});
+    return setup_with(
+        state, (struct mr_worker_options){.tasks_max = 2 * HOST_TASKS, .waiting_max = WAITING});
 }
 
 static int setup_tight(void **state)
 {
-    return setup_with(state, (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB});
+    return setup_with(state,
+                      (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB});
 }
 
 /* Whoever finds no room for a definition there is told at once. */
 static int setup_hasty(void **state)
 {
-    return setup_with(state,
-                      (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB, .definition_wait_ms = 1});
+    return setup_with(state, (struct mr_worker_options){.memory_budget_bytes = BUDGET_MIB * MR_MIB,
+                                                        .definition_wait_ms = 1});
 }
 
 static int teardown(void **state)
@@ -137,8 +142,8 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct fake_client *open_client(struct fixture *f, const char *task, const char *client, uint64_t resume_from,
-                                       uint64_t credit)
+static struct fake_client *open_client(struct fixture *f, const char *task, const char *client,
+                                       uint64_t resume_from, uint64_t credit)
 {
     struct fake_open open = {.address = mr_worker_address(f->w),
                              .incarnation = fake_incarnation(f->d),
@@ -372,7 +377,8 @@ static bool has_one_session(const struct fake_progress *p)
     return p->sessions == 1;
 }
 
-/* Its stream says why it is refused, and no more: no session is left behind that could be sent something on it. */
+/* Its stream says why it is refused, and no more: no session is left behind that could be sent
+ * something on it. */
 static void a_first_message_that_acknowledges_too_much_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -395,8 +401,8 @@ static void a_first_message_that_acknowledges_too_much_is_refused(void **state)
     fake_client_free(c);
 }
 
-/* Everybody who comes then is told the end at once; but who is refused is told why, and nothing else is sent on that
- * stream, whatever else happens to the task meanwhile. */
+/* Everybody who comes then is told the end at once; but who is refused is told why, and nothing
+ * else is sent on that stream, whatever else happens to the task meanwhile. */
 static void who_is_refused_at_the_end_is_told_nothing_else(void **state)
 {
     struct fixture *f = *state;
@@ -441,7 +447,8 @@ static void a_dead_client_is_replaced_on_the_dispatchers_word(void **state)
     struct fake_client *b = open_client(f, "t1", "b", 0, 2);
     fake_release_client(f->d, "a");
     assert_int_equal(fake_client_drain(b, seen, N, NULL), MR_OK);
-    /* a has acknowledged nothing and may yet use all it was sent, at most its credit: nobody else gets that. */
+    /* a has acknowledged nothing and may yet use all it was sent, at most its credit: nobody else
+     * gets that. */
     unsigned lost = 0;
     for (unsigned i = 0; i < N; i++) {
         assert_true(seen[i] <= 1);
@@ -497,7 +504,8 @@ static void grants_are_finished_when_all_of_them_was_returned(void **state)
     fake_wait_heartbeats(f->d, 2);
     assert_int_equal(fake_finished(f->d, "t1") & GRANTS(1, 10), 0); /* arrived is not returned */
     fake_client_returned(c, 100, 100, 10);
-    fake_wait_finished(f->d, "t1", GRANTS(1, 1) | GRANTS(11, 11)); /* the eleventh answer had no splits */
+    fake_wait_finished(f->d, "t1",
+                       GRANTS(1, 1) | GRANTS(11, 11)); /* the eleventh answer had no splits */
     fake_client_returned(c, 100, 100, 35);
     fake_wait_finished(f->d, "t1", GRANTS(1, 3) | GRANTS(11, 11));
     assert_false(fake_has_ended(f->d, "t1"));
@@ -527,7 +535,8 @@ static void what_a_dead_client_had_not_returned_is_given_to_another(void **state
     fake_client_free(b);
 }
 
-/* It hears only later that it is gone, begins anew, and dies. The worker was told already, and asks again. */
+/* It hears only later that it is gone, begins anew, and dies. The worker was told already, and asks
+ * again. */
 static void what_a_client_takes_after_its_release_is_given_to_another(void **state)
 {
     struct fixture *f = *state;
@@ -654,15 +663,18 @@ static void a_task_that_the_dispatcher_disowns_is_no_failure(void **state)
     fake_assign(f->d, "t1", "range", N, 400);
     struct fake_client *c = open_client(f, "t1", "a", 0, 2);
     fake_wait_failed(f->d);
-    fake_wait_progress(f->d, "t1", has_a_session); /* who comes later hears that the task is not here */
+    fake_wait_progress(f->d, "t1",
+                       has_a_session); /* who comes later hears that the task is not here */
     fake_wait_heartbeats(f->d, 3);
     fake_unassign(f->d, "t1");
-    assert_false(fake_client_next(c, &m)); /* no end, no error: the stream is over, the client looks again */
+    assert_false(
+        fake_client_next(c, &m)); /* no end, no error: the stream is over, the client looks again */
     assert_false(fake_has_ended(f->d, "t1"));
     fake_client_free(c);
 }
 
-/* Whoever is released in the list that says so hears of it when the worker has taken all of that list. */
+/* Whoever is released in the list that says so hears of it when the worker has taken all of that
+ * list. */
 static void set_aside(struct fixture *f, const char *released)
 {
     fake_hold(f->d);
@@ -732,7 +744,8 @@ static void a_failing_pipeline_tells_readers_and_dispatcher(void **state)
     fake_client_free(c);
 }
 
-/* Its end, which is an error of that code, for want of memory; *@message is freed with mr_free(). */
+/* Its end, which is an error of that code, for want of memory; *@message is freed with
+ * mr_free(). */
 static void expect_no_memory(struct fixture *f, const char *task, char **message)
 {
     struct fake_client *c = open_client(f, task, "b", 0, 1);
@@ -746,13 +759,15 @@ static bool has_no_session(const struct fake_progress *p)
     return p->sessions == 0;
 }
 
-/* What a shuffle that nobody reads any more holds cannot be thrown away: whom it keeps from reading is told that. */
+/* What a shuffle that nobody reads any more holds cannot be thrown away: whom it keeps from reading
+ * is told that. */
 static void who_finds_no_memory_is_told_who_has_it(void **state)
 {
     struct fixture *f = *state;
     struct mr_attr large = {.name = "batch_size", .kind = MR_ATTR_INT, .i = MR_MIB / 8};
     struct mr_attr buffer = {.name = "buffer_size", .kind = MR_ATTR_INT, .i = BUDGET_MIB * 5 / 8};
-    mr_dataset *ds = fake_apply("shuffle", fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1), &buffer, 1);
+    mr_dataset *ds = fake_apply(
+        "shuffle", fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1), &buffer, 1);
     struct mr_frame_content m;
     char *message = NULL;
 
@@ -774,12 +789,14 @@ static void who_finds_no_memory_is_told_who_has_it(void **state)
     fake_wait_progress(f->d, "t1", has_no_session);
     expect_no_memory(f, "t3", &message);
     assert_ptr_equal(strstr(message, "job j1 holds "), message);
-    assert_non_null(strstr(message, " MiB unread (read it, millrace job delete j1, or raise --memory-budget): "));
+    assert_non_null(strstr(
+        message, " MiB unread (read it, millrace job delete j1, or raise --memory-budget): "));
     assert_non_null(strstr(message, " of which are in use"));
     mr_free(message);
 }
 
-/* Half of the budget and more, as a constant; @first makes it another one. Returns how many splits it has. */
+/* Half of the budget and more, as a constant; @first makes it another one. Returns how many splits
+ * it has. */
 static int64_t add_table(struct fixture *f, const char *id, int64_t first)
 {
     int64_t splits = 0;
@@ -803,7 +820,8 @@ static int64_t add_table(struct fixture *f, const char *id, int64_t first)
     return splits;
 }
 
-/* A definition is in use as long as its task is, read or not: whom it keeps out is told whose it is. */
+/* A definition is in use as long as its task is, read or not: whom it keeps out is told whose it
+ * is. */
 static void who_finds_no_room_for_a_definition_is_told_who_has_it(void **state)
 {
     struct fixture *f = *state;
@@ -820,7 +838,8 @@ static void who_finds_no_room_for_a_definition_is_told_who_has_it(void **state)
     mr_frame_content_free(&m);
     expect_no_memory(f, "t2", &message);
     assert_ptr_equal(strstr(message, "job j1 holds "), message);
-    assert_non_null(strstr(message, " MiB (raise --memory-budget): dataset 'two': no room for its definition of "));
+    assert_non_null(strstr(
+        message, " MiB (raise --memory-budget): dataset 'two': no room for its definition of "));
     mr_free(message);
     fake_client_done(c, 1);
     assert_int_equal(fake_client_wait_end(c), MR_OK);
@@ -828,8 +847,9 @@ static void who_finds_no_room_for_a_definition_is_told_who_has_it(void **state)
     fake_wait_progress(f->d, "t1", has_no_session);
     expect_no_memory(f, "t3", &message);
     assert_ptr_equal(strstr(message, "job j1 holds "), message);
-    assert_non_null(
-        strstr(message, " MiB unread (read it, millrace job delete j1, or raise --memory-budget): dataset "));
+    assert_non_null(strstr(
+        message,
+        " MiB unread (read it, millrace job delete j1, or raise --memory-budget): dataset "));
     mr_free(message);
 }
 
@@ -852,7 +872,8 @@ static void a_dynamic_task_that_has_the_room_is_named_with_the_way_out(void **st
     fake_wait_progress(f->d, "t1", has_no_session);
     expect_no_memory(f, "t2", &message);
     assert_non_null(
-        strstr(message, " MiB unread (read it, millrace job delete j1, dispatcher --gc-dynamic, or raise "));
+        strstr(message,
+               " MiB unread (read it, millrace job delete j1, dispatcher --gc-dynamic, or raise "));
     mr_free(message);
 }
 
@@ -910,7 +931,8 @@ static void a_task_begins_with_its_first_reader(void **state)
     unsigned seen[SHORT] = {0};
 
     assign_five(f);
-    struct fake_client *c = open_client(f, "t5", "a", 0, SHORT); /* the last of them: the others have come, too */
+    struct fake_client *c =
+        open_client(f, "t5", "a", 0, SHORT); /* the last of them: the others have come, too */
     assert_int_equal(fake_client_drain(c, seen, SHORT, NULL), MR_OK);
     assert_all_once(seen, SHORT);
     assert_true(count_threads("mr-task") <= 1);
@@ -919,7 +941,8 @@ static void a_task_begins_with_its_first_reader(void **state)
 }
 
 /* What a client of @task is told first: an element, or that it is refused, and why. */
-static int begin_to_read(struct fixture *f, const char *task, const char *word, struct fake_client **ret)
+static int begin_to_read(struct fixture *f, const char *task, const char *word,
+                         struct fake_client **ret)
 {
     struct mr_frame_content m;
 
@@ -958,8 +981,9 @@ static void so_many_tasks_are_at_work_and_no_more(void **state)
 {
     struct fixture *f = *state;
     struct fake_client *idle[HOST_TASKS], *c;
-    const char *limit = "host 127.0.0.1 has 2 of 4 tasks at work (2 are taken in all) and may have no more than it "
-                        "leaves free: end some of its, or ask again later";
+    const char *limit =
+        "host 127.0.0.1 has 2 of 4 tasks at work (2 are taken in all) and may have no more than it "
+        "leaves free: end some of its, or ask again later";
 
     assign_five(f);
     assert_int_equal(begin_to_read(f, "t1", "", &idle[0]), MR_OK);
@@ -999,7 +1023,8 @@ static void a_host_leaves_tasks_at_work_to_others(void **state)
     fake_client_free(greedy[1]);
 }
 
-/* Streams of one host that wait for tasks that never come do not keep others from waiting for theirs. */
+/* Streams of one host that wait for tasks that never come do not keep others from waiting for
+ * theirs. */
 static void a_host_leaves_waiting_to_others(void **state)
 {
     struct fixture *f = *state;
@@ -1087,7 +1112,8 @@ static void a_task_that_is_taken_away_ends_its_streams(void **state)
     assert_false(fake_has_ended(f->d, "t1"));
 }
 
-/* What came after the update that was lost does not follow on what the worker knows: it asks for all. */
+/* What came after the update that was lost does not follow on what the worker knows: it asks for
+ * all. */
 static void an_update_that_was_missed_is_made_up_for(void **state)
 {
     struct fixture *f = *state;
@@ -1121,7 +1147,8 @@ static void a_forgotten_worker_registers_again(void **state)
     fake_wait_heartbeats(f->d, 2);
 }
 
-/* Another process has our address, or another cluster's dispatcher that of ours: we may have our tasks still. */
+/* Another process has our address, or another cluster's dispatcher that of ours: we may have our
+ * tasks still. */
 static void a_refusal_takes_no_task_away(void **state)
 {
     struct fixture *f = *state;
@@ -1254,14 +1281,19 @@ int main(void)
         TEST(a_failing_pipeline_tells_readers_and_dispatcher),
         TEST(a_dataset_that_is_gone_is_an_error_of_the_task),
         TEST(a_task_begins_with_its_first_reader),
-        cmocka_unit_test_setup_teardown(who_finds_no_memory_is_told_who_has_it, setup_tight, teardown),
-        cmocka_unit_test_setup_teardown(a_dynamic_task_that_has_the_room_is_named_with_the_way_out, setup_hasty,
+        cmocka_unit_test_setup_teardown(who_finds_no_memory_is_told_who_has_it, setup_tight,
                                         teardown),
-        cmocka_unit_test_setup_teardown(who_finds_no_room_for_a_definition_is_told_who_has_it, setup_hasty, teardown),
-        cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(a_dynamic_task_that_has_the_room_is_named_with_the_way_out,
+                                        setup_hasty, teardown),
+        cmocka_unit_test_setup_teardown(who_finds_no_room_for_a_definition_is_told_who_has_it,
+                                        setup_hasty, teardown),
+        cmocka_unit_test_setup_teardown(so_many_tasks_are_at_work_and_no_more, setup_small,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small,
+                                        teardown),
         cmocka_unit_test_setup_teardown(a_host_leaves_waiting_to_others, setup_small, teardown),
-        cmocka_unit_test_setup_teardown(tasks_that_nobody_reads_end_when_their_worker_drains, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(tasks_that_nobody_reads_end_when_their_worker_drains,
+                                        setup_small, teardown),
         TEST(names_that_are_not_ours_are_refused),
         TEST(a_task_that_is_taken_away_ends_its_streams),
         TEST(an_update_that_was_missed_is_made_up_for),

@@ -1,7 +1,7 @@
 /*
- * A worker that makes a production and serves it to several jobs: who joins when, gets what, at whose pace, and what
- * becomes of it when clients, disks and the dispatcher change their minds. Real RocksDB in a temporary directory. No
- * assertion is about time: waiting is for events.
+ * A worker that makes a production and serves it to several jobs: who joins when, gets what, at
+ * whose pace, and what becomes of it when clients, disks and the dispatcher change their minds.
+ * Real RocksDB in a temporary directory. No assertion is about time: waiting is for events.
  */
 #include "base/alloc.h"
 #include "worker/worker.h"
@@ -115,7 +115,8 @@ static int teardown(void **state)
     return rc;
 }
 
-static struct fake_client *open_client(struct fixture *f, const char *task, const char *client, uint64_t credit)
+static struct fake_client *open_client(struct fixture *f, const char *task, const char *client,
+                                       uint64_t credit)
 {
     struct fake_open open = {.address = mr_worker_address(f->w),
                              .incarnation = fake_incarnation(f->d),
@@ -299,7 +300,8 @@ static void who_joins_is_told_where_it_would_begin(void **state)
     fake_assign_reading(f->d, "r2", "p1", true, false);
     struct fake_client *b = open_client(f, "r2", "b", N);
     assert_int_equal(fake_wait_join(f->d, "r2", &refused), 0);
-    /* Nothing is delivered before it is decided: the other job goes on, and this one has got nothing. */
+    /* Nothing is delivered before it is decided: the other job goes on, and this one has got
+     * nothing. */
     fake_client_credit(a, N, 4);
     assert_true(fake_client_next(a, &m));
     mr_frame_content_free(&m);
@@ -352,7 +354,8 @@ static bool has_skipped_all(const struct fake_progress *p)
     return p->skipped >= due;
 }
 
-/* The window slides past a slow job, which is told how much it missed: by the next message, elements or not. */
+/* The window slides past a slow job, which is told how much it missed: by the next message,
+ * elements or not. */
 static void who_lags_skips_and_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -491,8 +494,8 @@ static void who_waits_is_waited_for_while_somebody_reads(void **state)
     fake_client_free(slow);
 }
 
-/* Its task is kept, and goes on at what the window still has: the others were not to wait for somebody mending a
- * record. */
+/* Its task is kept, and goes on at what the window still has: the others were not to wait for
+ * somebody mending a record. */
 static void who_is_set_aside_holds_nobody_up(void **state)
 {
     struct fixture *f = *state;
@@ -592,7 +595,8 @@ static void clients_come_and_go(void **state)
     fake_client_free(c);
 }
 
-/* Another task of the same iteration follows on one that was dropped: nothing that was sent comes again. */
+/* Another task of the same iteration follows on one that was dropped: nothing that was sent comes
+ * again. */
 static void who_comes_back_goes_on_behind_what_was_sent(void **state)
 {
     struct fixture *f = *state;
@@ -631,7 +635,8 @@ static void who_comes_back_goes_on_behind_what_was_sent(void **state)
     fake_client_free(c);
 }
 
-/* A task that was through before it was dropped has read it all: the one that follows has nothing to read. */
+/* A task that was through before it was dropped has read it all: the one that follows has nothing
+ * to read. */
 static void who_comes_back_after_the_end_gets_nothing_twice(void **state)
 {
     struct fixture *f = *state;
@@ -687,7 +692,8 @@ static void who_comes_back_late_is_told_what_it_missed(void **state)
         assert_true(fake_client_next(b, &m));
         size_t n = firsts(&m, values, LONG);
         for (size_t i = 0; i < n; i++) {
-            assert_true(values[i] >= (int64_t)at * 32 * 1024); /* in order, and none of the first four */
+            assert_true(values[i] >=
+                        (int64_t)at * 32 * 1024); /* in order, and none of the first four */
             at = (uint64_t)values[i] / (32 * 1024) + 1;
         }
         got += n;
@@ -715,8 +721,9 @@ static size_t next_message(struct fake_client *c, int64_t *values, size_t n, uin
 }
 
 /*
- * It had skipped already when it was dropped, and was sent @more elements behind that or none: the task that follows
- * says to the dispatcher all that the two of them skipped, and to clients what the first one has not said.
+ * It had skipped already when it was dropped, and was sent @more elements behind that or none: the
+ * task that follows says to the dispatcher all that the two of them skipped, and to clients what
+ * the first one has not said.
  */
 static void who_skipped_and_comes_back_says_it_once(void **state)
 {
@@ -810,7 +817,8 @@ static bool is_complete(const struct fake_progress *p)
     return p->complete;
 }
 
-/* As many as there may be on disk, each of another iteration: the oldest that nobody reads any more makes room. */
+/* As many as there may be on disk, each of another iteration: the oldest that nobody reads any more
+ * makes room. */
 static void a_window_that_nobody_reads_makes_room(void **state)
 {
     struct fixture *f = *state;
@@ -844,7 +852,8 @@ static void a_window_that_nobody_reads_makes_room(void **state)
     assert_int_equal(fake_wait_join(f->d, "later", &refused), 0);
 }
 
-/* It is not there any more when somebody comes to go on in it: that is the end, with what was missed. */
+/* It is not there any more when somebody comes to go on in it: that is the end, with what was
+ * missed. */
 static void who_comes_back_to_no_window_ends(void **state)
 {
     struct fixture *f = *state;
@@ -884,10 +893,12 @@ static void who_comes_back_to_no_window_ends(void **state)
     assert_int_equal(fake_wait_ended(f->d, "x/1", NULL), MR_OK);
     fake_progress(f->d, "x/1", &p);
     assert_int_equal(p.skipped, N - 50);
-    assert_int_equal(fake_abandoned(f->d, "x/1"), 40); /* sent, and nobody has said that they arrived */
+    assert_int_equal(fake_abandoned(f->d, "x/1"),
+                     40); /* sent, and nobody has said that they arrived */
 }
 
-/* They begin before anybody reads them, and whoever made their iterations has its share of tasks at work. */
+/* They begin before anybody reads them, and whoever made their iterations has its share of tasks at
+ * work. */
 static void a_host_leaves_tasks_at_work_to_others(void **state)
 {
     struct fixture *f = *state;
@@ -934,7 +945,8 @@ int main(void)
         TEST(what_may_not_have_arrived_is_said_by_all_who_follow),
         TEST(a_window_that_nobody_reads_makes_room),
         TEST(who_comes_back_to_no_window_ends),
-        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small, teardown),
+        cmocka_unit_test_setup_teardown(a_host_leaves_tasks_at_work_to_others, setup_small,
+                                        teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,7 @@
 /*
- * Splits between an asker and an engine: order, one request at a time, prefetching at half, repetitions, failure and
- * cancelling; which grants are finished. The asker's answers come from the test's own thread unless a test needs both
- * sides at once.
+ * Splits between an asker and an engine: order, one request at a time, prefetching at half,
+ * repetitions, failure and cancelling; which grants are finished. The asker's answers come from the
+ * test's own thread unless a test needs both sides at once.
  */
 #include "worker/split_feed.h"
 
@@ -15,7 +15,8 @@
 
 #include <cmocka.h>
 
-static void answer(mr_split_feed *feed, const struct mr_split_request *req, uint64_t first, uint64_t count, bool end)
+static void answer(mr_split_feed *feed, const struct mr_split_request *req, uint64_t first,
+                   uint64_t count, bool end)
 {
     struct mr_range range = {.first = first, .count = count};
     struct mr_split_answer all = {.ranges = &range, .n = count == 0 ? 0 : 1, .end = end};
@@ -217,7 +218,8 @@ int64_t __wrap_mr_now_ms(void)
     return test_now != 0 ? test_now / 1000 : __real_mr_now_ms();
 }
 
-/* An engine that takes @split_us for each split is answered as it wishes, @grants times. What it wishes then. */
+/* An engine that takes @split_us for each split is answered as it wishes, @grants times. What it
+ * wishes then. */
 static uint64_t wanted_after(uint32_t grants, int64_t split_us)
 {
     enum { FIRST = 8, MOST = 4096 }; /* the dispatcher's */
@@ -266,11 +268,13 @@ static uint64_t wanted_after(uint32_t grants, int64_t split_us)
 
 static void a_grant_comes_to_last_two_seconds(void **state)
 {
-    assert_in_range(wanted_after(10, 100 * 1000), 15, 20);      /* ten a second */
-    assert_in_range(wanted_after(12, 1000), 1800, 2000);        /* a thousand */
-    assert_in_range(wanted_after(5, 1), 4096, 2 * 1000 * 1000); /* a million: as much as there is, after five grants */
-    assert_in_range(wanted_after(1, 0), 2, 2 * 8);              /* a burst is no rate: twice what was given, ... */
-    assert_in_range(wanted_after(2, 0), 2, 4 * 16);             /* ... four times */
+    assert_in_range(wanted_after(10, 100 * 1000), 15, 20); /* ten a second */
+    assert_in_range(wanted_after(12, 1000), 1800, 2000);   /* a thousand */
+    assert_in_range(wanted_after(5, 1), 4096,
+                    2 * 1000 * 1000); /* a million: as much as there is, after five grants */
+    assert_in_range(wanted_after(1, 0), 2,
+                    2 * 8); /* a burst is no rate: twice what was given, ... */
+    assert_in_range(wanted_after(2, 0), 2, 4 * 16); /* ... four times */
 }
 
 /* ---- finished grants ---- */
@@ -302,7 +306,8 @@ static void expect_finished(mr_split_feed *feed, const char *want)
 }
 
 /* What the engine takes; the caller's reference. */
-static mr_origin *take(const struct mr_split_source *source, uint64_t repetition, uint64_t first, uint64_t count)
+static mr_origin *take(const struct mr_split_source *source, uint64_t repetition, uint64_t first,
+                       uint64_t count)
 {
     mr_origin *origin = NULL;
     struct mr_range range;
@@ -314,7 +319,8 @@ static mr_origin *take(const struct mr_split_source *source, uint64_t repetition
     return origin;
 }
 
-/* A feed whose engine has asked for splits once, and was given one split as grant 1, which it is through with. */
+/* A feed whose engine has asked for splits once, and was given one split as grant 1, which it is
+ * through with. */
 static mr_split_feed *begun_feed(struct mr_split_source *source)
 {
     mr_split_feed *feed;
@@ -489,7 +495,8 @@ static void it_is_given_back_in_order_and_under_its_own_repetition(void **state)
     mr_split_feed_free(feed);
 }
 
-/* A grant is on its way: the engine waits for it, so that it does not run past what is then given back. */
+/* A grant is on its way: the engine waits for it, so that it does not run past what is then given
+ * back. */
 static void an_answer_under_way_is_given_back_too(void **state)
 {
     struct mr_split_request req;

@@ -1,6 +1,7 @@
 /*
- * A worker with a task of a coordinated job, and its consumers: who is sent which round, when it is complete, what
- * becomes of it when streams and sessions change, how it ends, what it keeps. No assertion is about time.
+ * A worker with a task of a coordinated job, and its consumers: who is sent which round, when it is
+ * complete, what becomes of it when streams and sessions change, how it ends, what it keeps. No
+ * assertion is about time.
  */
 #include "base/alloc.h"
 #include "worker/worker.h"
@@ -46,7 +47,9 @@ static int setup(void **state)
     f->d = fake_dispatcher_new(f->rt, 0);
     add_dataset(f, "range", fake_range(INT64_C(1) << 40));
     add_dataset(f, "seven", fake_range(7));
-    add_dataset(f, "large", fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1)); /* elements of 256 KiB */
+    add_dataset(
+        f, "large",
+        fake_apply("batch", fake_range(INT64_C(1) << 40), &large, 1)); /* elements of 256 KiB */
     (void)snprintf(list, sizeof list, "127.0.0.1:%d", fake_dispatcher_port(f->d));
     struct mr_worker_options opts = {.dispatchers = list, .memory_budget_bytes = 32 * MIB};
     assert_int_equal(mr_worker_start(&opts, &f->w, NULL), MR_OK);
@@ -93,7 +96,8 @@ struct consumer {
     size_t last;            /* elements of the last message */
 };
 
-static void open_stream(struct fixture *f, struct consumer *c, uint64_t session, uint64_t limit, uint64_t limit_bytes)
+static void open_stream(struct fixture *f, struct consumer *c, uint64_t session, uint64_t limit,
+                        uint64_t limit_bytes)
 {
     Millrace__RoundOpen rounds = MILLRACE__ROUND_OPEN__INIT;
     struct fake_open open = {.address = mr_worker_address(f->w),
@@ -351,7 +355,8 @@ static void another_process_takes_the_place(void **state)
     fake_client_free(b.client);
 }
 
-/* A session that nobody has named, and what was never sent: neither costs the true consumer anything. */
+/* A session that nobody has named, and what was never sent: neither costs the true consumer
+ * anything. */
 static void what_cannot_be_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -415,7 +420,8 @@ static void expect_end(struct fixture *f, Millrace__LastRound last_round, uint64
         for (int64_t r = 0; r < 3; r++) {
             assert_int_equal(c[i].values[r], 2 * r + i);
         }
-        assert_int_equal(c[i].values[3], end_round == 4 ? 6 : -1); /* padded with the first of what was left */
+        assert_int_equal(c[i].values[3],
+                         end_round == 4 ? 6 : -1); /* padded with the first of what was left */
     }
     fake_client_tell(c[0].client, 50, MUCH, end_round + 1, end_round + 1);
     fake_client_tell(c[1].client, 50, MUCH, end_round + 1, end_round);

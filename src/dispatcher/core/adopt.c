@@ -1,6 +1,7 @@
 /*
- * Takeover, one record at a time: does it fit its key, and what was adopted before it? What refers to something that is
- * gone is left over. load.c calls these kind by kind, in an order in which nothing refers to what comes later.
+ * Takeover, one record at a time: does it fit its key, and what was adopted before it? What refers
+ * to something that is gone is left over. load.c calls these kind by kind, in an order in which
+ * nothing refers to what comes later.
  */
 #include "dispatcher/core/internal.h"
 
@@ -54,11 +55,12 @@ int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
 static bool may_have(const mr_core *core, Millrace__Guarantee guarantee)
 {
     return guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE ||
-           (guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && mr_schema_has(core, MR_FEATURE_AT_LEAST_ONCE));
+           (guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+            mr_schema_has(core, MR_FEATURE_AT_LEAST_ONCE));
 }
 
-/* Of dataset @id: it is bad, or missing, which is noted, so that nobody registers something else under its name. NULL:
- * it is there. */
+/* Of dataset @id: it is bad, or missing, which is noted, so that nobody registers something else
+ * under its name. NULL: it is there. */
 static const struct mr_flaw *flaw_of_dataset(mr_core *core, const char *id, const char *whose)
 {
     char key[MR_KEY_SIZE];
@@ -87,13 +89,15 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         int guarantee = (int)job->guarantee;
 
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "has guarantee %d, which the features in 'schema' do not tell of",
+        return mr_error_set(err, MR_EDATALOSS,
+                            "has guarantee %d, which the features in 'schema' do not tell of",
                             guarantee);
     }
     if ((job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF) &&
         !mr_schema_has(core, MR_FEATURE_SHARING)) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "shares, which the features in 'schema' do not tell of");
+        return mr_error_set(err, MR_EDATALOSS,
+                            "shares, which the features in 'schema' do not tell of");
     }
     if (mr_vet_job(core, job, err) < 0) {
         mr_record_free(rec);
@@ -119,7 +123,8 @@ int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err
     }
     if (!mr_schema_has(core, MR_FEATURE_SHARING)) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "is shared, which the features in 'schema' do not tell of");
+        return mr_error_set(err, MR_EDATALOSS,
+                            "is shared, which the features in 'schema' do not tell of");
     }
     flaw = flaw_of_dataset(core, production->dataset_id, key);
     if (flaw != NULL) {
@@ -137,8 +142,10 @@ int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
     char by_stamp[MR_KEY_SIZE], by_number[MR_KEY_SIZE];
 
     snprintf(by_stamp, sizeof by_stamp, "%s.%s", worker->incarnation, worker->registered);
-    snprintf(by_number, sizeof by_number, "%s.%u", worker->incarnation, worker->life); /* an older name */
-    if (strlen(ref) >= MR_WORKER_REF_SIZE || (strcmp(ref, by_stamp) != 0 && strcmp(ref, by_number) != 0)) {
+    snprintf(by_number, sizeof by_number, "%s.%u", worker->incarnation,
+             worker->life); /* an older name */
+    if (strlen(ref) >= MR_WORKER_REF_SIZE ||
+        (strcmp(ref, by_stamp) != 0 && strcmp(ref, by_number) != 0)) {
         mr_record_free(rec);
         return contradiction(err);
     }
@@ -157,8 +164,9 @@ static const struct mr_flaw *flaw_of_production(mr_core *core, const char *id, c
 }
 
 /* The production that goes with an iteration's record, if one does and is there. */
-static int find_production(const mr_core *core, const struct mr_job *job, const Millrace__IterationRecord *rec,
-                           struct mr_production **ret, mr_error *err)
+static int find_production(const mr_core *core, const struct mr_job *job,
+                           const Millrace__IterationRecord *rec, struct mr_production **ret,
+                           mr_error *err)
 {
     struct mr_production *p = mr_production_find(core, job != NULL ? rec->production : rec->id);
 
@@ -169,17 +177,20 @@ static int find_production(const mr_core *core, const struct mr_job *job, const 
                    : MR_OK;
     }
     if (rec->production[0] == '\0' ? mr_job_shares(job) || rec->joining : !mr_job_shares(job)) {
-        return mr_error_set(err, MR_EDATALOSS, "production '%.40s' does not fit its job", rec->production);
+        return mr_error_set(err, MR_EDATALOSS, "production '%.40s' does not fit its job",
+                            rec->production);
     }
     if (p != NULL && (!mr_production_fits(p, job, rec->repetition) || rec->n_providers > 0)) {
         *ret = NULL;
         return rec->finished ? MR_OK
-                             : mr_error_set(err, MR_EDATALOSS, "'productions/%.40s' is not what it wants", p->rec->id);
+                             : mr_error_set(err, MR_EDATALOSS,
+                                            "'productions/%.40s' is not what it wants", p->rec->id);
     }
     return MR_OK;
 }
 
-/* Neither its job nor its production is there: it was on its way out, or is set aside with the job. */
+/* Neither its job nor its production is there: it was on its way out, or is set aside with the
+ * job. */
 static int leave_orphan(mr_core *core, const char *key, Millrace__IterationRecord *rec)
 {
     if (rec->job_id[0] != '\0' && mr_job_is_set_aside(core, rec->job_id)) {
@@ -202,9 +213,10 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         return contradiction(err);
     }
     /* One of both is wrong. It is this one if its place in the job is taken. */
-    if (reader != NULL && strcmp(reader->job_id, iteration->job_id) != 0 && mr_staged_is_contested(core, iteration)) {
-        mr_error_set(err, MR_EDATALOSS, "is of job '%.40s', and client %.8s of job %.40s reads it", iteration->job_id,
-                     reader->client, reader->job_id);
+    if (reader != NULL && strcmp(reader->job_id, iteration->job_id) != 0 &&
+        mr_staged_is_contested(core, iteration)) {
+        mr_error_set(err, MR_EDATALOSS, "is of job '%.40s', and client %.8s of job %.40s reads it",
+                     iteration->job_id, reader->client, reader->job_id);
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -233,7 +245,8 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_job_note_ended(core, job, it->rec->repetition);
         return MR_OK;
     }
-    /* Its tasks: those of every worker that lived after it began. What became of them is seen later. */
+    /* Its tasks: those of every worker that lived after it began. What became of them is seen
+     * later. */
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         if (mr_core_worker_gets_tasks(worker, it)) {
@@ -243,7 +256,8 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
-/* What is before the next '/' of @path; returns what is behind it, or NULL if there is none or it is too long. */
+/* What is before the next '/' of @path; returns what is behind it, or NULL if there is none or it
+ * is too long. */
 static const char *take_segment(const char *path, char *out, size_t size)
 {
     const char *slash = strchr(path, '/');
@@ -281,9 +295,11 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     }
     if (it->makes != NULL || (rec->isolated && it->rec->n_providers == 0) || rec->ended ||
         rec->recovery > it->rec->recoveries ||
-        (!mr_core_worker_is_live(worker) && mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
+        (!mr_core_worker_is_live(worker) &&
+         mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have", iteration);
+        return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have",
+                            iteration);
     }
     mr_task_adopt_recovery(core, it, worker, rec);
     return MR_OK;
@@ -313,7 +329,8 @@ int mr_adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
 }
 
 /* "<iteration>/<provider>" or "<iteration>/<provider>/<rest>" behind the prefix. */
-static struct mr_iteration *split_key(const mr_core *core, const char *path, unsigned long *provider, const char **rest)
+static struct mr_iteration *split_key(const mr_core *core, const char *path,
+                                      unsigned long *provider, const char **rest)
 {
     char id[MR_STAMP_SIZE];
     const char *number = take_segment(path, id, sizeof id);
@@ -358,13 +375,15 @@ int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     if (provider >= it->rec->n_providers || rest[0] != '\0' || key[strlen(key) - 1] == '/' ||
         it->cursors[provider].rec != NULL ||
-        (it->rec->providers[provider]->splits >= 0 && cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
+        (it->rec->providers[provider]->splits >= 0 &&
+         cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
         mr_record_free(rec);
         return contradiction(err);
     }
     it->cursors[provider].rec = cursor;
     if (!is_pool_sound(it, provider) || !mr_given_back_is_sound(it, provider)) {
-        return mr_error_set(err, MR_EDATALOSS, "the splits that came back cannot have been handed out");
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the splits that came back cannot have been handed out");
     }
     return MR_OK;
 }
@@ -386,11 +405,13 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     if (provider < it->rec->n_providers && it->cursors[provider].rec == NULL) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "its cursor, 'cursors/%s/%lu', is missing", it->rec->id, provider);
+        return mr_error_set(err, MR_EDATALOSS, "its cursor, 'cursors/%s/%lu', is missing",
+                            it->rec->id, provider);
     }
     if (provider >= it->rec->n_providers || task->grants[provider].rec != NULL || grant->seq == 0 ||
         grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
-        (!mr_iteration_repeats(it) && grant->n_open > 0) || !mr_grants_are_sound(it, provider, grant)) {
+        (!mr_iteration_repeats(it) && grant->n_open > 0) ||
+        !mr_grants_are_sound(it, provider, grant)) {
         mr_record_free(rec);
         return contradiction(err);
     }
@@ -439,8 +460,8 @@ int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     index = number != NULL ? strtoul(number, NULL, 10) : 0;
     snprintf(again, sizeof again, "%s/%lu", id, index);
-    if (number == NULL || strcmp(path, again) != 0 || it->rounds == NULL || index >= it->rounds->n ||
-        it->rounds->seats[index].rec != NULL || consumer->session == 0 ||
+    if (number == NULL || strcmp(path, again) != 0 || it->rounds == NULL ||
+        index >= it->rounds->n || it->rounds->seats[index].rec != NULL || consumer->session == 0 ||
         (consumer->client[0] != '\0' && !mr_id_is_valid(consumer->client))) {
         mr_record_free(rec);
         return contradiction(err);
@@ -450,9 +471,9 @@ int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
 }
 
 /*
- * The iteration that @client reads, or read, is not there: it is set aside, or went before it. While somebody reads it,
- * it is there as long as its job is: if not, a hand was in the store; in the client's record, if there is another one
- * that it may read.
+ * The iteration that @client reads, or read, is not there: it is set aside, or went before it.
+ * While somebody reads it, it is there as long as its job is: if not, a hand was in the store; in
+ * the client's record, if there is another one that it may read.
  */
 static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
 {
@@ -464,7 +485,8 @@ static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
     snprintf(key, sizeof key, "iterations/%.80s", client->iteration_id);
     flaw = mr_flaw_find(core, key);
     if (flaw == NULL && job != NULL && !client->released && job->niterations == job->nfinished) {
-        (void)mr_error_set(&err, MR_EDATALOSS, "is missing, and client %.8s reads it", client->client);
+        (void)mr_error_set(&err, MR_EDATALOSS, "is missing, and client %.8s reads it",
+                           client->client);
         flaw = mr_flaw_note_error(core, key, &err);
         if (flaw != NULL) {
             mr_job_spoil(core, job, flaw->why);
@@ -492,7 +514,8 @@ int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
     }
     if (it->job == NULL) {
         mr_record_free(rec);
-        return mr_error_set(err, MR_EDATALOSS, "is attached to production %.40s, which no client reads", it->rec->id);
+        return mr_error_set(err, MR_EDATALOSS,
+                            "is attached to production %.40s, which no client reads", it->rec->id);
     }
     mr_client_add(core, client, it);
     return MR_OK;

@@ -1,7 +1,8 @@
 /*
- * What is due next: a binary heap of alarms, one in each object that time does something to. An alarm may ring early
- * and never late: whoever sees a deadline come nearer says so (mr_alarm_by()), one that moves away is found out when
- * it rings. A heartbeat costs nothing here, and a timer nothing for objects that are not due.
+ * What is due next: a binary heap of alarms, one in each object that time does something to. An
+ * alarm may ring early and never late: whoever sees a deadline come nearer says so (mr_alarm_by()),
+ * one that moves away is found out when it rings. A heartbeat costs nothing here, and a timer
+ * nothing for objects that are not due.
  */
 #include "dispatcher/core/internal.h"
 

@@ -4,11 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define REQUIRE(fact, ...)                                                                                             \
-    do {                                                                                                               \
-        if (!(fact)) {                                                                                                 \
-            return mr_error_set(err, MR_EINTERNAL, __VA_ARGS__);                                                       \
-        }                                                                                                              \
+#define REQUIRE(fact, ...)                                                                         \
+    do {                                                                                           \
+        if (!(fact)) {                                                                             \
+            return mr_error_set(err, MR_EINTERNAL, __VA_ARGS__);                                   \
+        }                                                                                          \
     } while (0)
 
 static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
@@ -20,12 +20,14 @@ static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
     if (cursor == NULL) {
         return MR_OK;
     }
-    REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits, "iteration %s: cursor %zu is beyond its end", it->rec->id,
-            i);
-    REQUIRE(cursor->n_pool == 0 || mr_iteration_repeats(it), "iteration %s: splits came back, at most once",
-            it->rec->id);
-    REQUIRE(mr_given_back_is_sound(it, i), "iteration %s: what was given back of %zu is out of order", it->rec->id, i);
-    REQUIRE(cursor->n_pool <= MR_OWED_RANGES_MAX && mr_owed_is_sound(mr_pool(it, i), mr_position_end(it, i)),
+    REQUIRE(splits < 0 || cursor->next <= (uint64_t)splits,
+            "iteration %s: cursor %zu is beyond its end", it->rec->id, i);
+    REQUIRE(cursor->n_pool == 0 || mr_iteration_repeats(it),
+            "iteration %s: splits came back, at most once", it->rec->id);
+    REQUIRE(mr_given_back_is_sound(it, i),
+            "iteration %s: what was given back of %zu is out of order", it->rec->id, i);
+    REQUIRE(cursor->n_pool <= MR_OWED_RANGES_MAX &&
+                mr_owed_is_sound(mr_pool(it, i), mr_position_end(it, i)),
             "iteration %s: pool %zu is out of order", it->rec->id, i);
     return MR_OK;
 }
@@ -42,20 +44,25 @@ static int check_grants(const struct mr_task *task, mr_error *err)
         if (grant == NULL) {
             continue;
         }
-        REQUIRE(cursor != NULL, "task %s has a grant of provider %zu, which has no cursor", task->id, i);
-        REQUIRE(grant->end == (grant->n_ranges == 0), "task %s: a grant is neither splits nor the end", task->id);
-        if (grant->n_ranges > 0 && grant->repetition + (uint64_t)grant->ahead == cursor->repetition) {
+        REQUIRE(cursor != NULL, "task %s has a grant of provider %zu, which has no cursor",
+                task->id, i);
+        REQUIRE(grant->end == (grant->n_ranges == 0),
+                "task %s: a grant is neither splits nor the end", task->id);
+        if (grant->n_ranges > 0 &&
+            grant->repetition + (uint64_t)grant->ahead == cursor->repetition) {
             REQUIRE(grant->ranges[0]->first + grant->ranges[0]->count <= cursor->next,
                     "task %s holds splits beyond the cursor", task->id);
         }
         REQUIRE(grant->n_open == 0 || !is_void, "task %s has open grants and is %s", task->id,
                 mr_task_state_name(task->state));
-        REQUIRE(mr_grants_are_sound(it, i, grant), "task %s: its open grants are out of order", task->id);
+        REQUIRE(mr_grants_are_sound(it, i, grant), "task %s: its open grants are out of order",
+                task->id);
     }
     return MR_OK;
 }
 
-static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
+static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_t *total,
+                       mr_error *err)
 {
     const struct mr_task *task;
     const struct mr_core_worker *worker;
@@ -81,27 +88,37 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
                 "task %s is not counted by its iteration", task->id);
         REQUIRE(!mr_task_is_recovery(task) || task->state == MR_TASK_OPEN || !task->counted,
                 "task %s is still there and nothing of it is needed", task->id);
-        REQUIRE(task->state != MR_TASK_OPEN || live, "task %s is open and its worker is lost", task->id);
+        REQUIRE(task->state != MR_TASK_OPEN || live, "task %s is open and its worker is lost",
+                task->id);
         REQUIRE(mr_task_find(core, task->id) == task, "task %s is not found by its id", task->id);
     }
     REQUIRE(open == it->open_tasks && ended == it->ended_tasks,
-            "iteration %s counts %u open and %u ended tasks; there are %u and %u", it->rec->id, it->open_tasks,
-            it->ended_tasks, open, ended);
-    REQUIRE(uncounted == it->uncounted_tasks, "iteration %s counts %u losses to be counted; there are %u", it->rec->id,
+            "iteration %s counts %u open and %u ended tasks; there are %u and %u", it->rec->id,
+            it->open_tasks, it->ended_tasks, open, ended);
+    REQUIRE(uncounted == it->uncounted_tasks,
+            "iteration %s counts %u losses to be counted; there are %u", it->rec->id,
             it->uncounted_tasks, uncounted);
-    REQUIRE(draining == it->draining_tasks, "iteration %s counts %u tasks of workers that drain; there are %u",
-            it->rec->id, it->draining_tasks, draining);
+    REQUIRE(draining == it->draining_tasks,
+            "iteration %s counts %u tasks of workers that drain; there are %u", it->rec->id,
+            it->draining_tasks, draining);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        due += !it->rec->finished && mr_core_worker_is_live(worker) && mr_core_worker_gets_tasks(worker, it) ? 1 : 0;
+        due += !it->rec->finished && mr_core_worker_is_live(worker) &&
+                       mr_core_worker_gets_tasks(worker, it)
+                   ? 1
+                   : 0;
     }
-    REQUIRE(alive == due, "iteration %s has %zu tasks on %zu live workers", it->rec->id, alive, due);
-    REQUIRE(recoveries <= MR_RECOVERIES_MAX, "iteration %s has %u recovery tasks", it->rec->id, recoveries);
-    REQUIRE(!it->rec->finished || TAILQ_EMPTY(&it->tasks), "iteration %s is finished and has tasks", it->rec->id);
+    REQUIRE(alive == due, "iteration %s has %zu tasks on %zu live workers", it->rec->id, alive,
+            due);
+    REQUIRE(recoveries <= MR_RECOVERIES_MAX, "iteration %s has %u recovery tasks", it->rec->id,
+            recoveries);
+    REQUIRE(!it->rec->finished || TAILQ_EMPTY(&it->tasks), "iteration %s is finished and has tasks",
+            it->rec->id);
     return MR_OK;
 }
 
-static int check_content(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
+static int check_content(const mr_core *core, const struct mr_iteration *it, size_t *total,
+                         mr_error *err)
 {
     REQUIRE(!it->unwritten, "iteration %s is not written", it->rec->id);
     for (size_t i = 0; i < it->rec->n_providers; i++) {
@@ -114,41 +131,45 @@ static int check_content(const mr_core *core, const struct mr_iteration *it, siz
     return check_tasks(core, it, total, err);
 }
 
-static int check_iteration(const mr_core *core, const struct mr_iteration *it, size_t *total, mr_error *err)
+static int check_iteration(const mr_core *core, const struct mr_iteration *it, size_t *total,
+                           mr_error *err)
 {
     const struct mr_client *client;
     const struct mr_iteration *other;
     uint32_t live = 0;
 
-    REQUIRE(strcmp(it->rec->job_id, it->job != NULL ? it->job->rec->id : "") == 0, "iteration %s is in another job",
+    REQUIRE(strcmp(it->rec->job_id, it->job != NULL ? it->job->rec->id : "") == 0,
+            "iteration %s is in another job", it->rec->id);
+    REQUIRE((it->job == NULL) == (it->makes != NULL), "iteration %s has no owner, or two",
             it->rec->id);
-    REQUIRE((it->job == NULL) == (it->makes != NULL), "iteration %s has no owner, or two", it->rec->id);
     TAILQ_FOREACH(client, &it->clients, in_iteration)
     {
         live += client->rec->released ? 0 : 1;
         REQUIRE(client->iteration == it, "client %s is in another iteration", client->rec->client);
-        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0, "client %s records another iteration",
-                client->rec->client);
+        REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0,
+                "client %s records another iteration", client->rec->client);
     }
-    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id, it->live_clients,
-            live);
+    REQUIRE(live == it->live_clients, "iteration %s counts %u clients; there are %u", it->rec->id,
+            it->live_clients, live);
     if (it->makes != NULL) {
-        REQUIRE(!it->rec->finished && live == 0 && it->makes->hidden == it, "iteration %s is not hidden", it->rec->id);
+        REQUIRE(!it->rec->finished && live == 0 && it->makes->hidden == it,
+                "iteration %s is not hidden", it->rec->id);
         return check_content(core, it, total, err);
     }
     REQUIRE(it->rec->finished == mr_job_has_ended(it->job, it->rec->repetition),
             "iteration %s is%s finished, and job %s has it%s among those that ended", it->rec->id,
-            it->rec->finished ? "" : " not", mr_job_label(it->job), it->rec->finished ? " not" : "");
-    REQUIRE(it->rec->finished || (it->uses != NULL) == mr_job_shares(it->job), "iteration %s %s a production",
-            it->rec->id, it->uses != NULL ? "has" : "lacks");
+            it->rec->finished ? "" : " not", mr_job_label(it->job),
+            it->rec->finished ? " not" : "");
+    REQUIRE(it->rec->finished || (it->uses != NULL) == mr_job_shares(it->job),
+            "iteration %s %s a production", it->rec->id, it->uses != NULL ? "has" : "lacks");
     if (mr_rounds_check(core, it, err) < 0) {
         return MR_EINTERNAL;
     }
-    REQUIRE(!it->rec->joining || (it->uses != NULL && !it->rec->finished), "iteration %s is joining nothing",
-            it->rec->id);
+    REQUIRE(!it->rec->joining || (it->uses != NULL && !it->rec->finished),
+            "iteration %s is joining nothing", it->rec->id);
     for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
-        REQUIRE(other->rec->repetition != it->rec->repetition, "iterations %s and %s are the same repetition",
-                it->rec->id, other->rec->id);
+        REQUIRE(other->rec->repetition != it->rec->repetition,
+                "iterations %s and %s are the same repetition", it->rec->id, other->rec->id);
     }
     return check_content(core, it, total, err);
 }
@@ -168,9 +189,11 @@ static int check_workers(const mr_core *core, mr_error *err)
         {
             recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
         }
-        REQUIRE(recoveries == worker->recoveries, "worker %s counts %u recovery tasks; there are %u", worker->ref,
-                worker->recoveries, recoveries);
-        REQUIRE(mr_map_get(&core->workers_by_ref, worker->ref) == worker, "worker %s is not found", worker->ref);
+        REQUIRE(recoveries == worker->recoveries,
+                "worker %s counts %u recovery tasks; there are %u", worker->ref, worker->recoveries,
+                recoveries);
+        REQUIRE(mr_map_get(&core->workers_by_ref, worker->ref) == worker, "worker %s is not found",
+                worker->ref);
         if (mr_core_worker_is_live(worker)) {
             live++;
             REQUIRE(mr_map_get(&core->workers, worker->rec->incarnation) == worker,
@@ -179,10 +202,11 @@ static int check_workers(const mr_core *core, mr_error *err)
                     "worker %s is not the one at its address", worker->ref);
         }
     }
-    REQUIRE(live == core->live_workers && lives == core->lives, "%zu of %zu workers are alive; %zu of %zu are counted",
-            live, lives, core->live_workers, core->lives);
-    REQUIRE(core->workers_by_address.count == live, "%zu addresses for %zu workers", core->workers_by_address.count,
-            live);
+    REQUIRE(live == core->live_workers && lives == core->lives,
+            "%zu of %zu workers are alive; %zu of %zu are counted", live, lives, core->live_workers,
+            core->lives);
+    REQUIRE(core->workers_by_address.count == live, "%zu addresses for %zu workers",
+            core->workers_by_address.count, live);
     return MR_OK;
 }
 
@@ -205,17 +229,18 @@ static int check_users(const struct mr_production *p, mr_error *err)
     {
         users++;
         open += it->rec->finished ? 0 : 1;
-        REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0, "iteration %s uses another production",
+        REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0,
+                "iteration %s uses another production", it->rec->id);
+        REQUIRE(is_listed(p, it), "production %s does not list iteration %s", p->rec->id,
                 it->rec->id);
-        REQUIRE(is_listed(p, it), "production %s does not list iteration %s", p->rec->id, it->rec->id);
-        REQUIRE(mr_production_fits(p, it->job, it->rec->repetition), "production %s is not what iteration %s wants",
-                p->rec->id, it->rec->id);
+        REQUIRE(mr_production_fits(p, it->job, it->rec->repetition),
+                "production %s is not what iteration %s wants", p->rec->id, it->rec->id);
         REQUIRE(it->rec->n_providers == 0, "iteration %s hands out splits itself", it->rec->id);
     }
     REQUIRE(users == p->nusers && open == p->open_users &&
                 (p->kept ? p->rec->n_users >= users : p->rec->n_users == users),
-            "production %s counts %u users, %u of them open, and lists %zu; there are %u and %u", p->rec->id, p->nusers,
-            p->open_users, p->rec->n_users, users, open);
+            "production %s counts %u users, %u of them open, and lists %zu; there are %u and %u",
+            p->rec->id, p->nusers, p->open_users, p->rec->n_users, users, open);
     return MR_OK;
 }
 
@@ -233,18 +258,22 @@ static int check_productions(const mr_core *core, mr_error *err)
             return rc;
         }
         n++;
-        REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration", p->rec->id);
-        REQUIRE(mr_production_find(core, p->rec->id) == p, "production %s is not found", p->rec->id);
-        REQUIRE(mr_schema_has(core, MR_FEATURE_SHARING), "production %s, and the schema does not tell", p->rec->id);
+        REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration",
+                p->rec->id);
+        REQUIRE(mr_production_find(core, p->rec->id) == p, "production %s is not found",
+                p->rec->id);
+        REQUIRE(mr_schema_has(core, MR_FEATURE_SHARING),
+                "production %s, and the schema does not tell", p->rec->id);
         /* Not at once, but nothing else has to happen first. */
-        REQUIRE(!mr_production_is_over(p) || p->alarm.at != 0, "production %s is over and stays", p->rec->id);
+        REQUIRE(!mr_production_is_over(p) || p->alarm.at != 0, "production %s is over and stays",
+                p->rec->id);
     }
     TAILQ_FOREACH(dataset, &core->dataset_list, link)
     {
         uses += dataset->productions;
     }
-    REQUIRE(n == core->productions.count && uses == n, "%zu productions; %zu are indexed, %zu use datasets", n,
-            core->productions.count, uses);
+    REQUIRE(n == core->productions.count && uses == n,
+            "%zu productions; %zu are indexed, %zu use datasets", n, core->productions.count, uses);
     return MR_OK;
 }
 
@@ -264,23 +293,24 @@ static int check_jobs(const mr_core *core, mr_error *err)
         {
             n++;
         }
-        REQUIRE(n == job->niterations, "job %s counts %u iterations; there are %u", mr_job_label(job), job->niterations,
-                n);
-        REQUIRE(mr_map_get(&core->jobs, job->slot) == job, "job %s is not found", mr_job_label(job));
-        REQUIRE(mr_dataset_find(core, job->rec->dataset_id) == job->dataset, "job %s has another dataset",
+        REQUIRE(n == job->niterations, "job %s counts %u iterations; there are %u",
+                mr_job_label(job), job->niterations, n);
+        REQUIRE(mr_map_get(&core->jobs, job->slot) == job, "job %s is not found",
                 mr_job_label(job));
+        REQUIRE(mr_dataset_find(core, job->rec->dataset_id) == job->dataset,
+                "job %s has another dataset", mr_job_label(job));
     }
     TAILQ_FOREACH(dataset, &core->dataset_list, link)
     {
         uses += dataset->jobs;
-        REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0, "dataset %s has another definition",
-                dataset->rec->id);
+        REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0,
+                "dataset %s has another definition", dataset->rec->id);
     }
     if (check_productions(core, err) < 0) {
         return MR_EINTERNAL;
     }
-    REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets", jobs,
-            core->jobs.count, uses);
+    REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets",
+            jobs, core->jobs.count, uses);
     return MR_OK;
 }
 
@@ -310,14 +340,16 @@ int mr_core_check(const mr_core *core, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    REQUIRE(tasks == core->tasks && tasks == core->tasks_by_id.count, "%zu tasks; %zu are counted, %zu indexed", tasks,
-            core->tasks, core->tasks_by_id.count);
+    REQUIRE(tasks == core->tasks && tasks == core->tasks_by_id.count,
+            "%zu tasks; %zu are counted, %zu indexed", tasks, core->tasks, core->tasks_by_id.count);
     REQUIRE(core->hosts.iterations.taken == core->iterations.count &&
                 core->hosts.open_iterations.taken == core->open_iterations &&
                 core->hosts.clients.taken == core->clients.count &&
-                core->hosts.datasets.taken == core->datasets.count && core->hosts.workers.taken == core->lives,
+                core->hosts.datasets.taken == core->datasets.count &&
+                core->hosts.workers.taken == core->lives,
             "of %zu iterations, %zu clients, %zu datasets and %zu workers not all are some host's",
             core->iterations.count, core->clients.count, core->datasets.count, core->lives);
-    REQUIRE(open == core->open_iterations, "%zu iterations are open; %zu are counted", open, core->open_iterations);
+    REQUIRE(open == core->open_iterations, "%zu iterations are open; %zu are counted", open,
+            core->open_iterations);
     return MR_OK;
 }

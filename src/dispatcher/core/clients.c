@@ -1,6 +1,7 @@
 /*
- * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself or because nothing
- * was heard of it; a released one is kept for a while so that workers hear of it, under the next leader too.
+ * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself
+ * or because nothing was heard of it; a released one is kept for a while so that workers hear of
+ * it, under the next leader too.
  */
 #include "dispatcher/core/internal.h"
 
@@ -72,7 +73,8 @@ static void leave(mr_core *core, struct mr_client *client)
     client->iteration = NULL;
 }
 
-/* Who reads a production holds others up only while somebody is there to read on: workers hear when @n are. */
+/* Who reads a production holds others up only while somebody is there to read on: workers hear when
+ * @n are. */
 static void note_readers(mr_core *core, const struct mr_iteration *it, uint32_t n)
 {
     if (it->uses != NULL && it->live_clients == n) {
@@ -151,7 +153,8 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
         take_back_held(core, client, it);
     }
     if (client == NULL) {
-        Millrace__ClientRecord *rec = mr_core_new_record(core, &millrace__client_record__descriptor);
+        Millrace__ClientRecord *rec =
+            mr_core_new_record(core, &millrace__client_record__descriptor);
 
         if (rec == NULL) {
             return;
@@ -202,8 +205,8 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     struct mr_iteration *it = client->iteration;
 
     MR_ASSERT(is_live(client));
-    mr_core_trace(core, "client %.8s: %s iteration %s", client->rec->client, by_itself ? "left" : "lost to",
-                  it->rec->id);
+    mr_core_trace(core, "client %.8s: %s iteration %s", client->rec->client,
+                  by_itself ? "left" : "lost to", it->rec->id);
     client->rec->released = true;
     client->rec->released_ms = (uint64_t)core->wall_ms;
     client->rec->silent = !by_itself;
@@ -216,13 +219,15 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     }
     put_client(core, client);
     mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
-                       by_itself ? "released" : "lost: nothing was heard of this client for too long");
+                       by_itself ? "released"
+                                 : "lost: nothing was heard of this client for too long");
     mr_iteration_note_released(core, it, client->rec->client);
     if (it->rounds != NULL) {
         mr_iteration_unsettle(core, it); /* a decision may have waited for it */
     }
     if (it->live_clients == 0 && mr_job_is_idle(it->job)) {
-        /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back for a while. */
+        /* Nobody else can join an anonymous job; its owner, if it was only silent, may come back
+         * for a while. */
         if (mr_job_is_anonymous(it->job) && by_itself) {
             mr_job_forget(core, it->job);
             return;
@@ -242,7 +247,8 @@ void mr_client_evict(mr_core *core, struct mr_client *client)
     forget_reports(client);
     client->iteration->live_clients--;
     client->iteration->job->live_clients--;
-    mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND, "its job was deleted");
+    mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
+                       "its job was deleted");
 }
 
 void mr_client_orphan(mr_core *core, struct mr_client *client)
@@ -269,7 +275,8 @@ void mr_client_forget(mr_core *core, struct mr_client *client)
     mr_client_free(client);
 }
 
-/* What @client said at its goodbye that it had not used of a task whose worker did not hear that. */
+/* What @client said at its goodbye that it had not used of a task whose worker did not hear
+ * that. */
 static uint64_t unheard_of(const struct mr_client *client, const char *task)
 {
     const Millrace__ClientRecord *rec = client->rec;
@@ -282,7 +289,8 @@ static uint64_t unheard_of(const struct mr_client *client, const char *task)
     return 0;
 }
 
-void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task, const Millrace__Holder *holder)
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
+                    const Millrace__Holder *holder)
 {
     struct mr_client *client = mr_map_get(&core->clients, holder->client);
     bool is_known = client != NULL && client->iteration == it;
@@ -305,12 +313,15 @@ void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task, co
 /* ---------------------------------------------------------------- requests */
 
 /* The live session @client has with @iteration_id, or why there is none. */
-static struct mr_client *find_session(mr_core *core, const char *id, const char *iteration_id, mr_error *err)
+static struct mr_client *find_session(mr_core *core, const char *id, const char *iteration_id,
+                                      mr_error *err)
 {
     struct mr_client *client = mr_map_get(&core->clients, id);
 
-    if (client == NULL || !is_live(client) || strcmp(client->iteration->rec->id, iteration_id) != 0) {
-        mr_error_set(err, MR_ENOTFOUND, "client %.8s is not attached to iteration %.40s: open it again", id,
+    if (client == NULL || !is_live(client) ||
+        strcmp(client->iteration->rec->id, iteration_id) != 0) {
+        mr_error_set(err, MR_ENOTFOUND,
+                     "client %.8s is not attached to iteration %.40s: open it again", id,
                      iteration_id);
         return NULL;
     }
@@ -327,14 +338,16 @@ void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *
         return;
     }
     seen(core, client);
-    Millrace__ClientUpdate *update = mr_core_reply(core, &millrace__client_update__descriptor, true /* fenced */);
+    Millrace__ClientUpdate *update =
+        mr_core_reply(core, &millrace__client_update__descriptor, true /* fenced */);
 
     if (update != NULL) {
         mr_client_update_fill(core, client->iteration, update);
     }
 }
 
-static int64_t reported_since(const struct mr_client *client, const char *incarnation, int64_t otherwise)
+static int64_t reported_since(const struct mr_client *client, const char *incarnation,
+                              int64_t otherwise)
 {
     for (size_t i = 0; i < client->nunreachable; i++) {
         if (strcmp(client->unreachable[i].incarnation, incarnation) == 0) {
@@ -345,7 +358,8 @@ static int64_t reported_since(const struct mr_client *client, const char *incarn
 }
 
 /* Replace what the client reports, keeping since when. */
-static void note_unreachable(mr_core *core, struct mr_client *client, char *const *incarnations, size_t n)
+static void note_unreachable(mr_core *core, struct mr_client *client, char *const *incarnations,
+                             size_t n)
 {
     struct mr_unreachable *list = NULL;
     size_t count = 0;
@@ -360,7 +374,8 @@ static void note_unreachable(mr_core *core, struct mr_client *client, char *cons
     }
     for (size_t i = 0; i < n; i++) {
         if (mr_id_is_valid(incarnations[i])) {
-            snprintf(list[count].incarnation, sizeof list[count].incarnation, "%s", incarnations[i]);
+            snprintf(list[count].incarnation, sizeof list[count].incarnation, "%s",
+                     incarnations[i]);
             list[count].since = reported_since(client, incarnations[i], core->now);
             mr_alarm_by(core, &client->iteration->alarm,
                         mr_time_add(list[count].since, core->config.worker_timeout_ms));
@@ -391,7 +406,8 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
         mr_consumer_report(core, client, in->rounds);
     }
     Millrace__ClientHeartbeatReply *reply =
-        mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor, false /* fenced: a positive refresh */);
+        mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor,
+                      false /* fenced: a positive refresh */);
 
     if (reply != NULL) {
         reply->version = client->iteration->version;
@@ -405,7 +421,8 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
 }
 
 /* Of an open task: until that ends, and may name @client. */
-static void keep_unheard(mr_core *core, struct mr_client *client, const struct mr_task *task, uint64_t elements)
+static void keep_unheard(mr_core *core, struct mr_client *client, const struct mr_task *task,
+                         uint64_t elements)
 {
     Millrace__Unheard *one = mr_core_new_record(core, &millrace__unheard__descriptor);
     Millrace__ClientRecord *rec = client->rec;
@@ -418,10 +435,12 @@ static void keep_unheard(mr_core *core, struct mr_client *client, const struct m
 }
 
 /*
- * What @client took along of tasks that have ended, in place of what it was said to hold. It may not know that one has,
- * if its worker is out of reach. A lost one has no elements: its splits are counted.
+ * What @client took along of tasks that have ended, in place of what it was said to hold. It may
+ * not know that one has, if its worker is out of reach. A lost one has no elements: its splits are
+ * counted.
  */
-static uint64_t taken_along(mr_core *core, struct mr_client *client, const Millrace__ReleaseClientRequest *in)
+static uint64_t taken_along(mr_core *core, struct mr_client *client,
+                            const Millrace__ReleaseClientRequest *in)
 {
     uint64_t ended = 0;
 
@@ -446,13 +465,14 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
         mr_core_refuse(core, &millrace__release_client_reply__descriptor, &err);
         return;
     }
-    /* Not attached (any more) is what was wanted: the call may be a repeated one. One that was given up says it late.
-     */
+    /* Not attached (any more) is what was wanted: the call may be a repeated one. One that was
+     * given up says it late. */
     if (client != NULL && client->iteration != NULL && (is_live(client) || client->rec->silent) &&
         strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
         uint64_t taken = taken_along(core, client, in);
 
-        mr_iteration_note_abandoned(core, client->iteration, taken, is_live(client) ? 0 : client->rec->held);
+        mr_iteration_note_abandoned(core, client->iteration, taken,
+                                    is_live(client) ? 0 : client->rec->held);
         client->rec->held = 0;
         if (is_live(client)) {
             mr_client_release(core, client, true /* by_itself */);

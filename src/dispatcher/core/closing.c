@@ -1,14 +1,16 @@
 /*
- * Tasks that are closed though their worker lives, so that reading ends: none of their readers reaches it, or nothing
- * comes of them and that was not to be waited for.
+ * Tasks that are closed though their worker lives, so that reading ends: none of their readers
+ * reaches it, or nothing comes of them and that was not to be waited for.
  */
 #include "dispatcher/core/internal.h"
 
 #include <string.h>
 
-/* ---------------------------------------------------------------- workers that no client reaches */
+/* ---------------------------------------------------------------- workers that no client
+ * reaches */
 
-bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker)
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it,
+                               const struct mr_core_worker *worker)
 {
     const struct mr_client *client;
 
@@ -22,8 +24,9 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
         for (size_t i = 0; i < client->nunreachable; i++) {
             const struct mr_unreachable *report = &client->unreachable[i];
 
-            reported = reported || (strcmp(report->incarnation, worker->rec->incarnation) == 0 &&
-                                    mr_time_add(report->since, core->config.worker_timeout_ms) <= core->now);
+            reported = reported ||
+                       (strcmp(report->incarnation, worker->rec->incarnation) == 0 &&
+                        mr_time_add(report->since, core->config.worker_timeout_ms) <= core->now);
         }
         if (!reported) {
             return false;
@@ -32,7 +35,8 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
     return it->live_clients > 0;
 }
 
-/* When the next report of a client of @it will be old enough to count; MR_NEVER if there is none. */
+/* When the next report of a client of @it will be old enough to count; MR_NEVER if there is
+ * none. */
 static int64_t next_report(const mr_core *core, const struct mr_iteration *it, bool *any_counts)
 {
     const struct mr_client *client;
@@ -54,18 +58,22 @@ static int64_t next_report(const mr_core *core, const struct mr_iteration *it, b
     return next;
 }
 
-/* Somebody else is there to go on, or has come to the end: without, closing the task would only end all reading. */
-static bool others_are_left(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker)
+/* Somebody else is there to go on, or has come to the end: without, closing the task would only end
+ * all reading. */
+static bool others_are_left(const mr_core *core, const struct mr_iteration *it,
+                            const struct mr_core_worker *worker)
 {
     const struct mr_task *task;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        bool there = mr_core_worker_is_live(task->worker) && !mr_core_worker_is_draining(task->worker) &&
+        bool there = mr_core_worker_is_live(task->worker) &&
+                     !mr_core_worker_is_draining(task->worker) &&
                      !mr_core_worker_is_unheard(core, task->worker) &&
                      !mr_iteration_cannot_reach(core, it, task->worker);
 
-        if (task->worker != worker && (task->state == MR_TASK_OPEN || mr_iteration_repeats(it)) && there) {
+        if (task->worker != worker && (task->state == MR_TASK_OPEN || mr_iteration_repeats(it)) &&
+            there) {
             return true;
         }
     }
@@ -79,7 +87,8 @@ static struct mr_task *find_unreachable(const mr_core *core, struct mr_iteration
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         if (task->state == MR_TASK_OPEN && !mr_core_worker_is_unheard(core, task->worker) &&
-            mr_iteration_cannot_reach(core, it, task->worker) && others_are_left(core, it, task->worker)) {
+            mr_iteration_cannot_reach(core, it, task->worker) &&
+            others_are_left(core, it, task->worker)) {
             break;
         }
     }
@@ -94,7 +103,8 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     if (core->full) {
         return true; /* the next heartbeat reports it again */
     }
-    while ((task = find_unreachable(core, it)) != NULL) { /* none in a finished one, whose tasks are gone */
+    while ((task = find_unreachable(core, it)) !=
+           NULL) { /* none in a finished one, whose tasks are gone */
         if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }
@@ -104,25 +114,30 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
-static struct mr_task *find_refusing(const mr_core *core, struct mr_iteration *it, const char *incarnation)
+static struct mr_task *find_refusing(const mr_core *core, struct mr_iteration *it,
+                                     const char *incarnation)
 {
     int64_t silence = core->config.heartbeat_ms + core->config.heartbeat_ms / 2;
     struct mr_task *task;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state == MR_TASK_OPEN && strcmp(task->worker->rec->incarnation, incarnation) == 0 &&
-            mr_time_add(task->worker->seen, silence) <= core->now && others_are_left(core, it, task->worker)) {
+        if (task->state == MR_TASK_OPEN &&
+            strcmp(task->worker->rec->incarnation, incarnation) == 0 &&
+            mr_time_add(task->worker->seen, silence) <= core->now &&
+            others_are_left(core, it, task->worker)) {
             break;
         }
     }
     return task;
 }
 
-void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n)
+void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations,
+                                 size_t n)
 {
-    /* A wrong guess costs a coordinated job one worker's elements; waiting costs all of its consumers their time. At
-     * least once, a crash has to be told from a worker that is out of reach. */
+    /* A wrong guess costs a coordinated job one worker's elements; waiting costs all of its
+     * consumers their time. At least once, a crash has to be told from a worker that is out of
+     * reach. */
     if (!mr_job_is_coordinated(it->job) || mr_iteration_repeats(it) || core->full) {
         return;
     }
@@ -153,7 +168,8 @@ static struct mr_task *find_stuck(const mr_core *core, const struct mr_iteration
     return task;
 }
 
-/* An operator that does not return would keep its readers for ever. False: there was no room for all. */
+/* An operator that does not return would keep its readers for ever. False: there was no room for
+ * all. */
 static bool close_stuck(mr_core *core, struct mr_iteration *it)
 {
     struct mr_task *task;
@@ -161,7 +177,8 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
     if (core->config.task_timeout_ms <= 0 || core->full) {
         return true; /* the next heartbeat rings again */
     }
-    while ((task = find_stuck(core, it)) != NULL) { /* none in a finished one, whose tasks are gone */
+    while ((task = find_stuck(core, it)) !=
+           NULL) { /* none in a finished one, whose tasks are gone */
         if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
             return false;
         }

@@ -1,12 +1,13 @@
 /*
  * The places of consumers in coordinated reads: who has one, in which session, and what it says.
  *
- * Whoever opens takes the place it names, and the session number grows: workers and dispatcher refuse the one before.
- * Somebody who takes it from another begins where the others are, and they are asked for that: the answer has to be of
- * one moment, after it came. When all are new there is nobody to ask, and no way to know where the model is that they
- * train: that is told, to all of them. A new one is not new any more when it has read a round together with one that is
- * not, which is remembered: reading alone proves nothing, since the receipts of whoever was there before let a new one
- * go on for some rounds.
+ * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
+ * refuse the one before. Somebody who takes it from another begins where the others are, and they
+ * are asked for that: the answer has to be of one moment, after it came. When all are new there is
+ * nobody to ask, and no way to know where the model is that they train: that is told, to all of
+ * them. A new one is not new any more when it has read a round together with one that is not, which
+ * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
+ * new one go on for some rounds.
  */
 #include "dispatcher/core/internal.h"
 
@@ -58,7 +59,8 @@ void mr_seat_clear(struct mr_seat *seat)
     seat->missed_ms = 0;
 }
 
-struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
+struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it,
+                                 const struct mr_seat *seat)
 {
     struct mr_client *client;
 
@@ -87,13 +89,15 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
     for (uint32_t i = 0; i < rounds->n; i++) {
         struct mr_seat *seat = &rounds->seats[i];
 
-        if (seat->rec == NULL || seat->rec->client[0] == '\0' || mr_seat_client(core, it, seat) != NULL) {
+        if (seat->rec == NULL || seat->rec->client[0] == '\0' ||
+            mr_seat_client(core, it, seat) != NULL) {
             continue;
         }
         if (vacated++ == MR_VACATE_MAX) {
             return false;
         }
-        mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id, i);
+        mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id,
+                     i);
         mr_core_set(core, &seat->rec->client, "");
         seat->rec->session++;
         seat->rec->joined = false;
@@ -107,13 +111,16 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
 /* ---------------------------------------------------------------- where to begin */
 
 /* It is there, and has said where it is since it was asked. */
-static bool has_answered(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
+static bool has_answered(const mr_core *core, const struct mr_iteration *it,
+                         const struct mr_seat *seat)
 {
-    return seat->known && seat->answered == it->rounds->ask && mr_seat_client(core, it, seat) != NULL;
+    return seat->known && seat->answered == it->rounds->ask &&
+           mr_seat_client(core, it, seat) != NULL;
 }
 
 /* "0: 17, 1: 18 when last heard, 2: not known" */
-static void list_positions(const mr_core *core, const struct mr_iteration *it, char *out, size_t size)
+static void list_positions(const mr_core *core, const struct mr_iteration *it, char *out,
+                           size_t size)
 {
     size_t len = 0;
 
@@ -133,7 +140,8 @@ static void list_positions(const mr_core *core, const struct mr_iteration *it, c
     }
 }
 
-/* It knows the job's round: it was there from the first on, was told it, or has read with one that knew it. */
+/* It knows the job's round: it was there from the first on, was told it, or has read with one that
+ * knew it. */
 static bool is_anchor(const struct mr_seat *seat)
 {
     return seat->rec->session == 1 || seat->rec->placed || seat->rec->joined;
@@ -147,7 +155,8 @@ struct others {
     uint64_t most;
 };
 
-static struct others look_at_others(const mr_core *core, const struct mr_iteration *it, const struct mr_seat *mine)
+static struct others look_at_others(const mr_core *core, const struct mr_iteration *it,
+                                    const struct mr_seat *mine)
 {
     struct others others = {.least = MR_ROUND_NEVER};
 
@@ -193,17 +202,18 @@ static uint64_t first_of_all(const struct mr_iteration *it)
 }
 
 /* Nobody is left who knows. @tell: those who are there are as new, and hear it too. */
-static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index, bool tell, mr_error *err)
+static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index, bool tell,
+                          mr_error *err)
 {
     struct mr_coordination *rounds = it->rounds;
     char positions[80];
 
     list_positions(core, it, positions, sizeof positions);
-    mr_error_set(
-        err, MR_EPRECOND,
-        "all consumers of job '%.40s' are new: nobody knows its round (%s); end the job, take another name, or "
-        "say resume_round",
-        mr_job_label(it->job), positions);
+    mr_error_set(err, MR_EPRECOND,
+                 "all consumers of job '%.40s' are new: nobody knows its round (%s); end the job, "
+                 "take another name, or "
+                 "say resume_round",
+                 mr_job_label(it->job), positions);
     if (tell) {
         snprintf(rounds->refused, sizeof rounds->refused, "%s", err->message);
         mr_rounds_note(core, it, false);
@@ -212,7 +222,8 @@ static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index
     return MR_EPRECOND;
 }
 
-/* An answer is not good any more when somebody has taken a place since: then all are there, and go on. */
+/* An answer is not good any more when somebody has taken a place since: then all are there, and go
+ * on. */
 static void ask_others(mr_core *core, struct mr_iteration *it)
 {
     struct mr_coordination *rounds = it->rounds;
@@ -225,7 +236,8 @@ static void ask_others(mr_core *core, struct mr_iteration *it)
 }
 
 /* Where the others are, at one moment. */
-static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from, mr_error *err)
+static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *mine, uint64_t *from,
+                 mr_error *err)
 {
     uint32_t index = index_of(it, mine);
     struct others others;
@@ -234,7 +246,8 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
     ask_others(core, it);
     others = look_at_others(core, it, mine);
     if (others.silent > 0 && core->now < mr_time_add(it->rounds->asked, MR_ASK_MS)) {
-        mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are", index);
+        mr_error_set(err, MR_EUNAVAIL, "consumer %u: the others are being asked where they are",
+                     index);
         err->traits |= MR_RETRYABLE;
         return MR_EUNAVAIL;
     }
@@ -243,10 +256,11 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
     }
     if (others.most - others.least > 1) {
         list_positions(core, it, positions, sizeof positions);
-        return mr_error_set(err, MR_EPRECOND,
-                            "consumer %u cannot take its place again: the others are more than a round apart (%s); "
-                            "resume_round says where to begin",
-                            index, positions);
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "consumer %u cannot take its place again: the others are more than a round apart (%s); "
+            "resume_round says where to begin",
+            index, positions);
     }
     *from = others.most;
     return MR_OK;
@@ -255,15 +269,17 @@ static int place(mr_core *core, struct mr_iteration *it, const struct mr_seat *m
 static int refuse_coming_back(const struct mr_seat *seat, uint32_t index, mr_error *err)
 {
     if (seat->rec != NULL && seat->rec->client[0] == '\0') {
-        return mr_error_set(
-            err, MR_EPRECOND,
-            "consumer %u was given up while nothing was heard of it, and rounds were decided without it", index);
+        return mr_error_set(err, MR_EPRECOND,
+                            "consumer %u was given up while nothing was heard of it, and rounds "
+                            "were decided without it",
+                            index);
     }
-    return mr_error_set(err, MR_EPRECOND, "another process has taken the place of consumer %u", index);
+    return mr_error_set(err, MR_EPRECOND, "another process has taken the place of consumer %u",
+                        index);
 }
 
-int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job, const Millrace__OpenRequest *in,
-                      uint64_t *from, mr_error *err)
+int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
+                      const Millrace__OpenRequest *in, uint64_t *from, mr_error *err)
 {
     uint32_t n = in->job != NULL ? in->job->num_consumers : 0;
     uint64_t resume = in->resume != NULL ? in->resume->round : 0;
@@ -289,8 +305,9 @@ int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_jo
         return resume >= first
                    ? MR_OK
                    : mr_error_set(err, MR_EPRECOND,
-                                  "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64, resume,
-                                  first);
+                                  "round %" PRIu64
+                                  " cannot be had any more: the first that can is %" PRIu64,
+                                  resume, first);
     }
     if (is_untouched(it)) {
         *from = first_of_all(it);
@@ -301,7 +318,8 @@ int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_jo
 
 /* ---------------------------------------------------------------- taking a place */
 
-void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in, uint64_t from)
+void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
+                      uint64_t from)
 {
     struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
     struct mr_client *before = mr_seat_client(core, it, seat);
@@ -324,8 +342,9 @@ void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__Op
     it->rounds->refused[0] = '\0';
     it->rounds->asked = MR_NEVER;
     put_seat(core, it, seat);
-    mr_core_trace(core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
-                  it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
+    mr_core_trace(
+        core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
+        it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
     if (before != NULL) {
         mr_client_release(core, before, true /* by_itself: it must not come back */);
     }
@@ -333,8 +352,8 @@ void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__Op
     mr_iteration_unsettle(core, it); /* a decision may have waited for whoever had it */
 }
 
-void mr_consumer_reply(mr_core *core, const struct mr_iteration *it, const Millrace__OpenRequest *in,
-                       Millrace__OpenReply *reply)
+void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
+                       const Millrace__OpenRequest *in, Millrace__OpenReply *reply)
 {
     const struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
 
@@ -367,14 +386,16 @@ static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__Consu
     for (size_t i = 0; i < n; i++) {
         snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);
         held[i].below = as_far(report->closing[i]->held_below);
-        held[i].end = report->closing[i]->ended ? as_far(report->closing[i]->end_round) : MR_ROUND_NEVER;
+        held[i].end =
+            report->closing[i]->ended ? as_far(report->closing[i]->end_round) : MR_ROUND_NEVER;
     }
     mr_free(seat->held);
     seat->held = held;
     seat->nheld = n;
 }
 
-/* Whoever has read a round together with one that knows the job's round knows it as well: one in each step. */
+/* Whoever has read a round together with one that knows the job's round knows it as well: one in
+ * each step. */
 static void note_joined(mr_core *core, struct mr_iteration *it)
 {
     uint64_t known = 0;
@@ -389,7 +410,8 @@ static void note_joined(mr_core *core, struct mr_iteration *it)
     for (uint32_t i = 0; i < it->rounds->n; i++) {
         struct mr_seat *seat = &it->rounds->seats[i];
 
-        if (seat->returned > 0 && !is_anchor(seat) && seat->position > seat->from && known > seat->from) {
+        if (seat->returned > 0 && !is_anchor(seat) && seat->position > seat->from &&
+            known > seat->from) {
             seat->rec->joined = true;
             put_seat(core, it, seat);
             break;
@@ -397,7 +419,8 @@ static void note_joined(mr_core *core, struct mr_iteration *it)
     }
 }
 
-void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace__ConsumerReport *report)
+void mr_consumer_report(mr_core *core, struct mr_client *client,
+                        const Millrace__ConsumerReport *report)
 {
     struct mr_iteration *it = client->iteration;
     struct mr_seat *seat = NULL;
@@ -410,11 +433,13 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
         }
     }
     /* Reports are in no order; of an earlier one nothing is new. */
-    if (seat == NULL || seat->rec->session != report->session || (seat->known && report->position < seat->position) ||
+    if (seat == NULL || seat->rec->session != report->session ||
+        (seat->known && report->position < seat->position) ||
         report->position > MR_COUNT_SAID_MAX) {
         return;
     }
-    seat->progress += seat->known && report->returned > seat->returned ? report->returned - seat->returned : 0;
+    seat->progress +=
+        seat->known && report->returned > seat->returned ? report->returned - seat->returned : 0;
     seat->known = true;
     seat->heard = core->now;
     seat->from = report->from_round;
@@ -435,7 +460,8 @@ void mr_consumer_report(mr_core *core, struct mr_client *client, const Millrace_
     mr_rounds_write(core, it);
 }
 
-void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Millrace__RoundProgress *progress)
+void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it,
+                               const Millrace__RoundProgress *progress)
 {
     for (size_t i = 0; it->rounds != NULL && i < progress->n_missing; i++) {
         if (progress->missing[i] < it->rounds->n) {
@@ -451,7 +477,8 @@ void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it, const Mil
 
 uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat)
 {
-    if (seat->missed_ms == 0 || core->now >= mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
+    if (seat->missed_ms == 0 ||
+        core->now >= mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
         return 0;
     }
     return seat->missed_ms + (uint64_t)(core->now - seat->missed_seen);
@@ -460,7 +487,8 @@ uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat)
 static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
                                                  const struct mr_seat *seat)
 {
-    Millrace__ConsumerStatus *status = mr_core_new_record(core, &millrace__consumer_status__descriptor);
+    Millrace__ConsumerStatus *status =
+        mr_core_new_record(core, &millrace__consumer_status__descriptor);
     bool there = mr_seat_client(core, it, seat) != NULL;
     char client[9] = "";
 
@@ -480,7 +508,8 @@ static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_
     return status;
 }
 
-static void fill_closing(mr_core *core, const struct mr_iteration *it, Millrace__RoundsStatus *status)
+static void fill_closing(mr_core *core, const struct mr_iteration *it,
+                         Millrace__RoundsStatus *status)
 {
     const Millrace__RoundSchedule *schedule = it->rounds->rec->schedule;
 

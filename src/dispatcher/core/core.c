@@ -342,10 +342,12 @@ static void dispatch(mr_core *core, const struct mr_command *in)
     }
 }
 
-/* A walk over everything costs as much as there is: with much it comes seldom, so that its share stays the same. */
+/* A walk over everything costs as much as there is: with much it comes seldom, so that its share
+ * stays the same. */
 static inline bool is_check_due(mr_core *core)
 {
-    size_t objects = core->tasks + core->lives + core->iterations.count + core->jobs.count + core->clients.count;
+    size_t objects =
+        core->tasks + core->lives + core->iterations.count + core->jobs.count + core->clients.count;
 
     if (objects > 64 && ++core->unchecked * 16 < objects) {
         return false;
@@ -360,7 +362,8 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
     MR_ASSERT(out->nchanges == 0);
     MR_ASSERT(out->neffects == 0);
     if (core->failed != 0) {
-        return mr_error_set(err, core->failed, "the core has failed already: %s", core->failure.message);
+        return mr_error_set(err, core->failed, "the core has failed already: %s",
+                            core->failure.message);
     }
 
     core->in = in;
@@ -390,7 +393,8 @@ int64_t mr_core_next_timer(const mr_core *core)
 {
     bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
     bool unwritten = !core->full && core->spoiled + core->revived > 0;
-    bool work_left = unsettled || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
+    bool work_left =
+        unsettled || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
     const struct mr_alarm *alarm = mr_alarm_first(core);
 
     return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);

@@ -1,30 +1,38 @@
 /*
- * The dispatcher's judgement: datasets, jobs, iterations, tasks, splits, workers and clients as a pure state machine.
+ * The dispatcher's judgement: datasets, jobs, iterations, tasks, splits, workers and clients as a
+ * pure state machine.
  *
- * One command goes in (a request, or "a timer is due"); changes to commit and effects that rest on them come out. There
- * is no I/O, clock, thread or randomness in here: time and seeds arrive inside the command. Not for: electing a leader,
- * batching, fencing, sockets (src/dispatcher/loop and coord/ do that).
+ * One command goes in (a request, or "a timer is due"); changes to commit and effects that rest on
+ * them come out. There is no I/O, clock, thread or randomness in here: time and seeds arrive inside
+ * the command. Not for: electing a leader, batching, fencing, sockets (src/dispatcher/loop and
+ * coord/ do that).
  *
  * How a loop drives it
  * --------------------
- *  takeover   core = mr_core_new(config with the epoch just won); mr_core_load() for every key under the prefixes of
- *             mr_core_prefixes(), all read at one revision >= epoch, in any order; mr_core_ready(now); then commands.
- *  a command  mr_core_step(). State has moved when it returns: the next command is decided on top of it. The changes go
- * into the batch that is being gathered, behind those of earlier commands (the last write to a key wins). effects rest
- * on the changes of this command and of all commands before it. They are held until the batch that carries the newest
- * of those is committed. An effect with `fenced` denies or ends something, or is the first contact of a process: it
- * needs a fenced transaction that was *sent after* the step, a no-op one if there is nothing to write. An effect
- * without it is a positive refresh: it may leave at once if nothing is in flight and the leader's right to answer from
- * memory holds. failure    a batch that did not commit, or a step that returned < 0: free the core, drop every held
- * effect (calls get UNAVAILABLE, MAYBE_APPLIED if they had changes), and load again. timers     call MR_COMMAND_TIMER
- * when mr_core_next_timer() is due, after the messages that are already there. A turn that started late by d says so in
- * `late_ms`: the core's time then stands still for d, which moves every deadline.
+ *  takeover  core = mr_core_new(config with the epoch just won); mr_core_load() for every key under
+ *            the prefixes of mr_core_prefixes(), all read at one revision >= epoch, in any order;
+ *            mr_core_ready(now); then commands.
+ *  command   mr_core_step(). The state has moved when it returns: the next command is decided on
+ *            top of it.
+ *  changes   go into the batch that is being gathered, behind those of earlier commands (the last
+ *            write to a key wins).
+ *  effects   rest on the changes of this command and of all commands before it. They are held until
+ *            the batch that carries the newest of those is committed. An effect with `fenced`
+ *            denies or ends something, or is the first contact of a process: it needs a fenced
+ *            transaction that was *sent after* the step, a no-op one if there is nothing to write.
+ *            An effect without it is a positive refresh: it may leave at once if nothing is in
+ *            flight and the leader's right to answer from memory holds.
+ *  failure   a batch that did not commit, or a step that returned < 0: free the core, drop every
+ *            held effect (calls get UNAVAILABLE, MAYBE_APPLIED if they had changes), load again.
+ *  timers    call MR_COMMAND_TIMER when mr_core_next_timer() is due, after the messages that are
+ *            already there. A turn that started late by d says so in `late_ms`: the core's time
+ *            then stands still for d, which moves every deadline.
  *
- * A command never changes more than MR_CORE_CHANGES_MAX keys, nor more than MR_TXN_BYTES_MAX bytes, so each is one
- * transaction by construction. What is refused is refused before anything moved.
+ * A command never changes more than MR_CORE_CHANGES_MAX keys, nor more than MR_TXN_BYTES_MAX bytes,
+ * so each is one transaction by construction. What is refused is refused before anything moved.
  *
- * Ids of jobs and iterations are "<epoch>.<counter>": one that was never committed is never given again. Task ids are
- * opaque to everybody else and the same under every leader.
+ * Ids of jobs and iterations are "<epoch>.<counter>": one that was never committed is never given
+ * again. Task ids are opaque to everybody else and the same under every leader.
  *
  * Threads: none. A core belongs to one thread.
  */
@@ -39,11 +47,12 @@
 
 typedef struct mr_core mr_core;
 
-/* Keys changed by one command; leaves room for the guard's own operations in a transaction of MR_TXN_OPS_MAX. */
+/* Keys changed by one command; leaves room for the guard's own operations in a transaction of
+ * MR_TXN_OPS_MAX. */
 #define MR_CORE_CHANGES_MAX 90
 
-/* Bounds of the state: beyond them a command is answered RESOURCE_EXHAUSTED. One host has its share of them (hosts.c).
- */
+/* Bounds of the state: beyond them a command is answered RESOURCE_EXHAUSTED. One host has its share
+ * of them (hosts.c). */
 #define MR_CORE_DATASETS_MAX 100000
 #define MR_CORE_JOBS_MAX 100000
 #define MR_CORE_ITERATIONS_MAX 200000
@@ -62,31 +71,38 @@ typedef struct mr_core mr_core;
 
 struct mr_core_config {
     uint64_t epoch; /* create revision of the leader key */
-    uint32_t loads; /* how often this epoch's leader has loaded before: what counts within the epoch goes on counting */
+    /* how often this epoch's leader has loaded before: what counts within the epoch goes on
+     * counting */
+    uint32_t loads;
 
     /* 0: the default. */
     int64_t worker_timeout_ms; /* 60 s: a worker that was silent this long is lost */
     int64_t client_timeout_ms; /* 120 s */
-    int64_t job_gc_timeout_ms; /* 300 s: an iteration that its last client left this long ago is collected */
-    bool gc_dynamic;           /* a DYNAMIC one too, though its job has not gone on to a later one */
+    /* 300 s: an iteration that its last client left this long ago is collected */
+    int64_t job_gc_timeout_ms;
+    bool gc_dynamic; /* a DYNAMIC one too, though its job has not gone on to a later one */
 
-    /* How long records are kept after the end of what they are about. Below an hour each leader starts anew, above it
-     * wall_ms is compared. */
+    /* How long records are kept after the end of what they are about. Below an hour each leader
+     * starts anew, above it wall_ms is compared. */
     int64_t finished_retention_ms; /* 10 min: iterations */
     int64_t client_retention_ms;   /* 10 min: released clients */
     int64_t worker_retention_ms;   /* 10 min: lost workers */
     int64_t job_retention_ms;      /* 7 days: named jobs that nobody uses */
-    int64_t dataset_retention_ms;  /* 1 day: datasets without a name of their own that nobody uses */
+    int64_t dataset_retention_ms; /* 1 day: datasets without a name of their own that nobody uses */
 
-    int64_t takeover_grace_ms; /* 20 s: nobody is given up earlier than this after mr_core_ready() */
-    int64_t heartbeat_ms;      /* 1 s: what workers are told */
-    bool may_resign;           /* MR_EFFECT_RESIGN is understood */
-    int64_t stall_timeout_ms; /* 60 s: a task that makes nothing for so long, while clients wait, is shown as stalled */
-    int64_t task_timeout_ms;  /* 0, never: one that is stalled so long is closed as if its worker were lost */
+    /* 20 s: nobody is given up earlier than this after mr_core_ready() */
+    int64_t takeover_grace_ms;
+    int64_t heartbeat_ms; /* 1 s: what workers are told */
+    bool may_resign;      /* MR_EFFECT_RESIGN is understood */
+    /* 60 s: a task that makes nothing for so long, while clients wait, is shown as stalled */
+    int64_t stall_timeout_ms;
+    /* 0, never: one that is stalled so long is closed as if its worker were lost */
+    int64_t task_timeout_ms;
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);
-    /* The same with the few of them that operators want to read: workers that come and go, what is lost. NULL: none. */
+    /* The same with the few of them that operators want to read: workers that come and go, what is
+     * lost. NULL: none. */
     void (*note)(void *ctx, const char *line);
     void *trace_ctx;
 };
@@ -96,44 +112,54 @@ void mr_core_free(mr_core *core);
 
 /* ---------------------------------------------------------------- loading */
 
-/* What to load, relative to the root, NULL-terminated: a key, or all keys below if it ends in '/'. "blobs/" is not
- * among them: only its keys are needed, see mr_core_load_blob(). */
+/* What to load, relative to the root, NULL-terminated: a key, or all keys below if it ends in '/'.
+ * "blobs/" is not among them: only its keys are needed, see mr_core_load_blob(). */
 const char *const *mr_core_prefixes(void);
 
-/* Take in one key of those. MR_EDATALOSS: a value that does not parse or contradicts its key (nothing was
- * changed; the loop says so and does not serve: guessing here would lose acknowledged objects). MR_EPRECOND: the state
- * is of a newer version, which the message names; it must not be served. */
+/* Take in one key of those. MR_EDATALOSS: a value that does not parse or contradicts its key
+ * (nothing was changed; the loop says so and does not serve: guessing here would lose acknowledged
+ * objects). MR_EPRECOND: the state is of a newer version, which the message names; it must not be
+ * served. */
 int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err);
 
-/* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will be deleted. */
+/* Optional: a key below "blobs/" (keys only). Parts that no dataset names are left-overs and will
+ * be deleted. */
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err);
 
-/* Optional: the revision of the store at which all was read. No epoch that is stored can be later. */
+/* Optional: the revision of the store at which all was read. No epoch that is stored can be
+ * later. */
 void mr_core_loaded_at(mr_core *core, uint64_t revision);
 
 /*
- * Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. What is bad spoils no
- * more than it has to. An iteration of which a part is bad (tasks/, cursors/, grants/, rounds/, consumers/) has ended
- * with an error that names the key; a worker (workers/) is lost, a client (clients/) not known. Jobs that rest on a bad
- * record of another kind (jobs/, datasets/, iterations/, productions/) are set aside: nobody can read them, nothing of
- * them is deleted, and the next core looks again.
+ * Everything is loaded: derive what is derivable and re-arm every timer in full from @now_ms. What
+ * is bad spoils no more than it has to. An iteration of which a part is bad (tasks/, cursors/,
+ * grants/, rounds/, consumers/) has ended with an error that names the key; a worker (workers/) is
+ * lost, a client (clients/) not known. Jobs that rest on a bad record of another kind (jobs/,
+ * datasets/, iterations/, productions/) are set aside: nobody can read them, nothing of them is
+ * deleted, and the next core looks again.
  *
- * MR_EDATALOSS: the schema is bad. MR_EUNAVAIL: records are of a later epoch, so somebody else leads by now.
+ * MR_EDATALOSS: the schema is bad. MR_EUNAVAIL: records are of a later epoch, so somebody else
+ * leads by now.
  */
 int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err);
 /* Each record that was bad, or missing: @line is "'<key>': <why>". */
-void mr_core_each_flaw(const mr_core *core, void (*fn)(void *ctx, const char *key, const char *line), void *ctx);
+void mr_core_each_flaw(const mr_core *core,
+                       void (*fn)(void *ctx, const char *key, const char *line), void *ctx);
 
-/* The value of "schema", for a store that has none: it is to be the first write. Freed with mr_free(). */
+/* The value of "schema", for a store that has none: it is to be the first write. Freed with
+ * mr_free(). */
 int mr_core_schema(const mr_core *core, char **ret, size_t *size, mr_error *err);
 
 /* A value that is right for whatever leaders of this version may have written. */
-#define MR_SCHEMA_FULL                                                                                                 \
-    "{\"version\":1,\"minReader\":1,\"features\":[\"at_least_once\",\"sharing\",\"draining\",\"rounds\"]}"
-/* There is none, though there are other keys: which features they use is not known. MR_EDATALOSS. */
+#define MR_SCHEMA_FULL                                                                             \
+    "{\"version\":1,\"minReader\":1,\"features\":[\"at_least_once\",\"sharing\",\"draining\","     \
+    "\"rounds\"]}"
+/* There is none, though there are other keys: which features they use is not known.
+ * MR_EDATALOSS. */
 int mr_core_schema_missing(mr_error *err);
 
-/* The keys that are only left over, and that commands of the timer will delete: what they refer to is gone already. */
+/* The keys that are only left over, and that commands of the timer will delete: what they refer to
+ * is gone already. */
 void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const char *key), void *ctx);
 
 /* ---------------------------------------------------------------- commands */
@@ -143,7 +169,8 @@ enum mr_command_kind {
     MR_COMMAND_REGISTER_DATASET, /* -> RegisterDatasetReply */
     MR_COMMAND_GET_DATASET,      /* -> GetDatasetReply */
     MR_COMMAND_OPEN,             /* -> OpenReply */
-    MR_COMMAND_WATCH_CLIENT,     /* -> ClientUpdate: the current state; changes follow as MR_EFFECT_PUSH_ITERATION */
+    /* -> ClientUpdate: the current state; changes follow as MR_EFFECT_PUSH_ITERATION */
+    MR_COMMAND_WATCH_CLIENT,
     MR_COMMAND_CLIENT_HEARTBEAT, /* -> ClientHeartbeatReply */
     MR_COMMAND_RELEASE_CLIENT,   /* -> ReleaseClientReply */
     MR_COMMAND_REGISTER_WORKER,  /* -> RegisterWorkerReply */
@@ -158,9 +185,10 @@ enum mr_command_kind {
 };
 
 /*
- * A definition goes to the store in parts, before the command that makes the dataset exist: one STORE_PART for each
- * MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET naming @blob and @parts. What others ask
- * may be decided between them. Nothing needs to be stored (parts = 0) if mr_core_has_definition() says so just before.
+ * A definition goes to the store in parts, before the command that makes the dataset exist: one
+ * STORE_PART for each MR_CORE_PART_BYTES of it, under a fresh random @blob, then REGISTER_DATASET
+ * naming @blob and @parts. What others ask may be decided between them. Nothing needs to be stored
+ * (parts = 0) if mr_core_has_definition() says so just before.
  */
 struct mr_part_store {
     const char *blob; /* 32 hex digits, drawn by the caller */
@@ -170,8 +198,9 @@ struct mr_part_store {
 };
 
 /*
- * A definition that was parsed and validated off the loop. Everything is lent for the step. With `known` only its
- * content and names are given, and it is MR_ENOTFOUND unless it is registered already.
+ * A definition that was parsed and validated off the loop. Everything is lent for the step. With
+ * `known` only its content and names are given, and it is MR_ENOTFOUND unless it is registered
+ * already.
  */
 struct mr_dataset_register {
     bool known;
@@ -182,8 +211,8 @@ struct mr_dataset_register {
     size_t spec_size;
     int64_t cardinality;
     const int64_t *providers; /* splits of each; -1: endless */
-    const uint64_t
-        *split_elements;        /* of each: what its pipeline makes of a split, at most; 0: not known. NULL: of none */
+    /* of each: what its pipeline makes of a split, at most; 0: not known. NULL: of none */
+    const uint64_t *split_elements;
     const char *const *sources; /* name of each, for people: "range (step 0)"; NULL: not known */
     size_t nproviders;
     bool ignores_errors;      /* a split that nobody can read may be left out */
@@ -210,16 +239,22 @@ struct mr_command {
     enum mr_command_kind kind;
     int64_t now_ms;  /* a clock that does not jump; any origin; never below an earlier command's */
     int64_t wall_ms; /* since 1970, for people */
-    int64_t late_ms; /* how long this turn of the loop started after it should have; 0 if not late */
-    bool full; /* the store takes deletes alone: TIMER does nothing but delete. Commands that put should not come */
-    int64_t
-        grant_ms; /* of work that a grant is for, MR_GRANT_MS and more; 0: MR_GRANT_MS. Longer ones are fewer writes */
-    bool worker_watches; /* REGISTER_WORKER, and WATCH_WORKER of a newcomer: the stream of who is at that address
-                            (mr_core_worker_at()) stands, or is awaited */
-    uint64_t token;      /* comes back in the MR_EFFECT_REPLY */
-    uint64_t seed;       /* OPEN: 64 random bits, used if an iteration is created */
-    const char *host;    /* whose it is: what it makes counts as that host's; NULL: nobody's. Lent for the step */
-    union {              /* lent for the step */
+    /* how long this turn of the loop started after it should have; 0 if not late */
+    int64_t late_ms;
+    /* the store takes deletes alone: TIMER does nothing but delete. Commands that put should not
+     * come */
+    bool full;
+    /* of work that a grant is for, MR_GRANT_MS and more; 0: MR_GRANT_MS. Longer ones are fewer
+     * writes */
+    int64_t grant_ms;
+    /* REGISTER_WORKER, and WATCH_WORKER of a newcomer: the stream of who is at that address
+     * (mr_core_worker_at()) stands, or is awaited */
+    bool worker_watches;
+    uint64_t token; /* comes back in the MR_EFFECT_REPLY */
+    uint64_t seed;  /* OPEN: 64 random bits, used if an iteration is created */
+    /* whose it is: what it makes counts as that host's; NULL: nobody's. Lent for the step */
+    const char *host;
+    union { /* lent for the step */
         const struct mr_part_store *part;
         const struct mr_dataset_register *dataset;
         const Millrace__GetDatasetRequest *get_dataset;
@@ -247,29 +282,34 @@ struct mr_change {
 };
 
 enum mr_effect_kind {
-    MR_EFFECT_REPLY,          /* answer to the call with `token`; to a watch: its first update */
-    MR_EFFECT_PUSH_ITERATION, /* ClientUpdate for the streams that watch iteration `topic`: follows on those still held
-                               */
-    MR_EFFECT_PUSH_WORKER, /* WorkerUpdate for the stream of worker incarnation `topic`: follows on those still held */
-    MR_EFFECT_END_CLIENT,  /* end the stream of client `topic` with `error` */
-    MR_EFFECT_END_WORKER,  /* end the stream of worker incarnation `topic` with `error` */
-    MR_EFFECT_RESIGN,      /* many workers seem lost, maybe by this process's own fault: another one should lead */
+    MR_EFFECT_REPLY, /* answer to the call with `token`; to a watch: its first update */
+    /* ClientUpdate for the streams that watch iteration `topic`: follows on those still held */
+    MR_EFFECT_PUSH_ITERATION,
+    /* WorkerUpdate for the stream of worker incarnation `topic`: follows on those still held */
+    MR_EFFECT_PUSH_WORKER,
+    MR_EFFECT_END_CLIENT, /* end the stream of client `topic` with `error` */
+    MR_EFFECT_END_WORKER, /* end the stream of worker incarnation `topic` with `error` */
+    /* many workers seem lost, maybe by this process's own fault: another one should lead */
+    MR_EFFECT_RESIGN,
 };
 
 struct mr_effect {
     enum mr_effect_kind kind;
-    bool fenced;               /* see "effects" above */
-    bool from_memory;          /* an answer that says that it proves nothing: it goes at once */
-    uint64_t token;            /* REPLY */
-    char topic[80];            /* PUSH_*: iteration id or incarnation; END_*: client or incarnation */
-    mr_error error;            /* REPLY, END_*: code 0 is success */
-    ProtobufCMessage *message; /* REPLY (never NULL), PUSH_*; its `header` is NULL: the loop's to fill in */
-    const char *blob; /* REPLY to GET_DATASET: where the definition is ("blobs/<blob>/<index>"), until the next step */
+    bool fenced;      /* see "effects" above */
+    bool from_memory; /* an answer that says that it proves nothing: it goes at once */
+    uint64_t token;   /* REPLY */
+    char topic[80];   /* PUSH_*: iteration id or incarnation; END_*: client or incarnation */
+    mr_error error;   /* REPLY, END_*: code 0 is success */
+    /* REPLY (never NULL), PUSH_*; its `header` is NULL: the loop's to fill in */
+    ProtobufCMessage *message;
+    /* REPLY to GET_DATASET: where the definition is ("blobs/<blob>/<index>"), until the next
+     * step */
+    const char *blob;
     uint32_t parts;
 };
 
-/* Say @update and what follows on it, @next of the same topic, in one: @update becomes both, @next is freed. False:
- * that cannot be (rounds are told one by one), and both are as they were. */
+/* Say @update and what follows on it, @next of the same topic, in one: @update becomes both, @next
+ * is freed. False: that cannot be (rounds are told one by one), and both are as they were. */
 bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdate *next);
 /* The same for a worker, where @next says of clients that they are gone and nothing else. */
 bool mr_core_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next);
@@ -292,14 +332,15 @@ struct mr_outcome {
     size_t cap_effects;
 };
 
-/* Free what a step put into @out; it may be stepped into again. NULL-safe for a zeroed outcome. Messages that the loop
- * keeps are to be taken out first (set `message` to NULL; free with protobuf_c_message_free_unpacked(msg, NULL)). */
+/* Free what a step put into @out; it may be stepped into again. NULL-safe for a zeroed outcome.
+ * Messages that the loop keeps are to be taken out first (set `message` to NULL; free with
+ * protobuf_c_message_free_unpacked(msg, NULL)). */
 void mr_outcome_clear(struct mr_outcome *out);
 
 /*
- * Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an error), which is MR_OK
- * here; < 0 means that the core cannot go on (out of memory, a broken invariant): free it and load again. @out must be
- * zeroed or cleared.
+ * Decide @in. Requests that are wrong, late or refused are answered (MR_EFFECT_REPLY with an
+ * error), which is MR_OK here; < 0 means that the core cannot go on (out of memory, a broken
+ * invariant): free it and load again. @out must be zeroed or cleared.
  */
 int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *out, mr_error *err);
 
@@ -312,8 +353,9 @@ void mr_dataset_key(const char *id, char *out, size_t size);
 /* Is a definition with this fingerprint stored, so that its parts need not be written again? */
 bool mr_core_has_definition(const mr_core *core, const char *fingerprint);
 /*
- * The incarnation of the worker that is registered at @address and not lost; NULL: there is none. Lent. *@awaited: it
- * lived under the leader before this one, and has had no time to come back: nobody has a stream just after a takeover.
+ * The incarnation of the worker that is registered at @address and not lost; NULL: there is none.
+ * Lent. *@awaited: it lived under the leader before this one, and has had no time to come back:
+ * nobody has a stream just after a takeover.
  */
 const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited);
 /* The address of a worker that has registered and does not watch yet; NULL: it is none. Lent. */
@@ -321,7 +363,14 @@ const char *mr_core_newcomer_address(const mr_core *core, const char *incarnatio
 
 /* ---------------------------------------------------------------- numbers */
 
-enum mr_task_shown { MR_SHOWN_OPEN, MR_SHOWN_ENDED, MR_SHOWN_DRAINED, MR_SHOWN_FAILED, MR_SHOWN_LOST, MR_SHOWN_COUNT };
+enum mr_task_shown {
+    MR_SHOWN_OPEN,
+    MR_SHOWN_ENDED,
+    MR_SHOWN_DRAINED,
+    MR_SHOWN_FAILED,
+    MR_SHOWN_LOST,
+    MR_SHOWN_COUNT
+};
 /* "open", ...: what the status document calls it. */
 const char *mr_task_shown_name(enum mr_task_shown shown);
 
@@ -343,7 +392,7 @@ struct mr_core_counts {
     size_t windows_in_memory;  /* degraded */
     size_t unshared_guarantee; /* open iterations of jobs that may not share though they were to */
     size_t unshared_apart;     /* open iterations that did not join a production that was there */
-    size_t keys;               /* of the state in the store, once all that was decided is committed */
+    size_t keys; /* of the state in the store, once all that was decided is committed */
 };
 void mr_core_count(const mr_core *core, struct mr_core_counts *ret);
 
@@ -354,7 +403,8 @@ struct mr_job_numbers {
     uint64_t skipped;
     uint64_t lost_splits;
     uint64_t repeated_splits;
-    bool coordinated; /* the next two are of its newest iteration that is not finished, if it has one */
+    /* the next two are of its newest iteration that is not finished, if it has one */
+    bool coordinated;
     uint64_t position;
     uint64_t rounds_per_s;
 };
@@ -368,13 +418,13 @@ struct mr_core_visitor {
 void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visitor);
 
 /*
- * What others say, to be stored, shown or sent: as much of it as fits, as UTF-8 text of one line. A byte that is none
- * is a '?'.
+ * What others say, to be stored, shown or sent: as much of it as fits, as UTF-8 text of one line. A
+ * byte that is none is a '?'.
  */
 void mr_line_copy(const char *text, char *out, size_t size);
 
-/* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For tests and slow
- * assertions. */
+/* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For
+ * tests and slow assertions. */
 int mr_core_check(const mr_core *core, mr_error *err);
 
 #endif

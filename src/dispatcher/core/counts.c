@@ -1,4 +1,5 @@
-/* Numbers for metrics: what the status document says, counted instead of listed. Nothing is allocated. */
+/* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
+ * allocated. */
 #include "dispatcher/core/internal.h"
 
 #include <string.h>
@@ -16,8 +17,9 @@ const char *mr_task_shown_name(enum mr_task_shown shown)
 
 enum mr_task_shown mr_task_shown(const struct mr_task *task)
 {
-    static const enum mr_task_shown by_state[] = {
-        [MR_TASK_OPEN] = MR_SHOWN_OPEN, [MR_TASK_ENDED] = MR_SHOWN_ENDED, [MR_TASK_LOST] = MR_SHOWN_LOST};
+    static const enum mr_task_shown by_state[] = {[MR_TASK_OPEN] = MR_SHOWN_OPEN,
+                                                  [MR_TASK_ENDED] = MR_SHOWN_ENDED,
+                                                  [MR_TASK_LOST] = MR_SHOWN_LOST};
 
     if (task->rec != NULL && task->rec->code < 0) {
         return MR_SHOWN_FAILED;
@@ -68,7 +70,8 @@ static void count_rounds_keys(const struct mr_iteration *it, struct mr_core_coun
     }
 }
 
-static void count_iteration(const mr_core *core, const struct mr_iteration *it, struct mr_core_counts *ret)
+static void count_iteration(const mr_core *core, const struct mr_iteration *it,
+                            struct mr_core_counts *ret)
 {
     const struct mr_task *task;
 
@@ -113,7 +116,8 @@ void mr_core_count(const mr_core *core, struct mr_core_counts *ret)
     const struct mr_iteration *it;
     const struct mr_job *job;
 
-    *ret = (struct mr_core_counts){.datasets = core->datasets.count, .productions = core->productions.count};
+    *ret = (struct mr_core_counts){.datasets = core->datasets.count,
+                                   .productions = core->productions.count};
     count_workers(core, ret);
     count_clients(core, ret);
     TAILQ_FOREACH(job, &core->job_list, link)
@@ -128,8 +132,8 @@ void mr_core_count(const mr_core *core, struct mr_core_counts *ret)
     {
         ret->keys += mr_left_over_is_in_use(core, left->key) ? 0 : 1;
     }
-    ret->keys += core->datasets.count + core->jobs.count + core->productions.count + core->parts + core->kept_keys +
-                 1 /* the schema */;
+    ret->keys += core->datasets.count + core->jobs.count + core->productions.count + core->parts +
+                 core->kept_keys + 1 /* the schema */;
 }
 
 /* ---------------------------------------------------------------- jobs */
@@ -150,9 +154,11 @@ static void visit_rounds(const mr_core *core, const struct mr_iteration *it, con
     }
 }
 
-static void visit_job(const mr_core *core, const struct mr_job *job, const struct mr_core_visitor *visitor)
+static void visit_job(const mr_core *core, const struct mr_job *job,
+                      const struct mr_core_visitor *visitor)
 {
-    struct mr_job_numbers n = {.label = mr_job_is_anonymous(job) ? "(anonymous)" : mr_job_label(job),
+    struct mr_job_numbers n = {.label =
+                                   mr_job_is_anonymous(job) ? "(anonymous)" : mr_job_label(job),
                                .clients = job->live_clients,
                                .coordinated = mr_job_is_coordinated(job)};
     const struct mr_iteration *it;

@@ -1,9 +1,10 @@
 /*
  * Datasets: content-addressed (the id is made from the fingerprint) or named.
  *
- * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is shared by all
- * datasets of one fingerprint. Parts are keyed by an id of their own and not by fingerprint: otherwise deleting one
- * dataset could take the parts that a registration of the same content has just put.
+ * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is
+ * shared by all datasets of one fingerprint. Parts are keyed by an id of their own and not by
+ * fingerprint: otherwise deleting one dataset could take the parts that a registration of the same
+ * content has just put.
  */
 #include "dispatcher/core/internal.h"
 
@@ -35,8 +36,10 @@ static void part_key(const char *blob, uint32_t index, char *out, size_t size)
     snprintf(out, size, "blobs/%s/%04u", blob, index);
 }
 
-/* The id of a dataset that was given none: one content, one id; compression belongs to the registration. */
-static void id_from_content(const char *fingerprint, const char *compression, char *out, size_t size)
+/* The id of a dataset that was given none: one content, one id; compression belongs to the
+ * registration. */
+static void id_from_content(const char *fingerprint, const char *compression, char *out,
+                            size_t size)
 {
     const char *suffix = "";
 
@@ -201,16 +204,19 @@ void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in)
 /* 32 hex digits, or those and a '-': somebody else's content must not be registered under it. */
 bool mr_dataset_id_is_of_content(const char *id)
 {
-    return strspn(id, "0123456789abcdef") == MR_ID_HEX && (id[MR_ID_HEX] == '\0' || id[MR_ID_HEX] == '-');
+    return strspn(id, "0123456789abcdef") == MR_ID_HEX &&
+           (id[MR_ID_HEX] == '\0' || id[MR_ID_HEX] == '-');
 }
 
-static int check_registration(const mr_core *core, const struct mr_dataset_register *in, mr_error *err)
+static int check_registration(const mr_core *core, const struct mr_dataset_register *in,
+                              mr_error *err)
 {
     char content[MR_ID_HEX + 16];
 
     id_from_content(in->fingerprint, in->compression, content, sizeof content);
     if (mr_dataset_id_is_of_content(in->dataset_id) && strcmp(in->dataset_id, content) != 0) {
-        return mr_error_set(err, MR_EINVAL, "dataset id '%s' has the form of ids that are made from content",
+        return mr_error_set(err, MR_EINVAL,
+                            "dataset id '%s' has the form of ids that are made from content",
                             in->dataset_id);
     }
     if (strcmp(in->compression, "AUTO") != 0 && strcmp(in->compression, "SNAPPY") != 0 &&
@@ -221,40 +227,46 @@ static int check_registration(const mr_core *core, const struct mr_dataset_regis
         return mr_error_set(err, MR_EINVAL, "the fingerprint is not 32 hex digits");
     }
     if (in->spec_size > MR_CORE_SPEC_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "an element spec of %zu bytes; at most %llu are allowed", in->spec_size,
+        return mr_error_set(err, MR_EINVAL,
+                            "an element spec of %zu bytes; at most %llu are allowed", in->spec_size,
                             (unsigned long long)MR_CORE_SPEC_BYTES_MAX);
     }
     if (in->nproviders > MR_CORE_PROVIDERS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu sources to split; at most %d are allowed", in->nproviders,
-                            MR_CORE_PROVIDERS_MAX);
+        return mr_error_set(err, MR_EINVAL, "%zu sources to split; at most %d are allowed",
+                            in->nproviders, MR_CORE_PROVIDERS_MAX);
     }
     if (in->parts == 0 && !mr_core_has_definition(core, in->fingerprint)) {
-        return mr_error_set_traits(err, MR_EABORTED, MR_RETRYABLE, "the definition is not stored: register it again");
+        return mr_error_set_traits(err, MR_EABORTED, MR_RETRYABLE,
+                                   "the definition is not stored: register it again");
     }
     if (core->datasets.count >= MR_CORE_DATASETS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu datasets already", core->datasets.count);
+        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu datasets already",
+                            core->datasets.count);
     }
     return mr_hosts_check(core, &core->hosts.datasets, err);
 }
 
 /* The same id again: fine if it is the same dataset. */
-static int compare_registration(const Millrace__DatasetRecord *rec, const struct mr_dataset_register *in, mr_error *err)
+static int compare_registration(const Millrace__DatasetRecord *rec,
+                                const struct mr_dataset_register *in, mr_error *err)
 {
     if (strcmp(rec->fingerprint, in->fingerprint) != 0) {
-        return mr_error_set(
-            err, MR_EINVAL,
-            "dataset '%s' is registered with another definition: existing %s (fingerprint %s), requested "
-            "fingerprint %s",
-            rec->id, rec->summary, rec->fingerprint, in->fingerprint);
+        return mr_error_set(err, MR_EINVAL,
+                            "dataset '%s' is registered with another definition: existing %s "
+                            "(fingerprint %s), requested "
+                            "fingerprint %s",
+                            rec->id, rec->summary, rec->fingerprint, in->fingerprint);
     }
     if (strcmp(rec->compression, in->compression) != 0) {
-        return mr_error_set(err, MR_EINVAL, "dataset '%s' is registered with compression %s; requested %s", rec->id,
+        return mr_error_set(err, MR_EINVAL,
+                            "dataset '%s' is registered with compression %s; requested %s", rec->id,
                             rec->compression, in->compression);
     }
     return MR_OK;
 }
 
-/* For people: what does not fit is cut off, and what is not plain text shows as '?', since a record must be UTF-8. */
+/* For people: what does not fit is cut off, and what is not plain text shows as '?', since a record
+ * must be UTF-8. */
 static void set_plain(mr_core *core, char **slot, const char *from)
 {
     char text[PLAIN_BYTES_MAX];
@@ -285,13 +297,15 @@ static Millrace__ProviderInfo **copy_providers(mr_core *core, const struct mr_da
             return NULL;
         }
         providers[i]->splits = in->providers[i];
-        providers[i]->split_elements = in->split_elements != NULL ? mr_count_add(in->split_elements[i], 0) : 0;
+        providers[i]->split_elements =
+            in->split_elements != NULL ? mr_count_add(in->split_elements[i], 0) : 0;
         set_plain(core, &providers[i]->source, in->sources != NULL ? in->sources[i] : "");
     }
     return providers;
 }
 
-static Millrace__DatasetRecord *make_record(mr_core *core, const char *id, const struct mr_dataset_register *in)
+static Millrace__DatasetRecord *make_record(mr_core *core, const char *id,
+                                            const struct mr_dataset_register *in)
 {
     Millrace__DatasetRecord *rec = mr_core_new_record(core, &millrace__dataset_record__descriptor);
     const struct mr_blob *stored = mr_map_get(&core->blobs, in->fingerprint);
@@ -332,7 +346,8 @@ static struct mr_flaw *flaw_of(const mr_core *core, const char *id)
     return mr_flaw_find(core, key);
 }
 
-static int decide_registration(mr_core *core, const struct mr_dataset_register *in, const char *id, mr_error *err)
+static int decide_registration(mr_core *core, const struct mr_dataset_register *in, const char *id,
+                               mr_error *err)
 {
     struct mr_dataset_entry *dataset = mr_dataset_find(core, id);
     struct mr_flaw *flaw;
@@ -346,7 +361,8 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
         return rc;
     }
     if (in->known) {
-        return mr_error_set(err, MR_ENOTFOUND, "no dataset '%.80s' is registered: its definition is needed", id);
+        return mr_error_set(err, MR_ENOTFOUND,
+                            "no dataset '%.80s' is registered: its definition is needed", id);
     }
     rc = check_registration(core, in, err);
     flaw = flaw_of(core, id);
@@ -358,7 +374,9 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
         return rc;
     }
     if (flaw != NULL) {
-        mr_core_note(core, "dataset %s: mended; the next leader takes up the jobs that are set aside for it", id);
+        mr_core_note(
+            core, "dataset %s: mended; the next leader takes up the jobs that are set aside for it",
+            id);
         mr_flaw_drop(core, flaw, true);
     }
 
@@ -390,7 +408,8 @@ void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register
         rc = decide_registration(core, in, id, &err);
     }
 
-    /* Parts that came along and are not the ones in use: somebody else was first, or it was refused. */
+    /* Parts that came along and are not the ones in use: somebody else was first, or it was
+     * refused. */
     const struct mr_blob *stored = mr_map_get(&core->blobs, in->fingerprint);
 
     if (in->parts > 0 && (stored == NULL || strcmp(stored->id, in->blob) != 0)) {
@@ -420,7 +439,8 @@ void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in
         mr_core_refuse(core, &millrace__get_dataset_reply__descriptor, &err);
         return;
     }
-    Millrace__GetDatasetReply *reply = mr_core_reply(core, &millrace__get_dataset_reply__descriptor, false);
+    Millrace__GetDatasetReply *reply =
+        mr_core_reply(core, &millrace__get_dataset_reply__descriptor, false);
 
     if (reply == NULL) {
         return;
@@ -464,23 +484,27 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
 
     if (dataset == NULL) {
         rc = mr_dataset_refuse_flawed(core, in->dataset_id, &err);
-        rc = rc < 0 ? rc : mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%.120s'", in->dataset_id);
+        rc = rc < 0
+                 ? rc
+                 : mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%.120s'", in->dataset_id);
     } else if (core->keeps) {
         rc = mr_error_set(&err, MR_EPRECOND,
-                          "dataset '%.100s' may be of a job that is set aside: mend or delete that first (millrace "
+                          "dataset '%.100s' may be of a job that is set aside: mend or delete that "
+                          "first (millrace "
                           "status)",
                           in->dataset_id);
     } else if (dataset->jobs > 0) {
         const struct mr_job *job = some_user(core, dataset);
 
         MR_ASSERT(job != NULL);
-        rc = mr_error_set(&err, MR_EPRECOND, "dataset '%.100s' is used by %s%.100s'%s: %u job%s", in->dataset_id,
-                          mr_job_is_anonymous(job) ? "a client's own job '" : "job '", mr_job_label(job),
-                          dataset->jobs > 1 ? " and others" : "", dataset->jobs, dataset->jobs > 1 ? "s" : "");
+        rc = mr_error_set(
+            &err, MR_EPRECOND, "dataset '%.100s' is used by %s%.100s'%s: %u job%s", in->dataset_id,
+            mr_job_is_anonymous(job) ? "a client's own job '" : "job '", mr_job_label(job),
+            dataset->jobs > 1 ? " and others" : "", dataset->jobs, dataset->jobs > 1 ? "s" : "");
     }
     if (rc == MR_OK && dataset->productions > 0) {
-        rc = mr_error_set(&err, MR_EPRECOND, "dataset '%.100s' is what %u production%s run%s", in->dataset_id,
-                          dataset->productions, dataset->productions > 1 ? "s" : "",
+        rc = mr_error_set(&err, MR_EPRECOND, "dataset '%.100s' is what %u production%s run%s",
+                          in->dataset_id, dataset->productions, dataset->productions > 1 ? "s" : "",
                           dataset->productions > 1 ? "" : "s");
     }
     if (rc < 0) {

@@ -3,16 +3,18 @@
  *
  *     alive ──(it says so)──► draining ──(it leaves, or falls silent)──► lost
  *
- * One that drains keeps the tasks it has and gets no others: iterations that are created later have none on it, which
- * is a comparison of stamps as for the lost; no recovery task is opened there, and it is no sharer of what is left. Of
- * each of its tasks it gives back the splits that it has not opened. They were never begun, so they are neither lost
- * nor repeated, whatever the guarantee: they wait in a list of the cursor and go to whoever asks next, or to a recovery
- * task if nobody will.
+ * One that drains keeps the tasks it has and gets no others: iterations that are created later have
+ * none on it, which is a comparison of stamps as for the lost; no recovery task is opened there,
+ * and it is no sharer of what is left. Of each of its tasks it gives back the splits that it has
+ * not opened. They were never begun, so they are neither lost nor repeated, whatever the guarantee:
+ * they wait in a list of the cursor and go to whoever asks next, or to a recovery task if nobody
+ * will.
  *
- * What comes back with a crash behind it (at least once, recovery.c) goes back to the pool it was taken from instead:
- * that it was not opened this time does not make it less of a suspect.
+ * What comes back with a crash behind it (at least once, recovery.c) goes back to the pool it was
+ * taken from instead: that it was not opened this time does not make it less of a suspect.
  *
- * The end of a task that drained says nothing about the pipeline: an iteration does not finish by it.
+ * The end of a task that drained says nothing about the pipeline: an iteration does not finish by
+ * it.
  */
 #include "dispatcher/core/internal.h"
 
@@ -27,8 +29,10 @@ bool mr_core_worker_is_draining(const struct mr_core_worker *worker)
 
 bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it)
 {
-    bool was_there = mr_core_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0;
-    bool went_before = mr_core_worker_is_draining(worker) && mr_stamp_compare(worker->draining, it->id.at) < 0;
+    bool was_there =
+        mr_core_worker_is_live(worker) || mr_stamp_compare(worker->lost, it->id.at) > 0;
+    bool went_before =
+        mr_core_worker_is_draining(worker) && mr_stamp_compare(worker->draining, it->id.at) < 0;
 
     return was_there && !went_before;
 }
@@ -85,11 +89,13 @@ bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider)
             return false;
         }
     }
-    return cursor->n_given_back <= MR_OWED_RANGES_MAX && mr_position_fits(it, provider, cursor->repetition) &&
+    return cursor->n_given_back <= MR_OWED_RANGES_MAX &&
+           mr_position_fits(it, provider, cursor->repetition) &&
            mr_owed_is_sound(mr_given_back(it, provider), mr_position_end(it, provider));
 }
 
-/* An endless source has one row of positions for all repetitions: at most once it belongs to the current one. */
+/* An endless source has one row of positions for all repetitions: at most once it belongs to the
+ * current one. */
 static bool is_left_behind(const struct mr_iteration *it, size_t provider, uint64_t repetition)
 {
     return it->rec->providers[provider]->splits < 0 && !mr_iteration_repeats(it) &&
@@ -103,7 +109,8 @@ void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider)
     }
 }
 
-void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const struct mr_task *recovery)
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
+                                 const struct mr_task *recovery)
 {
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         uint64_t splits = mr_given_back_splits(it, i);
@@ -111,7 +118,9 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const s
         if (splits == 0 || recovery->grants[i].rec != NULL || mr_iteration_will_ask(it, i)) {
             continue;
         }
-        mr_core_trace(core, "iteration %s: %" PRIu64 " splits of provider %zu that were given back: nobody wants them",
+        mr_core_trace(core,
+                      "iteration %s: %" PRIu64
+                      " splits of provider %zu that were given back: nobody wants them",
                       it->rec->id, splits, i);
         it->cursors[i].rec->dropped += splits;
         mr_owed_clear(mr_given_back(it, i));
@@ -122,11 +131,14 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const s
 /* ---------------------------------------------------------------- giving back */
 
 /* Was it handed out, of this source, to anybody? */
-static bool was_handed_out(const struct mr_iteration *it, size_t provider, const Millrace__GivenBackRange *range)
+static bool was_handed_out(const struct mr_iteration *it, size_t provider,
+                           const Millrace__GivenBackRange *range)
 {
     const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
     int64_t splits = it->rec->providers[provider]->splits;
-    uint64_t end = range->repetition == cursor->repetition ? cursor->next : splits < 0 ? UINT64_MAX : (uint64_t)splits;
+    uint64_t end = range->repetition == cursor->repetition ? cursor->next
+                   : splits < 0                            ? UINT64_MAX
+                                                           : (uint64_t)splits;
 
     return range->repetition <= cursor->repetition && range->count > 0 && range->first < end &&
            range->count <= end - range->first;
@@ -140,18 +152,20 @@ static int check_range(const struct mr_task *task, const Millrace__GetSplitsRequ
 
     if (!was_handed_out(it, in->provider, range)) {
         return mr_error_set(err, MR_EINVAL,
-                            "task %s gives back %" PRIu64 " splits from %" PRIu64 " on of repetition %" PRIu64
-                            ", which were not handed out",
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64
+                            " on of repetition %" PRIu64 ", which were not handed out",
                             task->id, range->count, range->first, range->repetition);
     }
     if (is_left_behind(it, in->provider, range->repetition)) {
         return MR_OK;
     }
     first = mr_position(it, in->provider, range->repetition, range->first);
-    if (mr_iteration_repeats(it) ? !mr_grants_hold(task, in->provider, first, range->count)
-                                 : mr_owed_touches(mr_given_back(it, in->provider), first, range->count)) {
+    if (mr_iteration_repeats(it)
+            ? !mr_grants_hold(task, in->provider, first, range->count)
+            : mr_owed_touches(mr_given_back(it, in->provider), first, range->count)) {
         return mr_error_set(err, MR_EINVAL,
-                            "task %s gives back %" PRIu64 " splits from %" PRIu64 " on, which it does not have",
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64
+                            " on, which it does not have",
                             task->id, range->count, range->first);
     }
     return MR_OK;
@@ -159,18 +173,22 @@ static int check_range(const struct mr_task *task, const Millrace__GetSplitsRequ
 
 static bool is_before(const Millrace__GivenBackRange *a, const Millrace__GivenBackRange *b)
 {
-    return a->repetition < b->repetition || (a->repetition == b->repetition && a->first + a->count <= b->first);
+    return a->repetition < b->repetition ||
+           (a->repetition == b->repetition && a->first + a->count <= b->first);
 }
 
-int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err)
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       mr_error *err)
 {
     const struct mr_iteration *it = task->iteration;
     const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
     uint64_t sum = 0;
 
-    if (grant == NULL || !mr_position_fits(it, in->provider, it->cursors[in->provider].rec->repetition)) {
-        return mr_error_set(err, MR_EINVAL, "task %s gives splits of provider %u back that it cannot have", task->id,
-                            in->provider);
+    if (grant == NULL ||
+        !mr_position_fits(it, in->provider, it->cursors[in->provider].rec->repetition)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives splits of provider %u back that it cannot have",
+                            task->id, in->provider);
     }
     for (size_t i = 0; i < in->n_given_back; i++) {
         int rc = check_range(task, in, in->given_back[i], err);
@@ -182,7 +200,9 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
             return mr_error_set(err, MR_EINVAL, "task %s gives splits back out of order", task->id);
         }
         if (in->given_back[i]->count > grant->granted - sum) {
-            return mr_error_set(err, MR_EINVAL, "task %s gives back more splits than the %" PRIu64 " that it was given",
+            return mr_error_set(err, MR_EINVAL,
+                                "task %s gives back more splits than the %" PRIu64
+                                " that it was given",
                                 task->id, grant->granted);
         }
         sum += in->given_back[i]->count;
@@ -191,14 +211,16 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
 }
 
 /*
- * Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely. And not more than
- * can be kept apart: neighbours cannot be joined across what lies between, which was read.
+ * Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely.
+ * And not more than can be kept apart: neighbours cannot be joined across what lies between, which
+ * was read.
  */
 static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     const struct mr_iteration *it = task->iteration;
 
-    return it->makes == NULL && in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
+    return it->makes == NULL &&
+           in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
 }
 
 struct giving {
@@ -232,7 +254,8 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
 
     mr_core_worker_note_draining(core, task->worker);
     if (!is_taken_back(task, in)) {
-        mr_core_trace(core, "task %s: keeps what it was to give back of provider %u", task->id, in->provider);
+        mr_core_trace(core, "task %s: keeps what it was to give back of provider %u", task->id,
+                      in->provider);
         return false;
     }
     for (size_t i = 0; i < in->n_given_back; i++) {
@@ -256,6 +279,7 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     core->out->tally.given_back += sum;
     it->cursors[in->provider].unwritten = true;
     mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
-    mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum, in->provider);
+    mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum,
+                  in->provider);
     return true;
 }

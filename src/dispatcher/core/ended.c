@@ -1,10 +1,11 @@
 /*
- * Which repetitions of a job have ended: all below `ended_below`, and some ranges beyond it. What is in there is never
- * run again, whatever became of the records of the iterations.
+ * Which repetitions of a job have ended: all below `ended_below`, and some ranges beyond it. What
+ * is in there is never run again, whatever became of the records of the iterations.
  *
- * Readers that go through the repetitions in order make one number of it. Gaps are left by repetitions that nobody
- * opened (a job that was resumed) and by OFF iterations that were forgotten unread; a job that leaves many has the
- * oldest of them closed, so that its record does not grow for ever.
+ * Readers that go through the repetitions in order make one number of it. Gaps are left by
+ * repetitions that nobody opened (a job that was resumed) and by OFF iterations that were forgotten
+ * unread; a job that leaves many has the oldest of them closed, so that its record does not grow
+ * for ever.
  */
 #include "dispatcher/core/internal.h"
 
@@ -18,7 +19,8 @@ bool mr_job_has_ended(const struct mr_job *job, uint64_t repetition)
         return true;
     }
     for (size_t i = 0; i < rec->n_ended; i++) {
-        if (repetition >= rec->ended[i]->first && repetition - rec->ended[i]->first < rec->ended[i]->count) {
+        if (repetition >= rec->ended[i]->first &&
+            repetition - rec->ended[i]->first < rec->ended[i]->count) {
             return true;
         }
     }
@@ -32,7 +34,8 @@ static uint64_t end_of(const Millrace__SplitRange *range)
 
 uint64_t mr_job_ends_at(const struct mr_job *job)
 {
-    return job->rec->n_ended > 0 ? end_of(job->rec->ended[job->rec->n_ended - 1]) : job->rec->ended_below;
+    return job->rec->n_ended > 0 ? end_of(job->rec->ended[job->rec->n_ended - 1])
+                                 : job->rec->ended_below;
 }
 
 static void remove_range(Millrace__JobRecord *rec, size_t at)
@@ -64,7 +67,8 @@ static bool has_open(const struct mr_job *job, size_t at)
 
     TAILQ_FOREACH(it, &job->iterations, in_job)
     {
-        if (!it->rec->finished && it->rec->repetition >= first && it->rec->repetition < job->rec->ended[at]->first) {
+        if (!it->rec->finished && it->rec->repetition >= first &&
+            it->rec->repetition < job->rec->ended[at]->first) {
             return true;
         }
     }

@@ -1,13 +1,15 @@
 /*
- * Takeover, when a record of a dataset, a job, a production or an iteration is bad, or missing: the jobs that rest on
- * it are set aside. Nobody can read them, their names stay taken, and nothing of them is changed or deleted in the
- * store: whoever knows better puts the record right, and the next leader looks again. All other jobs go on.
- * Nor do the workers change anything: they keep the tasks of such a job, with what they hold, and ask for nothing. So
- * when the record is right again the open passes go on as after a time without a leader.
+ * Takeover, when a record of a dataset, a job, a production or an iteration is bad, or missing: the
+ * jobs that rest on it are set aside. Nobody can read them, their names stay taken, and nothing of
+ * them is changed or deleted in the store: whoever knows better puts the record right, and the next
+ * leader looks again. All other jobs go on. Nor do the workers change anything: they keep the tasks
+ * of such a job, with what they hold, and ask for nothing. So when the record is right again the
+ * open passes go on as after a time without a leader.
  *
- * First each record is looked at by itself (adopt.c), which notes flaws; then whatever was adopted and rests on one is
- * taken out of memory again; at last what seemed to be left over, since its owner was not there, is kept. While jobs
- * are set aside nothing is collected that they may rest on: datasets, definitions, iterations without a job.
+ * First each record is looked at by itself (adopt.c), which notes flaws; then whatever was adopted
+ * and rests on one is taken out of memory again; at last what seemed to be left over, since its
+ * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
+ * on: datasets, definitions, iterations without a job.
  */
 #include "dispatcher/core/internal.h"
 
@@ -91,7 +93,8 @@ void mr_flaw_drop(mr_core *core, struct mr_flaw *flaw, bool is_deleted)
     flaw_free(flaw);
 }
 
-void mr_core_each_flaw(const mr_core *core, void (*fn)(void *ctx, const char *key, const char *line), void *ctx)
+void mr_core_each_flaw(const mr_core *core,
+                       void (*fn)(void *ctx, const char *key, const char *line), void *ctx)
 {
     const struct mr_flaw *flaw;
 
@@ -152,7 +155,8 @@ int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err)
         return MR_OK;
     }
     return mr_error_set(err, MR_EDATALOSS,
-                        "job '%.40s' is set aside: %.110s; put that right in etcd and restart the leading dispatcher, "
+                        "job '%.40s' is set aside: %.110s; put that right in etcd and restart the "
+                        "leading dispatcher, "
                         "or give the job up: millrace job delete",
                         slot, flaw->why);
 }
@@ -167,15 +171,18 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
     if (flaw == NULL) {
         return MR_OK;
     }
-    return mr_error_set(
-        err, MR_EDATALOSS,
-        "dataset '%.40s' is set aside: %.95s; %sput that right in etcd and restart the leading dispatcher", id,
-        flaw->why, mr_dataset_id_is_of_content(id) ? "register it again, or " : "");
+    return mr_error_set(err, MR_EDATALOSS,
+                        "dataset '%.40s' is set aside: %.95s; %sput that right in etcd and restart "
+                        "the leading dispatcher",
+                        id, flaw->why,
+                        mr_dataset_id_is_of_content(id) ? "register it again, or " : "");
 }
 
-/* ---------------------------------------------------------------- their tasks, which the workers keep */
+/* ---------------------------------------------------------------- their tasks, which the workers
+ * keep */
 
-/* The iteration that @key, of a flaw, is about; NULL: about none. A hidden one has the id of its production. */
+/* The iteration that @key, of a flaw, is about; NULL: about none. A hidden one has the id of its
+ * production. */
 static const char *iteration_in(const char *key)
 {
     return is_below(key, iterations)    ? key + strlen(iterations)
@@ -183,7 +190,8 @@ static const char *iteration_in(const char *key)
                                         : NULL;
 }
 
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx)
+void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
+                       void *ctx)
 {
     const struct mr_flaw *flaw;
     struct mr_stamp stamp;
@@ -211,15 +219,17 @@ static bool is_held(const mr_core *core, const char *path)
     return mr_flaw_find(core, key) != NULL;
 }
 
-int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration, mr_error *err)
+int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration,
+                          mr_error *err)
 {
     if (!is_held(core, iteration)) {
         return MR_OK;
     }
-    return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
-                               "client %.8s read a job that is set aside: what it did not use counts when it says that "
-                               "again after the job was put right",
-                               client);
+    return mr_error_set_traits(
+        err, MR_EUNAVAIL, MR_RETRYABLE,
+        "client %.8s read a job that is set aside: what it did not use counts when it says that "
+        "again after the job was put right",
+        client);
 }
 
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
@@ -227,13 +237,15 @@ int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
     if (!is_held(core, id)) {
         return MR_OK;
     }
-    return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
-                               "task '%.100s' is of a job that is set aside: keep it until that is put right", id);
+    return mr_error_set_traits(
+        err, MR_EUNAVAIL, MR_RETRYABLE,
+        "task '%.100s' is of a job that is set aside: keep it until that is put right", id);
 }
 
 /* ---------------------------------------------------------------- what a bad record spoils */
 
-/* Nobody reads @id any more who would say whose it is: it is of a job that was there before and that nobody reads. */
+/* Nobody reads @id any more who would say whose it is: it is of a job that was there before and
+ * that nobody reads. */
 static void spoil_candidates(mr_core *core, const char *id, const char *line)
 {
     const struct mr_job *job;
@@ -292,7 +304,8 @@ void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_er
     }
 }
 
-/* ---------------------------------------------------------------- out of memory, and nothing else */
+/* ---------------------------------------------------------------- out of memory, and nothing
+ * else */
 
 /* What is changed is for the store, which is to stay as it is. */
 static void discard(mr_core *core)
@@ -394,7 +407,8 @@ static void spoil_users(mr_core *core)
     {
         snprintf(key, sizeof key, "%s%s", productions, p->rec->id);
         if (p->hidden == NULL) {
-            (void)mr_error_set(&err, MR_EDATALOSS, "its hidden iteration, 'iterations/%.40s', is missing", p->rec->id);
+            (void)mr_error_set(&err, MR_EDATALOSS,
+                               "its hidden iteration, 'iterations/%.40s', is missing", p->rec->id);
             mr_flaw_note_error(core, key, &err);
         }
         flaw = mr_flaw_find(core, key);
@@ -442,8 +456,8 @@ static void take_out_jobs(mr_core *core)
 /* Bad parts of one pass, workers and clients are dealt with otherwise. */
 static bool is_of_jobs(const struct mr_flaw *flaw)
 {
-    return is_below(flaw->key, jobs) || is_below(flaw->key, "datasets/") || is_below(flaw->key, iterations) ||
-           is_below(flaw->key, productions);
+    return is_below(flaw->key, jobs) || is_below(flaw->key, "datasets/") ||
+           is_below(flaw->key, iterations) || is_below(flaw->key, productions);
 }
 
 void mr_core_set_aside_flawed(mr_core *core)

@@ -1,10 +1,12 @@
 /*
- * At least once: which grants of a task are open, that is, handed out and not known to be finished. They are kept in
- * the task's grant record by number, and are void as soon as the task has ended by itself or its loss is counted.
+ * At least once: which grants of a task are open, that is, handed out and not known to be finished.
+ * They are kept in the task's grant record by number, and are void as soon as the task has ended by
+ * itself or its loss is counted.
  *
- * What is reported finished is taken out at once and written lazily: an open grant that is finished already costs a
- * repeat after a loss and a failover, never an element. There is no limit to how many may be open (a shuffle buffer
- * needs input before it gives anything): neighbours are joined instead, and later grants are larger (splits.c).
+ * What is reported finished is taken out at once and written lazily: an open grant that is finished
+ * already costs a repeat after a loss and a failover, never an element. There is no limit to how
+ * many may be open (a shuffle buffer needs input before it gives anything): neighbours are joined
+ * instead, and later grants are larger (splits.c).
  */
 #include "dispatcher/core/internal.h"
 
@@ -21,7 +23,8 @@ static uint64_t last_of(const Millrace__OpenGrant *grant)
     return grant->last != 0 ? grant->last : grant->seq;
 }
 
-uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition, uint64_t index)
+uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
+                     uint64_t index)
 {
     int64_t splits = it->rec->providers[provider]->splits;
 
@@ -61,7 +64,8 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     size_t at = 0;
 
     for (size_t i = 0; i + 1 < rec->n_open; i++) {
-        uint64_t both = mr_owed_splits(owed_by(rec->open[i])) + mr_owed_splits(owed_by(rec->open[i + 1]));
+        uint64_t both =
+            mr_owed_splits(owed_by(rec->open[i])) + mr_owed_splits(owed_by(rec->open[i + 1]));
 
         if (both < least) {
             least = both;
@@ -81,7 +85,8 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     remove_open(rec, at + 1);
 }
 
-void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const struct mr_owed_splits *splits)
+void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider,
+                    const struct mr_owed_splits *splits)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
     Millrace__OpenGrant *grant = mr_core_new_record(core, &millrace__open_grant__descriptor);
@@ -150,8 +155,8 @@ bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first,
     return at - first >= count;
 }
 
-void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first, uint64_t count,
-                   mr_owed_piece_fn *fn, void *ctx)
+void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first,
+                   uint64_t count, mr_owed_piece_fn *fn, void *ctx)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
 
@@ -163,7 +168,8 @@ void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_
     }
 }
 
-bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *rec)
+bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
+                         const Millrace__GrantRecord *rec)
 {
     uint64_t end = mr_position_end(it, provider);
     uint64_t before = 0;
@@ -182,7 +188,8 @@ bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const M
 
 /* ---------------------------------------------------------------- reports */
 
-static int check_report(const struct mr_task *task, const Millrace__GrantReport *report, uint64_t seq, mr_error *err)
+static int check_report(const struct mr_task *task, const Millrace__GrantReport *report,
+                        uint64_t seq, mr_error *err)
 {
     uint64_t at = 0; /* numbers begin at 1 */
 
@@ -190,23 +197,27 @@ static int check_report(const struct mr_task *task, const Millrace__GrantReport 
         const Millrace__SplitRange *range = report->finished[i];
 
         if (range->count == 0 || range->first <= at || range->count > UINT64_MAX - range->first) {
-            return mr_error_set(err, MR_EINVAL, "task %s reports grants of provider %u out of order", task->id,
+            return mr_error_set(err, MR_EINVAL,
+                                "task %s reports grants of provider %u out of order", task->id,
                                 report->provider);
         }
         at = range->first + range->count - 1;
     }
     if (at > seq) {
         return mr_error_set(err, MR_ERANGE,
-                            "task %s reports grant %" PRIu64 " of provider %u; the last that it was given is %" PRIu64,
+                            "task %s reports grant %" PRIu64
+                            " of provider %u; the last that it was given is %" PRIu64,
                             task->id, at, report->provider, seq);
     }
     return MR_OK;
 }
 
-/* Are all numbers from @first to @last in it? @i: where to begin looking, for a caller that goes on upwards. */
+/* Are all numbers from @first to @last in it? @i: where to begin looking, for a caller that goes on
+ * upwards. */
 static bool covers(const Millrace__GrantReport *report, uint64_t first, uint64_t last, size_t *i)
 {
-    while (*i < report->n_finished && report->finished[*i]->first + report->finished[*i]->count <= first) {
+    while (*i < report->n_finished &&
+           report->finished[*i]->first + report->finished[*i]->count <= first) {
         ++*i;
     }
     for (size_t j = *i; j < report->n_finished && report->finished[j]->first <= first; j++) {
@@ -218,14 +229,15 @@ static bool covers(const Millrace__GrantReport *report, uint64_t first, uint64_t
     return false;
 }
 
-int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report, mr_error *err)
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
+                     mr_error *err)
 {
     struct mr_grant *grant;
     size_t at = 0, kept = 0;
 
     if (report->provider >= task->iteration->rec->n_providers) {
-        return mr_error_set(err, MR_EINVAL, "task %s reports grants of provider %u of %zu", task->id, report->provider,
-                            task->iteration->rec->n_providers);
+        return mr_error_set(err, MR_EINVAL, "task %s reports grants of provider %u of %zu",
+                            task->id, report->provider, task->iteration->rec->n_providers);
     }
     grant = &task->grants[report->provider];
     int rc = check_report(task, report, grant->rec != NULL ? grant->rec->seq : 0, err);
@@ -240,8 +252,9 @@ int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantR
         Millrace__OpenGrant *open = grant->rec->open[i];
 
         if (covers(report, open->seq, last_of(open), &at)) {
-            mr_core_trace(core, "task %s: grants %" PRIu64 "..%" PRIu64 " of provider %u are finished", task->id,
-                          open->seq, last_of(open), report->provider);
+            mr_core_trace(core,
+                          "task %s: grants %" PRIu64 "..%" PRIu64 " of provider %u are finished",
+                          task->id, open->seq, last_of(open), report->provider);
             mr_record_free(open);
         } else {
             grant->rec->open[kept++] = open;
@@ -261,7 +274,8 @@ static bool is_handed_out(const struct mr_iteration *it, size_t provider)
 
     mr_pool_count(it, &pool);
     return pool.ordinary == 0 &&
-           (cursor->next == 0 ? cursor->repetition > 0 : splits >= 0 && cursor->next == (uint64_t)splits);
+           (cursor->next == 0 ? cursor->repetition > 0
+                              : splits >= 0 && cursor->next == (uint64_t)splits);
 }
 
 void mr_grants_write(mr_core *core, struct mr_task *task)

@@ -1,7 +1,7 @@
 /*
- * What one host has made of what is bounded for all: its share (base/shares.h). It counts what came with a command that
- * says whose it is. What was loaded is nobody's, since the store does not know; so is what the core makes by itself.
- * Nobody has all that there may be.
+ * What one host has made of what is bounded for all: its share (base/shares.h). It counts what came
+ * with a command that says whose it is. What was loaded is nobody's, since the store does not know;
+ * so is what the core makes by itself. Nobody has all that there may be.
  */
 #include "dispatcher/core/internal.h"
 
@@ -52,10 +52,11 @@ int mr_hosts_check_tasks(const mr_core *core, mr_error *err)
     size_t left = MR_CORE_TASKS_MAX - core->tasks;
 
     if (held > left) {
-        return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
-                                   "host %.64s has %zu of %d tasks (%zu are taken in all) and may have no more than it "
-                                   "leaves free: end some of its jobs, or ask again later",
-                                   host_of(core), held, MR_CORE_TASKS_MAX, core->tasks);
+        return mr_error_set_traits(
+            err, MR_EEXHAUSTED, MR_RETRYABLE,
+            "host %.64s has %zu of %d tasks (%zu are taken in all) and may have no more than it "
+            "leaves free: end some of its jobs, or ask again later",
+            host_of(core), held, MR_CORE_TASKS_MAX, core->tasks);
     }
     return MR_OK;
 }

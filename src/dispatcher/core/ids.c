@@ -14,7 +14,8 @@ static bool parse_u64(const char **s, uint64_t *ret)
         return false;
     }
     for (; *p >= '0' && *p <= '9'; p++) {
-        if (__builtin_mul_overflow(n, 10u, &n) || __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
+        if (__builtin_mul_overflow(n, 10u, &n) ||
+            __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
             return false;
         }
     }
@@ -29,7 +30,8 @@ bool mr_stamp_parse(const char *s, struct mr_stamp *ret)
     char again[MR_STAMP_SIZE];
     const char *p = s;
 
-    if (!parse_u64(&p, &stamp.epoch) || *p++ != '.' || !parse_u64(&p, &stamp.counter) || *p != '\0') {
+    if (!parse_u64(&p, &stamp.epoch) || *p++ != '.' || !parse_u64(&p, &stamp.counter) ||
+        *p != '\0') {
         return false;
     }
     mr_stamp_print(stamp, again);
@@ -56,7 +58,8 @@ int mr_stamp_compare(struct mr_stamp a, struct mr_stamp b)
     return 0;
 }
 
-/* Days since 1970 as a date of the Gregorian calendar: years begin in March here, so that leap days come last. */
+/* Days since 1970 as a date of the Gregorian calendar: years begin in March here, so that leap days
+ * come last. */
 static void date_of(uint64_t days, unsigned *year, unsigned *month, unsigned *day)
 {
     uint64_t z = days + 719468; /* since the first of March of the year 0 */
@@ -77,7 +80,8 @@ void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE])
     unsigned year, month, day;
 
     date_of(s / 86400, &year, &month, &day);
-    snprintf(out, MR_COLLECTED_SIZE, "collected at %04u-%02u-%02uT%02u:%02u:%02uZ: nobody had read it for long", year,
+    snprintf(out, MR_COLLECTED_SIZE,
+             "collected at %04u-%02u-%02uT%02u:%02u:%02uZ: nobody had read it for long", year,
              month, day, (unsigned)(s / 3600 % 24), (unsigned)(s / 60 % 60), (unsigned)(s % 60));
 }
 
@@ -86,8 +90,8 @@ bool mr_id_is_valid(const char *s)
     return strlen(s) == MR_ID_HEX && strspn(s, "0123456789abcdef") == MR_ID_HEX;
 }
 
-/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates, up to U+10FFFF); 0 if there is
- * none. */
+/* Length of the well-formed sequence at @p (RFC 3629: no overlong forms, no surrogates, up to
+ * U+10FFFF); 0 if there is none. */
 static size_t utf8_sequence(const unsigned char *p)
 {
     unsigned char low = 0x80, high = 0xbf; /* bounds of the second byte */
@@ -157,7 +161,8 @@ int mr_name_check(const char *what, const char *s, size_t max, mr_error *err)
     size_t len = strlen(s);
 
     if (len > max) {
-        return mr_error_set(err, MR_EINVAL, "%s of %zu bytes; at most %zu are allowed", what, len, max);
+        return mr_error_set(err, MR_EINVAL, "%s of %zu bytes; at most %zu are allowed", what, len,
+                            max);
     }
     for (size_t i = 0; i < len; i++) {
         if ((unsigned char)s[i] < 0x20 || s[i] == 0x7f) {
@@ -176,7 +181,8 @@ void mr_name_encode(const char *name, char *out, size_t size)
     size_t at = 0;
 
     for (const unsigned char *p = (const unsigned char *)name; *p != '\0'; p++) {
-        bool plain = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '.' || *p == '_' || *p == '-';
+        bool plain = (*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '.' ||
+                     *p == '_' || *p == '-';
 
         if (at + 4 > size) {
             break;

@@ -1,9 +1,10 @@
 /*
  * Inside the core: the objects, and what its files offer each other.
  *
- * An object owns its record (the message that is its value in the store) and adds what is derived or soft. A decision
- * changes the record and puts it; nothing is put before everything that can refuse the command was asked. Running out
- * of memory is sticky (mr_core_fail()): the step goes on with what it has and is thrown away at its end, core and all.
+ * An object owns its record (the message that is its value in the store) and adds what is derived
+ * or soft. A decision changes the record and puts it; nothing is put before everything that can
+ * refuse the command was asked. Running out of memory is sticky (mr_core_fail()): the step goes on
+ * with what it has and is thrown away at its end, core and all.
  */
 #ifndef MR_DISPATCHER_CORE_INTERNAL_H
 #define MR_DISPATCHER_CORE_INTERNAL_H
@@ -22,17 +23,22 @@
 
 #define MR_ID_HEX 32     /* digits of ids that callers draw: clients, worker incarnations, blobs */
 #define MR_STAMP_SIZE 42 /* "<epoch>.<counter>" and its NUL */
-#define MR_WORKER_REF_SIZE (MR_ID_HEX + 1 + MR_STAMP_SIZE)        /* "<incarnation>.<stamp of its registration>" */
-#define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE + 11) /* and the number of a recovery task */
-#define MR_KEY_SIZE 1024                                          /* longest key: a name with every byte escaped */
-#define MR_UNREACHABLE_MAX 64                                     /* workers that one client may report */
+/* "<incarnation>.<stamp of its registration>" */
+#define MR_WORKER_REF_SIZE (MR_ID_HEX + 1 + MR_STAMP_SIZE)
+/* and the number of a recovery task */
+#define MR_TASK_ID_SIZE (MR_STAMP_SIZE + MR_WORKER_REF_SIZE + 11)
+#define MR_KEY_SIZE 1024      /* longest key: a name with every byte escaped */
+#define MR_UNREACHABLE_MAX 64 /* workers that one client may report */
 #define MR_JOB_ITERATIONS_MAX 1024
-#define MR_NEWCOMERS_MAX 1024       /* that have registered and do not watch yet: a worker does so at once */
-#define MR_RELEASED_LISTED_MAX 4096 /* of one worker: further ones are learned when the iteration ends */
+/* that have registered and do not watch yet: a worker does so at once */
+#define MR_NEWCOMERS_MAX 1024
+/* of one worker: further ones are learned when the iteration ends */
+#define MR_RELEASED_LISTED_MAX 4096
 
 /* Grants: an unmeasured worker starts small, since a split may be a whole file. */
 #define MR_GRANT_FIRST_MAX 8
-#define MR_GRANT_PARTS_MAX 200 /* the least share at the end is worth a grant's time divided by this: 10 ms */
+/* the least share at the end is worth a grant's time divided by this: 10 ms */
+#define MR_GRANT_PARTS_MAX 200
 /* At least once: splits that were in one crash are granted so many at a time, ... */
 #define MR_GRANT_RETRY_MAX 16
 /* ... those that were in two are suspects: as many, but in a task that has nothing else, ... */
@@ -44,21 +50,23 @@
 #define MR_GRANTS_OPEN_MAX 32 /* of a task: more are joined */
 #define MR_RECOVERIES_MAX 16  /* open recovery tasks of an iteration */
 
-/* At least so long after a takeover nothing is collected: those who may still want it look for the leader first. */
+/* At least so long after a takeover nothing is collected: those who may still want it look for the
+ * leader first. */
 #define MR_RESTART_GRACE_MS (15 * 1000)
-/* Retention below this is armed anew by each leader; above it goes by the wall time in the record, or daily failovers
- * would keep things for ever. */
+/* Retention below this is armed anew by each leader; above it goes by the wall time in the record,
+ * or daily failovers would keep things for ever. */
 #define MR_LONG_MS (3600 * 1000)
 /* Repetitions that were collected before they ended, of which a job remembers the last ones. */
 #define MR_COLLECTED_MAX 32
 /* Ranges of ended repetitions that one job keeps apart. */
 #define MR_ENDED_RANGES_MAX 64
-/* Finished iterations of one job whose records are kept for those who ask late, short epochs or not. */
+/* Finished iterations of one job whose records are kept for those who ask late, short epochs or
+ * not. */
 #define MR_FINISHED_KEPT_MAX 64
 
 /* Of this core's clock; no deadline. */
-/* No number that is stored is above it, so that a few of them can be added up. What callers say is a quarter of it at
- * most: what is made of it is stored. */
+/* No number that is stored is above it, so that a few of them can be added up. What callers say is
+ * a quarter of it at most: what is made of it is stored. */
 #define MR_COUNT_MAX ((uint64_t)INT64_MAX / 2)
 #define MR_COUNT_SAID_MAX (MR_COUNT_MAX / 4)
 #define MR_NEVER INT64_MAX
@@ -100,7 +108,8 @@ struct mr_blob {
     char *fingerprint;
     char *id;
     uint32_t parts;
-    uint64_t size; /* of what is in them: who registers the content again may have it in another form */
+    /* of what is in them: who registers the content again may have it in another form */
+    uint64_t size;
     uint32_t datasets;
     TAILQ_HEAD(, mr_production) productions;
 };
@@ -120,8 +129,9 @@ struct mr_job {
     TAILQ_ENTRY(mr_job) link;
     Millrace__JobRecord *rec;
     mr_job_id id;
-    char *slot;  /* what makes it unique: "<encoded name>", "<...>+<encoded trainer>" or "~<client>"; the key is
-                    "jobs/<slot>" */
+    /* what makes it unique: "<encoded name>", "<...>+<encoded trainer>" or "~<client>"; the key
+     * is "jobs/<slot>" */
+    char *slot;
     char *label; /* for people */
     TAILQ_ENTRY(mr_job) in_family;
     struct mr_family *family; /* of a trainer: jobs of its name; else NULL */
@@ -131,7 +141,8 @@ struct mr_job {
     uint32_t nfinished;    /* of those */
     uint32_t live_clients; /* of all its iterations */
     struct mr_alarm alarm;
-    int64_t idle_since; /* without clients; on the core's clock, from the takeover at the earliest */
+    /* without clients; on the core's clock, from the takeover at the earliest */
+    int64_t idle_since;
 };
 
 struct mr_cursor {
@@ -161,9 +172,10 @@ struct mr_iteration {
     struct mr_share *open_share; /* while it is open: only those have tasks */
     mr_iteration_id id;
     struct mr_stamp losses_counted_to;
-    struct mr_job *job;               /* NULL: hidden, of a production */
-    struct mr_production *makes;      /* that one */
-    struct mr_production *uses;       /* a job's: it reads this one and hands out nothing itself; NULL: it does */
+    struct mr_job *job;          /* NULL: hidden, of a production */
+    struct mr_production *makes; /* that one */
+    /* a job's: it reads this one and hands out nothing itself; NULL: it does */
+    struct mr_production *uses;
     struct mr_dataset_entry *dataset; /* this and the next two: of the job or the production */
     Millrace__ProcessingMode mode;
     Millrace__Guarantee guarantee;
@@ -171,10 +183,11 @@ struct mr_iteration {
     int64_t join_until;                      /* joining: nobody is waited for any longer */
     TAILQ_HEAD(, mr_task) tasks;             /* empty once finished */
     TAILQ_HEAD(, mr_client) clients;
-    struct mr_cursor *cursors;      /* rec->n_providers */
-    uint64_t version;               /* of its task list */
-    uint64_t follows;               /* the version before this step, */
-    Millrace__ClientUpdate *delta;  /* and what its clients hear at the end of it; NULL: nobody listens */
+    struct mr_cursor *cursors; /* rec->n_providers */
+    uint64_t version;          /* of its task list */
+    uint64_t follows;          /* the version before this step, */
+    /* and what its clients hear at the end of it; NULL: nobody listens */
+    Millrace__ClientUpdate *delta;
     struct mr_coordination *rounds; /* of a coordinated job, until it is finished; else NULL */
     uint32_t open_tasks;
     uint32_t draining_tasks;  /* of those: their workers drain */
@@ -183,10 +196,13 @@ struct mr_iteration {
     bool unwritten;           /* the record changed in this step, and is put before the step ends */
     uint32_t live_clients;
     struct mr_alarm alarm;
-    int64_t since; /* finished, or else unread; on the core's clock, from the takeover at the earliest */
+    /* finished, or else unread; on the core's clock, from the takeover at the earliest */
+    int64_t since;
     bool is_unsettled;
     bool is_touched; /* push to its clients at the end of the step */
-    char *broken; /* which of its records was bad, and why: it has ended for that, which is not written yet; or NULL */
+    /* which of its records was bad, and why: it has ended for that, which is not written yet; or
+     * NULL */
+    char *broken;
 };
 
 enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
@@ -203,10 +219,13 @@ struct mr_task {
     Millrace__TaskRecord *rec;               /* NULL: nothing differs from what is derived */
     struct mr_grant *grants;                 /* one a provider */
     uint64_t produced, delivered, abandoned; /* soft, as is the next one */
-    int64_t waited_for; /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
-    bool finished;      /* soft: its pipeline has ended, and its end waits for clients */
-    bool barren;        /* soft: it makes a production, and nothing came of it for long, or its worker drains */
-    struct mr_sharing_report *sharing; /* soft: what its worker says of production and window; NULL: nothing */
+    /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
+    int64_t waited_for;
+    bool finished; /* soft: its pipeline has ended, and its end waits for clients */
+    /* soft: it makes a production, and nothing came of it for long, or its worker drains */
+    bool barren;
+    /* soft: what its worker says of production and window; NULL: nothing */
+    struct mr_sharing_report *sharing;
 };
 
 struct mr_core_worker {
@@ -214,15 +233,17 @@ struct mr_core_worker {
     TAILQ_ENTRY(mr_core_worker) touched;
     Millrace__WorkerRecord *rec;
     struct mr_share *share;
-    char ref[MR_WORKER_REF_SIZE]; /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
+    /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
+    char ref[MR_WORKER_REF_SIZE];
     struct mr_stamp registered;
     struct mr_stamp lost;     /* {0, 0}: alive */
     struct mr_stamp draining; /* {0, 0}: not */
     TAILQ_HEAD(, mr_task) tasks;
     uint32_t recoveries; /* open recovery tasks among them */
     uint64_t version;
-    int64_t seen;    /* last sign of life */
-    bool awaited;    /* it lived under the leader before this one, and has not opened its watch here yet */
+    int64_t seen; /* last sign of life */
+    /* it lived under the leader before this one, and has not opened its watch here yet */
+    bool awaited;
     int64_t lost_at; /* when the core saw it lost (or loaded it so) */
     bool unwritten;  /* made at takeover, from its name, ... */
     bool absent;     /* ... and there was no record of it */
@@ -252,19 +273,21 @@ struct mr_client {
     size_t nunreachable;
 };
 
-/* A key to delete when there is time: one that is never written again, or clients/..., which is looked at before. */
+/* A key to delete when there is time: one that is never written again, or clients/..., which is
+ * looked at before. */
 struct mr_left_over {
     STAILQ_ENTRY(mr_left_over) link;
     char key[];
 };
 
-/* What is set aside since a record that it rests on is bad or gone (flaws.c); or such a record itself. */
+/* What is set aside since a record that it rests on is bad or gone (flaws.c); or such a record
+ * itself. */
 struct mr_flaw {
     TAILQ_ENTRY(mr_flaw) link;
-    char *key;         /* "jobs/train", "iterations/5.4", ... */
-    char *why;         /* "'<key>': <why>", of the record that is bad */
-    char *by_id;       /* of a job whose id is known: "#<id>", which it is found by, too; else NULL */
-    bool is_root;      /* that record is this one */
+    char *key;    /* "jobs/train", "iterations/5.4", ... */
+    char *why;    /* "'<key>': <why>", of the record that is bad */
+    char *by_id;  /* of a job whose id is known: "#<id>", which it is found by, too; else NULL */
+    bool is_root; /* that record is this one */
     bool is_ownerless; /* an iteration's, and nobody knows yet whose */
     bool is_guess;     /* ... nor ever did: whoever it may belong to is set aside */
 };
@@ -281,12 +304,14 @@ struct mr_core {
     size_t absent;         /* of those: that have no record at all */
     struct mr_map flaws;   /* by key, and jobs by id */
     TAILQ_HEAD(, mr_flaw) flaw_list;
-    bool keeps;            /* jobs are set aside: nothing that they may rest on is collected */
-    bool blind;            /* ... and of one of them nothing is known, not even its id */
-    struct mr_map readers; /* until all are adopted: of each iteration the record of a client, which tells its job */
-    size_t loaded_keys;    /* of the store at takeover; */
-    size_t kept_keys;      /* of those: nothing in here stands for them, and nothing deletes them */
-    uint64_t versions;     /* of task lists: of all of them, so that a worker's next life does not start over */
+    bool keeps; /* jobs are set aside: nothing that they may rest on is collected */
+    bool blind; /* ... and of one of them nothing is known, not even its id */
+    /* until all are adopted: of each iteration the record of a client, which tells its job */
+    struct mr_map readers;
+    size_t loaded_keys; /* of the store at takeover; */
+    size_t kept_keys;   /* of those: nothing in here stands for them, and nothing deletes them */
+    /* of task lists: of all of them, so that a worker's next life does not start over */
+    uint64_t versions;
     bool ready;
 
     int64_t now;  /* the core's clock: now_ms without the time the loop stood still */
@@ -299,7 +324,11 @@ struct mr_core {
     struct mr_alarm **alarms; /* a heap */
     size_t nalarms;
     size_t cap_alarms;
-    enum { MR_BRAKE_OFF, MR_BRAKE_ON, MR_BRAKE_SPENT } brake; /* on the loss of many workers at once */
+    enum {
+        MR_BRAKE_OFF,
+        MR_BRAKE_ON,
+        MR_BRAKE_SPENT
+    } brake; /* on the loss of many workers at once */
     int64_t brake_until;
 
     struct mr_map blobs;    /* by fingerprint */
@@ -378,9 +407,11 @@ bool mr_id_is_valid(const char *s);
 /* "collected at 2026-11-21T10:00:00Z: ..." for those who ask for an iteration that was. */
 #define MR_COLLECTED_SIZE 96
 void mr_collected_print(uint64_t wall_ms, char out[MR_COLLECTED_SIZE]);
-/* [a-z0-9._-] stay, every other byte becomes %XX. Truncation does not happen for names within MR_NAME_BYTES_MAX. */
+/* [a-z0-9._-] stay, every other byte becomes %XX. Truncation does not happen for names within
+ * MR_NAME_BYTES_MAX. */
 void mr_name_encode(const char *name, char *out, size_t size);
-/* MR_EINVAL unless @s is UTF-8 without control characters and at most @max bytes; @what for the message. */
+/* MR_EINVAL unless @s is UTF-8 without control characters and at most @max bytes; @what for the
+ * message. */
 int mr_name_check(const char *what, const char *s, size_t max, mr_error *err);
 
 /* ---------------------------------------------------------------- core.c: failure, time, traces */
@@ -389,7 +420,8 @@ void mr_core_fail(mr_core *core, int rc, const mr_error *err);
 void mr_core_nomem(mr_core *core);
 struct mr_stamp mr_core_stamp(mr_core *core);
 void mr_core_trace(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
-/* A line of the trace that operators want to read, too: somebody came or went, something was lost. */
+/* A line of the trace that operators want to read, too: somebody came or went, something was
+ * lost. */
 void mr_core_note(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 
@@ -403,15 +435,16 @@ static inline uint64_t mr_count_add(uint64_t a, uint64_t b)
 
 /* Set a string of a record, the way protobuf-c frees it. */
 void mr_core_set(mr_core *core, char **slot, const char *value);
-/* Set a fresh string of a repeated field: protobuf-c frees each of those, so the "" that single ones share cannot be
- * one. */
+/* Set a fresh string of a repeated field: protobuf-c frees each of those, so the "" that single
+ * ones share cannot be one. */
 void mr_core_set_element(mr_core *core, char **slot, const char *value);
 /* A fresh record of @desc; NULL (and the core has failed) without memory. */
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
 void mr_record_free(void *rec);
 /*
- * One more record at the end of the repeated field *@list, which has @n; the caller counts it. Takes @one; NULL stands
- * for one that could not be made. False (and the core has failed) without memory.
+ * One more record at the end of the repeated field *@list, which has @n; the caller counts it.
+ * Takes @one; NULL stands for one that could not be made. False (and the core has failed) without
+ * memory.
  */
 bool mr_core_append(mr_core *core, void *list, size_t n, void *one);
 /* mr_map_put() whose failure is the core's. */
@@ -439,7 +472,8 @@ bool mr_schema_has(const mr_core *core, const char *feature);
 /* Note @feature with this step, if it is not noted already. At most one change. */
 void mr_schema_use(mr_core *core, const char *feature);
 
-/* ---------------------------------------------------------------- outcome.c: what a step leaves behind */
+/* ---------------------------------------------------------------- outcome.c: what a step leaves
+ * behind */
 
 /* Room for @n more changes of ordinary size? */
 bool mr_core_has_room(const mr_core *core, size_t n);
@@ -448,30 +482,38 @@ void mr_core_delete(mr_core *core, const char *key);
 /* Delete @key in some later step. */
 void mr_core_leave_over(mr_core *core, const char *key);
 
-/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL if the core has
- * failed. */
+/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL
+ * if the core has failed. */
 void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced);
 /* Answer it with an error, which is always fenced. */
 void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error);
 void mr_core_resign(mr_core *core);
 /* Takes @message. */
-void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message);
-void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code, const char *why);
+void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic,
+                  ProtobufCMessage *message);
+void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code,
+                        const char *why);
 
-/* ---------------------------------------------------------------- updates.c: task lists for clients and workers */
+/* ---------------------------------------------------------------- updates.c: task lists for
+ * clients and workers */
 
 /* NULL: no memory. */
 Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end);
-void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update);
-void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update);
-/* What the clients of an iteration hear at the end of this step: a task is new or changed; it is over. */
+void mr_client_update_fill(mr_core *core, const struct mr_iteration *it,
+                           Millrace__ClientUpdate *update);
+void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker,
+                                Millrace__WorkerUpdate *update);
+/* What the clients of an iteration hear at the end of this step: a task is new or changed; it is
+ * over. */
 void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
 /* What mr_rounds_note() says goes out at the end of this step. */
 void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it);
-/* What a worker hears at the end of this step: it has a task more, one less; a client has left an iteration. */
+/* What a worker hears at the end of this step: it has a task more, one less; a client has left an
+ * iteration. */
 void mr_core_worker_note_task(mr_core *core, const struct mr_task *task);
-/* All of an iteration's open tasks, to their workers: they are new, or something of the assignments has changed. */
+/* All of an iteration's open tasks, to their workers: they are new, or something of the assignments
+ * has changed. */
 void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it);
 void mr_core_worker_note_dropped(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client);
@@ -506,16 +548,19 @@ struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
 void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size);
 const char *mr_job_label(const struct mr_job *job); /* for traces and messages */
 void mr_job_put(mr_core *core, struct mr_job *job);
-/* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the rest). */
+/* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the
+ * rest). */
 void mr_job_forget(mr_core *core, struct mr_job *job);
-/* The one that makes room for a new one when there are too many: nobody has used it for longer than any other, and for
- * longer than an anonymous one is kept, and all that was read of it has ended. NULL: none. timers.c. */
+/* The one that makes room for a new one when there are too many: nobody has used it for longer than
+ * any other, and for longer than an anonymous one is kept, and all that was read of it has ended.
+ * NULL: none. timers.c. */
 struct mr_job *mr_job_superfluous(const mr_core *core);
 void mr_job_free(struct mr_job *job);
 /* No client is attached to any of its iterations. */
 bool mr_job_is_idle(const struct mr_job *job);
 bool mr_job_is_anonymous(const struct mr_job *job);
-/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. At most one change. */
+/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. At most one
+ * change. */
 void mr_job_note_asked(mr_core *core, struct mr_job *job);
 /* Its last client has gone: from now on retention counts. One change. */
 void mr_job_note_idle(mr_core *core, struct mr_job *job);
@@ -527,8 +572,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
 
 /* ---------------------------------------------------------------- closing.c */
 
-/* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all. *@again: when to look
- * next because of what readers reported. */
+/* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all.
+ * *@again: when to look next because of what readers reported. */
 bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *again);
 
 /* ---------------------------------------------------------------- ended.c */
@@ -543,13 +588,17 @@ void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
 /* ---------------------------------------------------------------- iterations.c */
 
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
-/* @production: that an iteration of @job uses (NULL: none), or, without a job, whose hidden one it is. */
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct mr_production *production,
+/* @production: that an iteration of @job uses (NULL: none), or, without a job, whose hidden one it
+ * is. */
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
+                                      struct mr_production *production,
                                       Millrace__IterationRecord *rec, mr_error *err);
 /* Create, derive its tasks and put it; with a production, if the job shares. */
-struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed);
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
+                                         uint64_t seed);
 /* The hidden one of @production, with its id. */
-struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed);
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
+                                                uint64_t seed);
 void mr_iteration_put(mr_core *core, struct mr_iteration *it);
 /* Put what is unwritten of it. */
 void mr_iteration_write(mr_core *core, struct mr_iteration *it);
@@ -557,7 +606,8 @@ void mr_iteration_write(mr_core *core, struct mr_iteration *it);
 void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it);
 /* The job has gone on: those of its iterations that nobody reads may go. */
 void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job);
-/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One change. */
+/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One
+ * change. */
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
 void mr_iteration_free(struct mr_iteration *it);
 
@@ -565,7 +615,8 @@ void mr_iteration_free(struct mr_iteration *it);
 
 /* Splits that were lost so far, those of losses that are not counted yet too. */
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it);
-/* @splits are lost, of which pipelines make at most @elements; 0: nobody knows, and so nobody does of the sum. */
+/* @splits are lost, of which pipelines make at most @elements; 0: nobody knows, and so nobody does
+ * of the sum. */
 void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements);
 /* Splits that were handed out again so far. */
 uint64_t mr_iteration_repeated(const struct mr_iteration *it);
@@ -575,19 +626,23 @@ void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 /* There is nothing to look at any more. */
 void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it);
-/* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it, or open recovery
- * tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and recovery tasks that go and come; two at most
- * once. One that goes may leave its counts to the task before it. */
+/* Count new losses, put what lost workers owe back, finish the iteration if nothing is open in it,
+ * or open recovery tasks. At most MR_SETTLE_CHANGES changes: itself, the job, a cursor, and
+ * recovery tasks that go and come; two at most once. One that goes may leave its counts to the task
+ * before it. */
 #define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
 size_t mr_iteration_settle_changes(const struct mr_iteration *it);
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
-/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. It is left
- * unwritten. */
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it.
+ * It is left unwritten. */
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
-/* A client took elements along that nobody else gets; @instead_of so many of which that had been said before. */
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements, uint64_t instead_of);
+/* A client took elements along that nobody else gets; @instead_of so many of which that had been
+ * said before. */
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements,
+                                 uint64_t instead_of);
 /* What it lost and repeated so far. */
-void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end);
+void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it,
+                           Millrace__IterationEnd *end);
 /* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* End it at takeover for what is `broken`. */
@@ -600,11 +655,12 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 /* Derive the task of @worker in @it. */
 struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker);
 /* What its worker says of it. */
-void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
+void mr_task_note_progress(mr_core *core, struct mr_task *task,
+                           const Millrace__TaskProgress *progress);
 /* How long clients have waited for it in vain; 0: they do not. */
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
-/* Elements that went with clients of it, as far as is known, and those that fell out of the window before they were
- * had: without what a task before it in the same window has said already. */
+/* Elements that went with clients of it, as far as is known, and those that fell out of the window
+ * before they were had: without what a task before it in the same window has said already. */
 uint64_t mr_task_abandoned(const struct mr_task *task);
 uint64_t mr_task_skipped(const struct mr_task *task);
 /* Its iteration counts them from now on: two changes, or none. False: there is no room. */
@@ -613,10 +669,11 @@ bool mr_task_give_up_counts(mr_core *core, struct mr_task *task);
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
 void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
 /* Add a recovery task with its record. One change. */
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker, bool isolated);
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
+                     bool isolated);
 /* Take in the record of one. */
-struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
-                                       Millrace__TaskRecord *rec);
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it,
+                                       struct mr_core_worker *worker, Millrace__TaskRecord *rec);
 static inline bool mr_task_is_recovery(const struct mr_task *task)
 {
     return task->rec != NULL && task->rec->recovery != 0;
@@ -629,8 +686,8 @@ void mr_task_join_in(mr_core *core, struct mr_task *task);
 void mr_task_retire(mr_core *core, struct mr_task *task);
 /* Close it as if its worker were lost, for good. @task may be gone afterwards. */
 void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
-/* Its worker and the records contradict each other, as @why says (somebody's hand was in the store): close it. False:
- * there is no room now. @task may be gone afterwards. */
+/* Its worker and the records contradict each other, as @why says (somebody's hand was in the
+ * store): close it. False: there is no room now. @task may be gone afterwards. */
 bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
 /* Out of memory; its keys are left over. */
 void mr_task_remove(mr_core *core, struct mr_task *task);
@@ -651,16 +708,20 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
 
 /* ---------------------------------------------------------------- grants.c: at least once */
 
-uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition, uint64_t index);
+uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
+                     uint64_t index);
 /* Has @repetition positions at all? */
 bool mr_position_fits(const struct mr_iteration *it, size_t provider, uint64_t repetition);
 /* Positions of splits that were handed out are below. */
 uint64_t mr_position_end(const struct mr_iteration *it, size_t provider);
 /* What the answer in the task's grant record hands out is open. */
-void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider, const struct mr_owed_splits *splits);
+void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider,
+                    const struct mr_owed_splits *splits);
 /* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
-int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report, mr_error *err);
-/* Write what was reported if no grant will carry it. A change a provider, as far as there is room. */
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
+                     mr_error *err);
+/* Write what was reported if no grant will carry it. A change a provider, as far as there is
+ * room. */
 void mr_grants_write(mr_core *core, struct mr_task *task);
 /* Nothing of it is open any more. */
 void mr_grants_void(struct mr_task *task);
@@ -670,11 +731,13 @@ void mr_grants_each(const struct mr_task *task, size_t provider,
 /* Are @count splits from position @first on open? */
 bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first, uint64_t count);
 /* They are not any more; @fn hears of the pieces. */
-void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first, uint64_t count,
-                   mr_owed_piece_fn *fn, void *ctx);
-bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *rec);
+void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first,
+                   uint64_t count, mr_owed_piece_fn *fn, void *ctx);
+bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
+                         const Millrace__GrantRecord *rec);
 
-/* ---------------------------------------------------------------- drain.c: workers that go on purpose */
+/* ---------------------------------------------------------------- drain.c: workers that go on
+ * purpose */
 
 bool mr_core_worker_is_draining(const struct mr_core_worker *worker);
 /* Does @it, open, have a derived task on @worker? */
@@ -687,13 +750,16 @@ uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider);
 /* The cursor goes on to another repetition. */
 void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider);
-/* @recovery came to its end without asking for what it was opened for: nor would another one. The cursors are left
- * unwritten. */
-void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it, const struct mr_task *recovery);
+/* @recovery came to its end without asking for what it was opened for: nor would another one. The
+ * cursors are left unwritten. */
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
+                                 const struct mr_task *recovery);
 /* Can @task have what the request gives back? MR_EINVAL: it cannot. */
-int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err);
-/* It does; false: they are not taken, it has to read them. At most two changes; the cursor is left unwritten, the grant
- * is the caller's to put: the answer is stored either way, or a copy of the request could have another one later. */
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       mr_error *err);
+/* It does; false: they are not taken, it has to read them. At most two changes; the cursor is left
+ * unwritten, the grant is the caller's to put: the answer is stored either way, or a copy of the
+ * request could have another one later. */
 bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
 
 /* ---------------------------------------------------------------- recovery.c */
@@ -716,8 +782,8 @@ struct mr_pool_count {
 };
 /* Of all providers: what came back, for whatever reason, and waits for somebody to ask. */
 void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret);
-/* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail for it. The cursors
- * are left unwritten. */
+/* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail
+ * for it. The cursors are left unwritten. */
 void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size);
 /* A worker came, or can be reached again: settle it if it waited for one. */
 void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
@@ -727,7 +793,8 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 /* ---------------------------------------------------------------- workers.c */
 
 /* @ref: what its tasks are named by. */
-struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err);
+struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec,
+                                          const char *ref, mr_error *err);
 struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *incarnation);
 bool mr_core_worker_is_live(const struct mr_core_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */
@@ -737,8 +804,8 @@ void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker);
 enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
 void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
 void mr_core_worker_seen(mr_core *core, struct mr_core_worker *worker);
-/* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence, and counts as a crash.
- */
+/* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence,
+ * and counts as a crash. */
 bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker);
 void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker);
 void mr_core_worker_free(struct mr_core_worker *worker);
@@ -747,22 +814,27 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
 
 /* ---------------------------------------------------------------- register.c: workers that come */
 
-/* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands against it. At most two
- * changes. @watches: see struct mr_command, worker_watches. */
-struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err);
+/* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands
+ * against it. At most two changes. @watches: see struct mr_command, worker_watches. */
+struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
+                                             mr_error *err);
 void mr_newcomers_free(mr_core *core);
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches);
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
+                                bool watches);
 
 /* ---------------------------------------------------------------- clients.c */
 
-struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec, struct mr_iteration *it);
+struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec,
+                                struct mr_iteration *it);
 /* Attach @id to @it, moving it there if it was elsewhere. At most five changes. */
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
-/* At most three changes: the session, the iteration (open and unread, or it counts what went along), and the job if it
- * is idle or goes. */
+/* At most three changes: the session, the iteration (open and unread, or it counts what went
+ * along), and the job if it is idle or goes. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
-/* @task of @it has ended while @holder had elements of it. At most two changes: the session, and the iteration. */
-void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task, const Millrace__Holder *holder);
+/* @task of @it has ended while @holder had elements of it. At most two changes: the session, and
+ * the iteration. */
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
+                    const Millrace__Holder *holder);
 /* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
 void mr_client_evict(mr_core *core, struct mr_client *client);
 /* Its iteration is gone, and with it, soon, its record. */
@@ -775,27 +847,34 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
 
 /* ---------------------------------------------------------------- adopt.c */
 
-/* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is there. */
+/* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is
+ * there. */
 /* vet.c: MR_EDATALOSS for what no core can have written. */
-int mr_vet_record(const ProtobufCMessage *rec, mr_error *err); /* its numbers and enumerators, whatever it is */
+int mr_vet_record(const ProtobufCMessage *rec,
+                  mr_error *err); /* its numbers and enumerators, whatever it is */
 int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
 int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
 int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
 int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
                      const Millrace__IterationRecord *rec, mr_error *err);
-int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant, mr_error *err);
+int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant,
+                 mr_error *err);
 int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
 
-/* flaws.c: takeover, when a record of a dataset, job, production or iteration is bad: jobs are set aside. */
+/* flaws.c: takeover, when a record of a dataset, job, production or iteration is bad: jobs are set
+ * aside. */
 /* The one of @key; NULL: there is none. */
 struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key);
-/* @key cannot be used, as @line ("'<key>': <why>") says: of itself (@is_root), or of what it rests on. */
+/* @key cannot be used, as @line ("'<key>': <why>") says: of itself (@is_root), or of what it rests
+ * on. */
 struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, bool is_root);
 /* The same with @err, which does not name the key yet. */
 struct mr_flaw *mr_flaw_note_error(mr_core *core, const char *key, mr_error *err);
-/* The record of @key is bad, as @err says. @owner: as much as its value tells of the job's id; or "". */
+/* The record of @key is bad, as @err says. @owner: as much as its value tells of the job's id; or
+ * "". */
 void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_error *err);
-/* The job of @slot, whose id is @id if that is known ("": it is not), is set aside for what @line says. */
+/* The job of @slot, whose id is @id if that is known ("": it is not), is set aside for what @line
+ * says. */
 void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root);
 /* @job is to be set aside for what @line says. */
 void mr_job_spoil(mr_core *core, const struct mr_job *job, const char *line);
@@ -805,11 +884,13 @@ bool mr_job_is_set_aside(const mr_core *core, const char *id);
 int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err);
 int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err);
 /* The iterations that are set aside, hidden ones included; perhaps some more than once. */
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration), void *ctx);
+void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
+                       void *ctx);
 /* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
 /* The same, for a goodbye of @client: a word that cannot be kept is not taken. */
-int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration, mr_error *err);
+int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration,
+                          mr_error *err);
 /* The record of client @id is of what is set aside, and stays; or it is written over. */
 void mr_client_keep(mr_core *core, const char *id);
 void mr_client_keep_no_more(mr_core *core, const char *id);
@@ -824,7 +905,8 @@ void mr_flaws_free(mr_core *core);
 /* set_aside.c: takeover, when a record of an iteration is bad. */
 /* @key, of @it, cannot be used, as @err says: @it is to end for it, or its jobs are set aside. */
 void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
-/* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the core has failed. */
+/* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the
+ * core has failed. */
 bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
 /* When all records are there: end what is spoiled. */
 void mr_core_end_spoiled(mr_core *core);
@@ -832,33 +914,39 @@ void mr_core_end_spoiled(mr_core *core);
 bool mr_core_write_spoiled(mr_core *core);
 
 /* revive.c: takeover, when the record of a life is gone. */
-/* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be made of that name, or
- * the core has failed. */
+/* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be
+ * made of that name, or the core has failed. */
 bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored);
-/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again if it is gone. */
+/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again
+ * if it is gone. */
 void mr_core_worker_revive_holder(mr_core *core, const char *path);
 /* Put what was made again, as far as there is room. */
 void mr_core_write_revived(mr_core *core);
 
 typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
-mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production, mr_adopt_iteration,
-    mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds, mr_adopt_consumer, mr_adopt_client;
+mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production,
+    mr_adopt_iteration, mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds,
+    mr_adopt_consumer, mr_adopt_client;
 
-/* ---------------------------------------------------------------- timers.c, status.c, waits.c, counts.c, load.c */
+/* ---------------------------------------------------------------- timers.c, status.c, waits.c,
+ * counts.c, load.c */
 
 void mr_core_do_timer(mr_core *core);
 /* mr_core_check() of one iteration alone. */
 int mr_iteration_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 /* A client may have attached again since its key was left over. */
 bool mr_left_over_is_in_use(const mr_core *core, const char *key);
-/* A client says that the hosts of these workers refuse connections. Those that are silent here, too, have their tasks
- * of a coordinated iteration closed at once. */
-void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations, size_t n);
+/* A client says that the hosts of these workers refuse connections. Those that are silent here,
+ * too, have their tasks of a coordinated iteration closed at once. */
+void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations,
+                                 size_t n);
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
-bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it, const struct mr_core_worker *worker);
+bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it,
+                               const struct mr_core_worker *worker);
 /* What holds @it up, as a line for people; empty: nothing that is known here. */
 #define MR_WAITS_FOR_SIZE 200
-void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out, size_t size);
+void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out,
+                            size_t size);
 void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);

@@ -1,16 +1,18 @@
 /*
  * Iterations: one pass of a job's readers over its dataset.
  *
- *     open ──(no task open, one ended by itself)──► finished ──(nobody needs it, the job remembers)──► forgotten
+ *     open ──(no task open, one ended by itself)──► finished
  *      │  ├─(a task failed)──────────────────────────►┤
  *      │  ╰─(collected)──────────────────────────────►╯
- *      ╰─(OFF, the job's last: nobody reads it for long)──► forgotten, and made afresh when somebody comes back
+ *      │                                              ╰──(nobody needs it)──► forgotten
+ *      ╰─(OFF, the job's last: long without a reader)──► forgotten, made anew for the next reader
  *
- * When it is over is settle.c's to say. Finished is durable and never undone: opening a finished repetition is an
- * immediate end, by the record or, when that is gone, by the job's own memory (ended.c). A DYNAMIC iteration is
- * therefore never forgotten before it has finished: made afresh, it would hand out everything twice. It is collected,
- * which counts as its end, when nobody has read it for long and the job has gone on to a later one (or whenever it is
- * unread, if that was configured).
+ * When it is over is settle.c's to say. Finished is durable and never undone: opening a finished
+ * repetition is an immediate end, by the record or, when that is gone, by the job's own memory
+ * (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished: made afresh,
+ * it would hand out everything twice. It is collected, which counts as its end, when nobody has
+ * read it for long and the job has gone on to a later one (or whenever it is unread, if that was
+ * configured).
  */
 #include "dispatcher/core/internal.h"
 
@@ -61,7 +63,8 @@ void mr_iteration_free(struct mr_iteration *it)
 }
 
 /* To its job, or to the production whose hidden one it is. */
-static void link_to_owner(struct mr_iteration *it, struct mr_job *job, struct mr_production *production)
+static void link_to_owner(struct mr_iteration *it, struct mr_job *job,
+                          struct mr_production *production)
 {
     it->job = job;
     if (job == NULL) {
@@ -83,7 +86,8 @@ static void link_to_owner(struct mr_iteration *it, struct mr_job *job, struct mr
     }
 }
 
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct mr_production *production,
+struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
+                                      struct mr_production *production,
                                       Millrace__IterationRecord *rec, mr_error *err)
 {
     struct mr_iteration *it = mr_calloc(1, sizeof *it);
@@ -104,7 +108,8 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
     if (!mr_stamp_parse_given(core, rec->id, &it->id.at) ||
         (rec->losses_counted_to[0] != '\0' &&
          !mr_stamp_parse_given(core, rec->losses_counted_to, &it->losses_counted_to))) {
-        mr_error_set(err, MR_EDATALOSS, "iteration '%.40s' counts losses to '%.40s'", rec->id, rec->losses_counted_to);
+        mr_error_set(err, MR_EDATALOSS, "iteration '%.40s' counts losses to '%.40s'", rec->id,
+                     rec->losses_counted_to);
         mr_iteration_free(it);
         return NULL;
     }
@@ -133,7 +138,8 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job, struct 
 }
 
 /* The table of splits is fixed here, whatever becomes of the dataset. */
-static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const Millrace__DatasetRecord *dataset)
+static void copy_providers(mr_core *core, Millrace__IterationRecord *rec,
+                           const Millrace__DatasetRecord *dataset)
 {
     if (dataset->n_providers == 0) {
         return;
@@ -144,7 +150,8 @@ static void copy_providers(mr_core *core, Millrace__IterationRecord *rec, const 
         return;
     }
     for (size_t i = 0; i < dataset->n_providers; i++) {
-        Millrace__ProviderInfo *info = mr_core_new_record(core, &millrace__provider_info__descriptor);
+        Millrace__ProviderInfo *info =
+            mr_core_new_record(core, &millrace__provider_info__descriptor);
 
         if (info == NULL) {
             return;
@@ -168,9 +175,11 @@ void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job)
     }
 }
 
-static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint64_t repetition, uint64_t seed)
+static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint64_t repetition,
+                                             uint64_t seed)
 {
-    Millrace__IterationRecord *rec = mr_core_new_record(core, &millrace__iteration_record__descriptor);
+    Millrace__IterationRecord *rec =
+        mr_core_new_record(core, &millrace__iteration_record__descriptor);
 
     if (rec != NULL) {
         mr_core_set(core, &rec->id, id);
@@ -182,8 +191,8 @@ static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint
 }
 
 /* Put it, with a task on every live worker. @rec is taken. */
-static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_production *production,
-                                  Millrace__IterationRecord *rec)
+static struct mr_iteration *begin(mr_core *core, struct mr_job *job,
+                                  struct mr_production *production, Millrace__IterationRecord *rec)
 {
     struct mr_core_worker *worker;
     struct mr_iteration *it;
@@ -215,9 +224,11 @@ static struct mr_iteration *begin(mr_core *core, struct mr_job *job, struct mr_p
     return it;
 }
 
-struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production, uint64_t seed)
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
+                                                uint64_t seed)
 {
-    Millrace__IterationRecord *rec = new_record(core, production->rec->id, production->rec->repetition, seed);
+    Millrace__IterationRecord *rec =
+        new_record(core, production->rec->id, production->rec->repetition, seed);
 
     if (rec != NULL && production->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         copy_providers(core, rec, production->dataset->rec);
@@ -225,7 +236,8 @@ struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_product
     return begin(core, NULL, production, rec);
 }
 
-struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition, uint64_t seed)
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
+                                         uint64_t seed)
 {
     struct mr_production *production = NULL;
     Millrace__IterationRecord *rec;
@@ -247,12 +259,14 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     if (it == NULL) {
         return NULL;
     }
-    mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition, mr_job_label(job));
+    mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition,
+                  mr_job_label(job));
     mr_iterations_ring_unread(core, job);
     if (production != NULL) {
         mr_production_list(core, production, it);
         mr_alarm_by(core, &it->alarm, mr_join_due(it));
-        mr_core_trace(core, "iteration %s: %s production %s", id, rec->joining ? "joins" : "uses", rec->production);
+        mr_core_trace(core, "iteration %s: %s production %s", id, rec->joining ? "joins" : "uses",
+                      rec->production);
     }
     return it;
 }

@@ -19,8 +19,8 @@ const char *mr_job_label(const struct mr_job *job)
     return job->label != NULL ? job->label : mr_job_is_anonymous(job) ? job->slot : job->rec->name;
 }
 
-/* '~' and '+' never stand in an encoded name, so a client's own job and a trainer cannot be mistaken for a named one.
- */
+/* '~' and '+' never stand in an encoded name, so a client's own job and a trainer cannot be
+ * mistaken for a named one. */
 void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size)
 {
     if (name[0] != '\0') {
@@ -133,7 +133,8 @@ void mr_job_forget(mr_core *core, struct mr_job *job)
 
     mr_core_trace(core, "job %s: forgotten", mr_job_label(job));
     job_key(job, key, sizeof key);
-    mr_core_delete(core, key); /* first: iterations without a job are left-overs to whoever loads them */
+    mr_core_delete(core,
+                   key); /* first: iterations without a job are left-overs to whoever loads them */
     while (!TAILQ_EMPTY(&job->iterations)) {
         mr_iteration_forget(core, TAILQ_FIRST(&job->iterations), true /* with_job */);
     }
@@ -204,7 +205,8 @@ static bool is_called(const struct mr_flaw *flaw, const char *name)
 
     mr_name_encode(name, slot, sizeof slot);
     n = strlen(slot);
-    return (flaw->by_id != NULL && strcmp(flaw->by_id + 1, name) == 0) || (of[0] != '\0' && strcmp(of, name) == 0) ||
+    return (flaw->by_id != NULL && strcmp(flaw->by_id + 1, name) == 0) ||
+           (of[0] != '\0' && strcmp(of, name) == 0) ||
            (n > 0 && strncmp(of, slot, n) == 0 && (of[n] == '\0' || of[n] == '+'));
 }
 
@@ -221,13 +223,14 @@ static bool is_any_flawed(const mr_core *core, const char *name)
     return next_called(TAILQ_FIRST(&core->flaw_list), name) != NULL;
 }
 
-/* Of a job that is set aside nothing is known but its key: the rest is left over to the next leader. What this step has
- * no room for stays. */
+/* Of a job that is set aside nothing is known but its key: the rest is left over to the next
+ * leader. What this step has no room for stays. */
 static void delete_flawed(mr_core *core, const char *name)
 {
     struct mr_flaw *flaw;
 
-    while (mr_core_has_room(core, 2) && (flaw = next_called(TAILQ_FIRST(&core->flaw_list), name)) != NULL) {
+    while (mr_core_has_room(core, 2) &&
+           (flaw = next_called(TAILQ_FIRST(&core->flaw_list), name)) != NULL) {
         mr_core_note(core, "%s: deleted; it was set aside", flaw->key);
         delete_root(core, flaw);
         mr_core_delete(core, flaw->key);
@@ -267,7 +270,8 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     if (rc == MR_OK && all.n == 0 && !is_any_flawed(core, in->job)) {
         rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
     } else if (rc == MR_OK && all.clients > 0 && !in->force) {
-        rc = mr_error_set(&err, MR_EPRECOND, "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
+        rc = mr_error_set(&err, MR_EPRECOND,
+                          "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
                           in->job, all.clients, all.clients > 1 ? "s" : "");
     }
     if (rc < 0) {
@@ -280,12 +284,15 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     }
     delete_flawed(core, in->job);
     if (is_any_flawed(core, in->job)) {
-        mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
-                            "a part of job '%.120s' is deleted, and more of it is set aside: delete it again", in->job);
+        mr_error_set_traits(
+            &err, MR_EUNAVAIL, MR_RETRYABLE,
+            "a part of job '%.120s' is deleted, and more of it is set aside: delete it again",
+            in->job);
         mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
         return;
     }
-    Millrace__DeleteJobReply *reply = mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
+    Millrace__DeleteJobReply *reply =
+        mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
 
     if (reply != NULL) {
         reply->clients = all.clients;

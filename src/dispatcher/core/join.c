@@ -1,16 +1,18 @@
 /*
  * Joining a production that runs already.
  *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end a job wants all, so
- * it takes two steps:
+ * One that never ends is joined at once, at the start of each worker's window. Of one that may end
+ * a job wants all, so it takes two steps:
  *
- *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is there, and answers
- *      with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user. Otherwise it is committed
- *      with a production of its own, and says why. Elements are delivered only then.
+ *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
+ *      there, and answers with the first element that it can have, until it hears the decision.
+ *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
+ *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
+ *      only then.
  *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited for longer than
- * MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job up.
+ * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
+ * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
+ * the job up.
  */
 #include "dispatcher/core/internal.h"
 
@@ -44,7 +46,8 @@ static bool is_full(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
     return p->nusers >= MR_PRODUCTION_USERS_MAX;
 }
 
-struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job, Millrace__IterationRecord *rec)
+struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
+                                     Millrace__IterationRecord *rec)
 {
     struct mr_production *p = mr_production_newest(core, job, rec->repetition);
     char why[MR_REFUSAL_SIZE];
@@ -94,7 +97,8 @@ static void note_join(mr_core *core, struct mr_task *task, struct mr_sharing_rep
     }
 }
 
-static void note_window(mr_core *core, struct mr_sharing_report *report, const Millrace__WindowProgress *window)
+static void note_window(mr_core *core, struct mr_sharing_report *report,
+                        const Millrace__WindowProgress *window)
 {
     if (report->window == NULL) {
         report->window = mr_core_new_record(core, &millrace__window_progress__descriptor);
@@ -158,7 +162,8 @@ uint64_t mr_iteration_skipped(const struct mr_iteration *it)
 enum verdict { WAIT, SHARE, APART, APART_FOR_ALL /* nobody else needs to try */ };
 
 /* What the answer of one worker leads to. */
-static enum verdict judge_task(const mr_core *core, const struct mr_task *task, char why[MR_REFUSAL_SIZE])
+static enum verdict judge_task(const mr_core *core, const struct mr_task *task,
+                               char why[MR_REFUSAL_SIZE])
 {
     const Millrace__JoinAnswer *join = task->sharing != NULL ? task->sharing->join : NULL;
     const char *address = task->worker->rec->address;
@@ -167,7 +172,8 @@ static enum verdict judge_task(const mr_core *core, const struct mr_task *task, 
         return WAIT;
     }
     if (join == NULL) {
-        snprintf(why, MR_REFUSAL_SIZE, "worker %.80s did not say whether it has the start", address);
+        snprintf(why, MR_REFUSAL_SIZE, "worker %.80s did not say whether it has the start",
+                 address);
         return APART;
     }
     if (join->refused[0] != '\0') {
@@ -175,14 +181,16 @@ static enum verdict judge_task(const mr_core *core, const struct mr_task *task, 
         return APART_FOR_ALL;
     }
     if (join->first > 0) {
-        snprintf(why, MR_REFUSAL_SIZE, "worker %.80s has nothing below element %" PRIu64 " any more", address,
+        snprintf(why, MR_REFUSAL_SIZE,
+                 "worker %.80s has nothing below element %" PRIu64 " any more", address,
                  join->first);
         return APART_FOR_ALL;
     }
     return SHARE;
 }
 
-static enum verdict judge(const mr_core *core, const struct mr_iteration *it, char why[MR_REFUSAL_SIZE])
+static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
+                          char why[MR_REFUSAL_SIZE])
 {
     enum verdict verdict = SHARE;
     const struct mr_task *task;
@@ -207,7 +215,8 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it, ch
 static void go_apart(mr_core *core, struct mr_iteration *it, enum verdict verdict, const char *why)
 {
     struct mr_production *old = it->uses;
-    struct mr_production *own = mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
+    struct mr_production *own =
+        mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
 
     if (own == NULL) {
         return;
@@ -238,6 +247,7 @@ void mr_join_settle(mr_core *core, struct mr_iteration *it)
     mr_iteration_forgive_losses(core, it); /* they had given it nothing, and nobody had to */
     it->unwritten = true;
     mr_iteration_note_assignments(core, it);
-    mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id, verdict == SHARE ? "joined" : "has its own",
-                  it->rec->production, why[0] != '\0' ? ", " : "", why);
+    mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id,
+                  verdict == SHARE ? "joined" : "has its own", it->rec->production,
+                  why[0] != '\0' ? ", " : "", why);
 }

@@ -1,7 +1,8 @@
 /*
- * Takeover: the records of the store become a core again. They come in any order, so they are parsed and kept, and put
- * together when all are there: first what others refer to, then what is derived, then what differs from it. What refers
- * to something that is gone was on its way out when the last leader stopped, and is left over.
+ * Takeover: the records of the store become a core again. They come in any order, so they are
+ * parsed and kept, and put together when all are there: first what others refer to, then what is
+ * derived, then what differs from it. What refers to something that is gone was on its way out when
+ * the last leader stopped, and is left over.
  */
 #include "dispatcher/core/internal.h"
 
@@ -52,9 +53,9 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {"schema",      "datasets/", "jobs/",    "workers/", "productions/",
-                                           "iterations/", "tasks/",    "cursors/", "grants/",  "rounds/",
-                                           "consumers/",  "clients/",  NULL};
+    static const char *const prefixes[] = {
+        "schema",   "datasets/", "jobs/",   "workers/",   "productions/", "iterations/", "tasks/",
+        "cursors/", "grants/",   "rounds/", "consumers/", "clients/",     NULL};
 
     _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
     return prefixes;
@@ -118,7 +119,8 @@ static int stage(struct staged_list *list, const char *key, void *rec, char *why
     return MR_OK;
 }
 
-/* A record that cannot be used by itself, as @why says: what that spoils is seen when the others are there. */
+/* A record that cannot be used by itself, as @why says: what that spoils is seen when the others
+ * are there. */
 static int stage_bad(struct staged_list *list, const char *key, const mr_error *why, mr_error *err)
 {
     char *copy = mr_strdup(why->message);
@@ -149,7 +151,8 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
             mr_error_wrap(&why, "the value of '%.120s'", key);
             return mr_error_set(err, rc == MR_EINVAL ? MR_EDATALOSS : rc, "%s", why.message);
         }
-        if (strcmp(key, "schema") == 0) { /* before anything else of a newer format fails to parse */
+        if (strcmp(key, "schema") ==
+            0) { /* before anything else of a newer format fails to parse */
             rc = mr_schema_check((const Millrace__SchemaRecord *)rec, err);
             if (rc < 0) {
                 mr_record_free(rec);
@@ -198,7 +201,8 @@ static struct mr_iteration *iteration_of(const mr_core *core, const char *key)
     return mr_iteration_find(core, id);
 }
 
-/* Whose is it, as far as is known? The readers of an iteration know better than its own record, which is bad. */
+/* Whose is it, as far as is known? The readers of an iteration know better than its own record,
+ * which is bad. */
 static void owner_of(const mr_core *core, const char *key, const void *rec, char out[MR_STAMP_SIZE])
 {
     static const char iterations[] = "iterations/";
@@ -209,7 +213,9 @@ static void owner_of(const mr_core *core, const char *key, const void *rec, char
         owner = ((const Millrace__JobRecord *)rec)->id;
     } else if (strncmp(key, iterations, sizeof iterations - 1) == 0) {
         reader = mr_map_get(&core->readers, key + sizeof iterations - 1);
-        owner = reader != NULL ? reader->job_id : rec != NULL ? ((const Millrace__IterationRecord *)rec)->job_id : "";
+        owner = reader != NULL ? reader->job_id
+                : rec != NULL  ? ((const Millrace__IterationRecord *)rec)->job_id
+                               : "";
     }
     snprintf(out, MR_STAMP_SIZE, "%s", owner);
 }
@@ -230,7 +236,8 @@ static void find_readers(mr_core *core)
 }
 
 /* @staged is bad, as @why says. False: nobody can do without it. */
-static bool do_without(mr_core *core, size_t kind, const struct staged_record *staged, const char *owner, mr_error *why)
+static bool do_without(mr_core *core, size_t kind, const struct staged_record *staged,
+                       const char *owner, mr_error *why)
 {
     struct mr_iteration *it;
 
@@ -260,7 +267,8 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
     const struct mr_iteration *it;
     size_t kind = 0;
 
-    for (it = job != NULL ? TAILQ_FIRST(&job->iterations) : NULL; it != NULL; it = TAILQ_NEXT(it, in_job)) {
+    for (it = job != NULL ? TAILQ_FIRST(&job->iterations) : NULL; it != NULL;
+         it = TAILQ_NEXT(it, in_job)) {
         if (it->rec->repetition == rec->repetition) {
             return true;
         }
@@ -272,7 +280,8 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
     {
         const Millrace__IterationRecord *other = staged->rec;
 
-        if (other != NULL && other->repetition == rec->repetition && strcmp(other->job_id, rec->job_id) == 0) {
+        if (other != NULL && other->repetition == rec->repetition &&
+            strcmp(other->job_id, rec->job_id) == 0) {
             return true;
         }
     }
@@ -308,8 +317,9 @@ static const char *behind(const char *key, int n)
     return key;
 }
 
-/* Before iterations get their tasks: whoever has grants, or a recovery task, was there. Grants of a recovery task that
- * is gone are left over by a live worker, too, so its own record speaks for it. */
+/* Before iterations get their tasks: whoever has grants, or a recovery task, was there. Grants of a
+ * recovery task that is gone are left over by a live worker, too, so its own record speaks for
+ * it. */
 static void revive_holders(mr_core *core)
 {
     const struct staged_record *staged;
@@ -365,7 +375,8 @@ static int adopt_all(mr_core *core, mr_error *err)
     return failure_of(core, err);
 }
 
-/* Parts that no dataset names: their registration did not get to its end, or their deletion did not. */
+/* Parts that no dataset names: their registration did not get to its end, or their deletion did
+ * not. */
 static int sweep_blobs(mr_core *core, mr_error *err)
 {
     struct mr_dataset_entry *dataset;
@@ -436,8 +447,8 @@ static int64_t at_least(int64_t ms, int64_t floor)
     return ms > floor ? ms : floor;
 }
 
-/* Everybody gets a full grace: who was silent because nobody led is not lost. What waits for wall time is looked at
- * by the first timer, since only a command brings it. */
+/* Everybody gets a full grace: who was silent because nobody led is not lost. What waits for wall
+ * time is looked at by the first timer, since only a command brings it. */
 static void arm(mr_core *core)
 {
     const struct mr_core_config *config = &core->config;
@@ -449,20 +460,24 @@ static void arm(mr_core *core)
     struct mr_job *job;
 
     core->armed_at = core->now;
-    core->collect_from = mr_time_add(core->now, at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS));
+    core->collect_from = mr_time_add(
+        core->now, at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS));
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         derive_losses(core, worker);
         worker->seen = core->now;
         worker->awaited = true;
         worker->lost_at = core->now;
-        worker->deadline = mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
-        mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? worker->deadline : core->now);
+        worker->deadline =
+            mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
+        mr_alarm_at(core, &worker->alarm,
+                    mr_core_worker_is_live(worker) ? worker->deadline : core->now);
     }
     TAILQ_FOREACH(client, &core->client_list, link)
     {
         client->since = core->now;
-        client->deadline = mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
+        client->deadline =
+            mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
         mr_alarm_at(core, &client->alarm, client->rec->released ? core->now : client->deadline);
     }
     TAILQ_FOREACH(it, &core->iteration_list, link)
@@ -497,8 +512,9 @@ static const char *stamp_of(size_t kind, const void *rec)
 }
 
 /*
- * A stamp of an epoch that the store has not reached is one bad record. Several of them, of different kinds or without
- * any other, are no accidents: the keys are from a store that had counted further, and nothing of them is to be lost.
+ * A stamp of an epoch that the store has not reached is one bad record. Several of them, of
+ * different kinds or without any other, are no accidents: the keys are from a store that had
+ * counted further, and nothing of them is to be lost.
  */
 static void find_copied(mr_core *core)
 {
@@ -528,8 +544,8 @@ static void find_copied(mr_core *core)
     }
 }
 
-/* What a successor wrote is not this leader's to go on from: its commits would fail, and what it says until then would
- * be of a state that it never had. */
+/* What a successor wrote is not this leader's to go on from: its commits would fail, and what it
+ * says until then would be of a state that it never had. */
 static int refuse_later(const mr_core *core, mr_error *err)
 {
     return mr_error_set_traits(
@@ -556,7 +572,8 @@ static void check_iterations(mr_core *core)
         if (core->failed != 0 || mr_iteration_check(core, it, &why) == MR_OK) {
             continue;
         }
-        snprintf(key, sizeof key, it->job != NULL ? "iterations/%s" : "productions/%s", it->rec->id);
+        snprintf(key, sizeof key, it->job != NULL ? "iterations/%s" : "productions/%s",
+                 it->rec->id);
         const struct mr_flaw *flaw = mr_flaw_note_error(core, key, &why);
 
         if (flaw != NULL && it->job != NULL) {
@@ -590,7 +607,8 @@ static void settle_loaded(mr_core *core)
     forget_touched(core);
 }
 
-/* What was loaded is from outside: that it does not hold together is the state's fault, not this program's. */
+/* What was loaded is from outside: that it does not hold together is the state's fault, not this
+ * program's. */
 static int check_loaded(mr_core *core, mr_error *err)
 {
     mr_error why = {0};

@@ -1,6 +1,6 @@
 /*
- * Open is one command: it joins or creates the job, joins or creates the iteration of the repetition asked for, and
- * attaches the client, so that nothing can be collected in between.
+ * Open is one command: it joins or creates the job, joins or creates the iteration of the
+ * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
 #include "dispatcher/core/internal.h"
 
@@ -9,7 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define UNSHARED_REPEATS "what comes back from a lost worker would come again for every job that shares"
+#define UNSHARED_REPEATS                                                                           \
+    "what comes back from a lost worker would come again for every job that shares"
 
 /* What Open asks of a job, checked. */
 struct wish {
@@ -43,49 +44,61 @@ static int check_sharing(const Millrace__JobSpec *spec, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    if (spec->sharing != MILLRACE__SHARING__SHARING_OFF && spec->sharing != MILLRACE__SHARING__SHARING_AUTO) {
-        return mr_error_set(err, MR_EINVAL, "sharing %d is not known to this dispatcher", (int)spec->sharing);
+    if (spec->sharing != MILLRACE__SHARING__SHARING_OFF &&
+        spec->sharing != MILLRACE__SHARING__SHARING_AUTO) {
+        return mr_error_set(err, MR_EINVAL, "sharing %d is not known to this dispatcher",
+                            (int)spec->sharing);
     }
     if (spec->lag != MILLRACE__LAG__LAG_SKIP && spec->lag != MILLRACE__LAG__LAG_WAIT) {
-        return mr_error_set(err, MR_EINVAL, "lag %d is not known to this dispatcher", (int)spec->lag);
+        return mr_error_set(err, MR_EINVAL, "lag %d is not known to this dispatcher",
+                            (int)spec->lag);
     }
     if (cached && spec->name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "CrossTrainerCache needs a job name: trainers of one name share");
+        return mr_error_set(err, MR_EINVAL,
+                            "CrossTrainerCache needs a job name: trainers of one name share");
     }
     if (cached && spec->sharing != MILLRACE__SHARING__SHARING_OFF) {
-        return mr_error_set(err, MR_EINVAL, "either CrossTrainerCache (inside one job name) or sharing \"auto\"");
+        return mr_error_set(err, MR_EINVAL,
+                            "either CrossTrainerCache (inside one job name) or sharing \"auto\"");
     }
     if (cached && spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
-        return mr_error_set(err, MR_EINVAL, "CrossTrainerCache and at_least_once: %s", UNSHARED_REPEATS);
+        return mr_error_set(err, MR_EINVAL, "CrossTrainerCache and at_least_once: %s",
+                            UNSHARED_REPEATS);
     }
-    if (!cached && spec->sharing == MILLRACE__SHARING__SHARING_OFF && spec->lag != MILLRACE__LAG__LAG_SKIP) {
+    if (!cached && spec->sharing == MILLRACE__SHARING__SHARING_OFF &&
+        spec->lag != MILLRACE__LAG__LAG_SKIP) {
         return mr_error_set(err, MR_EINVAL, "lag \"wait\" is about elements that are shared");
     }
     return MR_OK;
 }
 
 /* Consumers of a coordinated job find each other by its name. */
-static int check_rounds(const Millrace__OpenRequest *in, const Millrace__JobSpec *spec, mr_error *err)
+static int check_rounds(const Millrace__OpenRequest *in, const Millrace__JobSpec *spec,
+                        mr_error *err)
 {
     if (spec->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_DROP &&
         spec->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_PAD) {
-        return mr_error_set(err, MR_EINVAL, "last round %d is not known to this dispatcher", (int)spec->last_round);
+        return mr_error_set(err, MR_EINVAL, "last round %d is not known to this dispatcher",
+                            (int)spec->last_round);
     }
     if (spec->num_consumers == 0) {
         return in->consumer_index == 0 && in->resume == NULL && spec->last_round == 0
                    ? MR_OK
-                   : mr_error_set(err, MR_EINVAL,
-                                  "a consumer index, resume_round and last_round go with num_consumers");
+                   : mr_error_set(
+                         err, MR_EINVAL,
+                         "a consumer index, resume_round and last_round go with num_consumers");
     }
     if (spec->num_consumers > MR_ROUND_CONSUMERS_MAX || in->consumer_index >= spec->num_consumers) {
-        return mr_error_set(err, MR_EINVAL, "consumer %u of %u; at most %d read together", in->consumer_index,
-                            spec->num_consumers, MR_ROUND_CONSUMERS_MAX);
+        return mr_error_set(err, MR_EINVAL, "consumer %u of %u; at most %d read together",
+                            in->consumer_index, spec->num_consumers, MR_ROUND_CONSUMERS_MAX);
     }
     if (spec->name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "num_consumers needs a job name: consumers find each other by it");
+        return mr_error_set(err, MR_EINVAL,
+                            "num_consumers needs a job name: consumers find each other by it");
     }
     if (spec->trainer[0] != '\0' || spec->sharing != MILLRACE__SHARING__SHARING_OFF) {
-        return mr_error_set(err, MR_EINVAL, "either num_consumers or sharing: a round's elements are of one job");
+        return mr_error_set(err, MR_EINVAL,
+                            "either num_consumers or sharing: a round's elements are of one job");
     }
     return MR_OK;
 }
@@ -102,22 +115,29 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
     if (!mr_id_is_valid(in->client)) {
         return mr_error_set(err, MR_EINVAL, "a client id is 32 hex digits");
     }
-    if (in->repetition > MR_COUNT_SAID_MAX || (in->resume != NULL && in->resume->round > MR_COUNT_SAID_MAX)) {
-        return mr_error_set(err, MR_EINVAL, "repetition %" PRIu64 ", from round %" PRIu64 ": nothing counts that far",
+    if (in->repetition > MR_COUNT_SAID_MAX ||
+        (in->resume != NULL && in->resume->round > MR_COUNT_SAID_MAX)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "repetition %" PRIu64 ", from round %" PRIu64
+                            ": nothing counts that far",
                             in->repetition, in->resume != NULL ? in->resume->round : 0);
     }
     if (spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_OFF &&
         spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
-        return mr_error_set(err, MR_EINVAL, "processing mode %d is not known to this dispatcher", (int)spec->mode);
+        return mr_error_set(err, MR_EINVAL, "processing mode %d is not known to this dispatcher",
+                            (int)spec->mode);
     }
     /* Never served as a weaker one: refused. */
-    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE && spec->guarantee != MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
-        return mr_error_set(err, MR_EINVAL, "guarantee %d is not known to this dispatcher", (int)spec->guarantee);
+    if (spec->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE &&
+        spec->guarantee != MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+        return mr_error_set(err, MR_EINVAL, "guarantee %d is not known to this dispatcher",
+                            (int)spec->guarantee);
     }
     if (spec->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
         spec->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
-        return mr_error_set(err, MR_EINVAL,
-                            "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
+        return mr_error_set(
+            err, MR_EINVAL,
+            "at_least_once needs DYNAMIC sharding: only splits can be handed out again");
     }
     rc = check_sharing(spec, err);
     if (rc == MR_OK) {
@@ -126,8 +146,9 @@ static int check_wish(const Millrace__OpenRequest *in, struct wish *wish, mr_err
     if (rc < 0) {
         return rc;
     }
-    *wish = (struct wish){spec->name,    in->dataset_id, spec->mode, spec->guarantee,     "AUTO",
-                          spec->trainer, spec->sharing,  spec->lag,  spec->num_consumers, spec->last_round};
+    *wish = (struct wish){
+        spec->name,    in->dataset_id, spec->mode, spec->guarantee,     "AUTO",
+        spec->trainer, spec->sharing,  spec->lag,  spec->num_consumers, spec->last_round};
     if (strcasecmp(spec->target_workers, "ANY") == 0) {
         wish->target = "ANY";
     } else if (spec->target_workers[0] != '\0' && strcasecmp(spec->target_workers, "AUTO") != 0) {
@@ -166,40 +187,45 @@ static int compare_wish(const struct mr_job *job, const struct wish *wish, mr_er
     } else if (strcmp(rec->dataset_id, wish->dataset_id) != 0) {
         what = "dataset";
     } else if (rec->num_consumers != wish->consumers || rec->last_round != wish->last_round) {
-        return mr_error_set(err, MR_EINVAL,
-                            "job '%.80s' differs in its rounds: existing {num_consumers %u, last_round %s}, "
-                            "requested {num_consumers %u, last_round %s}",
-                            mr_job_label(job), rec->num_consumers, last_round_name(rec->last_round), wish->consumers,
-                            last_round_name(wish->last_round));
+        return mr_error_set(
+            err, MR_EINVAL,
+            "job '%.80s' differs in its rounds: existing {num_consumers %u, last_round %s}, "
+            "requested {num_consumers %u, last_round %s}",
+            mr_job_label(job), rec->num_consumers, last_round_name(rec->last_round),
+            wish->consumers, last_round_name(wish->last_round));
     } else if (rec->sharing != wish->sharing) {
-        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in sharing: existing %s, requested %s",
-                            mr_job_label(job), sharing_name(rec->sharing), sharing_name(wish->sharing));
-    } else if (rec->lag != wish->lag && strcmp(rec->trainer, wish->trainer) == 0) { /* each trainer has its own */
-        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in lag: existing %s, requested %s", mr_job_label(job),
-                            lag_name(rec->lag), lag_name(wish->lag));
+        return mr_error_set(
+            err, MR_EINVAL, "job '%.80s' differs in sharing: existing %s, requested %s",
+            mr_job_label(job), sharing_name(rec->sharing), sharing_name(wish->sharing));
+    } else if (rec->lag != wish->lag &&
+               strcmp(rec->trainer, wish->trainer) == 0) { /* each trainer has its own */
+        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in lag: existing %s, requested %s",
+                            mr_job_label(job), lag_name(rec->lag), lag_name(wish->lag));
     } else {
         return MR_OK;
     }
     if (rec->guarantee != wish->guarantee) {
-        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in %s: existing {%s, %s}, requested {%s, %s}",
-                            mr_job_label(job), what, mode_name(rec->mode), guarantee_name(rec->guarantee),
-                            mode_name(wish->mode), guarantee_name(wish->guarantee));
+        return mr_error_set(
+            err, MR_EINVAL, "job '%.80s' differs in %s: existing {%s, %s}, requested {%s, %s}",
+            mr_job_label(job), what, mode_name(rec->mode), guarantee_name(rec->guarantee),
+            mode_name(wish->mode), guarantee_name(wish->guarantee));
     }
-    return mr_error_set(
-        err, MR_EINVAL,
-        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested {%s, %s, dataset '%.40s'}",
-        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers, rec->dataset_id, mode_name(wish->mode),
-        wish->target, wish->dataset_id);
+    return mr_error_set(err, MR_EINVAL,
+                        "job '%.80s' differs in %s: existing {%s, %s, dataset '%.40s'}, requested "
+                        "{%s, %s, dataset '%.40s'}",
+                        mr_job_label(job), what, mode_name(rec->mode), rec->target_workers,
+                        rec->dataset_id, mode_name(wish->mode), wish->target, wish->dataset_id);
 }
 
-static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const struct wish *wish, struct mr_job **ret,
-                    mr_error *err)
+static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const struct wish *wish,
+                    struct mr_job **ret, mr_error *err)
 {
     struct mr_job *job = NULL;
     char slot[MR_KEY_SIZE];
     int rc;
 
-    mr_job_slot(wish->name, wish->trainer, wish->name[0] != '\0' ? "" : in->client, slot, sizeof slot);
+    mr_job_slot(wish->name, wish->trainer, wish->name[0] != '\0' ? "" : in->client, slot,
+                sizeof slot);
     rc = mr_job_refuse_flawed(core, slot, err);
     if (rc < 0) {
         return rc;
@@ -208,14 +234,15 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const 
         job = mr_job_by_id(core, in->job_id);
         if (job == NULL) {
             /* Never a new job by accident: its repetitions would be run again. */
-            return mr_error_set(err, MR_ENOTFOUND, "job %.40s ('%.80s') is gone", in->job_id, wish->name);
+            return mr_error_set(err, MR_ENOTFOUND, "job %.40s ('%.80s') is gone", in->job_id,
+                                wish->name);
         }
     } else {
         job = mr_map_get(&core->jobs, slot);
     }
     if (job != NULL && strcmp(job->rec->trainer, wish->trainer) != 0) {
-        return mr_error_set(err, MR_EINVAL, "job %.40s is trainer '%.64s', requested '%.64s'", in->job_id,
-                            job->rec->trainer, wish->trainer);
+        return mr_error_set(err, MR_EINVAL, "job %.40s is trainer '%.64s', requested '%.64s'",
+                            in->job_id, job->rec->trainer, wish->trainer);
     }
     rc = job != NULL ? compare_wish(job, wish, err) : MR_OK;
     if (rc < 0) {
@@ -225,19 +252,22 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in, const 
     return MR_OK;
 }
 
-/* Which splits of one source met which of another is not known any more when some of them have to be read again. */
+/* Which splits of one source met which of another is not known any more when some of them have to
+ * be read again. */
 static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
 {
     char list[160] = "";
     size_t len = 0;
 
     for (size_t i = 0; i < dataset->n_providers && len < sizeof list - 1; i++) {
-        int n = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ", dataset->providers[i]->source);
+        int n = snprintf(list + len, sizeof list - len, "%s%s", i == 0 ? "" : ", ",
+                         dataset->providers[i]->source);
 
         len += n > 0 ? (size_t)n : 0;
     }
     return mr_error_set(err, MR_EINVAL,
-                        "at_least_once needs one source to split, dataset '%.80s' has %zu (%s): a zip or concatenate "
+                        "at_least_once needs one source to split, dataset '%.80s' has %zu (%s): a "
+                        "zip or concatenate "
                         "directly above sources makes them one",
                         dataset->id, dataset->n_providers, list);
 }
@@ -251,12 +281,13 @@ static int check_name_use(const mr_core *core, const struct wish *wish, mr_error
 
     mr_job_slot(wish->name, "", "", slot, sizeof slot);
     if (cached ? mr_map_get(&core->jobs, slot) != NULL : family != NULL) {
-        return mr_error_set(err, MR_EINVAL, "job '%.80s' differs in CrossTrainerCache: existing %s, requested %s",
-                            wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
+        return mr_error_set(
+            err, MR_EINVAL, "job '%.80s' differs in CrossTrainerCache: existing %s, requested %s",
+            wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
     }
     if (cached && family != NULL && family->njobs >= MR_JOB_TRAINERS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most", wish->name,
-                            family->njobs);
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most",
+                            wish->name, family->njobs);
     }
     return cached && family != NULL ? compare_wish(TAILQ_FIRST(&family->jobs), wish, err) : MR_OK;
 }
@@ -272,9 +303,11 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
     if (dataset == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", wish->dataset_id);
     }
-    if (wish->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && dataset->rec->unsplittable[0] != '\0') {
-        return mr_error_set(err, MR_EUNIMPL, "dataset '%s' cannot be split for DYNAMIC sharding: %s", wish->dataset_id,
-                            dataset->rec->unsplittable);
+    if (wish->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
+        dataset->rec->unsplittable[0] != '\0') {
+        return mr_error_set(err, MR_EUNIMPL,
+                            "dataset '%s' cannot be split for DYNAMIC sharding: %s",
+                            wish->dataset_id, dataset->rec->unsplittable);
     }
     if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE && dataset->rec->n_providers != 1) {
         return refuse_sources(dataset->rec, err);
@@ -287,7 +320,8 @@ static int check_creation(const mr_core *core, const struct wish *wish, mr_error
         }
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX && mr_job_superfluous(core) == NULL) {
-        return mr_error_set(err, MR_EEXHAUSTED, "there are %zu jobs already, all of them in use or used a moment ago",
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "there are %zu jobs already, all of them in use or used a moment ago",
                             core->jobs.count);
     }
     return MR_OK;
@@ -306,7 +340,8 @@ static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t r
     return NULL;
 }
 
-static const Millrace__CollectedRepetition *find_collected(const struct mr_job *job, uint64_t repetition)
+static const Millrace__CollectedRepetition *find_collected(const struct mr_job *job,
+                                                           uint64_t repetition)
 {
     for (size_t i = 0; i < job->rec->n_collected; i++) {
         if (job->rec->collected[i]->repetition == repetition) {
@@ -316,9 +351,10 @@ static const Millrace__CollectedRepetition *find_collected(const struct mr_job *
     return NULL;
 }
 
-/* How a repetition ended that has, as far as that is known still; NULL if it is not, or without memory. */
-static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job, const struct mr_iteration *it,
-                                      uint64_t repetition)
+/* How a repetition ended that has, as far as that is known still; NULL if it is not, or without
+ * memory. */
+static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job,
+                                      const struct mr_iteration *it, uint64_t repetition)
 {
     const Millrace__CollectedRepetition *collected = find_collected(job, repetition);
     Millrace__IterationEnd *end = NULL;
@@ -341,20 +377,23 @@ static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job, c
 /* May an iteration be created in @job (NULL: in a new one)? */
 static int check_room(const mr_core *core, const struct mr_job *job, mr_error *err)
 {
-    if (core->iterations.count >= MR_CORE_ITERATIONS_MAX || core->clients.count >= MR_CORE_CLIENTS_MAX ||
+    if (core->iterations.count >= MR_CORE_ITERATIONS_MAX ||
+        core->clients.count >= MR_CORE_CLIENTS_MAX ||
         core->tasks + 2 * core->live_workers > MR_CORE_TASKS_MAX) { /* and those of a production */
-        return mr_error_set(err, MR_EEXHAUSTED, "%zu iterations, %zu clients and %zu tasks are the most that is served",
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "%zu iterations, %zu clients and %zu tasks are the most that is served",
                             core->iterations.count, core->clients.count, core->tasks);
     }
     if (job != NULL && job->niterations >= MR_JOB_ITERATIONS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads", mr_job_label(job),
-                            job->niterations);
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads",
+                            mr_job_label(job), job->niterations);
     }
     int rc = mr_hosts_check(core, &core->hosts.iterations, err);
     return rc == MR_OK ? mr_hosts_check_tasks(core, err) : rc;
 }
 
-/* Names that are used once, as in a sweep of parameters, would otherwise fill the table for all of the retention. */
+/* Names that are used once, as in a sweep of parameters, would otherwise fill the table for all of
+ * the retention. */
 static void make_room(mr_core *core)
 {
     struct mr_job *job = core->jobs.count >= MR_CORE_JOBS_MAX ? mr_job_superfluous(core) : NULL;
@@ -385,7 +424,8 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
     rec->lag = wish->lag;
     rec->num_consumers = wish->consumers;
     rec->last_round = wish->last_round;
-    if (wish->sharing != MILLRACE__SHARING__SHARING_OFF && wish->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
+    if (wish->sharing != MILLRACE__SHARING__SHARING_OFF &&
+        wish->guarantee != MILLRACE__GUARANTEE__AT_MOST_ONCE) {
         mr_core_set(core, &rec->unshared, "at_least_once: " UNSHARED_REPEATS);
     }
     rec->mode = wish->mode;
@@ -410,14 +450,15 @@ static struct mr_job *create_job(mr_core *core, const struct wish *wish, const c
             mr_schema_use(core, MR_FEATURE_ROUNDS);
         }
         mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mode_name(wish->mode),
-                      wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once" : "");
+                      wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once"
+                                                                            : "");
     }
     return job;
 }
 
 /* Everything that can refuse Open; *job and *it stay NULL if they are to be created. */
-static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct wish *wish, struct mr_job **job,
-                      struct mr_iteration **it, bool *finished, mr_error *err)
+static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, struct wish *wish,
+                      struct mr_job **job, struct mr_iteration **it, bool *finished, mr_error *err)
 {
     const Millrace__CollectedRepetition *collected;
     const struct mr_client *client;
@@ -443,20 +484,26 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
             return mr_error_set(err, MR_EPRECOND, "iteration %.40s was %s", in->iteration_id, when);
         }
         if (mr_job_has_ended(*job, in->repetition)) {
-            *finished = true; /* whatever became of its record: an ended repetition is never run again */
+            *finished =
+                true; /* whatever became of its record: an ended repetition is never run again */
             return MR_OK;
         }
     }
-    if (in->iteration_id[0] != '\0' && (*it == NULL || strcmp((*it)->rec->id, in->iteration_id) != 0)) {
-        /* A new one would begin from the start: what this client has had already would come again. */
-        return mr_error_set(err, MR_EPRECOND, "iteration %.40s was collected while its client %.8s was away",
+    if (in->iteration_id[0] != '\0' &&
+        (*it == NULL || strcmp((*it)->rec->id, in->iteration_id) != 0)) {
+        /* A new one would begin from the start: what this client has had already would come
+         * again. */
+        return mr_error_set(err, MR_EPRECOND,
+                            "iteration %.40s was collected while its client %.8s was away",
                             in->iteration_id, in->client);
     }
     client = mr_map_get(&core->clients, in->client);
     if (client != NULL && client->rec->released && !client->rec->silent && in->job_id[0] == '\0' &&
         client->iteration == *it && client->repetition == in->repetition) {
-        /* A copy of its first call that was on its way for long: nobody would read what it attaches to. */
-        return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already", in->client);
+        /* A copy of its first call that was on its way for long: nobody would read what it attaches
+         * to. */
+        return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already",
+                            in->client);
     }
     rc = client == NULL ? mr_hosts_check(core, &core->hosts.clients, err) : MR_OK;
     return rc == MR_OK && *it == NULL ? check_room(core, *job, err) : rc;
@@ -506,7 +553,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         }
     }
 
-    Millrace__OpenReply *reply = mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
+    Millrace__OpenReply *reply =
+        mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
 
     if (reply != NULL) {
         mr_core_set(core, &reply->job_id, job->rec->id);

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Beyond this a step that can stop stops; the largest single record leaves room for itself below MR_TXN_BYTES_MAX. */
+/* Beyond this a step that can stop stops; the largest single record leaves room for itself below
+ * MR_TXN_BYTES_MAX. */
 #define STEP_BYTES (MR_TXN_BYTES_MAX / 4)
 
 bool mr_core_has_room(const mr_core *core, size_t n)
@@ -155,7 +156,8 @@ void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const
     }
 }
 
-void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic, ProtobufCMessage *message)
+void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic,
+                  ProtobufCMessage *message)
 {
     struct mr_effect *effect = add_effect(core, kind);
 
@@ -172,7 +174,8 @@ void mr_core_resign(mr_core *core)
     add_effect(core, MR_EFFECT_RESIGN);
 }
 
-void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code, const char *why)
+void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code,
+                        const char *why)
 {
     struct mr_effect *effect = add_effect(core, kind);
 

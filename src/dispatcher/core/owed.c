@@ -32,7 +32,8 @@ static void remove_at(struct mr_owed list, size_t i)
     memmove(ranges + i, ranges + i + 1, (*list.n - i) * sizeof *ranges);
 }
 
-/* Do @a and @b, its successor, become one without adding a split that neither has, or losing a count? */
+/* Do @a and @b, its successor, become one without adding a split that neither has, or losing a
+ * count? */
 static bool is_one(const Millrace__OwedRange *a, const Millrace__OwedRange *b)
 {
     if (b->first < end_of(a)) {
@@ -57,7 +58,8 @@ static size_t place_of(struct mr_owed list, uint64_t first)
     return low;
 }
 
-void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, uint32_t losses)
+void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count,
+                 uint32_t losses)
 {
     size_t i = place_of(list, first);
     Millrace__OwedRange *range = mr_core_new_record(core, &millrace__owed_range__descriptor);
@@ -114,8 +116,8 @@ bool mr_owed_touches(struct mr_owed list, uint64_t first, uint64_t count)
     return i < *list.n && (*list.ranges)[i]->first < first + count;
 }
 
-void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count, mr_owed_piece_fn *fn,
-                 void *ctx)
+void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count,
+                 mr_owed_piece_fn *fn, void *ctx)
 {
     uint64_t end = first + count;
     size_t i = reaching(list, first);
@@ -132,7 +134,8 @@ void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint
             remove_at(list, i);
         }
         if (behind > 0) {
-            mr_owed_add(core, list, to, behind, losses); /* a gap lies before it: it stays by itself */
+            mr_owed_add(core, list, to, behind,
+                        losses); /* a gap lies before it: it stays by itself */
         }
         fn(ctx, from, to - from, losses);
         i = reaching(list, to);
@@ -194,7 +197,8 @@ bool mr_owed_is_sound(struct mr_owed list, uint64_t end)
     for (size_t i = 0; i < *list.n; i++) {
         const Millrace__OwedRange *range = (*list.ranges)[i];
 
-        if (range->count == 0 || range->first < at || range->first > end || range->count > end - range->first) {
+        if (range->count == 0 || range->first < at || range->first > end ||
+            range->count > end - range->first) {
             return false;
         }
         at = end_of(range);

@@ -1,15 +1,18 @@
 /*
- * Productions: one run of a dataset on all workers, for several iterations that want the same elements.
+ * Productions: one run of a dataset on all workers, for several iterations that want the same
+ * elements.
  *
- *     made by the first iteration that wants it ──► joined by others (join.c) ──► the last of them is gone: it goes
- *                                        ╰─(a user failed, a worker trimmed its start)──► closed: nobody joins it
+ *     made by the first iteration that wants it ──► joined by others (join.c) ──► removed with
+ *                                        │                                       the last of them
+ *                                        ╰─(a user failed, a worker dropped its start)──► closed
  *
- * An iteration uses its production as long as its record exists, finished or not: somebody who comes late may still
- * find everything in the window. A closed one goes with the last iteration that is not finished.
+ * An iteration uses its production as long as its record exists, finished or not: somebody who
+ * comes late may still find everything in the window. A closed one goes with the last iteration
+ * that is not finished.
  *
- * Who uses what is said by the iterations' records. The list in the production's own record is for people: it is put
- * with each iteration that joins, and what has gone is taken out when there is time, since a job may go with many
- * iterations in one transaction.
+ * Who uses what is said by the iterations' records. The list in the production's own record is for
+ * people: it is put with each iteration that joins, and what has gone is taken out when there is
+ * time, since a job may go with many iterations in one transaction.
  */
 #include "dispatcher/core/internal.h"
 
@@ -41,7 +44,8 @@ bool mr_job_shares(const struct mr_job *job)
 {
     const Millrace__JobRecord *rec = job->rec;
 
-    return rec->unshared[0] == '\0' && (rec->trainer[0] != '\0' || rec->sharing != MILLRACE__SHARING__SHARING_OFF);
+    return rec->unshared[0] == '\0' &&
+           (rec->trainer[0] != '\0' || rec->sharing != MILLRACE__SHARING__SHARING_OFF);
 }
 
 struct mr_production *mr_production_find(const mr_core *core, const char *id)
@@ -57,7 +61,8 @@ void mr_production_free(struct mr_production *p)
     }
 }
 
-struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecord *rec, mr_error *err)
+struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecord *rec,
+                                        mr_error *err)
 {
     struct mr_production *p = mr_calloc(1, sizeof *p);
 
@@ -73,7 +78,8 @@ struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecor
     p->dataset = mr_dataset_find(core, rec->dataset_id);
     if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, rec->fingerprint) != 0 ||
         !mr_stamp_parse_given(core, rec->id, &p->id.at)) {
-        mr_error_set(err, MR_EDATALOSS, "production '%.40s' is of dataset '%.80s', which does not exist or is another",
+        mr_error_set(err, MR_EDATALOSS,
+                     "production '%.40s' is of dataset '%.80s', which does not exist or is another",
                      rec->id, rec->dataset_id);
         mr_production_free(p);
         return NULL;
@@ -90,9 +96,11 @@ static const char *scope_of(const struct mr_job *job)
     return job->rec->trainer[0] != '\0' ? job->rec->name : "";
 }
 
-struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job, uint64_t repetition, uint64_t seed)
+struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
+                                           uint64_t repetition, uint64_t seed)
 {
-    Millrace__ProductionRecord *rec = mr_core_new_record(core, &millrace__production_record__descriptor);
+    Millrace__ProductionRecord *rec =
+        mr_core_new_record(core, &millrace__production_record__descriptor);
     struct mr_production *p = NULL;
     char id[MR_STAMP_SIZE];
 
@@ -124,14 +132,16 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
 
 /* ---------------------------------------------------------------- which one */
 
-bool mr_production_fits(const struct mr_production *p, const struct mr_job *job, uint64_t repetition)
+bool mr_production_fits(const struct mr_production *p, const struct mr_job *job,
+                        uint64_t repetition)
 {
     return p->dataset->blob == job->dataset->blob && p->rec->mode == job->rec->mode &&
            p->rec->guarantee == job->rec->guarantee && p->rec->repetition == repetition &&
            strcmp(p->rec->scope, scope_of(job)) == 0;
 }
 
-struct mr_production *mr_production_newest(const mr_core *core, const struct mr_job *job, uint64_t repetition)
+struct mr_production *mr_production_newest(const mr_core *core, const struct mr_job *job,
+                                           uint64_t repetition)
 {
     struct mr_production *p, *newest = NULL;
 
@@ -153,10 +163,12 @@ bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SI
     if (p->rec->closed[0] != '\0') {
         snprintf(why, MR_REFUSAL_SIZE, "%s", p->rec->closed);
     } else if (!p->rec->endless && lost > 0) {
-        snprintf(why, MR_REFUSAL_SIZE, "production %s lost up to %llu splits with its workers", p->rec->id,
-                 (unsigned long long)lost);
-    } else if (!p->rec->endless && p->hidden->draining_tasks > 0) { /* which gets no task of those who come now */
-        snprintf(why, MR_REFUSAL_SIZE, "a part of production %s is on a worker that drains", p->rec->id);
+        snprintf(why, MR_REFUSAL_SIZE, "production %s lost up to %llu splits with its workers",
+                 p->rec->id, (unsigned long long)lost);
+    } else if (!p->rec->endless &&
+               p->hidden->draining_tasks > 0) { /* which gets no task of those who come now */
+        snprintf(why, MR_REFUSAL_SIZE, "a part of production %s is on a worker that drains",
+                 p->rec->id);
     }
     return why[0] != '\0';
 }
@@ -191,7 +203,8 @@ void mr_production_join(struct mr_production *p, struct mr_iteration *it)
 
 static void append_user(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
 {
-    Millrace__ProductionUser *user = mr_core_new_record(core, &millrace__production_user__descriptor);
+    Millrace__ProductionUser *user =
+        mr_core_new_record(core, &millrace__production_user__descriptor);
 
     if (mr_core_append(core, &p->rec->users, p->rec->n_users, user)) {
         p->rec->n_users++;
@@ -282,7 +295,8 @@ void mr_production_forget(mr_core *core, struct mr_production *p)
     MR_ASSERT(mr_production_is_over(p));
     mr_core_trace(core, "production %s: over", p->rec->id);
     production_key(p, key, sizeof key);
-    mr_core_delete(core, key); /* first: a hidden iteration without it is a left-over to whoever loads it */
+    mr_core_delete(
+        core, key); /* first: a hidden iteration without it is a left-over to whoever loads it */
     while (!TAILQ_EMPTY(&p->users)) {
         struct mr_iteration *it = TAILQ_FIRST(&p->users);
 

@@ -1,25 +1,28 @@
 /*
- * What becomes of splits that came back: at least once, those that a lost worker had not finished; and whatever the
- * guarantee, those that a worker that drains gave back unopened (drain.c), which wait beside the pool.
+ * What becomes of splits that came back: at least once, those that a lost worker had not finished;
+ * and whatever the guarantee, those that a worker that drains gave back unopened (drain.c), which
+ * wait beside the pool.
  *
- *   lost task ──(its loss is counted, one transaction an iteration)──► pool of the cursor ──► whoever asks next
- *                                                                         │
+ *   lost task ──(its loss is counted, one transaction an iteration)──► pool of the cursor
+ *                                                                         ├──► the next task to ask
  *                                 nobody will ask: all tasks were told the end, or have ended
  *                                                                         ▼
  *                                           recovery tasks: fresh pipelines on live workers
  *
- * Each split carries how many crashes it was in. After the first it is granted with at most MR_GRANT_RETRY_MAX others.
- * After the second it is a suspect: it waits until a repetition was handed out and then goes to an isolated recovery
- * task, which has at most as many of its kind and nothing else, so that a crash there says something about them. After
- * the third it is the only split of such a task, and after the fourth it is given up. A worker has one isolated task of
- * an iteration at a time: the split that kills it would take the others' with it, as often as it takes to give them up.
- * A worker that leaves on purpose, or that no client reaches, has not crashed.
+ * Each split carries how many crashes it was in. After the first it is granted with at most
+ * MR_GRANT_RETRY_MAX others. After the second it is a suspect: it waits until a repetition was
+ * handed out and then goes to an isolated recovery task, which has at most as many of its kind and
+ * nothing else, so that a crash there says something about them. After the third it is the only
+ * split of such a task, and after the fourth it is given up. A worker has one isolated task of an
+ * iteration at a time: the split that kills it would take the others' with it, as often as it takes
+ * to give them up. A worker that leaves on purpose, or that no client reaches, has not crashed.
  *
- * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost before one of them saw
- * the end: a worker whose task was closed, since no client reached it, gets no other one, and it may be the only one
- * that is left. Without sharding it reads its copy anew, as a worker would that comes. Who reads a production goes on
- * in the same window, where the worker knows that nothing comes twice (docs/adr/0010): so there is one reader of an
- * iteration on a worker, and only where the production is still made.
+ * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost
+ * before one of them saw the end: a worker whose task was closed, since no client reached it, gets
+ * no other one, and it may be the only one that is left. Without sharding it reads its copy anew,
+ * as a worker would that comes. Who reads a production goes on in the same window, where the worker
+ * knows that nothing comes twice (docs/adr/0010): so there is one reader of an iteration on a
+ * worker, and only where the production is still made.
  */
 #include "dispatcher/core/internal.h"
 
@@ -32,11 +35,12 @@ static bool hangs_by_one(const struct mr_iteration *it)
     return it->open_tasks <= 1 && it->makes == NULL && !it->rec->joining;
 }
 
-/* It has no open task, and none of them saw the end: those that are alive were closed. If splits are handed out some
- * are left, behind the cursor if nowhere else. */
+/* It has no open task, and none of them saw the end: those that are alive were closed. If splits
+ * are handed out some are left, behind the cursor if nowhere else. */
 static bool is_abandoned(const struct mr_iteration *it)
 {
-    return hangs_by_one(it) && it->open_tasks == 0 && it->ended_tasks == 0 && !it->rec->pipeline_ended;
+    return hangs_by_one(it) && it->open_tasks == 0 && it->ended_tasks == 0 &&
+           !it->rec->pipeline_ended;
 }
 
 bool mr_iteration_recovers(const struct mr_iteration *it)
@@ -69,7 +73,9 @@ bool mr_owed_is_suspect(const Millrace__OwedRange *range)
 
 uint64_t mr_owed_grant_max(const Millrace__OwedRange *range)
 {
-    return range->losses == 0 ? UINT64_MAX : range->losses < MR_ALONE_LOSSES ? MR_GRANT_RETRY_MAX : 1;
+    return range->losses == 0                ? UINT64_MAX
+           : range->losses < MR_ALONE_LOSSES ? MR_GRANT_RETRY_MAX
+                                             : 1;
 }
 
 void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
@@ -122,14 +128,16 @@ static void quarantine(struct returning *r, uint64_t position)
     it->rec->quarantined_splits++;
     mr_iteration_note_lost(it, 1, info->split_elements);
     r->core->out->tally.lost++;
-    mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined", it->rec->id, index,
-                 r->provider);
+    mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined",
+                 it->rec->id, index, r->provider);
     if (!it->dataset->rec->ignores_errors) {
-        snprintf(r->why, r->why_size,
-                 "split %" PRIu64
-                 " of %s (provider %zu) is given up: %d workers were lost while they read it, the last "
-                 "of them with nothing else of this iteration",
-                 index, info->source[0] != '\0' ? info->source : "the source", r->provider, MR_QUARANTINE_LOSSES);
+        snprintf(
+            r->why, r->why_size,
+            "split %" PRIu64
+            " of %s (provider %zu) is given up: %d workers were lost while they read it, the last "
+            "of them with nothing else of this iteration",
+            index, info->source[0] != '\0' ? info->source : "the source", r->provider,
+            MR_QUARANTINE_LOSSES);
     }
 }
 
@@ -142,10 +150,12 @@ static void return_range(void *ctx, const Millrace__OwedRange *range)
         quarantine(r, range->first);
         return;
     }
-    /* Several may have become one range with the worst's losses: they are still to be tried one by one. */
+    /* Several may have become one range with the worst's losses: they are still to be tried one by
+     * one. */
     losses = losses < MR_QUARANTINE_LOSSES ? losses : MR_ALONE_LOSSES;
     r->core->out->tally.returned += range->count;
-    mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count, losses);
+    mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count,
+                losses);
 }
 
 void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
@@ -175,15 +185,17 @@ static bool is_waiting(const struct mr_task *task)
 }
 
 /*
- * Will @task come for more? Not if it was told the end, unless others were seen to go on to the next repetition: all
- * run the same pipeline. Not if its worker drains. What comes to its end all the same is seen then.
+ * Will @task come for more? Not if it was told the end, unless others were seen to go on to the
+ * next repetition: all run the same pipeline. Not if its worker drains. What comes to its end all
+ * the same is seen then.
  */
 static bool may_ask(const struct mr_task *task, size_t provider)
 {
     const Millrace__GrantRecord *grant = task->grants[provider].rec;
     const Millrace__CursorRecord *cursor = task->iteration->cursors[provider].rec;
 
-    if (task->state != MR_TASK_OPEN || is_waiting(task) || mr_core_worker_is_draining(task->worker)) {
+    if (task->state != MR_TASK_OPEN || is_waiting(task) ||
+        mr_core_worker_is_draining(task->worker)) {
         return false;
     }
     if (grant == NULL || !grant->end) {
@@ -243,7 +255,8 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     return s;
 }
 
-/* Of its iteration, which may read a production: there is something to go on with, and nobody does. */
+/* Of its iteration, which may read a production: there is something to go on with, and nobody
+ * does. */
 static bool may_host(const mr_core *core, const struct mr_task *task)
 {
     const struct mr_task *producing, *other;
@@ -252,7 +265,8 @@ static bool may_host(const mr_core *core, const struct mr_task *task)
         return true;
     }
     producing = mr_task_producing(core, task);
-    if (task->state != MR_TASK_LOST || producing == NULL || producing->state != MR_TASK_OPEN || producing->barren) {
+    if (task->state != MR_TASK_LOST || producing == NULL || producing->state != MR_TASK_OPEN ||
+        producing->barren) {
         return false;
     }
     TAILQ_FOREACH(other, &task->worker->tasks, in_worker)
@@ -265,8 +279,8 @@ static bool may_host(const mr_core *core, const struct mr_task *task)
 }
 
 /*
- * Each live worker has one derived task. One whose task was closed was out of reach; whether it still is nobody knows,
- * since clients have stopped trying: it is better than none.
+ * Each live worker has one derived task. One whose task was closed was out of reach; whether it
+ * still is nobody knows, since clients have stopped trying: it is better than none.
  */
 static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
@@ -303,7 +317,8 @@ static bool has_isolated(const struct mr_core_worker *worker, const struct mr_it
     }
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
-        if (task->iteration == it && task->state == MR_TASK_OPEN && mr_task_is_recovery(task) && task->rec->isolated) {
+        if (task->iteration == it && task->state == MR_TASK_OPEN && mr_task_is_recovery(task) &&
+            task->rec->isolated) {
             return true;
         }
     }
@@ -311,7 +326,8 @@ static bool has_isolated(const struct mr_core_worker *worker, const struct mr_it
 }
 
 /* The one with the fewest recovery tasks, whatever they recover. NULL: nobody can have one more. */
-static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_iteration *it, bool isolated)
+static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_iteration *it,
+                                          bool isolated)
 {
     bool was_closed = count_of(core, it, false) == 0;
     struct mr_core_worker *best = NULL;
@@ -321,7 +337,8 @@ static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_i
     {
         bool better = best == NULL || task->worker->recoveries < best->recoveries;
 
-        if (better && is_of_host(core, task, was_closed) && !(isolated && has_isolated(task->worker, it))) {
+        if (better && is_of_host(core, task, was_closed) &&
+            !(isolated && has_isolated(task->worker, it))) {
             best = task->worker;
         }
     }
@@ -339,7 +356,8 @@ static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool 
         struct mr_core_worker *worker = choose_host(core, it, isolated);
 
         if (worker == NULL) {
-            return; /* The next worker to come looks here again, and so does the next task to end. */
+            /* The next worker to come looks here again, and so does the next task to end. */
+            return;
         }
         mr_task_recover(core, it, worker, isolated);
     }
@@ -352,7 +370,8 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
 
     mr_pool_count(it, &pool);
     if (is_abandoned(it)) {
-        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX, count_hosts(core, it)), false /* isolated */);
+        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX, count_hosts(core, it)),
+                   false /* isolated */);
         return;
     }
     if (pool.ordinary + pool.suspects == 0 || it->makes != NULL) {
@@ -367,7 +386,9 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
         s.open += n;
     }
     /* In a first repetition that others still read, a task could not be told its end alone. */
-    if (pool.suspect_grants > s.waiting && (!mr_iteration_will_ask(it, 0) || it->cursors[0].rec->repetition > 0)) {
-        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting), true /* isolated */);
+    if (pool.suspect_grants > s.waiting &&
+        (!mr_iteration_will_ask(it, 0) || it->cursors[0].rec->repetition > 0)) {
+        open_tasks(core, it, min_u32(MR_RECOVERIES_MAX - s.open, pool.suspect_grants - s.waiting),
+                   true /* isolated */);
     }
 }

@@ -1,11 +1,12 @@
 /*
- * Workers that come. Registering says who and where; a life begins with the stream of its tasks, since anybody may say
- * an address, and who has a stream is there. Until then nothing is stored and nobody counts with it: no task, no split,
- * no place at its address, no silence that would be looked at.
+ * Workers that come. Registering says who and where; a life begins with the stream of its tasks,
+ * since anybody may say an address, and who has a stream is there. Until then nothing is stored and
+ * nobody counts with it: no task, no split, no place at its address, no silence that would be
+ * looked at.
  *
  *     RegisterWorker ──► newcomer, in memory ──(WatchWorker)──► a life, with its record and tasks
- *                             ╰──(another leader, too many others)──► forgotten: WatchWorker is not found, and it
- *                                                                     registers again
+ *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker is NOT_FOUND,
+ *                                                                     and it registers again
  */
 #include "dispatcher/core/internal.h"
 
@@ -21,7 +22,8 @@ struct mr_newcomer {
 
 /* ---------------------------------------------------------------- may it come? */
 
-static int check_registration(const mr_core *core, const Millrace__RegisterWorkerRequest *in, mr_error *err)
+static int check_registration(const mr_core *core, const Millrace__RegisterWorkerRequest *in,
+                              mr_error *err)
 {
     int rc;
 
@@ -33,11 +35,14 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
         return rc;
     }
     if (!mr_address_is_valid(in->address)) { /* clients would be told to connect there */
-        return mr_error_set(err, MR_EINVAL, "worker address '%.200s': host:port is wanted, with a port from 1 to 65535",
-                            in->address);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "worker address '%.200s': host:port is wanted, with a port from 1 to 65535",
+            in->address);
     }
     if (in->n_tags > MR_CORE_TAGS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu tags; at most %d are allowed", in->n_tags, MR_CORE_TAGS_MAX);
+        return mr_error_set(err, MR_EINVAL, "%zu tags; at most %d are allowed", in->n_tags,
+                            MR_CORE_TAGS_MAX);
     }
     for (size_t i = 0; i < in->n_tags; i++) {
         if (in->tags[i][0] == '\0') {
@@ -48,7 +53,9 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
             return rc;
         }
     }
-    return in->header != NULL ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err) : MR_OK;
+    return in->header != NULL
+               ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err)
+               : MR_OK;
 }
 
 const char *mr_core_worker_at(const mr_core *core, const char *address, bool *awaited)
@@ -60,31 +67,36 @@ const char *mr_core_worker_at(const mr_core *core, const char *address, bool *aw
 }
 
 /*
- * What stands against a new life of this process. A process that has its stream to us still lives, whoever says that
- * its address is theirs; one that was started again at its address has not, and one that is silent is given up.
+ * What stands against a new life of this process. A process that has its stream to us still lives,
+ * whoever says that its address is theirs; one that was started again at its address has not, and
+ * one that is silent is given up.
  */
-static int check_new_life(const mr_core *core, const char *incarnation, const char *address, bool watches,
-                          mr_error *err)
+static int check_new_life(const mr_core *core, const char *incarnation, const char *address,
+                          bool watches, mr_error *err)
 {
     const struct mr_core_worker *last = mr_map_get(&core->workers, incarnation);
     const struct mr_core_worker *there = mr_map_get(&core->workers_by_address, address);
     bool taken = there != NULL && strcmp(there->rec->incarnation, incarnation) != 0;
 
     if (last != NULL && (last->rec->superseded || (taken && !watches))) {
-        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s", address);
+        return mr_error_set(err, MR_EPRECOND, "superseded: another process registered at %s",
+                            address);
     }
     if (taken && watches) {
         return mr_error_set_traits(
             err, MR_EUNAVAIL, MR_RETRYABLE,
-            "%.120s is the address of worker %.8s, which is connected: another one is taken on there "
+            "%.120s is the address of worker %.8s, which is connected: another one is taken on "
+            "there "
             "when that has gone (does each worker have an --advertise-address of its own?)",
             address, there->rec->incarnation);
     }
     if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */
         return mr_error_set(err, MR_EPRECOND, "worker %.8s has left", incarnation);
     }
-    if (core->lives >= MR_CORE_WORKERS_MAX || core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the most that is served", core->lives,
+    if (core->lives >= MR_CORE_WORKERS_MAX ||
+        core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "%zu workers and %zu tasks are the most that is served", core->lives,
                             core->tasks);
     }
     return mr_hosts_check(core, &core->hosts.workers, err);
@@ -130,7 +142,8 @@ void mr_newcomers_free(mr_core *core)
     }
 }
 
-static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace__RegisterWorkerRequest *in)
+static void set_tags(mr_core *core, Millrace__WorkerRecord *rec,
+                     const Millrace__RegisterWorkerRequest *in)
 {
     rec->tags = mr_calloc(in->n_tags, sizeof *rec->tags);
     if (rec->tags == NULL) {
@@ -143,7 +156,8 @@ static void set_tags(mr_core *core, Millrace__WorkerRecord *rec, const Millrace_
     }
 }
 
-/* What it says now counts, whatever it said before. Whoever registers and does not watch is pushed out by others. */
+/* What it says now counts, whatever it said before. Whoever registers and does not watch is pushed
+ * out by others. */
 static void note_newcomer(mr_core *core, const Millrace__RegisterWorkerRequest *in)
 {
     struct mr_newcomer *before = find_newcomer(core, in->incarnation);
@@ -172,7 +186,8 @@ static void note_newcomer(mr_core *core, const Millrace__RegisterWorkerRequest *
     core->nnewcomers++;
 }
 
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in, bool watches)
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
+                                bool watches)
 {
     struct mr_core_worker *worker = NULL;
     mr_error err;
@@ -180,10 +195,12 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
 
     if (rc == MR_OK) {
         worker = mr_core_worker_live(core, in->incarnation);
-        rc = worker == NULL ? check_new_life(core, in->incarnation, in->address, watches, &err) : MR_OK;
+        rc = worker == NULL ? check_new_life(core, in->incarnation, in->address, watches, &err)
+                            : MR_OK;
     }
     if (worker != NULL && strcmp(worker->rec->address, in->address) != 0) {
-        rc = mr_error_set(&err, MR_EINVAL, "worker %.8s is registered at %.80s and cannot move to %.80s",
+        rc = mr_error_set(&err, MR_EINVAL,
+                          "worker %.8s is registered at %.80s and cannot move to %.80s",
                           in->incarnation, worker->rec->address, in->address);
     }
     if (rc < 0) {
@@ -195,9 +212,10 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
     } else {
         note_newcomer(core, in);
     }
-    /* Nothing was written, but a worker that hears of another incarnation of the cluster drops all of its tasks. */
-    Millrace__RegisterWorkerReply *reply =
-        mr_core_reply(core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
+    /* Nothing was written, but a worker that hears of another incarnation of the cluster drops all
+     * of its tasks. */
+    Millrace__RegisterWorkerReply *reply = mr_core_reply(
+        core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
 
     if (reply != NULL) {
         reply->heartbeat_ms = (uint32_t)core->config.heartbeat_ms;
@@ -228,7 +246,8 @@ static struct mr_core_worker *begin_life(mr_core *core, Millrace__WorkerRecord *
     if (worker == NULL) {
         return NULL;
     }
-    mr_core_note(core, "worker %.8s.%u at %s: registered", rec->incarnation, rec->life, rec->address);
+    mr_core_note(core, "worker %.8s.%u at %s: registered", rec->incarnation, rec->life,
+                 rec->address);
     mr_core_worker_seen(core, worker);
     mr_core_worker_put(core, worker);
     TAILQ_FOREACH(it, &core->iteration_list, link)
@@ -241,7 +260,8 @@ static struct mr_core_worker *begin_life(mr_core *core, Millrace__WorkerRecord *
     return worker;
 }
 
-struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches, mr_error *err)
+struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
+                                             mr_error *err)
 {
     struct mr_newcomer *one = find_newcomer(core, incarnation);
 
@@ -250,8 +270,8 @@ struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnat
         return NULL;
     }
     if (core->full) {
-        mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE, "etcd is full: worker %.8s cannot be registered",
-                            incarnation);
+        mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
+                            "etcd is full: worker %.8s cannot be registered", incarnation);
         return NULL;
     }
     if (check_new_life(core, incarnation, one->rec->address, watches, err) < 0) {

@@ -1,8 +1,9 @@
 /*
- * Takeover, when the record of a worker's life is bad, or gone and somebody deleted it: its grants are there. A leader
- * deletes them before it deletes the life, so whatever has open grants and no life was not forgotten in order. Such a
- * life is made again from its name, lost at this moment: its loss is counted like any other, and what it held goes
- * back or is counted as lost, by guarantee. The process, if it lives, is told that it was lost, and registers anew.
+ * Takeover, when the record of a worker's life is bad, or gone and somebody deleted it: its grants
+ * are there. A leader deletes them before it deletes the life, so whatever has open grants and no
+ * life was not forgotten in order. Such a life is made again from its name, lost at this moment:
+ * its loss is counted like any other, and what it held goes back or is counted as lost, by
+ * guarantee. The process, if it lives, is told that it was lost, and registers anew.
  *
  * The record is written before any loss is counted, so that the next leader finds both or neither.
  */
@@ -11,12 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "<incarnation>.<stamp>" taken apart. An older name has no stamp, and does not tell when that life began. */
+/* "<incarnation>.<stamp>" taken apart. An older name has no stamp, and does not tell when that life
+ * began. */
 static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const char **registered)
 {
     struct mr_stamp stamp;
 
-    if (strlen(ref) >= MR_WORKER_REF_SIZE || strcspn(ref, ".") != MR_ID_HEX || ref[MR_ID_HEX] == '\0') {
+    if (strlen(ref) >= MR_WORKER_REF_SIZE || strcspn(ref, ".") != MR_ID_HEX ||
+        ref[MR_ID_HEX] == '\0') {
         return false;
     }
     memcpy(incarnation, ref, MR_ID_HEX);

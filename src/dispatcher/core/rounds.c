@@ -1,14 +1,14 @@
 /*
- * The schedule of coordinated reads, as far as it is the leader's to decide: who takes turns, how far consumers may go,
- * and, once for all, what became of the rounds of a worker that was lost.
+ * The schedule of coordinated reads, as far as it is the leader's to decide: who takes turns, how
+ * far consumers may go, and, once for all, what became of the rounds of a worker that was lost.
  *
  *     open ──(lost: closing)──► in doubt ──(all consumers have reported)──► outcome
  *       ╰──(ended by itself)──────────────────────────────────────────────►┘
  *
- * That a task is closing is derived: it takes turns, is not open, and has no outcome. One transaction writes the
- * outcome with a segment without the task, from the horizon on, where nobody can be yet; so everything below the
- * horizon is decided, and a next leader, which has to ask again if this one was not committed, has told nobody
- * anything else.
+ * That a task is closing is derived: it takes turns, is not open, and has no outcome. One
+ * transaction writes the outcome with a segment without the task, from the horizon on, where nobody
+ * can be yet; so everything below the horizon is decided, and a next leader, which has to ask again
+ * if this one was not committed, has told nobody anything else.
  */
 #include "dispatcher/core/rounds_internal.h"
 
@@ -123,7 +123,8 @@ bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it)
     return mr_rounds_schedule(it)->n_tasks == mr_rounds_schedule(it)->n_outcomes;
 }
 
-/* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. Returns how many. */
+/* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. Returns
+ * how many. */
 static size_t next_turns(mr_core *core, struct mr_iteration *it, uint32_t *turns, bool *changed)
 {
     Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
@@ -140,7 +141,8 @@ static size_t next_turns(mr_core *core, struct mr_iteration *it, uint32_t *turns
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         /* A task takes turns from when it joins until it is over. */
-        if (task->state != MR_TASK_OPEN || mr_schedule_find(schedule, task->id) != MR_ROUND_NOBODY) {
+        if (task->state != MR_TASK_OPEN ||
+            mr_schedule_find(schedule, task->id) != MR_ROUND_NOBODY) {
             continue;
         }
         if (schedule->n_tasks == MR_ROUND_TASKS_MAX) {
@@ -170,7 +172,8 @@ static void take_turns(mr_core *core, struct mr_iteration *it)
     if (core->failed != 0) {
         return;
     }
-    mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id, n, horizon);
+    mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id, n,
+                  horizon);
     it->rounds->unwritten = true;
     mr_rounds_prune(core, it);
     if (n > 0 && mr_rounds_furthest(it->rounds) + MR_HORIZON_ROUNDS / 2 >= horizon) {
@@ -202,7 +205,8 @@ void mr_rounds_begin(mr_core *core, struct mr_iteration *it)
 /* ---------------------------------------------------------------- outcomes */
 static void add_outcome(mr_core *core, struct mr_iteration *it, uint32_t task, uint64_t delivered)
 {
-    Millrace__RoundOutcome *outcome = mr_core_new_record(core, &millrace__round_outcome__descriptor);
+    Millrace__RoundOutcome *outcome =
+        mr_core_new_record(core, &millrace__round_outcome__descriptor);
     Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
     uint64_t horizon = it->rounds->rec->horizon;
 
@@ -231,11 +235,13 @@ void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_
 }
 
 /*
- * Behind the last round of task @i that counts: somebody has returned it, or all have it. A place that nobody has holds
- * nothing: whoever takes it begins behind what others have returned. Where its worker has come to its end nothing more
- * counts, though positions may be far beyond. False: somebody has not reported.
+ * Behind the last round of task @i that counts: somebody has returned it, or all have it. A place
+ * that nobody has holds nothing: whoever takes it begins behind what others have returned. Where
+ * its worker has come to its end nothing more counts, though positions may be far beyond. False:
+ * somebody has not reported.
  */
-static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i, uint64_t *delivered)
+static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i,
+                  uint64_t *delivered)
 {
     const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
     uint64_t returned = 0, held = MR_ROUND_NEVER, end = MR_ROUND_NEVER;
@@ -282,7 +288,9 @@ static void decide(mr_core *core, struct mr_iteration *it)
             add_outcome(core, it, i, 0);
         } else if (judge(core, it, i, &delivered)) {
             add_outcome(core, it, i, delivered);
-            mr_core_trace(core, "task %s: its rounds below %" PRIu64 " count, those up to %" PRIu64 " are void",
+            mr_core_trace(core,
+                          "task %s: its rounds below %" PRIu64 " count, those up to %" PRIu64
+                          " are void",
                           schedule->tasks[i], delivered, it->rounds->rec->horizon);
         }
     }
@@ -360,26 +368,31 @@ int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error
     int rc;
 
     if ((rounds != NULL) != expected) {
-        return mr_error_set(err, MR_EINTERNAL, "iteration %s %s rounds", it->rec->id, expected ? "has no" : "has");
+        return mr_error_set(err, MR_EINTERNAL, "iteration %s %s rounds", it->rec->id,
+                            expected ? "has no" : "has");
     }
     if (rounds == NULL) {
         return MR_OK;
     }
     if (rounds->n != it->job->rec->num_consumers || rounds->unwritten || rounds->moved) {
-        return mr_error_set(err, MR_EINTERNAL, "iteration %s: its rounds are not written or not told", it->rec->id);
+        return mr_error_set(err, MR_EINTERNAL,
+                            "iteration %s: its rounds are not written or not told", it->rec->id);
     }
     rc = mr_schedule_check(rounds->rec->schedule, err);
     if (rc < 0) {
-        return mr_error_set(err, MR_EINTERNAL, "iteration %s: its schedule is out of order", it->rec->id);
+        return mr_error_set(err, MR_EINTERNAL, "iteration %s: its schedule is out of order",
+                            it->rec->id);
     }
     if (mr_rounds_last_segment(it)->from_round > rounds->rec->horizon) {
-        return mr_error_set(err, MR_EINTERNAL, "iteration %s: a segment begins beyond the horizon", it->rec->id);
+        return mr_error_set(err, MR_EINTERNAL, "iteration %s: a segment begins beyond the horizon",
+                            it->rec->id);
     }
     for (uint32_t i = 0; i < rounds->n; i++) {
         const struct mr_seat *seat = &rounds->seats[i];
 
         if (seat->rec == NULL ? seat->known : seat->rec->session == 0) {
-            return mr_error_set(err, MR_EINTERNAL, "iteration %s: nobody has place %u, and it is known", it->rec->id,
+            return mr_error_set(err, MR_EINTERNAL,
+                                "iteration %s: nobody has place %u, and it is known", it->rec->id,
                                 i);
         }
     }

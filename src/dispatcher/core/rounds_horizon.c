@@ -1,6 +1,6 @@
 /*
- * How far consumers may go before the leader writes again. The pace is measured, so that one write serves some seconds
- * of reading, however fast that is.
+ * How far consumers may go before the leader writes again. The pace is measured, so that one write
+ * serves some seconds of reading, however fast that is.
  */
 #include "dispatcher/core/rounds_internal.h"
 
@@ -20,7 +20,9 @@ uint64_t mr_rounds_furthest(const struct mr_coordination *rounds)
     uint64_t most = 0;
 
     for (uint32_t i = 0; i < rounds->n; i++) {
-        most = rounds->seats[i].known && rounds->seats[i].position > most ? rounds->seats[i].position : most;
+        most = rounds->seats[i].known && rounds->seats[i].position > most
+                   ? rounds->seats[i].position
+                   : most;
     }
     return most;
 }

@@ -21,10 +21,12 @@ static inline Millrace__RoundSegment *mr_rounds_last_segment(const struct mr_ite
 /* Its index in @schedule; added, if it is not there. */
 uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, const char *id);
 /* From round @from on the @n @tasks (indices) take turns. */
-void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from, const uint32_t *tasks,
-                           size_t n);
-/* The schedule without its first @drop segments, and without what only they named. NULL: no memory. */
-Millrace__RoundSchedule *mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop);
+void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from,
+                           const uint32_t *tasks, size_t n);
+/* The schedule without its first @drop segments, and without what only they named. NULL: no
+ * memory. */
+Millrace__RoundSchedule *
+mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop);
 /* Forget what nobody needs any more. With a write that is to be made anyway. */
 void mr_rounds_prune(mr_core *core, struct mr_iteration *it);
 

@@ -1,6 +1,6 @@
 /*
- * The schedule of an iteration as a message: what is added at its end, and forgotten at its beginning when no consumer
- * can ask for it any more.
+ * The schedule of an iteration as a message: what is added at its end, and forgotten at its
+ * beginning when no consumer can ask for it any more.
  */
 #include "dispatcher/core/rounds_internal.h"
 
@@ -24,10 +24,11 @@ uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, co
     return (uint32_t)schedule->n_tasks++;
 }
 
-void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from, const uint32_t *tasks,
-                           size_t n)
+void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from,
+                           const uint32_t *tasks, size_t n)
 {
-    Millrace__RoundSegment *segment = mr_core_new_record(core, &millrace__round_segment__descriptor);
+    Millrace__RoundSegment *segment =
+        mr_core_new_record(core, &millrace__round_segment__descriptor);
 
     if (segment == NULL) {
         return;
@@ -47,7 +48,8 @@ void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uin
         schedule->n_segments++;
     }
 }
-/* All rounds below are over for every consumer; 0 while one of them is not there or has not said so. */
+/* All rounds below are over for every consumer; 0 while one of them is not there or has not said
+ * so. */
 static uint64_t passed_below(const mr_core *core, const struct mr_iteration *it)
 {
     uint64_t least = MR_ROUND_NEVER;
@@ -75,7 +77,8 @@ static bool is_used(const Millrace__RoundSchedule *schedule, uint32_t task, size
     return false;
 }
 
-Millrace__RoundSchedule *mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop)
+Millrace__RoundSchedule *
+mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop)
 {
     Millrace__RoundSchedule *rest = mr_core_new_record(core, &millrace__round_schedule__descriptor);
     uint32_t map[MR_ROUND_TASKS_MAX];
@@ -84,7 +87,8 @@ Millrace__RoundSchedule *mr_rounds_without_first(mr_core *core, const Millrace__
         return NULL;
     }
     for (uint32_t i = 0; i < schedule->n_tasks; i++) {
-        map[i] = is_used(schedule, i, drop) ? mr_rounds_add_task(core, rest, schedule->tasks[i]) : MR_ROUND_NOBODY;
+        map[i] = is_used(schedule, i, drop) ? mr_rounds_add_task(core, rest, schedule->tasks[i])
+                                            : MR_ROUND_NOBODY;
     }
     for (size_t i = drop; i < schedule->n_segments && core->failed == 0; i++) {
         const Millrace__RoundSegment *segment = schedule->segments[i];
@@ -122,7 +126,8 @@ static uint64_t counts_below(const Millrace__RoundSchedule *schedule, size_t seg
 
     for (uint32_t i = 0; i < schedule->n_tasks; i++) {
         const Millrace__RoundOutcome *outcome = mr_schedule_outcome(schedule, i);
-        uint64_t below = outcome != NULL && outcome->delivered_below < end ? outcome->delivered_below : end;
+        uint64_t below =
+            outcome != NULL && outcome->delivered_below < end ? outcome->delivered_below : end;
         uint64_t behind = mr_schedule_behind(schedule, i, below);
 
         most = behind > most ? behind : most;

@@ -1,7 +1,8 @@
 /* What consumers and workers are told of an iteration's rounds. */
 #include "dispatcher/core/rounds_internal.h"
 
-Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it, bool with_schedule)
+Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it,
+                                            bool with_schedule)
 {
     Millrace__RoundsUpdate *update = mr_core_new_record(core, &millrace__rounds_update__descriptor);
     const struct mr_coordination *rounds = it->rounds;
@@ -22,11 +23,13 @@ Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_itera
         return update;
     }
     for (uint32_t i = 0; i < rounds->n; i++) {
-        update->sessions[update->n_sessions++] = rounds->seats[i].rec != NULL ? rounds->seats[i].rec->session : 0;
+        update->sessions[update->n_sessions++] =
+            rounds->seats[i].rec != NULL ? rounds->seats[i].rec->session : 0;
     }
     for (uint32_t i = 0; i < mr_rounds_schedule(it)->n_tasks; i++) {
         if (mr_rounds_is_closing(it, i, core)) {
-            mr_core_set_element(core, &update->closing[update->n_closing++], mr_rounds_schedule(it)->tasks[i]);
+            mr_core_set_element(core, &update->closing[update->n_closing++],
+                                mr_rounds_schedule(it)->tasks[i]);
         }
     }
     return update;
@@ -58,7 +61,8 @@ static void assign_span(mr_core *core, const struct mr_iteration *it, uint32_t t
 
 Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task)
 {
-    Millrace__RoundAssignment *assignment = mr_core_new_record(core, &millrace__round_assignment__descriptor);
+    Millrace__RoundAssignment *assignment =
+        mr_core_new_record(core, &millrace__round_assignment__descriptor);
     const struct mr_iteration *it = task->iteration;
     const struct mr_coordination *rounds = it->rounds;
     uint32_t i = mr_schedule_find(mr_rounds_schedule(it), task->id);
@@ -78,7 +82,8 @@ Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct m
         assignment->sessions[assignment->n_sessions++] =
             rounds->seats[k].rec != NULL ? rounds->seats[k].rec->session : 0;
     }
-    for (size_t s = 0; i != MR_ROUND_NOBODY && s < mr_rounds_schedule(it)->n_segments && core->failed == 0; s++) {
+    for (size_t s = 0;
+         i != MR_ROUND_NOBODY && s < mr_rounds_schedule(it)->n_segments && core->failed == 0; s++) {
         assign_span(core, it, i, s, assignment);
     }
     return assignment;

@@ -1,7 +1,7 @@
 /*
- * The format of the stored state: a version, and the features that it uses. A leader that does not know one of them
- * must not lead, since it would serve as something else what they stand for; so a feature is recorded in the
- * transaction that first uses it.
+ * The format of the stored state: a version, and the features that it uses. A leader that does not
+ * know one of them must not lead, since it would serve as something else what they stand for; so a
+ * feature is recorded in the transaction that first uses it.
  */
 #include "dispatcher/core/internal.h"
 
@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING, MR_FEATURE_DRAINING,
-                                    MR_FEATURE_ROUNDS};
+static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING,
+                                    MR_FEATURE_DRAINING, MR_FEATURE_ROUNDS};
 
 int mr_core_schema_missing(mr_error *err)
 {
@@ -34,13 +34,17 @@ int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err)
     }
     if (schema->min_reader > MR_SCHEMA_VERSION) {
         return mr_error_set(err, MR_EPRECOND,
-                            "the state has format %u ('schema', written by %.40s) and needs a reader of %u; this is %d",
-                            schema->version, schema->created_by, schema->min_reader, MR_SCHEMA_VERSION);
+                            "the state has format %u ('schema', written by %.40s) and needs a "
+                            "reader of %u; this is %d",
+                            schema->version, schema->created_by, schema->min_reader,
+                            MR_SCHEMA_VERSION);
     }
     for (size_t i = 0; i < schema->n_features; i++) {
         if (!is_known(schema->features[i])) {
-            return mr_error_set(err, MR_EPRECOND, "'schema': the state uses '%.60s', which this version does not know",
-                                schema->features[i]);
+            return mr_error_set(
+                err, MR_EPRECOND,
+                "'schema': the state uses '%.60s', which this version does not know",
+                schema->features[i]);
         }
     }
     return MR_OK;

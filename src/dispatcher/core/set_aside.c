@@ -1,10 +1,10 @@
 /*
- * Takeover, when a record is bad: what it spoils is its iteration, which ends at once with an error that names the key.
- * All others go on. What a bad record of a worker or a client says is done without; about those of other kinds see
- * flaws.c. The schema alone is needed by all.
+ * Takeover, when a record is bad: what it spoils is its iteration, which ends at once with an error
+ * that names the key. All others go on. What a bad record of a worker or a client says is done
+ * without; about those of other kinds see flaws.c. The schema alone is needed by all.
  *
- * The end is decided before anybody is served, and written by the first steps of the timer. Until then nothing that was
- * left over is deleted: the next leader is to find the same.
+ * The end is decided before anybody is served, and written by the first steps of the timer. Until
+ * then nothing that was left over is deleted: the next leader is to find the same.
  */
 #include "dispatcher/core/internal.h"
 
@@ -35,7 +35,8 @@ void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key,
     }
 }
 
-/* A client that is not known attaches anew. A worker's life is made again from its name, as lost. */
+/* A client that is not known attaches anew. A worker's life is made again from its name, as
+ * lost. */
 bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
 {
     static const char workers[] = "workers/";

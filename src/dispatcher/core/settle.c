@@ -1,12 +1,13 @@
 /*
  * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
  *
- * It is over when no task is open and one at least saw the end of the data. Nothing that came back, from lost workers
- * (at least once) or unopened from such as drained, may be waiting either. A task that ended because its worker drained
- * is no sign that this is all. An iteration whose tasks were all lost stays open: whoever is there goes on with it, or
- * the next worker.
+ * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
+ * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
+ * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
+ * all lost stays open: whoever is there goes on with it, or the next worker.
  *
- * A change of a task only marks its iteration; it is settled when a step has room for all that follows.
+ * A change of a task only marks its iteration; it is settled when a step has room for all that
+ * follows.
  */
 #include "dispatcher/core/internal.h"
 
@@ -29,7 +30,8 @@ void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it)
     }
 }
 
-/* Is it the first sign in this iteration of the loss of its worker, which may have had several tasks? */
+/* Is it the first sign in this iteration of the loss of its worker, which may have had several
+ * tasks? */
 static bool is_first_loss(const struct mr_task *task)
 {
     const struct mr_task *other;
@@ -46,11 +48,13 @@ static bool is_first_loss(const struct mr_task *task)
     return other == task;
 }
 
-/* At most once: what was given to the pipeline that the task's elements come from, and was not counted when the task
- * before it at the same production was lost. *@elements: what comes of it at most; 0: not known. */
+/* At most once: what was given to the pipeline that the task's elements come from, and was not
+ * counted when the task before it at the same production was lost. *@elements: what comes of it at
+ * most; 0: not known. */
 static uint64_t splits_behind(const mr_core *core, const struct mr_task *task, uint64_t *elements)
 {
-    const struct mr_task *source = task->iteration->uses != NULL ? mr_task_producing(core, task) : task;
+    const struct mr_task *source =
+        task->iteration->uses != NULL ? mr_task_producing(core, task) : task;
     uint64_t granted = source != NULL ? mr_task_granted(source) : 0;
     uint64_t before = mr_task_is_recovery(task) ? task->rec->behind : 0;
     uint64_t splits = granted > before ? granted - before : 0;
@@ -98,7 +102,8 @@ static void set_counted_to(mr_core *core, struct mr_iteration *it)
     char stamp[MR_STAMP_SIZE];
 
     mr_stamp_print(it->losses_counted_to, stamp);
-    mr_core_set(core, &it->rec->losses_counted_to, mr_stamp_is_set(it->losses_counted_to) ? stamp : "");
+    mr_core_set(core, &it->rec->losses_counted_to,
+                mr_stamp_is_set(it->losses_counted_to) ? stamp : "");
 }
 
 void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it)
@@ -107,7 +112,8 @@ void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it)
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        if (task->state == MR_TASK_LOST && !task->counted && !mr_core_worker_is_live(task->worker)) {
+        if (task->state == MR_TASK_LOST && !task->counted &&
+            !mr_core_worker_is_live(task->worker)) {
             note_counted(task);
         }
     }
@@ -126,7 +132,8 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
         uint64_t lost = splits_behind(core, task, &elements);
 
         mr_iteration_note_lost(it, lost, elements);
-        core->out->tally.lost += it->uses == NULL ? lost : 0; /* once: the production's own iteration counts them */
+        core->out->tally.lost +=
+            it->uses == NULL ? lost : 0; /* once: the production's own iteration counts them */
     }
     note_counted(task);
 }
@@ -180,7 +187,8 @@ static uint64_t abandoned_elements(const struct mr_iteration *it)
     return sum;
 }
 
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements, uint64_t instead_of)
+void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements,
+                                 uint64_t instead_of)
 {
     uint64_t *sum = it->rec->end != NULL ? &it->rec->end->abandoned : &it->rec->abandoned;
 
@@ -190,7 +198,8 @@ void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_
     }
 }
 
-void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it, Millrace__IterationEnd *end)
+void mr_iteration_end_fill(mr_core *core, const struct mr_iteration *it,
+                           Millrace__IterationEnd *end)
 {
     const Millrace__IterationEnd *known = it->rec->end;
 
@@ -243,12 +252,15 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     mr_iteration_note_finished(core, it);
     mr_iteration_drop_tasks(core, it);
     if (code < 0) {
-        mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job), why);
+        mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job),
+                     why);
     } else if (end->lost_workers > 0) {
-        mr_core_note(core, "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64, it->rec->id,
-                     mr_job_label(it->job), end->lost_workers, end->lost_splits);
+        mr_core_note(core,
+                     "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64,
+                     it->rec->id, mr_job_label(it->job), end->lost_workers, end->lost_splits);
         if (end->repeated_splits > 0) {
-            mr_core_note(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id, end->repeated_splits);
+            mr_core_note(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id,
+                         end->repeated_splits);
         }
     } else {
         mr_core_trace(core, "iteration %s: finished", it->rec->id);
@@ -271,8 +283,9 @@ static bool is_over(const mr_core *core, const struct mr_iteration *it)
     struct mr_pool_count pool;
 
     mr_pool_count(it, &pool);
-    return it->makes == NULL && it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
-           pool.ordinary == 0 && pool.suspects == 0 && mr_rounds_are_settled(core, it);
+    return it->makes == NULL && it->open_tasks == 0 &&
+           (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
+           pool.suspects == 0 && mr_rounds_are_settled(core, it);
 }
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
@@ -324,20 +337,24 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it)
     char line[MR_ERROR_MESSAGE_SIZE];
     mr_error why;
 
-    mr_error_set(&why, MR_EDATALOSS,
-                 "epoch %" PRIu64 " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one"
-                 " can be read",
-                 it->rec->repetition, mr_job_is_anonymous(it->job) ? "a client's own job '" : "job '",
-                 mr_job_label(it->job), it->broken);
-    mr_line_copy(why.message, line, sizeof line); /* it may have been cut in the middle of a letter */
-    mr_rounds_drop(core, it);                     /* there may be no schedule to tell of */
+    mr_error_set(
+        &why, MR_EDATALOSS,
+        "epoch %" PRIu64
+        " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one"
+        " can be read",
+        it->rec->repetition, mr_job_is_anonymous(it->job) ? "a client's own job '" : "job '",
+        mr_job_label(it->job), it->broken);
+    mr_line_copy(why.message, line,
+                 sizeof line); /* it may have been cut in the middle of a letter */
+    mr_rounds_drop(core, it);  /* there may be no schedule to tell of */
     finish(core, it, why.code, line);
 }
 
 /* So that its readers can be told when its own record is gone. */
 static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
 {
-    Millrace__CollectedRepetition *one = mr_core_new_record(core, &millrace__collected_repetition__descriptor);
+    Millrace__CollectedRepetition *one =
+        mr_core_new_record(core, &millrace__collected_repetition__descriptor);
     Millrace__JobRecord *rec = job->rec;
 
     if (one == NULL) {

@@ -1,25 +1,27 @@
 /*
- * Handing out splits. Of each provider (source) of a DYNAMIC iteration one cursor is kept, {repetition, next}, and of
- * each task the last answer it got, so that it can be given again; both are written in the transaction that the answer
- * waits for.
+ * Handing out splits. Of each provider (source) of a DYNAMIC iteration one cursor is kept,
+ * {repetition, next}, and of each task the last answer it got, so that it can be given again; both
+ * are written in the transaction that the answer waits for.
  *
  *  seq = stored       the stored answer, again: it was lost on its way
  *  seq = stored + 1   the receipt for the stored one; decide, write, answer
  *  seq < stored       OUT_OF_RANGE: an old copy
- *  seq > stored + 1   the task is closed: its worker has answers that the records do not know (nor is there one without
- *                     a record, so somebody's hand was in the store), and what else it has from there nobody can say
+ *  seq > stored + 1   the task is closed: its worker has answers that the records do not know (nor
+ *                     is there one without a record, so somebody's hand was in the store), and what
+ *                     else it has from there nobody can say
  *
- * What the request reports finished is taken in before its number is looked at: a repeated request may report more than
- * the first one did.
+ * What the request reports finished is taken in before its number is looked at: a repeated request
+ * may report more than the first one did.
  *
- * What workers that drain gave back unopened (drain.c) goes to whoever asks before the cursor moves on, whatever
- * repetition is asked for: the same element is made of it.
+ * What workers that drain gave back unopened (drain.c) goes to whoever asks before the cursor moves
+ * on, whatever repetition is asked for: the same element is made of it.
  *
  * At most once: what a lost worker held is not handed out again, it is counted.
  *
- * At least once: what lost workers had not finished is in the pool of the cursor and goes first, to whoever asks,
- * whatever repetition is asked for: the same element is made of it. The end is told as soon as the pool is empty, even
- * if others may still be lost (buffers wait for it); what comes back later is recovery.c's.
+ * At least once: what lost workers had not finished is in the pool of the cursor and goes first, to
+ * whoever asks, whatever repetition is asked for: the same element is made of it. The end is told
+ * as soon as the pool is empty, even if others may still be lost (buffers wait for it); what comes
+ * back later is recovery.c's.
  */
 #include "dispatcher/core/internal.h"
 
@@ -74,12 +76,14 @@ static uint64_t splits_left(const struct mr_iteration *it, size_t provider)
 }
 
 /*
- * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the others run dry, and
- * little at first, since a split may be a whole file. One that has much open, behind a large buffer, gets a little more
- * each time, so that the number of its open grants grows with the logarithm of what they hold. What lasts a worker for
- * a few milliseconds is not cut further at the end: asking for it would take longer.
+ * Guided self-scheduling: what the worker needs for about two seconds, but never so much that the
+ * others run dry, and little at first, since a split may be a whole file. One that has much open,
+ * behind a large buffer, gets a little more each time, so that the number of its open grants grows
+ * with the logarithm of what they hold. What lasts a worker for a few milliseconds is not cut
+ * further at the end: asking for it would take longer.
  */
-static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want, uint64_t open)
+static uint64_t grant_size(const struct mr_iteration *it, uint64_t left, uint64_t want,
+                           uint64_t open)
 {
     uint64_t asking = it->open_tasks - it->draining_tasks;
     uint64_t sharers = 2 * max_u64(asking, 1);
@@ -97,8 +101,8 @@ static uint64_t stretched(const mr_core *core, uint64_t want)
     return min_u64(want, MR_GRANT_SPLITS_MAX) * (uint64_t)core->grant_ms / MR_GRANT_MS;
 }
 
-/* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in between is dropped.
- */
+/* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in
+ * between is dropped. */
 static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetition)
 {
     Millrace__CursorRecord *cursor = it->cursors[provider].rec;
@@ -106,7 +110,8 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
     uint64_t dropped = splits < 0 ? 0 : splits_left(it, provider);
     uint64_t whole;
 
-    if (splits > 0 && !__builtin_mul_overflow(repetition - cursor->repetition - 1, (uint64_t)splits, &whole)) {
+    if (splits > 0 &&
+        !__builtin_mul_overflow(repetition - cursor->repetition - 1, (uint64_t)splits, &whole)) {
         dropped += whole;
     }
     mr_given_back_leave_behind(it, provider);
@@ -125,7 +130,8 @@ struct decision {
 };
 
 /* From the cursor, whose repetition this is. */
-static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t most, struct decision *ret)
+static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t most,
+                        struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
     struct mr_cursor *cursor = &it->cursors[in->provider];
@@ -144,8 +150,8 @@ static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *
 }
 
 /* Range @i of @list, which came back, or its first part. */
-static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *in, struct mr_owed list, size_t i,
-                        uint64_t most, struct decision *ret)
+static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                        struct mr_owed list, size_t i, uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
     struct mr_cursor *cursor = &it->cursors[in->provider];
@@ -156,7 +162,8 @@ static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *
     uint64_t n = min_u64(range->count, most);
 
     if (splits > 0) {
-        n = min_u64(n, (uint64_t)splits - index); /* the next repetition's splits are another range */
+        n = min_u64(n,
+                    (uint64_t)splits - index); /* the next repetition's splits are another range */
     }
     ret->range = (struct mr_split_range){index, n};
     ret->ahead = (int64_t)(repetition - in->repetition); /* none of both is above INT64_MAX */
@@ -166,8 +173,8 @@ static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *
 }
 
 /* Range @i of the pool: it may have been read before. */
-static void decide_returned(struct mr_task *task, const Millrace__GetSplitsRequest *in, size_t i, uint64_t most,
-                            struct decision *ret)
+static void decide_returned(struct mr_task *task, const Millrace__GetSplitsRequest *in, size_t i,
+                            uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
 
@@ -175,7 +182,8 @@ static void decide_returned(struct mr_task *task, const Millrace__GetSplitsReque
     it->cursors[in->provider].rec->repeated_splits += ret->range.count;
 }
 
-/* The first range of the pool that is (or is not) under suspicion; the pool's size if there is none. */
+/* The first range of the pool that is (or is not) under suspicion; the pool's size if there is
+ * none. */
 static size_t find_returned(const Millrace__CursorRecord *cursor, bool suspect)
 {
     size_t i = 0;
@@ -186,9 +194,10 @@ static size_t find_returned(const Millrace__CursorRecord *cursor, bool suspect)
     return i;
 }
 
-/* A task for suspects: some of one kind, and nothing else before it was told the end. True if it is settled. */
-static bool decide_isolated(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
-                            struct decision *ret)
+/* A task for suspects: some of one kind, and nothing else before it was told the end. True if it is
+ * settled. */
+static bool decide_isolated(mr_core *core, struct mr_task *task,
+                            const Millrace__GetSplitsRequest *in, struct decision *ret)
 {
     const Millrace__CursorRecord *cursor = task->iteration->cursors[in->provider].rec;
     const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
@@ -202,11 +211,14 @@ static bool decide_isolated(mr_core *core, struct mr_task *task, const Millrace_
         decide_returned(task, in, i, mr_owed_grant_max(cursor->pool[i]), ret);
         return true;
     }
-    mr_task_join_in(core, task); /* Somebody's loss was counted as no crash: it is a recovery task like others. */
+    mr_task_join_in(
+        core,
+        task); /* Somebody's loss was counted as no crash: it is a recovery task like others. */
     return false;
 }
 
-static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in, struct decision *ret)
+static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                   struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
     const Millrace__CursorRecord *cursor = it->cursors[in->provider].rec;
@@ -226,7 +238,9 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
     most = grant_size(it, left, want, mr_grants_splits(task, in->provider));
     i = find_returned(cursor, false /* suspect */);
     if (i < cursor->n_pool) {
-        decide_returned(task, in, i, cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most, ret);
+        decide_returned(task, in, i,
+                        cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most,
+                        ret);
     } else if (cursor->n_given_back > 0) {
         decide_back(task, in, mr_given_back(it, in->provider), 0, most, ret);
     } else if (in->repetition == cursor->repetition) {
@@ -234,7 +248,8 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
     }
 }
 
-static void set_range(mr_core *core, Millrace__GrantRecord *grant, const struct mr_split_range *range)
+static void set_range(mr_core *core, Millrace__GrantRecord *grant,
+                      const struct mr_split_range *range)
 {
     if (range->count == 0) {
         if (grant->n_ranges > 0) {
@@ -274,16 +289,18 @@ static bool give_records(mr_core *core, struct mr_task *task, size_t provider)
     return core->failed == 0;
 }
 
-static void trace_answer(mr_core *core, const struct mr_task *task, const Millrace__GetSplitsRequest *in,
-                         const struct decision *d)
+static void trace_answer(mr_core *core, const struct mr_task *task,
+                         const Millrace__GetSplitsRequest *in, const struct decision *d)
 {
     if (d->range.count == 0) {
-        mr_core_trace(core, "task %s: end of provider %u, repetition %" PRIu64, task->id, in->provider, in->repetition);
+        mr_core_trace(core, "task %s: end of provider %u, repetition %" PRIu64, task->id,
+                      in->provider, in->repetition);
         return;
     }
-    mr_core_trace(core, "task %s: provider %u, repetition %" PRIu64 ", splits %" PRIu64 "..%" PRIu64 "%s", task->id,
-                  in->provider, in->repetition, d->range.first, d->range.first + d->range.count - 1,
-                  d->owed.losses > 0 ? " again" : "");
+    mr_core_trace(core,
+                  "task %s: provider %u, repetition %" PRIu64 ", splits %" PRIu64 "..%" PRIu64 "%s",
+                  task->id, in->provider, in->repetition, d->range.first,
+                  d->range.first + d->range.count - 1, d->owed.losses > 0 ? " again" : "");
 }
 
 static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
@@ -333,7 +350,8 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
     if (grant->n_ranges > 0) {
         range = (struct mr_split_range){grant->ranges[0]->first, grant->ranges[0]->count};
     }
-    Millrace__GetSplitsReply *reply = mr_core_reply(core, &millrace__get_splits_reply__descriptor, true /* fenced */);
+    Millrace__GetSplitsReply *reply =
+        mr_core_reply(core, &millrace__get_splits_reply__descriptor, true /* fenced */);
 
     if (reply == NULL) {
         return;
@@ -347,7 +365,8 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
 }
 
 /* Everything that can refuse the request, but its number. */
-static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, struct mr_task **ret, mr_error *err)
+static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, struct mr_task **ret,
+                 mr_error *err)
 {
     struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
     struct mr_task *task = mr_task_find(core, in->task_id);
@@ -361,14 +380,17 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
         return rc < 0 ? rc : mr_error_set(err, MR_ENOTFOUND, "task '%.100s' is gone", in->task_id);
     }
     if (task->worker != worker) {
-        return mr_error_set(err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
+        return mr_error_set(err, MR_EPRECOND, "task %s is not of worker %.8s", task->id,
+                            in->incarnation);
     }
     if (task->state != MR_TASK_OPEN) {
-        return mr_error_set(err, MR_EPRECOND, "task %s is closed: %s", task->id, mr_task_state_name(task->state));
+        return mr_error_set(err, MR_EPRECOND, "task %s is closed: %s", task->id,
+                            mr_task_state_name(task->state));
     }
     if (in->provider >= task->iteration->rec->n_providers) {
-        return mr_error_set(err, MR_EINVAL, "iteration %s has %zu sources to split; %u was asked for",
-                            task->iteration->rec->id, task->iteration->rec->n_providers, in->provider);
+        return mr_error_set(
+            err, MR_EINVAL, "iteration %s has %zu sources to split; %u was asked for",
+            task->iteration->rec->id, task->iteration->rec->n_providers, in->provider);
     }
     /* Nobody repeats that often, and counting on would start over at 0. */
     if (!mr_position_fits(task->iteration, in->provider, in->repetition)) {
@@ -382,7 +404,8 @@ static int judge(const mr_core *core, const Millrace__GetSplitsRequest *in, stru
     return MR_OK;
 }
 
-static int check_number(const struct mr_task *task, const Millrace__GetSplitsRequest *in, mr_error *err)
+static int check_number(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                        mr_error *err)
 {
     const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
     uint64_t stored = grant != NULL ? grant->seq : 0;
@@ -390,8 +413,9 @@ static int check_number(const struct mr_task *task, const Millrace__GetSplitsReq
 
     if (!again && in->seq != stored + 1) {
         return mr_error_set(err, MR_ERANGE,
-                            "task %s asks for grant %" PRIu64 " of provider %u; the last one was %" PRIu64, task->id,
-                            in->seq, in->provider, stored);
+                            "task %s asks for grant %" PRIu64
+                            " of provider %u; the last one was %" PRIu64,
+                            task->id, in->seq, in->provider, stored);
     }
     return MR_OK;
 }
@@ -412,7 +436,8 @@ static bool is_new(const struct mr_task *task, const Millrace__GetSplitsRequest 
     return grant == NULL || grant->seq != in->seq;
 }
 
-/* Losses that wait to be counted come first: what they put back is handed out before an end is told. */
+/* Losses that wait to be counted come first: what they put back is handed out before an end is
+ * told. */
 static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
 {
     struct mr_task *task = mr_task_find(core, in->task_id);
@@ -447,7 +472,8 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
         if (mr_task_disown(core, task, &err)) {
             err.code = MR_EPRECOND; /* nothing is wrong with the pipeline */
         } else {
-            mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the task is to be closed: try again");
+            mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                "the task is to be closed: try again");
         }
     }
     if (rc == MR_OK && in->n_given_back > 0 && is_new(task, in)) {

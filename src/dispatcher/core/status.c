@@ -1,4 +1,5 @@
-/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as capabilities are cut short. */
+/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as
+ * capabilities are cut short. */
 #include "dispatcher/core/internal.h"
 
 #include "json/pbjson.h"
@@ -29,7 +30,8 @@ static void *array(mr_core *core, size_t n)
     return list;
 }
 
-static void set_strings(mr_core *core, char ***list, size_t *count, const char *const *from, size_t n)
+static void set_strings(mr_core *core, char ***list, size_t *count, const char *const *from,
+                        size_t n)
 {
     *list = array(core, n);
     for (size_t i = 0; *list != NULL && i < n; i++) {
@@ -49,7 +51,8 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core
     mr_core_set(core, &status->address, worker->rec->address);
     mr_core_set(core, &status->version, worker->rec->version);
     set_short(core, &status->worker, worker->rec->incarnation);
-    set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags, worker->rec->n_tags);
+    set_strings(core, &status->tags, &status->n_tags, (const char *const *)worker->rec->tags,
+                worker->rec->n_tags);
     status->lost = !mr_core_worker_is_live(worker);
     status->left = status->lost && !mr_core_worker_is_missing(worker);
     if (worker->cache != NULL) {
@@ -64,9 +67,11 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core
     return status;
 }
 
-static Millrace__DatasetStatus *dataset_status(mr_core *core, const struct mr_dataset_entry *dataset)
+static Millrace__DatasetStatus *dataset_status(mr_core *core,
+                                               const struct mr_dataset_entry *dataset)
 {
-    Millrace__DatasetStatus *status = mr_core_new_record(core, &millrace__dataset_status__descriptor);
+    Millrace__DatasetStatus *status =
+        mr_core_new_record(core, &millrace__dataset_status__descriptor);
 
     if (status == NULL) {
         return NULL;
@@ -105,7 +110,8 @@ static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
 {
     char text[MR_TASK_ID_SIZE];
 
-    snprintf(text, sizeof text, "%s/%.*s%s", task->iteration->rec->id, SHORT_ID, task->worker->rec->incarnation,
+    snprintf(text, sizeof text, "%s/%.*s%s", task->iteration->rec->id, SHORT_ID,
+             task->worker->rec->incarnation,
              task->id + strlen(task->iteration->rec->id) + 1 + MR_ID_HEX);
     mr_core_set(core, slot, text);
 }
@@ -143,13 +149,15 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
 
         status->returned_splits += range->count;
         status->suspect_splits += mr_owed_is_suspect(range) ? range->count : 0;
-        status->losses_max = range->losses > status->losses_max ? range->losses : status->losses_max;
+        status->losses_max =
+            range->losses > status->losses_max ? range->losses : status->losses_max;
     }
 }
 
 Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iteration *it, size_t i)
 {
-    Millrace__ProviderStatus *status = mr_core_new_record(core, &millrace__provider_status__descriptor);
+    Millrace__ProviderStatus *status =
+        mr_core_new_record(core, &millrace__provider_status__descriptor);
     const Millrace__CursorRecord *cursor = it->cursors[i].rec;
 
     if (status == NULL) {
@@ -170,7 +178,8 @@ Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iter
 
 static Millrace__IterationStatus *iteration_status(mr_core *core, const struct mr_iteration *it)
 {
-    Millrace__IterationStatus *status = mr_core_new_record(core, &millrace__iteration_status__descriptor);
+    Millrace__IterationStatus *status =
+        mr_core_new_record(core, &millrace__iteration_status__descriptor);
     const struct mr_task *task;
     size_t n = 0;
 
@@ -334,7 +343,8 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     status->grant_ms = (uint64_t)core->grant_ms;
     status->store_full = core->full;
     status->store_silent_ms = (uint64_t)about->store_silent_ms;
-    set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers, about->ndispatchers);
+    set_strings(core, &status->dispatchers, &status->n_dispatchers, about->dispatchers,
+                about->ndispatchers);
     list_objects(core, status);
     mr_status_productions(core, status);
     if (core->failed == 0) {
@@ -348,7 +358,8 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     if (core->failed != 0) {
         return;
     }
-    reply = mr_core_reply(core, &millrace__status_reply__descriptor, true /* fenced: it may deny */);
+    reply =
+        mr_core_reply(core, &millrace__status_reply__descriptor, true /* fenced: it may deny */);
     if (reply == NULL) {
         mr_free(json);
         return;

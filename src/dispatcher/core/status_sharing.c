@@ -33,7 +33,8 @@ void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace_
     }
 }
 
-void mr_status_sharing(mr_core *core, const struct mr_iteration *it, Millrace__IterationStatus *status)
+void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
+                       Millrace__IterationStatus *status)
 {
     mr_core_set(core, &status->production, it->rec->production);
     mr_core_set(core, &status->unshared, it->rec->unshared);
@@ -43,7 +44,8 @@ void mr_status_sharing(mr_core *core, const struct mr_iteration *it, Millrace__I
 
 static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct mr_iteration *it)
 {
-    Millrace__ProductionUserStatus *status = mr_core_new_record(core, &millrace__production_user_status__descriptor);
+    Millrace__ProductionUserStatus *status =
+        mr_core_new_record(core, &millrace__production_user_status__descriptor);
     const struct mr_task *task;
 
     if (status == NULL) {
@@ -73,7 +75,8 @@ static void *list_of(mr_core *core, size_t n)
     return list;
 }
 
-static void list_users(mr_core *core, const struct mr_production *p, Millrace__ProductionStatus *status)
+static void list_users(mr_core *core, const struct mr_production *p,
+                       Millrace__ProductionStatus *status)
 {
     const struct mr_iteration *it;
 
@@ -88,7 +91,8 @@ static void list_users(mr_core *core, const struct mr_production *p, Millrace__P
     }
 }
 
-static void list_producers(mr_core *core, const struct mr_iteration *hidden, Millrace__ProductionStatus *status)
+static void list_producers(mr_core *core, const struct mr_iteration *hidden,
+                           Millrace__ProductionStatus *status)
 {
     const struct mr_task *task;
     size_t n = 0;
@@ -121,7 +125,8 @@ static void list_producers(mr_core *core, const struct mr_iteration *hidden, Mil
 
 static Millrace__ProductionStatus *production_status(mr_core *core, const struct mr_production *p)
 {
-    Millrace__ProductionStatus *status = mr_core_new_record(core, &millrace__production_status__descriptor);
+    Millrace__ProductionStatus *status =
+        mr_core_new_record(core, &millrace__production_status__descriptor);
 
     if (status == NULL) {
         return NULL;

@@ -1,12 +1,13 @@
 /*
- * Tasks are derived: each open iteration has one for each worker that lived while it was open. A record exists for what
- * cannot be derived, that a task ended or was closed. Ids are the same under every leader.
+ * Tasks are derived: each open iteration has one for each worker that lived while it was open. A
+ * record exists for what cannot be derived, that a task ended or was closed. Ids are the same under
+ * every leader.
  *
  *     open ──(it says so)──► ended (or drained: its worker goes, and that is why)
  *       ╰──(its worker is lost, or no client reaches it)──► lost
  *
- * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are forgotten as soon as
- * they have ended or their loss is counted.
+ * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are
+ * forgotten as soon as they have ended or their loss is counted.
  */
 #include "dispatcher/core/internal.h"
 
@@ -48,8 +49,8 @@ void mr_task_free(struct mr_task *task)
 }
 
 /* @rec: of a recovery task, taken; NULL: derived. */
-static struct mr_task *add_task(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
-                                Millrace__TaskRecord *rec)
+static struct mr_task *add_task(mr_core *core, struct mr_iteration *it,
+                                struct mr_core_worker *worker, Millrace__TaskRecord *rec)
 {
     struct mr_task *task = mr_calloc(1, sizeof *task);
 
@@ -107,9 +108,11 @@ static void note_going_on(mr_core *core, struct mr_task *producing)
     }
 }
 
-void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
+void mr_task_note_progress(mr_core *core, struct mr_task *task,
+                           const Millrace__TaskProgress *progress)
 {
-    bool wanted = progress->sessions > 0 && !progress->finished && !mr_task_is_held_up(core, task) &&
+    bool wanted = progress->sessions > 0 && !progress->finished &&
+                  !mr_task_is_held_up(core, task) &&
                   progress->produced == progress->delivered + progress->skipped;
     int64_t timeout_ms = core->config.task_timeout_ms;
 
@@ -134,8 +137,9 @@ void mr_task_note_progress(mr_core *core, struct mr_task *task, const Millrace__
 }
 
 /*
- * The task that has read there for its iteration before @task, or NULL. What @task says of elements that nobody gets is
- * said for both of them then (docs/adr/0010): only the worker knows what the first one did not come to say.
+ * The task that has read there for its iteration before @task, or NULL. What @task says of elements
+ * that nobody gets is said for both of them then (docs/adr/0010): only the worker knows what the
+ * first one did not come to say.
  */
 static struct mr_task *read_before(const struct mr_task *task)
 {
@@ -162,7 +166,8 @@ static uint64_t said_abandoned(const struct mr_task *task)
     uint64_t stored = task->rec != NULL ? task->rec->abandoned : 0;
 
     /* Its end is the last word: what clients held then is with them (mr_client_hold()). */
-    return task->state == MR_TASK_ENDED && task->rec != NULL ? stored : larger(stored, task->abandoned);
+    return task->state == MR_TASK_ENDED && task->rec != NULL ? stored
+                                                             : larger(stored, task->abandoned);
 }
 
 static uint64_t said_skipped(const struct mr_task *task)
@@ -190,7 +195,9 @@ uint64_t mr_task_skipped(const struct mr_task *task)
 
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task)
 {
-    return task->state == MR_TASK_OPEN && task->waited_for != MR_NEVER ? core->now - task->waited_for : 0;
+    return task->state == MR_TASK_OPEN && task->waited_for != MR_NEVER
+               ? core->now - task->waited_for
+               : 0;
 }
 
 struct mr_task *mr_task_find(const mr_core *core, const char *id)
@@ -277,7 +284,8 @@ static struct mr_task *derived_task(const mr_core *core, const struct mr_iterati
     return mr_task_find(core, id);
 }
 
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker, bool isolated)
+void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
+                     bool isolated)
 {
     Millrace__TaskRecord *rec = mr_core_new_record(core, &millrace__task_record__descriptor);
     struct mr_task *task;
@@ -292,14 +300,15 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_work
     rec->behind = task != NULL && task->rec != NULL ? task->rec->behind : 0;
     task = add_task(core, it, worker, rec);
     if (task != NULL) {
-        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id, isolated ? " for suspects" : "");
+        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id,
+                      isolated ? " for suspects" : "");
         mr_core_worker_note_task(core, task);
         put_task(core, task);
     }
 }
 
-struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
-                                       Millrace__TaskRecord *rec)
+struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it,
+                                       struct mr_core_worker *worker, Millrace__TaskRecord *rec)
 {
     return add_task(core, it, worker, rec);
 }
@@ -379,7 +388,8 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
         mr_core_leave_over(core, key);
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
-    it->draining_tasks -= task->state == MR_TASK_OPEN && mr_core_worker_is_draining(task->worker) ? 1 : 0;
+    it->draining_tasks -=
+        task->state == MR_TASK_OPEN && mr_core_worker_is_draining(task->worker) ? 1 : 0;
     it->ended_tasks -= task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
     it->uncounted_tasks -= task->state == MR_TASK_LOST && !task->counted ? 1 : 0;
     task->worker->recoveries -= task->state == MR_TASK_OPEN && mr_task_is_recovery(task) ? 1 : 0;
@@ -390,8 +400,8 @@ void mr_task_remove(mr_core *core, struct mr_task *task)
     mr_task_free(task);
 }
 
-/* What @task has said of elements that nobody gets is with its iteration from now on; or, if others may come to read
- * there and say it again, with the task before it. */
+/* What @task has said of elements that nobody gets is with its iteration from now on; or, if others
+ * may come to read there and say it again, with the task before it. */
 static void hand_over_counts(mr_core *core, const struct mr_task *task)
 {
     struct mr_task *before = read_before(task);
@@ -455,7 +465,8 @@ static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *me
 }
 
 /* Whose number is too large for one transaction is not waited for. */
-static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace__TaskEndedRequest *in)
+static void note_holders(mr_core *core, struct mr_iteration *it,
+                         const Millrace__TaskEndedRequest *in)
 {
     for (size_t i = 0; i < in->n_holders; i++) {
         const Millrace__Holder *holder = in->holders[i];
@@ -468,8 +479,8 @@ static void note_holders(mr_core *core, struct mr_iteration *it, const Millrace_
     }
 }
 
-/* The record of a recovery task goes; that a pipeline came to its end is noted with the iteration, and so is what
- * went with clients. */
+/* The record of a recovery task goes; that a pipeline came to its end is noted with the iteration,
+ * and so is what went with clients. */
 static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
@@ -492,7 +503,8 @@ static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__Ta
     note_holders(core, it, in);
 }
 
-/* In the words that clients have for it that hear of it from the worker: a file that is missing is missing there. */
+/* In the words that clients have for it that hear of it from the worker: a file that is missing is
+ * missing there. */
 static void fail_iteration(mr_core *core, struct mr_task *task, int code)
 {
     mr_error why;
@@ -501,7 +513,8 @@ static void fail_iteration(mr_core *core, struct mr_task *task, int code)
     mr_iteration_fail(core, task->iteration, code, why.message);
 }
 
-static void end_task(mr_core *core, struct mr_task *task, int code, const Millrace__TaskEndedRequest *in)
+static void end_task(mr_core *core, struct mr_task *task, int code,
+                     const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
 
@@ -548,22 +561,26 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     }
     if (task != NULL && (task->iteration->makes != NULL || task->iteration->rec->joining)) {
         mr_error_set(&err, MR_EPRECOND, "task %s does not end by itself: %s", task->id,
-                     task->iteration->makes != NULL ? "it makes a production" : "it is joining one");
+                     task->iteration->makes != NULL ? "it makes a production"
+                                                    : "it is joining one");
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
-    if (task == NULL && mr_task_refuse_held(core, in->task_id, &err) < 0) { /* its end counts when it is there again */
+    if (task == NULL && mr_task_refuse_held(core, in->task_id, &err) <
+                            0) { /* its end counts when it is there again */
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
     if (in->end_round > MR_COUNT_SAID_MAX) {
-        mr_error_set(&err, MR_EINVAL, "task %.100s ended at round %" PRIu64 ": nothing counts that far", in->task_id,
+        mr_error_set(&err, MR_EINVAL,
+                     "task %.100s ended at round %" PRIu64 ": nothing counts that far", in->task_id,
                      in->end_round);
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
-    if (task != NULL && task->state == MR_TASK_OPEN && task->iteration->rounds != NULL && in->code >= 0) {
+    if (task != NULL && task->state == MR_TASK_OPEN && task->iteration->rounds != NULL &&
+        in->code >= 0) {
         mr_rounds_note_end(core, task, in->end_round);
     }
     if (task != NULL && task->state == MR_TASK_OPEN) {

@@ -1,9 +1,10 @@
 /*
- * What time does: workers and clients that fell silent, iterations nobody reads, records nobody needs, and the work
- * that earlier steps left for later. Whatever waits for a moment has an alarm; a step rings those that are due as far
- * as one transaction goes, and what does not fit comes in the next, which is due at once. While the store is full only
- * what deletes is done. Nothing in here walks over all objects of a kind, except over the workers when one of them is
- * to be given up.
+ * What time does: workers and clients that fell silent, iterations nobody reads, records nobody
+ * needs, and the work that earlier steps left for later. Whatever waits for a moment has an alarm;
+ * a step rings those that are due as far as one transaction goes, and what does not fit comes in
+ * the next, which is due at once. While the store is full only what deletes is done. Nothing in
+ * here walks over all objects of a kind, except over the workers when one of them is to be given
+ * up.
  */
 #include "dispatcher/core/internal.h"
 
@@ -30,11 +31,13 @@ static int64_t wall_age(const mr_core *core, uint64_t stored_ms)
 }
 
 /*
- * Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has been kept for
- * @keep_ms and may go; <= 0: it may. What had ended when this leader came has a grace: who uses it may not have found
- * this leader yet. Whose last user left while this leader led has none left to come.
+ * Milliseconds until what ended at @since (core's clock) and @stored_ms (wall, from the record) has
+ * been kept for @keep_ms and may go; <= 0: it may. What had ended when this leader came has a
+ * grace: who uses it may not have found this leader yet. Whose last user left while this leader led
+ * has none left to come.
  */
-static int64_t retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms)
+static int64_t retention_left(const mr_core *core, int64_t since, uint64_t stored_ms,
+                              int64_t keep_ms)
 {
     int64_t grace = since > core->armed_at ? 0 : core->collect_from - core->now;
     int64_t left;
@@ -59,14 +62,16 @@ static int64_t look_again(const mr_core *core, int64_t left)
 /* Silent for half its time already: heartbeats are missing. */
 static bool is_quiet(const mr_core *core, const struct mr_core_worker *worker)
 {
-    return mr_core_worker_is_live(worker) && worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
+    return mr_core_worker_is_live(worker) &&
+           worker->deadline - core->config.worker_timeout_ms / 2 <= core->now;
 }
 
 /*
- * The brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it was paused, or cut
- * off). Nobody is given up then for one more full timeout. If that changes nothing, somebody else should judge, once;
- * and if there is nobody, or the loop has had enough of it, it is true. Quiet workers count as silent: those that went
- * together are not silent in the same millisecond.
+ * The brake: when many seem to be gone at once it is rather this dispatcher that heard nothing (it
+ * was paused, or cut off). Nobody is given up then for one more full timeout. If that changes
+ * nothing, somebody else should judge, once; and if there is nobody, or the loop has had enough of
+ * it, it is true. Quiet workers count as silent: those that went together are not silent in the
+ * same millisecond.
  */
 static bool is_braked(mr_core *core)
 {
@@ -88,13 +93,15 @@ static bool is_braked(mr_core *core)
     if (core->brake == MR_BRAKE_OFF) {
         core->brake = MR_BRAKE_ON;
         core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_note(core, "%zu of %zu workers are silent: one more grace", quiet, core->live_workers);
+        mr_core_note(core, "%zu of %zu workers are silent: one more grace", quiet,
+                     core->live_workers);
         return true;
     }
     if (core->brake == MR_BRAKE_ON && core->config.may_resign) {
         core->config.may_resign = false; /* once: if nobody takes over, the next time it is true */
         core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_note(core, "%zu of %zu workers are silent: somebody else may judge", quiet, core->live_workers);
+        mr_core_note(core, "%zu of %zu workers are silent: somebody else may judge", quiet,
+                     core->live_workers);
         mr_core_resign(core);
         return true;
     }
@@ -102,8 +109,8 @@ static bool is_braked(mr_core *core)
     return false;
 }
 
-/* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended, or what went with
- * them: from now on the iterations know it themselves. */
+/* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended, or
+ * what went with them: from now on the iterations know it themselves. */
 static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
 {
     struct mr_task *task;
@@ -114,7 +121,8 @@ static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
 
         bool is_noted = task->state == MR_TASK_ENDED ? it->rec->pipeline_ended : task->counted;
 
-        if (!is_noted && (task->state != MR_TASK_ENDED || core->full || !mr_core_has_room(core, 2))) {
+        if (!is_noted &&
+            (task->state != MR_TASK_ENDED || core->full || !mr_core_has_room(core, 2))) {
             return false;
         }
         if (!is_noted) {
@@ -130,7 +138,8 @@ static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
 
 static void ring_lost_worker(mr_core *core, struct mr_core_worker *worker)
 {
-    int64_t left = retention_left(core, worker->lost_at, worker->rec->lost_ms, core->config.worker_retention_ms);
+    int64_t left = retention_left(core, worker->lost_at, worker->rec->lost_ms,
+                                  core->config.worker_retention_ms);
 
     if (left > 0) {
         mr_alarm_at(core, &worker->alarm, look_again(core, left));
@@ -181,7 +190,8 @@ static bool ring_client(mr_core *core, struct mr_client *client)
     if (live) {
         mr_client_release(core, client, false /* by_itself */);
     }
-    int64_t left = retention_left(core, client->since, client->rec->released_ms, core->config.client_retention_ms);
+    int64_t left = retention_left(core, client->since, client->rec->released_ms,
+                                  core->config.client_retention_ms);
 
     if (left > 0) {
         mr_alarm_at(core, &client->alarm, look_again(core, left));
@@ -229,9 +239,9 @@ static int64_t iteration_left(const mr_core *core, const struct mr_iteration *it
         return MR_NEVER;
     }
     if (it->rec->finished) {
-        return is_superfluous(it)
-                   ? 0
-                   : retention_left(core, it->since, it->rec->finished_ms, core->config.finished_retention_ms);
+        return is_superfluous(it) ? 0
+                                  : retention_left(core, it->since, it->rec->finished_ms,
+                                                   core->config.finished_retention_ms);
     }
     if (is_dynamic(it) && !core->config.gc_dynamic && !has_gone_on(it)) {
         return MR_NEVER;
@@ -260,7 +270,8 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
         mr_alarm_off(core, &it->alarm);
         return true;
     }
-    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) || !mr_iteration_close_tasks(core, it, &report)) {
+    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) ||
+        !mr_iteration_close_tasks(core, it, &report)) {
         return false;
     }
     left = iteration_left(core, it);
@@ -286,7 +297,8 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
 
 static bool ring_job(mr_core *core, struct mr_job *job)
 {
-    int64_t keep = mr_job_is_anonymous(job) ? core->config.job_gc_timeout_ms : core->config.job_retention_ms;
+    int64_t keep =
+        mr_job_is_anonymous(job) ? core->config.job_gc_timeout_ms : core->config.job_retention_ms;
 
     if (!mr_core_has_room(core, 2)) {
         return false;
@@ -334,8 +346,10 @@ struct mr_job *mr_job_superfluous(const mr_core *core)
     {
         bool older = oldest == NULL || job->rec->released_ms < oldest->rec->released_ms;
 
-        if (older && mr_job_is_idle(job) && job->rec->released_ms != 0 && !has_open_iteration(job) &&
-            retention_left(core, job->idle_since, job->rec->released_ms, core->config.job_gc_timeout_ms) <= 0) {
+        if (older && mr_job_is_idle(job) && job->rec->released_ms != 0 &&
+            !has_open_iteration(job) &&
+            retention_left(core, job->idle_since, job->rec->released_ms,
+                           core->config.job_gc_timeout_ms) <= 0) {
             oldest = job;
         }
     }

@@ -1,5 +1,5 @@
-/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own in everything else.
- */
+/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own
+ * in everything else. */
 #include "dispatcher/core/internal.h"
 
 #include <string.h>
@@ -74,10 +74,12 @@ struct mr_job *mr_job_by_label(const mr_core *core, const char *label)
     struct mr_job *job = NULL;
 
     /* Both parts may have a '+' of their own. */
-    for (const char *plus = strchr(label, '+'); plus != NULL && job == NULL; plus = strchr(plus + 1, '+')) {
+    for (const char *plus = strchr(label, '+'); plus != NULL && job == NULL;
+         plus = strchr(plus + 1, '+')) {
         size_t n = (size_t)(plus - label);
 
-        if (n > 0 && n < sizeof name && plus[1] != '\0' && strlen(plus + 1) <= MR_TRAINER_BYTES_MAX) {
+        if (n > 0 && n < sizeof name && plus[1] != '\0' &&
+            strlen(plus + 1) <= MR_TRAINER_BYTES_MAX) {
             memcpy(name, label, n);
             name[n] = '\0';
             mr_job_slot(name, plus + 1, "", slot, sizeof slot);

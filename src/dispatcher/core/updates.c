@@ -1,7 +1,8 @@
 /*
- * Task lists, for the clients of an iteration and for a worker: complete for who asks, and then what changes, since a
- * worker has a task in every open iteration and an iteration one on every worker. What changed is composed in the step
- * that changes it and never later, since the state may by then rest on changes that are not committed.
+ * Task lists, for the clients of an iteration and for a worker: complete for who asks, and then
+ * what changes, since a worker has a task in every open iteration and an iteration one on every
+ * worker. What changed is composed in the step that changes it and never later, since the state may
+ * by then rest on changes that are not committed.
  */
 #include "dispatcher/core/internal.h"
 
@@ -90,7 +91,8 @@ Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd 
     return copy;
 }
 
-void mr_client_update_fill(mr_core *core, const struct mr_iteration *it, Millrace__ClientUpdate *update)
+void mr_client_update_fill(mr_core *core, const struct mr_iteration *it,
+                           Millrace__ClientUpdate *update)
 {
     const struct mr_task *task;
     size_t n = 0;
@@ -160,7 +162,8 @@ void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it)
     }
 }
 
-/* The pointers of array *@more go behind those of *@list. False, without memory: both are as they were. */
+/* The pointers of array *@more go behind those of *@list. False, without memory: both are as they
+ * were. */
 static bool move_all(void *list, size_t *n, void *more, size_t *n_more)
 {
     void **slot = list;
@@ -198,7 +201,8 @@ bool mr_client_update_join(Millrace__ClientUpdate *update, Millrace__ClientUpdat
 
 /* ---------------------------------------------------------------- for workers */
 
-static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millrace__TaskAssignment *assignment)
+static bool assign_providers(mr_core *core, const struct mr_iteration *it,
+                             Millrace__TaskAssignment *assignment)
 {
     assignment->providers = mr_calloc(it->rec->n_providers, sizeof *assignment->providers);
     if (assignment->providers == NULL) {
@@ -206,7 +210,8 @@ static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millr
         return false;
     }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        Millrace__ProviderInfo *info = mr_core_new_record(core, &millrace__provider_info__descriptor);
+        Millrace__ProviderInfo *info =
+            mr_core_new_record(core, &millrace__provider_info__descriptor);
 
         if (info == NULL) {
             return false;
@@ -218,7 +223,8 @@ static bool assign_providers(mr_core *core, const struct mr_iteration *it, Millr
     return true;
 }
 
-static void assign_production(mr_core *core, const struct mr_iteration *it, Millrace__TaskAssignment *assignment)
+static void assign_production(mr_core *core, const struct mr_iteration *it,
+                              Millrace__TaskAssignment *assignment)
 {
     if (it->makes != NULL) {
         mr_core_set(core, &assignment->production, it->makes->rec->id);
@@ -233,7 +239,8 @@ static void assign_production(mr_core *core, const struct mr_iteration *it, Mill
 
 static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_task *task)
 {
-    Millrace__TaskAssignment *assignment = mr_core_new_record(core, &millrace__task_assignment__descriptor);
+    Millrace__TaskAssignment *assignment =
+        mr_core_new_record(core, &millrace__task_assignment__descriptor);
     const struct mr_iteration *it = task->iteration;
 
     if (assignment == NULL) {
@@ -263,7 +270,8 @@ static Millrace__TaskAssignment *assignment_of(mr_core *core, const struct mr_ta
     return assignment;
 }
 
-/* The update of this step for @worker, begun if it is the first that it hears; NULL if nobody is there to hear it. */
+/* The update of this step for @worker, begun if it is the first that it hears; NULL if nobody is
+ * there to hear it. */
 static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_core_worker *worker)
 {
     if (!core->ready || !mr_core_worker_is_live(worker)) {
@@ -296,7 +304,8 @@ static void take_back(Millrace__WorkerUpdate *delta, const struct mr_task *task)
         if (strcmp(delta->tasks[i]->task_id, task->id) == 0) {
             mr_record_free(delta->tasks[i]);
             delta->n_tasks--;
-            memmove(delta->tasks + i, delta->tasks + i + 1, (delta->n_tasks - i) * sizeof(delta->tasks[0]));
+            memmove(delta->tasks + i, delta->tasks + i + 1,
+                    (delta->n_tasks - i) * sizeof(delta->tasks[0]));
             return;
         }
     }
@@ -397,7 +406,8 @@ void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, co
 }
 
 /* Clients that have left the iterations of this worker's tasks. */
-static void list_released(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update)
+static void list_released(mr_core *core, const struct mr_core_worker *worker,
+                          Millrace__WorkerUpdate *update)
 {
     const struct mr_client *client;
     const struct mr_task *task;
@@ -436,7 +446,8 @@ static void add_held(void *ctx, mr_core *core, const char *iteration)
     add_string(core, &update->held, &update->n_held, iteration);
 }
 
-void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker, Millrace__WorkerUpdate *update)
+void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker,
+                                Millrace__WorkerUpdate *update)
 {
     const struct mr_task *task;
     size_t n = 0;
@@ -467,8 +478,8 @@ void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *work
     mr_core_each_held(core, add_held, update);
 }
 
-/* A worker takes what an update drops before what it adds, and who is gone last: of two updates that is another order
- * than one after the other, unless the second one has only the last. */
+/* A worker takes what an update drops before what it adds, and who is gone last: of two updates
+ * that is another order than one after the other, unless the second one has only the last. */
 bool mr_core_worker_update_join(Millrace__WorkerUpdate *update, Millrace__WorkerUpdate *next)
 {
     if (next->follows != update->version || next->n_tasks + next->n_dropped + next->n_rounds > 0 ||

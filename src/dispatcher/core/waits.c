@@ -1,6 +1,7 @@
 /*
- * What a client waits for that asks: one line for people, of what holds its iteration up as far as is known here. The
- * client knows by itself whom it cannot reach, and says something of its own where this is empty.
+ * What a client waits for that asks: one line for people, of what holds its iteration up as far as
+ * is known here. The client knows by itself whom it cannot reach, and says something of its own
+ * where this is empty.
  */
 #include "dispatcher/core/internal.h"
 
@@ -24,7 +25,8 @@ static uint32_t index_of(const struct mr_iteration *it, const struct mr_seat *se
 /* ---------------------------------------------------------------- coordinated reads */
 
 /* A place that nobody has; @*others: how many more there are. */
-static const struct mr_seat *find_vacant(const mr_core *core, const struct mr_iteration *it, uint32_t *others)
+static const struct mr_seat *find_vacant(const mr_core *core, const struct mr_iteration *it,
+                                         uint32_t *others)
 {
     const struct mr_seat *first = NULL;
 
@@ -58,7 +60,8 @@ static const struct mr_seat *find_missed(const mr_core *core, const struct mr_it
 }
 
 /* It is there, and has not said what it holds of the closing @task. */
-static const struct mr_seat *find_silent(const mr_core *core, const struct mr_iteration *it, const char *task)
+static const struct mr_seat *find_silent(const mr_core *core, const struct mr_iteration *it,
+                                         const char *task)
 {
     for (uint32_t i = 0; i < it->rounds->n; i++) {
         const struct mr_seat *seat = &it->rounds->seats[i];
@@ -83,8 +86,11 @@ static bool say_closing(const mr_core *core, const struct mr_iteration *it, char
         }
         silent = find_silent(core, it, schedule->tasks[i]);
         if (silent != NULL) {
-            snprintf(out, size, "worker %.60s is lost, and consumer %u has not said which of its rounds it has",
-                     task != NULL ? task->worker->rec->address : schedule->tasks[i], index_of(it, silent));
+            snprintf(
+                out, size,
+                "worker %.60s is lost, and consumer %u has not said which of its rounds it has",
+                task != NULL ? task->worker->rec->address : schedule->tasks[i],
+                index_of(it, silent));
             return true;
         }
     }
@@ -117,13 +123,15 @@ static bool say_rounds(const mr_core *core, const struct mr_iteration *it, char 
     const struct mr_seat *missed = find_missed(core, it);
 
     if (vacant != NULL) {
-        const char *text = vacant->rec == NULL ? "has not come yet" : "has gone, and nobody has taken its place";
+        const char *text =
+            vacant->rec == NULL ? "has not come yet" : "has gone, and nobody has taken its place";
         char more[48] = "";
 
         if (others > 0) {
             snprintf(more, sizeof more, " (and %u more)", others);
         }
-        snprintf(out, size, "consumer %u%s of %u %s", index_of(it, vacant), more, it->rounds->n, text);
+        snprintf(out, size, "consumer %u%s of %u %s", index_of(it, vacant), more, it->rounds->n,
+                 text);
         return true;
     }
     if (say_closing(core, it, out, size)) {
@@ -131,7 +139,8 @@ static bool say_rounds(const mr_core *core, const struct mr_iteration *it, char 
     }
     if (missed != NULL) {
         snprintf(out, size,
-                 "consumer %u is at round %" PRIu64 " and has not asked for what others wait for, for %" PRIu64 " s",
+                 "consumer %u is at round %" PRIu64
+                 " and has not asked for what others wait for, for %" PRIu64 " s",
                  index_of(it, missed), missed->position, seconds(mr_seat_missed_ms(core, missed)));
         return true;
     }
@@ -159,7 +168,8 @@ static bool say_held(const mr_core *core, const struct mr_iteration *it, char *o
     {
         if (user != it && !user->rec->finished && user->job->rec->lag == MILLRACE__LAG__LAG_WAIT) {
             snprintf(out, size,
-                     "the window of worker %.60s is full, and job %.60s, which shares it with lag=\"wait\", is slow",
+                     "the window of worker %.60s is full, and job %.60s, which shares it with "
+                     "lag=\"wait\", is slow",
                      task->worker->rec->address, mr_job_label(user->job));
             return true;
         }
@@ -190,8 +200,10 @@ static bool say_stalled(const mr_core *core, const struct mr_iteration *it, char
         snprintf(more, sizeof more, " (and %u more)", others);
     }
     snprintf(out, size,
-             "the pipeline at worker %.60s%s has given nothing for %" PRIu64 " s, %" PRIu64 " elements came before",
-             most->worker->rec->address, more, seconds((uint64_t)mr_task_stalled_ms(core, most)), most->produced);
+             "the pipeline at worker %.60s%s has given nothing for %" PRIu64 " s, %" PRIu64
+             " elements came before",
+             most->worker->rec->address, more, seconds((uint64_t)mr_task_stalled_ms(core, most)),
+             most->produced);
     return true;
 }
 
@@ -220,9 +232,11 @@ static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
         snprintf(more, sizeof more, " (and %u more)", others);
     }
     snprintf(out, size,
-             "the pipeline at worker %.60s%s has ended, and %u other reader%s of the job may not have used the last "
+             "the pipeline at worker %.60s%s has ended, and %u other reader%s of the job may not "
+             "have used the last "
              "elements yet",
-             first->worker->rec->address, more, it->live_clients - 1, it->live_clients > 2 ? "s" : "");
+             first->worker->rec->address, more, it->live_clients - 1,
+             it->live_clients > 2 ? "s" : "");
     return true;
 }
 
@@ -239,7 +253,8 @@ static bool nothing_is_left(const struct mr_iteration *it)
         if (splits < 0 || cursor == NULL) {
             return false;
         }
-        /* Whoever was told the end of a repetition has moved the cursor to the next one, which may never begin. */
+        /* Whoever was told the end of a repetition has moved the cursor to the next one, which may
+         * never begin. */
         if (cursor->next < (uint64_t)splits && (cursor->repetition == 0 || cursor->next > 0)) {
             return false;
         }
@@ -247,7 +262,8 @@ static bool nothing_is_left(const struct mr_iteration *it)
     return it->rec->n_providers > 0 && pool.ordinary == 0 && pool.suspects == 0;
 }
 
-void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out, size_t size)
+void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, char *out,
+                            size_t size)
 {
     out[0] = '\0';
     if (core->live_workers == 0) {
@@ -255,15 +271,20 @@ void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, 
     } else if (it->open_tasks > 0 && it->open_tasks == it->draining_tasks && it->rounds == NULL) {
         snprintf(out, size, "its workers are draining, and there is no other one");
     } else if (it->rec->joining) {
-        snprintf(out, size, "the workers are being asked whether they still have the start of production %.40s",
-                 it->rec->production);
-    } else if ((it->rounds != NULL && say_rounds(core, it, out, size)) || say_held(core, it, out, size)) {
+        snprintf(
+            out, size,
+            "the workers are being asked whether they still have the start of production %.40s",
+            it->rec->production);
+    } else if ((it->rounds != NULL && say_rounds(core, it, out, size)) ||
+               say_held(core, it, out, size)) {
         return;
-    } else if (core->full && it->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC && !nothing_is_left(it)) {
+    } else if (core->full && it->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
+               !nothing_is_left(it)) {
         snprintf(out, size, "etcd is full, so that no splits are handed out: `millrace status`");
     } else if (mr_iteration_repeats(it) && it->live_clients > 1 && nothing_is_left(it)) {
         snprintf(out, size,
-                 "%u other reader%s of the job may hold elements back, and be lost with them (at least once)",
+                 "%u other reader%s of the job may hold elements back, and be lost with them (at "
+                 "least once)",
                  it->live_clients - 1, it->live_clients > 2 ? "s" : "");
     } else if (!say_stalled(core, it, out, size)) {
         (void)say_kept(it, out, size);

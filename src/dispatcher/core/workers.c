@@ -1,14 +1,15 @@
 /*
- * Workers, by life: from the moment that a process has registered and watches (register.c) until it is silent for too
- * long or superseded by another process at its address. One record a life, written at both ends and never by a
- * heartbeat. A process that was lost and comes back begins another life under the same incarnation, with fresh tasks,
- * since its old ones were given up.
+ * Workers, by life: from the moment that a process has registered and watches (register.c) until it
+ * is silent for too long or superseded by another process at its address. One record a life,
+ * written at both ends and never by a heartbeat. A process that was lost and comes back begins
+ * another life under the same incarnation, with fresh tasks, since its old ones were given up.
  *
- * A life is named by the stamp of its registration, which is never given again: the record of the life before may be
- * gone by then (retention, somebody's hand), and the process may still have the tasks of that life. The number of a
- * life is for people.
+ * A life is named by the stamp of its registration, which is never given again: the record of the
+ * life before may be gone by then (retention, somebody's hand), and the process may still have the
+ * tasks of that life. The number of a life is for people.
  *
- * The end of a life is one put, whatever the number of its tasks: that they are lost is a comparison of stamps.
+ * The end of a life is one put, whatever the number of its tasks: that they are lost is a
+ * comparison of stamps.
  */
 #include "dispatcher/core/internal.h"
 
@@ -52,7 +53,8 @@ void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker)
     mr_core_put(core, key, &worker->rec->base);
 }
 
-struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec, const char *ref, mr_error *err)
+struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec,
+                                          const char *ref, mr_error *err)
 {
     struct mr_core_worker *worker = mr_calloc(1, sizeof *worker);
 
@@ -70,8 +72,10 @@ struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord 
     if (!mr_id_is_valid(rec->incarnation) || rec->life == 0 ||
         !mr_stamp_parse_given(core, rec->registered, &worker->registered) ||
         (rec->lost[0] != '\0' && !mr_stamp_parse_given(core, rec->lost, &worker->lost)) ||
-        (rec->draining[0] != '\0' && !mr_stamp_parse_given(core, rec->draining, &worker->draining))) {
-        mr_error_set(err, MR_EDATALOSS, "worker '%.40s', life %u: registered '%.40s', draining '%.40s', lost '%.40s'",
+        (rec->draining[0] != '\0' &&
+         !mr_stamp_parse_given(core, rec->draining, &worker->draining))) {
+        mr_error_set(err, MR_EDATALOSS,
+                     "worker '%.40s', life %u: registered '%.40s', draining '%.40s', lost '%.40s'",
                      rec->incarnation, rec->life, rec->registered, rec->draining, rec->lost);
         mr_core_worker_free(worker);
         return NULL;
@@ -141,7 +145,8 @@ void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_l
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 
-    mr_core_note(core, "worker %.8s.%u at %s: %s", worker->rec->incarnation, worker->rec->life, worker->rec->address,
+    mr_core_note(core, "worker %.8s.%u at %s: %s", worker->rec->incarnation, worker->rec->life,
+                 worker->rec->address,
                  superseded            ? "superseded"
                  : why == MR_LOSS_LEFT ? "left"
                                        : "lost");
@@ -152,14 +157,17 @@ void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_l
             mr_task_move(core, task, MR_TASK_LOST);
         }
     }
-    mr_core_end_stream(core, MR_EFFECT_END_WORKER, worker->rec->incarnation, superseded ? MR_EPRECOND : MR_ENOTFOUND,
-                       superseded            ? "superseded: another process registered at this address"
-                       : why == MR_LOSS_LEFT ? "it has left"
-                                             : "lost: nothing was heard of this worker for too long");
+    mr_core_end_stream(core, MR_EFFECT_END_WORKER, worker->rec->incarnation,
+                       superseded ? MR_EPRECOND : MR_ENOTFOUND,
+                       superseded ? "superseded: another process registered at this address"
+                       : why == MR_LOSS_LEFT
+                           ? "it has left"
+                           : "lost: nothing was heard of this worker for too long");
 }
 
-/* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a grant and no life
- * was not forgotten like this (revive.c), and whatever has a life still has the end of its tasks. */
+/* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a
+ * grant and no life was not forgotten like this (revive.c), and whatever has a life still has the
+ * end of its tasks. */
 void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
@@ -188,13 +196,15 @@ void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker)
 
 /* ---------------------------------------------------------------- afterwards */
 
-static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc, const char *incarnation)
+static void refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
+                           const char *incarnation)
 {
     const struct mr_core_worker *last = mr_map_get(&core->workers, incarnation);
     mr_error err;
 
     if (last != NULL && last->rec->superseded) {
-        mr_error_set(&err, MR_EPRECOND, "superseded: another process registered at %s", last->rec->address);
+        mr_error_set(&err, MR_EPRECOND, "superseded: another process registered at %s",
+                     last->rec->address);
     } else {
         mr_error_set(&err, MR_ENOTFOUND, "worker %.8s is not registered%s", incarnation,
                      last != NULL ? ": it was lost" : "");
@@ -220,16 +230,19 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
     }
     mr_core_worker_seen(core, worker);
     worker->awaited = false;
-    Millrace__WorkerUpdate *update = mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
+    Millrace__WorkerUpdate *update =
+        mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
 
     if (update != NULL) {
         mr_core_worker_update_fill(core, worker, update);
     }
 }
 
-/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. If it shows that the worker
- * and we do not mean the same by this task, nothing could come of that any more. */
-static void take_reports(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress)
+/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. If it
+ * shows that the worker and we do not mean the same by this task, nothing could come of that any
+ * more. */
+static void take_reports(mr_core *core, struct mr_task *task,
+                         const Millrace__TaskProgress *progress)
 {
     mr_error err;
 
@@ -248,7 +261,8 @@ static void take_reports(mr_core *core, struct mr_task *task, const Millrace__Ta
     }
 }
 
-static void note_cache(mr_core *core, struct mr_core_worker *worker, const Millrace__CacheProgress *cache)
+static void note_cache(mr_core *core, struct mr_core_worker *worker,
+                       const Millrace__CacheProgress *cache)
 {
     char line[MR_ERROR_MESSAGE_SIZE];
 
@@ -292,7 +306,8 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         mr_core_worker_lose(core, worker, MR_LOSS_LEFT);
     }
     Millrace__WorkerHeartbeatReply *reply =
-        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor, in->leaving /* else a positive refresh */);
+        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor,
+                      in->leaving /* else a positive refresh */);
 
     if (reply != NULL) {
         reply->version = worker->version;

@@ -1,7 +1,7 @@
 /*
- * Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one that denies or ends
- * something rests on a batch that was not sent yet when it was decided, so that a deposed leader cannot give it.
- * Batches commit in order, and so effects are held in one queue.
+ * Answers. Each rests on a batch: the one that carries its own changes, or the newest there is; one
+ * that denies or ends something rests on a batch that was not sent yet when it was decided, so that
+ * a deposed leader cannot give it. Batches commit in order, and so effects are held in one queue.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -43,10 +43,12 @@ void mr_loop_drop_call(struct mr_call *call)
 }
 
 /* A stream gets its answer as a message; with an error it is also its last. */
-static void answer_stream(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error)
+static void answer_stream(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message,
+                          const mr_error *error)
 {
     struct mr_header_info info = mr_loop_header(l);
-    struct mr_buf b = mr_reply_pack(call->method->reply, message, &info, call->method->contact, error);
+    struct mr_buf b =
+        mr_reply_pack(call->method->reply, message, &info, call->method->contact, error);
 
     call->stream->answered = true;
     mr_dstream_send(call->stream, &b);
@@ -56,7 +58,8 @@ static void answer_stream(struct mr_loop *l, struct mr_call *call, ProtobufCMess
     }
 }
 
-void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error)
+void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message,
+                    const mr_error *error)
 {
     struct mr_header_info info = mr_loop_header(l);
 
@@ -75,13 +78,15 @@ void mr_loop_refuse(struct mr_loop *l, struct mr_call *call)
 
     if (l->serving) {
         /* It leads, but does not take calls any more. */
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s is stopping", l->address);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s is stopping",
+                                  l->address);
     } else if (mr_loop_led_by_another(l)) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead, %s does", l->address,
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                  "dispatcher %s does not lead, %s does", l->address,
                                   leader->record.address);
     } else {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s: no leader at the moment",
-                                  l->address);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                  "dispatcher %s: no leader at the moment", l->address);
     }
     mr_loop_answer(l, call, NULL, &err);
 }
@@ -113,7 +118,8 @@ static void held_free(struct mr_held_effect *h)
     mr_free(h);
 }
 
-static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own, uint64_t *batch, mr_error *err)
+static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own, uint64_t *batch,
+                     mr_error *err)
 {
     uint64_t newest = mr_member_newest(l->member);
 
@@ -121,7 +127,8 @@ static int batch_for(struct mr_loop *l, const struct mr_effect *e, uint64_t own,
         *batch = own;
         return MR_OK;
     }
-    if (!e->fenced && (newest > mr_member_committed(l->member) || mr_member_may_answer(l->member, l->now_ms))) {
+    if (!e->fenced &&
+        (newest > mr_member_committed(l->member) || mr_member_may_answer(l->member, l->now_ms))) {
         *batch = newest;
         return MR_OK;
     }
@@ -136,18 +143,22 @@ static bool is_push(enum mr_effect_kind kind)
 static bool join(enum mr_effect_kind kind, ProtobufCMessage *update, ProtobufCMessage *next)
 {
     return kind == MR_EFFECT_PUSH_WORKER
-               ? mr_core_worker_update_join((Millrace__WorkerUpdate *)update, (Millrace__WorkerUpdate *)next)
-               : mr_client_update_join((Millrace__ClientUpdate *)update, (Millrace__ClientUpdate *)next);
+               ? mr_core_worker_update_join((Millrace__WorkerUpdate *)update,
+                                            (Millrace__WorkerUpdate *)next)
+               : mr_client_update_join((Millrace__ClientUpdate *)update,
+                                       (Millrace__ClientUpdate *)next);
 }
 
-/* What one batch tells those who watch an iteration, or a worker, is told at once: at the end of an epoch each task of
- * the iteration ends, and each client would hear of each; then its clients go, and each worker would hear of each. */
+/* What one batch tells those who watch an iteration, or a worker, is told at once: at the end of an
+ * epoch each task of the iteration ends, and each client would hear of each; then its clients go,
+ * and each worker would hear of each. */
 static bool was_joined(struct mr_loop *l, struct mr_effect *e, uint64_t batch)
 {
     struct mr_held_effect *last = is_push(e->kind) ? mr_map_get(&l->pushes, e->topic) : NULL;
 
     /* An iteration and a worker may have the same name: that of a worker is its own choice. */
-    if (last == NULL || last->kind != e->kind || last->batch != batch || !join(e->kind, last->message, e->message)) {
+    if (last == NULL || last->kind != e->kind || last->batch != batch ||
+        !join(e->kind, last->message, e->message)) {
         return false;
     }
     e->message = NULL;
@@ -162,7 +173,9 @@ static const char *watched_topic(const struct mr_call *call)
     if (kind == MR_COMMAND_WATCH_CLIENT) {
         return ((const Millrace__WatchClientRequest *)call->request)->iteration_id;
     }
-    return kind == MR_COMMAND_WATCH_WORKER ? ((const Millrace__WatchWorkerRequest *)call->request)->incarnation : NULL;
+    return kind == MR_COMMAND_WATCH_WORKER
+               ? ((const Millrace__WatchWorkerRequest *)call->request)->incarnation
+               : NULL;
 }
 
 /* Who begins to watch gets a list that has what was pushed before: nothing later joins that. */
@@ -230,7 +243,8 @@ static void push(struct mr_loop *l, struct mr_held_effect *h)
     struct mr_header_info info = mr_loop_header(l);
     struct mr_buf packed = MR_BUF_INIT; /* once: all streams of a topic are of one method */
 
-    for (struct mr_dstream *d = mr_streams_of(&l->streams, h->topic); d != NULL; d = d->topic_next) {
+    for (struct mr_dstream *d = mr_streams_of(&l->streams, h->topic); d != NULL;
+         d = d->topic_next) {
         struct mr_buf copy = MR_BUF_INIT;
 
         if (!d->answered) {
@@ -353,7 +367,8 @@ void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit)
             err.traits &= ~(uint32_t)MR_MAYBE_APPLIED;
         }
         if (culprit != 0 && h->batch == culprit && h->alone && h->changed) {
-            (void)mr_error_set(&err, MR_EINTERNAL, "etcd refuses what this call would write: %.180s", why->message);
+            (void)mr_error_set(&err, MR_EINTERNAL,
+                               "etcd refuses what this call would write: %.180s", why->message);
         }
         if (h->call != NULL) {
             mr_loop_answer(l, h->call, NULL, &err);

@@ -14,10 +14,12 @@
 #define FOLLOWERS_TOLD_MS 60000
 #define FOLLOWERS_TOLD_MAX 10u
 
-/* The core cannot go on, or its changes cannot be committed: the state is loaded again, here or elsewhere. */
+/* The core cannot go on, or its changes cannot be committed: the state is loaded again, here or
+ * elsewhere. */
 static void give_up(struct mr_loop *l, const mr_error *why)
 {
-    mr_log(MR_LOG_ERROR, "the state cannot be kept, giving up this term", "error", "%s", why->message, NULL);
+    mr_log(MR_LOG_ERROR, "the state cannot be kept, giving up this term", "error", "%s",
+           why->message, NULL);
     mr_member_step_down(l->member, 0 /* no hold-off */, l->now_ms, (uint64_t)mr_wall_ms());
 }
 
@@ -42,7 +44,8 @@ static int add_changes(struct mr_loop *l, bool alone, uint64_t *batch, mr_error 
 
 void mr_loop_was_deaf(struct mr_loop *l, int64_t late_ms)
 {
-    int64_t hold_ms = 2 * l->opts.heartbeat_ms < DEAF_HOLD_MS_MAX ? 2 * l->opts.heartbeat_ms : DEAF_HOLD_MS_MAX;
+    int64_t hold_ms =
+        2 * l->opts.heartbeat_ms < DEAF_HOLD_MS_MAX ? 2 * l->opts.heartbeat_ms : DEAF_HOLD_MS_MAX;
 
     l->late_ms += late_ms;
     if (l->timer_ran) { /* Once: a loop that is always late still has to do what is due. */
@@ -56,7 +59,8 @@ static bool is_stalled(const struct mr_loop *l)
     return mr_member_stalled_ms(l->member, l->now_ms) > MR_STALLED_MS;
 }
 
-/* So much waits for etcd that there may be no room for another command. It is asked again; that ends no term. */
+/* So much waits for etcd that there may be no room for another command. It is asked again; that
+ * ends no term. */
 static bool is_behind(const struct mr_loop *l)
 {
     return mr_member_backlog(l->member) > MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX;
@@ -85,7 +89,8 @@ static void note_tally(struct mr_loop *l, const struct mr_tally *tally)
     all->lost += tally->lost;
 }
 
-/* One command. @call (may be NULL) is answered through its effects; after a failure it still is the caller's. */
+/* One command. @call (may be NULL) is answered through its effects; after a failure it still is the
+ * caller's. */
 static int step(struct mr_loop *l, struct mr_command *in, struct mr_call *call, mr_error *err)
 {
     bool alone = l->now_ms < l->single_until_ms;
@@ -121,7 +126,8 @@ void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
     if (step(l, in, call, &err) >= 0) {
         return;
     }
-    (void)mr_error_set_traits(&told, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED, "%.200s", err.message);
+    (void)mr_error_set_traits(&told, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED, "%.200s",
+                              err.message);
     bool held = false;
 
     for (struct mr_held_effect *h = l->held; h != NULL; h = h->next) {
@@ -135,24 +141,26 @@ void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
 
 /* ---- all calls ---- */
 
-/* While etcd is silent it is from memory, and says so: just then somebody wants to know how things stand. */
+/* While etcd is silent it is from memory, and says so: just then somebody wants to know how things
+ * stand. */
 static void status(struct mr_loop *l, struct mr_call *call)
 {
-    struct mr_status_about about = {.cluster = l->cluster,
-                                    .incarnation = l->incarnation,
-                                    .leader = l->address,
-                                    .version = MR_VERSION,
-                                    .dispatchers = (const char *const *)l->dispatchers,
-                                    .ndispatchers = l->ndispatchers,
-                                    .store_bytes_per_s = mr_budget_rate(&l->budget),
-                                    .store_silent_ms = is_stalled(l) ? mr_member_stalled_ms(l->member, l->now_ms) : 0};
+    struct mr_status_about about = {
+        .cluster = l->cluster,
+        .incarnation = l->incarnation,
+        .leader = l->address,
+        .version = MR_VERSION,
+        .dispatchers = (const char *const *)l->dispatchers,
+        .ndispatchers = l->ndispatchers,
+        .store_bytes_per_s = mr_budget_rate(&l->budget),
+        .store_silent_ms = is_stalled(l) ? mr_member_stalled_ms(l->member, l->now_ms) : 0};
     struct mr_command in = {.kind = MR_COMMAND_STATUS, .status = &about};
 
     mr_loop_run(l, &in, call);
 }
 
-/* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held behind its first
- * update. */
+/* A watch is subscribed when it is decided, not when it is answered: pushes that follow are held
+ * behind its first update. */
 static bool subscribe(struct mr_loop *l, struct mr_call *call)
 {
     const char *topic = NULL;
@@ -186,12 +194,14 @@ static bool is_watching(const struct mr_loop *l, const struct mr_command *in)
                               ? in->register_worker->address
                               : mr_core_newcomer_address(l->core, in->watch_worker->incarnation);
     bool awaited = false;
-    const char *incarnation = address != NULL ? mr_core_worker_at(l->core, address, &awaited) : NULL;
+    const char *incarnation =
+        address != NULL ? mr_core_worker_at(l->core, address, &awaited) : NULL;
 
     return awaited || (incarnation != NULL && mr_streams_of(&l->streams, incarnation) != NULL);
 }
 
-/* Requests of all kinds that the core takes as they are: the union's members are all pointers to the message. */
+/* Requests of all kinds that the core takes as they are: the union's members are all pointers to
+ * the message. */
 static void plain(struct mr_loop *l, struct mr_call *call)
 {
     struct mr_command in = {.kind = call->method->command, .seed = mr_random_u64()};
@@ -258,8 +268,8 @@ static void follow(struct mr_loop *l, struct mr_call *call)
     mr_error err;
 
     if (!l->serving || h == NULL || h->epoch != (uint64_t)mr_member_epoch(l->member)) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "dispatcher %s does not lead at that epoch",
-                                  l->address);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                  "dispatcher %s does not lead at that epoch", l->address);
         mr_loop_answer(l, call, NULL, &err);
         return;
     }
@@ -280,8 +290,8 @@ static bool wrong_cluster(struct mr_loop *l, struct mr_call *call)
     if (h == NULL || h->cluster[0] == '\0' || strcmp(h->cluster, l->cluster) == 0) {
         return false;
     }
-    (void)mr_error_set(&err, MR_EPRECOND, "this is a dispatcher of cluster '%s', not of '%.64s'", l->cluster,
-                       h->cluster);
+    (void)mr_error_set(&err, MR_EPRECOND, "this is a dispatcher of cluster '%s', not of '%.64s'",
+                       l->cluster, h->cluster);
     mr_loop_answer(l, call, NULL, &err);
     return true;
 }
@@ -298,13 +308,14 @@ static bool is_forged(struct mr_loop *l, struct mr_call *call)
     return true;
 }
 
-/* Does the caller know a later epoch of this incarnation? Perhaps we were deposed; perhaps the store went back; perhaps
- * it made that up. */
+/* Does the caller know a later epoch of this incarnation? Perhaps we were deposed; perhaps the
+ * store went back; perhaps it made that up. */
 static void compare_epochs(struct mr_loop *l, const struct mr_call *call)
 {
     const Millrace__RequestHeader *h = mr_call_header(call);
 
-    if (h != NULL && h->epoch > (uint64_t)mr_member_epoch(l->member) && strcmp(h->incarnation, l->incarnation) == 0) {
+    if (h != NULL && h->epoch > (uint64_t)mr_member_epoch(l->member) &&
+        strcmp(h->incarnation, l->incarnation) == 0) {
         mr_member_later_epoch(l->member, h->epoch, h->epoch_signature);
     }
 }
@@ -317,14 +328,16 @@ static bool refused_by_store(struct mr_loop *l, struct mr_call *call)
 
     watch_stall(l);
     if (mr_member_full(l->member) && call->method->writes) {
-        (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE,
-                                  "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
-                                  "'etcdctl alarm disarm'");
+        (void)mr_error_set_traits(
+            &err, MR_EEXHAUSTED, MR_RETRYABLE,
+            "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
+            "'etcdctl alarm disarm'");
     } else if (stalled > MR_STALLED_MS && call->method->command != MR_COMMAND_STATUS) {
-        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "etcd does not answer (for %lld ms)",
-                                  (long long)stalled);
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                  "etcd does not answer (for %lld ms)", (long long)stalled);
     } else if (is_behind(l)) {
-        (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE, "etcd is behind: %zu bytes wait for it",
+        (void)mr_error_set_traits(&err, MR_EEXHAUSTED, MR_RETRYABLE,
+                                  "etcd is behind: %zu bytes wait for it",
                                   mr_member_backlog(l->member));
     } else {
         return false;
@@ -345,10 +358,12 @@ bool mr_loop_led_by_another(const struct mr_loop *l)
 {
     const struct mr_leader_view *leader = mr_member_leader(l->member);
 
-    /* A process that is gone leads nobody, and one that is frozen; its key will be gone soon. So is an earlier one at
-     * this one's address. */
-    return leader->known && !mr_member_leader_gone(l->member) && !mr_peer_silent(l->peer, leader->epoch) &&
-           strcmp(leader->record.instance, l->instance) != 0 && strcmp(leader->record.address, l->address) != 0;
+    /* A process that is gone leads nobody, and one that is frozen; its key will be gone soon. So is
+     * an earlier one at this one's address. */
+    return leader->known && !mr_member_leader_gone(l->member) &&
+           !mr_peer_silent(l->peer, leader->epoch) &&
+           strcmp(leader->record.instance, l->instance) != 0 &&
+           strcmp(leader->record.address, l->address) != 0;
 }
 
 /* Definitions of known content are anybody's to give. */
@@ -357,8 +372,9 @@ static bool looked_up(struct mr_loop *l, struct mr_call *call)
     const Millrace__GetDatasetRequest *r = (const Millrace__GetDatasetRequest *)call->request;
     struct mr_header_info info = mr_loop_header(l);
 
-    return !l->serving && !l->stopping && call->method->command == MR_COMMAND_GET_DATASET && r->want_definition &&
-           r->fingerprint[0] != '\0' && mr_side_submit(l->side, call, &info, NULL) >= 0;
+    return !l->serving && !l->stopping && call->method->command == MR_COMMAND_GET_DATASET &&
+           r->want_definition && r->fingerprint[0] != '\0' &&
+           mr_side_submit(l->side, call, &info, NULL) >= 0;
 }
 
 void mr_loop_call(struct mr_loop *l, struct mr_call *call)
@@ -391,7 +407,8 @@ void mr_loop_waiting(struct mr_loop *l)
 {
     bool settled = l->serving || l->stopping || mr_loop_led_by_another(l);
 
-    while (l->waiting != NULL && (settled || l->now_ms >= mr_call_arrived_ms(l->waiting) + MR_WAITING_MS)) {
+    while (l->waiting != NULL &&
+           (settled || l->now_ms >= mr_call_arrived_ms(l->waiting) + MR_WAITING_MS)) {
         struct mr_call *call = l->waiting;
 
         l->waiting = call->next;
@@ -404,7 +421,8 @@ void mr_loop_waiting(struct mr_loop *l)
         } else {
             mr_loop_refuse(l, call);
         }
-        settled = l->serving || l->stopping || mr_loop_led_by_another(l); /* The call may have ended the term. */
+        settled = l->serving || l->stopping ||
+                  mr_loop_led_by_another(l); /* The call may have ended the term. */
     }
 }
 

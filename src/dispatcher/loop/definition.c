@@ -94,7 +94,8 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
-static int describe_all(const struct mr_definition_parts *parts, struct mr_definition *d, mr_error *err)
+static int describe_all(const struct mr_definition_parts *parts, struct mr_definition *d,
+                        mr_error *err)
 {
     mr_dataset *ds = NULL;
     int rc = mr_dataset_of_definition(parts, &ds, err);
@@ -120,8 +121,8 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
     int rc;
 
     if (size > MR_DEFINITION_SENT_BYTES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "a definition of %zu bytes, at most %llu are allowed", size,
-                            MR_DEFINITION_SENT_BYTES_MAX);
+        return mr_error_set(err, MR_EINVAL, "a definition of %zu bytes, at most %llu are allowed",
+                            size, MR_DEFINITION_SENT_BYTES_MAX);
     }
     d = mr_calloc(1, sizeof *d);
     if (d == NULL) {

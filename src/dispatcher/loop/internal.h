@@ -12,8 +12,10 @@
 
 #define MR_WAITING_MS 1000 /* how long a call waits for a leader to appear */
 #define MR_STALLED_MS 2000 /* etcd silent this long: nothing new is decided */
-#define MR_BEAT_MS 500     /* a leader's sign of life to those that follow it, from the loop that commits */
-#define MR_SINGLE_MS 10000 /* after a refused batch, commands go one a batch, so that the culprit is alone */
+/* a leader's sign of life to those that follow it, from the loop that commits */
+#define MR_BEAT_MS 500
+/* after a refused batch, commands go one a batch, so that the culprit is alone */
+#define MR_SINGLE_MS 10000
 
 /* An effect that waits for a batch. */
 struct mr_held_effect {
@@ -56,7 +58,8 @@ struct mr_loop {
     struct mr_outcome outcome;
     struct mr_held_effect *held;
     struct mr_held_effect **held_tail;
-    struct mr_map pushes; /* the newest of those for each iteration and worker that later ones may join */
+    /* the newest of those for each iteration and worker that later ones may join */
+    struct mr_map pushes;
     int64_t loaded_epoch; /* of the last load, */
     uint32_t loads;       /* and how many there were before it in that epoch */
     int64_t single_until_ms;
@@ -105,13 +108,15 @@ bool mr_loop_led_by_another(const struct mr_loop *l);
 
 /* answers.c: headers, holding, releasing */
 struct mr_header_info mr_loop_header(const struct mr_loop *l);
-void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message, const mr_error *error);
+void mr_loop_answer(struct mr_loop *l, struct mr_call *call, ProtobufCMessage *message,
+                    const mr_error *error);
 void mr_loop_refuse(struct mr_loop *l, struct mr_call *call); /* not the leader: where it is */
 void mr_loop_drop_call(struct mr_call *call);
 /* Hold the effects of a step that went into batch @own (0: it changed nothing). */
 int mr_loop_hold(struct mr_loop *l, struct mr_call *call, uint64_t own, bool alone, mr_error *err);
 void mr_loop_release(struct mr_loop *l);
-/* Nothing that is held will be committed: @why goes to the callers, @culprit to those of a refused batch. */
+/* Nothing that is held will be committed: @why goes to the callers, @culprit to those of a refused
+ * batch. */
 void mr_loop_fail_held(struct mr_loop *l, const mr_error *why, uint64_t culprit);
 void mr_loop_end_streams(struct mr_loop *l, const char *why);
 
@@ -127,7 +132,8 @@ void mr_loop_run(struct mr_loop *l, struct mr_command *in, struct mr_call *call)
 void mr_loop_call(struct mr_loop *l, struct mr_call *call);
 void mr_loop_timer(struct mr_loop *l);
 int64_t mr_loop_timer_due(const struct mr_loop *l);
-/* The loop stood still, or was deaf: what was sent meanwhile is on its way, and is heard before anybody is judged. */
+/* The loop stood still, or was deaf: what was sent meanwhile is on its way, and is heard before
+ * anybody is judged. */
 void mr_loop_was_deaf(struct mr_loop *l, int64_t late_ms);
 void mr_loop_waiting(struct mr_loop *l); /* those that a new leader, or time, has settled */
 

@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TURN_MS_MAX 1000 /* a turn at least this often: it is how a pause of the process is noticed */
-#define LATE_MS_MIN 200  /* less is ordinary scheduling */
+/* a turn at least this often: it is how a pause of the process is noticed */
+#define TURN_MS_MAX 1000
+#define LATE_MS_MIN 200 /* less is ordinary scheduling */
 #define DRAIN_MS 1000
 #define COMPLAIN_EVERY_MS 5000
 #define STRETCH_TOLD_EVERY_MS 60000
@@ -72,11 +73,12 @@ static void take_items(struct mr_loop *l, struct mr_item *items)
     }
 }
 
-/* After STOP: what was accepted is committed first, within reason; then leadership is handed over. */
+/* After STOP: what was accepted is committed first, within reason; then leadership is handed
+ * over. */
 static void drain(struct mr_loop *l)
 {
-    bool quiet =
-        l->held == NULL && STAILQ_EMPTY(&l->uploads) && mr_member_newest(l->member) == mr_member_committed(l->member);
+    bool quiet = l->held == NULL && STAILQ_EMPTY(&l->uploads) &&
+                 mr_member_newest(l->member) == mr_member_committed(l->member);
 
     if (l->stopping && !l->leaving && (quiet || l->now_ms >= l->drain_until_ms)) {
         l->leaving = true;
@@ -102,7 +104,8 @@ static void resign(struct mr_loop *l)
 /* Somebody should know why nothing works. */
 static void complain(struct mr_loop *l)
 {
-    bool fine = l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS : mr_loop_led_by_another(l);
+    bool fine = l->serving ? mr_member_stalled_ms(l->member, l->now_ms) <= MR_STALLED_MS
+                           : mr_loop_led_by_another(l);
 
     if (fine || l->stopping) {
         l->silent_since_ms = l->now_ms;
@@ -110,7 +113,8 @@ static void complain(struct mr_loop *l)
     } else if (l->now_ms >= l->complain_ms) {
         l->complain_ms = l->now_ms + COMPLAIN_EVERY_MS;
         mr_log(MR_LOG_WARN,
-               l->serving ? "etcd does not answer, retrying" : "etcd does not answer or nobody leads, retrying",
+               l->serving ? "etcd does not answer, retrying"
+                          : "etcd does not answer or nobody leads, retrying",
                "for_ms", "%lld", (long long)(l->now_ms - l->silent_since_ms), "error", "%s",
                mr_member_trouble(l->member), NULL);
     }
@@ -146,9 +150,10 @@ static void keep_budget(struct mr_loop *l)
     mr_budget_update(&l->budget, mr_member_written(l->member), l->now_ms);
     if (mr_budget_stretch_ms(&l->budget) > MR_GRANT_MS && l->now_ms >= l->stretch_told_ms) {
         l->stretch_told_ms = l->now_ms + STRETCH_TOLD_EVERY_MS;
-        mr_log(MR_LOG_INFO, "the write budget of etcd is used up, grants of splits become longer", "bytes_per_s",
-               "%lld", (long long)mr_budget_rate(&l->budget), "budget", "%lld", (long long)l->opts.etcd_write_budget,
-               "grant_ms", "%lld", (long long)mr_budget_stretch_ms(&l->budget), NULL);
+        mr_log(MR_LOG_INFO, "the write budget of etcd is used up, grants of splits become longer",
+               "bytes_per_s", "%lld", (long long)mr_budget_rate(&l->budget), "budget", "%lld",
+               (long long)l->opts.etcd_write_budget, "grant_ms", "%lld",
+               (long long)mr_budget_stretch_ms(&l->budget), NULL);
     }
 }
 
@@ -168,7 +173,8 @@ static void beat(struct mr_loop *l)
     }
 }
 
-/* Messages that are there come before timers: a loop that slept must hear its workers before it judges them. */
+/* Messages that are there come before timers: a loop that slept must hear its workers before it
+ * judges them. */
 static void turn(struct mr_loop *l, struct mr_item *items)
 {
     int64_t epoch;
@@ -192,7 +198,8 @@ static void turn(struct mr_loop *l, struct mr_item *items)
     complain(l);
 }
 
-/* How much later than it should this turn starts: the last one took long, or the process did not run. */
+/* How much later than it should this turn starts: the last one took long, or the process did not
+ * run. */
 static void measure(struct mr_loop *l, int64_t waited_from_ms, int64_t due_ms)
 {
     int64_t busy = waited_from_ms - l->now_ms;
@@ -203,7 +210,8 @@ static void measure(struct mr_loop *l, int64_t waited_from_ms, int64_t due_ms)
     l->now_ms = now;
     if (late > 0) {
         mr_loop_was_deaf(l, late);
-        mr_log(MR_LOG_WARN, "the dispatcher was held up, moving deadlines", "ms", "%lld", (long long)late, NULL);
+        mr_log(MR_LOG_WARN, "the dispatcher was held up, moving deadlines", "ms", "%lld",
+               (long long)late, NULL);
     }
 }
 
@@ -290,8 +298,9 @@ int mr_loop_start(const struct mr_loop_options *opts, mr_loop **ret, mr_error *e
     l->address = mr_strdup(opts->address);
     l->numbers.methods = mr_calloc(mr_methods_count, sizeof *l->numbers.methods);
     atomic_store(&l->numbers.turned_ms, mr_now_ms());
-    rc = l->cluster == NULL || l->address == NULL || l->numbers.methods == NULL ? mr_error_nomem(err)
-                                                                                : make_parts(l, err);
+    rc = l->cluster == NULL || l->address == NULL || l->numbers.methods == NULL
+             ? mr_error_nomem(err)
+             : make_parts(l, err);
     if (rc >= 0) {
         rc = mr_thread_start(&l->thread, "mr-loop", loop_main, l, err);
     }
@@ -343,7 +352,8 @@ void mr_loop_stop_helpers(mr_loop *l)
     }
 }
 
-/* What is left when nothing can come any more. Streams have ended with the server; calls were answered, or end here. */
+/* What is left when nothing can come any more. Streams have ended with the server; calls were
+ * answered, or end here. */
 static void drop_item(struct mr_loop *l, struct mr_item *item)
 {
     struct mr_header_info info = {.cluster = l->cluster};
@@ -354,7 +364,8 @@ static void drop_item(struct mr_loop *l, struct mr_item *item)
     switch (item->kind) {
     case MR_ITEM_CALL:
         if (item->call->rpc != NULL) {
-            (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
+            (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                      "the dispatcher is stopping");
             mr_call_answer(item->call, NULL, &info, &err);
         }
         mr_loop_drop_call(item->call);
@@ -414,7 +425,8 @@ void mr_loop_free(mr_loop *l)
     drop_mailbox(l, 0);
     mr_error why;
 
-    (void)mr_error_set_traits(&why, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED, "the dispatcher is stopping");
+    (void)mr_error_set_traits(&why, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED,
+                              "the dispatcher is stopping");
     if (l->member != NULL) {
         mr_loop_fail_held(l, &why, 0);
         mr_loop_end_streams(l, "the dispatcher is stopping");

@@ -1,13 +1,14 @@
 /*
- * The one thread that owns the dispatcher's state: commands in, decisions, group commits, answers out once what they
- * rest on is committed.
+ * The one thread that owns the dispatcher's state: commands in, decisions, group commits, answers
+ * out once what they rest on is committed.
  *
- * A turn takes all that is in the mailbox, messages before timers; decides each command with the core, whose state
- * moves at once; gives the changes to the member (coord/member.h), which commits them in batches; and holds every
- * answer until the batch it rests on is committed. When a batch is not, the whole state is thrown away and loaded
- * again.
+ * A turn takes all that is in the mailbox, messages before timers; decides each command with the
+ * core, whose state moves at once; gives the changes to the member (coord/member.h), which commits
+ * them in batches; and holds every answer until the batch it rests on is committed. When a batch is
+ * not, the whole state is thrown away and loaded again.
  *
- * While it does not lead: calls are refused with the leader's address, or kept up to a second while nobody leads.
+ * While it does not lead: calls are refused with the leader's address, or kept up to a second while
+ * nobody leads.
  *
  * Threads: post through the mailbox; the other functions say.
  */
@@ -48,11 +49,13 @@ struct mr_mailbox *mr_loop_mailbox(mr_loop *l);
 struct mr_method_numbers *mr_loop_method_numbers(mr_loop *l, size_t method);
 /* MR_OK, or why it must not go on. Any thread. */
 int mr_loop_health(mr_loop *l, mr_error *err);
-/* Hand over and leave the election; calls are refused from now on. Waits at most @timeout_ms. Any thread. */
+/* Hand over and leave the election; calls are refused from now on. Waits at most @timeout_ms. Any
+ * thread. */
 void mr_loop_leave(mr_loop *l, int64_t timeout_ms);
 /* End the side threads. After the RPC server was stopped, before the store is closed. */
 void mr_loop_stop_helpers(mr_loop *l);
-/* Ends the thread; what is still in the mailbox is dropped. After the store was closed. NULL is fine. */
+/* Ends the thread; what is still in the mailbox is dropped. After the store was closed. NULL is
+ * fine. */
 void mr_loop_free(mr_loop *l);
 
 #endif

@@ -44,7 +44,8 @@ void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item)
     append_locked(m, copy);
 }
 
-static int take_shares_locked(struct mr_mailbox *m, struct mr_call *call, const char *host, mr_error *err)
+static int take_shares_locked(struct mr_mailbox *m, struct mr_call *call, const char *host,
+                              mr_error *err)
 {
     int rc = mr_shares_take(&m->live, host, 1, &call->share, err);
 

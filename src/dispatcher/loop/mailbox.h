@@ -1,7 +1,8 @@
 /*
- * What happened, for the loop: a queue that any thread puts into and one takes from. Calls are bounded, and how many of
- * them one host may have (base/shares.h), until they are answered and freed, wherever they wait; the rest is bounded by
- * what causes it (requests to the store, streams), and must not be lost.
+ * What happened, for the loop: a queue that any thread puts into and one takes from. Calls are
+ * bounded, and how many of them one host may have (base/shares.h), until they are answered and
+ * freed, wherever they wait; the rest is bounded by what causes it (requests to the store,
+ * streams), and must not be lost.
  *
  * Threads: put from any, take and free from the loop's.
  */
@@ -14,8 +15,8 @@
 
 #include <pthread.h>
 
-/* Of calls that were not answered yet: how many, and their requests. A host alone has two of the largest definitions.
- */
+/* Of calls that were not answered yet: how many, and their requests. A host alone has two of the
+ * largest definitions. */
 #define MR_CALLS_MAX 32768
 #define MR_CALL_BYTES_MAX (4 * MR_RPC_DEFINITION_BYTES_MAX)
 
@@ -63,7 +64,8 @@ void mr_mailbox_destroy(struct mr_mailbox *m); /* it must be empty */
 /* A copy of @item is queued. */
 void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item);
 /* Calls: MR_EEXHAUSTED when @host has its share already; the call is still the caller's then. */
-int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *host, mr_error *err);
+int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *host,
+                        mr_error *err);
 /* It is about to be freed. */
 void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_call *call);
 /* Calls that nobody has taken yet. */

@@ -12,41 +12,48 @@
 #include <millrace/base.h>
 #include <string.h>
 
-#define METHOD(name, kind, ...)                                                                                        \
-    {                                                                                                                  \
-        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                                             \
+#define METHOD(name, kind, ...)                                                                    \
+    {                                                                                              \
+        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                         \
     }
-#define TYPES(request_type, reply_type)                                                                                \
-    .request = &millrace__##request_type##__descriptor, .reply = &millrace__##reply_type##__descriptor
+#define TYPES(request_type, reply_type)                                                            \
+    .request = &millrace__##request_type##__descriptor,                                            \
+    .reply = &millrace__##reply_type##__descriptor
 
 const struct mr_method mr_methods[] = {
-    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET, TYPES(register_dataset_request, register_dataset_reply),
-           .writes = true, .contact = true, .bulk = true),
-    METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply), .contact = true),
-    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true, .writes = true,
-           .speaker = "client"),
-    METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update), .stream = true,
-           .contact = true, .speaker = "client"),
-    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT, TYPES(client_heartbeat_request, client_heartbeat_reply),
-           .speaker = "client"),
-    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT, TYPES(release_client_request, release_client_reply),
+    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET,
+           TYPES(register_dataset_request, register_dataset_reply), .writes = true, .contact = true,
+           .bulk = true),
+    METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply),
+           .contact = true),
+    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true,
            .writes = true, .speaker = "client"),
-    METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER, TYPES(register_worker_request, register_worker_reply),
-           .writes = true, .contact = true, .speaker = "incarnation"),
-    METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update), .stream = true,
-           .contact = true, .speaker = "incarnation"),
-    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT, TYPES(worker_heartbeat_request, worker_heartbeat_reply),
+    METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update),
+           .stream = true, .contact = true, .speaker = "client"),
+    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT,
+           TYPES(client_heartbeat_request, client_heartbeat_reply), .speaker = "client"),
+    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT,
+           TYPES(release_client_request, release_client_reply), .writes = true,
+           .speaker = "client"),
+    METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER,
+           TYPES(register_worker_request, register_worker_reply), .writes = true, .contact = true,
            .speaker = "incarnation"),
-    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply), .writes = true,
-           .speaker = "incarnation"),
-    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply), .writes = true,
-           .speaker = "incarnation"),
-    METHOD("DeleteDataset", MR_COMMAND_DELETE_DATASET, TYPES(delete_dataset_request, delete_dataset_reply)),
+    METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update),
+           .stream = true, .contact = true, .speaker = "incarnation"),
+    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT,
+           TYPES(worker_heartbeat_request, worker_heartbeat_reply), .speaker = "incarnation"),
+    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply),
+           .writes = true, .speaker = "incarnation"),
+    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply),
+           .writes = true, .speaker = "incarnation"),
+    METHOD("DeleteDataset", MR_COMMAND_DELETE_DATASET,
+           TYPES(delete_dataset_request, delete_dataset_reply)),
     METHOD("DeleteJob", MR_COMMAND_DELETE_JOB, TYPES(delete_job_request, delete_job_reply)),
     METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
-    /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with a header will do.
-     */
-    METHOD("Follow", MR_COMMAND_STATUS, TYPES(follow_request, status_reply), .stream = true, .follow = true),
+    /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
+     * a header will do. */
+    METHOD("Follow", MR_COMMAND_STATUS, TYPES(follow_request, status_reply), .stream = true,
+           .follow = true),
 };
 
 const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];
@@ -54,7 +61,8 @@ const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];
 /* Generated structs have a field at an offset that the descriptor knows. */
 static void **slot_of(const ProtobufCMessage *msg, const char *field)
 {
-    const ProtobufCFieldDescriptor *f = protobuf_c_message_descriptor_get_field_by_name(msg->descriptor, field);
+    const ProtobufCFieldDescriptor *f =
+        protobuf_c_message_descriptor_get_field_by_name(msg->descriptor, field);
 
     MR_ASSERT(f != NULL);
     return (void **)(void *)((char *)(uintptr_t)msg + f->offset);
@@ -83,13 +91,15 @@ int mr_call_vet_speaker(const struct mr_call *call, mr_error *err)
     if (header != NULL && mr_identity_has(id, header->key.data, header->key.len)) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EPERM, "%s: the call does not have the key of %s %.8s: it is another's%s",
-                        call->method->path, strcmp(call->method->speaker, "client") == 0 ? "client" : "worker", id,
-                        header == NULL || header->key.len == 0 ? ", or the caller is of an older version" : "");
+    return mr_error_set(
+        err, MR_EPERM, "%s: the call does not have the key of %s %.8s: it is another's%s",
+        call->method->path, strcmp(call->method->speaker, "client") == 0 ? "client" : "worker", id,
+        header == NULL || header->key.len == 0 ? ", or the caller is of an older version" : "");
 }
 
 /* *@taken: memory. */
-static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken, mr_error *err)
+static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken,
+                  mr_error *err)
 {
     const struct mr_method *method = call->method;
     size_t all = mr_unpack_budget(size);
@@ -97,14 +107,16 @@ static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *
 
     call->request = mr_unpack(method->request, bytes, size, &left);
     if (call->request == NULL) {
-        return mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes that is not a %s, or a far too large one",
+        return mr_error_set(err, MR_EINVAL,
+                            "%s: a request of %zu bytes that is not a %s, or a far too large one",
                             method->path, size, method->request->name);
     }
     *taken = all - left;
     return MR_OK;
 }
 
-struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err)
+struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size,
+                            mr_error *err)
 {
     struct mr_call *call = mr_calloc(1, sizeof *call);
 
@@ -241,15 +253,17 @@ static void note_answer(const struct mr_call *call, const mr_error *error)
     }
     mr_histogram_note(&call->numbers->seconds, mr_now_ns() - call->arrived_ns);
     if (kind != 0) {
-        (void)atomic_fetch_add(&call->numbers->errors[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN], 1);
+        (void)atomic_fetch_add(
+            &call->numbers->errors[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN], 1);
     }
 }
 
-void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struct mr_header_info *info,
-                    const mr_error *error)
+void mr_call_answer(struct mr_call *call, ProtobufCMessage *message,
+                    const struct mr_header_info *info, const mr_error *error)
 {
     mr_rpc_request *rpc = call->rpc;
-    struct mr_buf b = mr_reply_pack(call->method->reply, message, info, call->method->contact, error);
+    struct mr_buf b =
+        mr_reply_pack(call->method->reply, message, info, call->method->contact, error);
 
     MR_ASSERT(rpc != NULL);
     call->rpc = NULL;

@@ -1,8 +1,9 @@
 /*
- * The RPCs of /millrace.Dispatcher/ as a table, one call of them, and how answers are made: the reply message with its
- * header.
+ * The RPCs of /millrace.Dispatcher/ as a table, one call of them, and how answers are made: the
+ * reply message with its header.
  *
- * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue it is in.
+ * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue
+ * it is in.
  */
 #ifndef MR_DISPATCHER_LOOP_METHOD_H
 #define MR_DISPATCHER_LOOP_METHOD_H
@@ -27,11 +28,12 @@ struct mr_method {
     const ProtobufCMessageDescriptor *request;
     const ProtobufCMessageDescriptor *reply; /* of a stream: its messages */
     bool stream;
-    bool writes;         /* it puts something, as a rule: not while the store is full */
-    bool contact;        /* the answer lists the live dispatchers */
-    bool bulk;           /* its requests are large: unpacked by the side thread */
-    bool follow;         /* not a command: a standby that wants to know when this process dies */
-    const char *speaker; /* the field of the request with the id of the caller; NULL: anybody may say it */
+    bool writes;  /* it puts something, as a rule: not while the store is full */
+    bool contact; /* the answer lists the live dispatchers */
+    bool bulk;    /* its requests are large: unpacked by the side thread */
+    bool follow;  /* not a command: a standby that wants to know when this process dies */
+    /* the field of the request with the id of the caller; NULL: anybody may say it */
+    const char *speaker;
 };
 
 extern const struct mr_method mr_methods[];
@@ -83,26 +85,31 @@ static inline int64_t mr_call_arrived_ms(const struct mr_call *call)
 }
 
 /* Decode a request. NULL, with @err, if it is not one. */
-struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size, mr_error *err);
+struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size,
+                            mr_error *err);
 /* One of a bulk method, not decoded yet. Takes @m on success. */
-struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m, mr_error *err);
+struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m,
+                                   mr_error *err);
 int mr_call_unpack(struct mr_call *call, mr_error *err);
 /* It names the content of a definition in place of it. */
 static inline bool mr_call_is_by_content(const Millrace__RegisterDatasetRequest *r)
 {
     return r->definition.len == 0 && r->fingerprint[0] != '\0';
 }
-/* Without an answer: it must have been given, or be a stream's. The stream's reference is the caller's business. */
+/* Without an answer: it must have been given, or be a stream's. The stream's reference is the
+ * caller's business. */
 void mr_call_free(struct mr_call *call);
-const Millrace__RequestHeader *mr_call_header(const struct mr_call *call); /* NULL: the request has none */
+/* NULL: the request has none */
+const Millrace__RequestHeader *mr_call_header(const struct mr_call *call);
 /* MR_EPERM: it names an id whose key it does not have. */
 int mr_call_vet_speaker(const struct mr_call *call, mr_error *err);
 
-/* @message (NULL: an empty one of type @desc) with a header, as bytes. `failed` is set without memory. */
+/* @message (NULL: an empty one of type @desc) with a header, as bytes. `failed` is set without
+ * memory. */
 struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,
                             const struct mr_header_info *info, bool contact, const mr_error *error);
 /* Answer a unary call; @error NULL or code 0: success. */
-void mr_call_answer(struct mr_call *call, ProtobufCMessage *message, const struct mr_header_info *info,
-                    const mr_error *error);
+void mr_call_answer(struct mr_call *call, ProtobufCMessage *message,
+                    const struct mr_header_info *info, const mr_error *error);
 
 #endif

@@ -58,7 +58,8 @@ int mr_loop_page(mr_loop *l, int64_t timeout_ms, mr_metrics **ret, mr_error *err
     r->left = !done;
     mr_mutex_unlock(&r->lock);
     if (!done) {
-        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher's loop does not answer");
+        return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
+                                   "the dispatcher's loop does not answer");
     }
     mr_metrics *page = r->page;
 
@@ -76,7 +77,8 @@ int mr_loop_alive(mr_loop *l, mr_error *err)
     int64_t ms = mr_now_ms() - atomic_load(&l->numbers.turned_ms);
 
     return ms <= ALIVE_MS ? MR_OK
-                          : mr_error_set(err, MR_EUNAVAIL, "the loop has not turned for %lld ms", (long long)ms);
+                          : mr_error_set(err, MR_EUNAVAIL, "the loop has not turned for %lld ms",
+                                         (long long)ms);
 }
 
 int mr_loop_ready(mr_loop *l, mr_error *err)
@@ -90,7 +92,9 @@ int mr_loop_ready(mr_loop *l, mr_error *err)
     if (answered == 0) {
         return mr_error_set(err, MR_EUNAVAIL, "etcd has not answered yet");
     }
-    return ms <= STORE_MS ? MR_OK : mr_error_set(err, MR_EUNAVAIL, "etcd has not answered for %lld ms", (long long)ms);
+    return ms <= STORE_MS
+               ? MR_OK
+               : mr_error_set(err, MR_EUNAVAIL, "etcd has not answered for %lld ms", (long long)ms);
 }
 
 /* ---- filling ---- */
@@ -106,7 +110,8 @@ static void add_self(struct mr_loop *l, mr_metrics *m)
     mr_metrics_add(m, MR_METRIC_EPOCH, (double)l->numbers.leader_epoch);
     mr_metrics_add(m, MR_METRIC_LEADER_CHANGES, (double)l->numbers.leader_changes);
     mr_metrics_add_histogram(m, MR_METRIC_TAKEOVER_SECONDS, NULL, &l->numbers.takeover);
-    mr_metrics_add(m, MR_METRIC_QUEUED_CALLS, (double)(mr_mailbox_calls(&l->mailbox) + l->nwaiting));
+    mr_metrics_add(m, MR_METRIC_QUEUED_CALLS,
+                   (double)(mr_mailbox_calls(&l->mailbox) + l->nwaiting));
     mr_metrics_add(m, MR_METRIC_CALL_BYTES, (double)mr_mailbox_call_bytes(&l->mailbox));
     mr_metrics_add(m, MR_METRIC_HELD_ANSWERS, (double)held);
 }
@@ -198,14 +203,16 @@ static void on_job(void *ctx, const struct mr_job_numbers *n)
     mr_metrics_add1(p->metrics, MR_METRIC_JOB_CLIENTS, n->label, (double)n->clients);
     mr_metrics_add1(p->metrics, MR_METRIC_JOB_SKIPPED, n->label, (double)n->skipped);
     mr_metrics_add1(p->metrics, MR_METRIC_JOB_LOST_SPLITS, n->label, (double)n->lost_splits);
-    mr_metrics_add1(p->metrics, MR_METRIC_JOB_REPEATED_SPLITS, n->label, (double)n->repeated_splits);
+    mr_metrics_add1(p->metrics, MR_METRIC_JOB_REPEATED_SPLITS, n->label,
+                    (double)n->repeated_splits);
     if (n->coordinated) {
         mr_metrics_add1(p->metrics, MR_METRIC_ROUNDS_POSITION, n->label, (double)n->position);
         mr_metrics_add1(p->metrics, MR_METRIC_ROUNDS_RATE, n->label, (double)n->rounds_per_s);
     }
 }
 
-/* Before the job itself. The first ones will do: whoever is waited for is one of few, or everything stands still. */
+/* Before the job itself. The first ones will do: whoever is waited for is one of few, or everything
+ * stands still. */
 static void on_waited_for(void *ctx, const char *label, uint32_t consumer, uint64_t ms)
 {
     struct job_page *p = ctx;

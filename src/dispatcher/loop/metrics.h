@@ -16,27 +16,29 @@ struct mr_loop_numbers {
     uint64_t leader_changes; /* epochs heard of */
     int64_t last_epoch;      /* of those */
     int64_t leader_epoch;    /* of whoever leads, as far as is known; 0: nobody */
-    int64_t won_ns;          /* the term that is being loaded for the first time; 0: there is none */
+    int64_t won_ns; /* the term that is being loaded for the first time; 0: there is none */
     struct mr_histogram takeover;
     int64_t store_bytes;               /* of the store's database; 0: not told yet */
     int64_t store_quota_bytes;         /* the same */
     struct mr_method_numbers *methods; /* as many as there are; any thread's */
     _Atomic int64_t turned_ms;         /* the last turn began then */
-    _Atomic int64_t store_ms;          /* and this was the last answer of the store that was known; 0: none */
-    _Atomic bool stopping;             /* as the loop's */
+    _Atomic int64_t
+        store_ms;          /* and this was the last answer of the store that was known; 0: none */
+    _Atomic bool stopping; /* as the loop's */
 };
 
 /* A page that is not asked for any more when it is ready is thrown away. */
 struct mr_page_request;
 
 /*
- * A page with all that the loop knows, filled on its thread. Waits at most @timeout_ms: MR_EUNAVAIL. *@ret is freed
- * with mr_metrics_free().
+ * A page with all that the loop knows, filled on its thread. Waits at most @timeout_ms:
+ * MR_EUNAVAIL. *@ret is freed with mr_metrics_free().
  */
 int mr_loop_page(mr_loop *l, int64_t timeout_ms, mr_metrics **ret, mr_error *err);
 /* Does it turn? */
 int mr_loop_alive(mr_loop *l, mr_error *err);
-/* Does the store answer, and is it not about to stop? Whether it leads is not asked: standbys are ready, too. */
+/* Does the store answer, and is it not about to stop? Whether it leads is not asked: standbys are
+ * ready, too. */
 int mr_loop_ready(mr_loop *l, mr_error *err);
 
 /* On the loop thread: fill and answer. @l NULL: there is nothing to tell any more. */

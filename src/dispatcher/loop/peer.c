@@ -64,7 +64,9 @@ static void post(struct mr_follow *f, enum mr_item_kind kind)
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    mr_rpc_message_free(m); /* The leader's word that it leads at the epoch we asked for, and is alive; nothing else. */
+    mr_rpc_message_free(
+        /* The leader's word that it leads at the epoch we asked for, and is alive; nothing else. */
+        m);
     post(ctx, MR_ITEM_FOLLOW_ALIVE);
     mr_rpc_stream_receive(s);
 }
@@ -78,7 +80,8 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     post(ctx, MR_ITEM_FOLLOW_ENDED);
 }
 
-static const struct mr_rpc_stream_ops follow_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops follow_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 static int send_request(struct mr_follow *f, mr_error *err)
 {
@@ -92,7 +95,8 @@ static int send_request(struct mr_follow *f, mr_error *err)
     request.instance = f->peer->instance;
     MR_ASSERT(millrace__follow_request__get_packed_size(&request) <= sizeof bytes);
 
-    struct mr_rpc_slice slice = {.data = bytes, .size = millrace__follow_request__pack(&request, bytes)};
+    struct mr_rpc_slice slice = {.data = bytes,
+                                 .size = millrace__follow_request__pack(&request, bytes)};
 
     return mr_rpc_stream_send(f->stream, &slice, 1, false, err);
 }
@@ -117,8 +121,8 @@ static void open_stream(mr_peer *p)
         mr_free(f);
         return;
     }
-    if (mr_rpc_stream_open(f->channel, "/millrace.Dispatcher/Follow", NULL, -1, false, &follow_ops, f, &f->stream,
-                           NULL) < 0) {
+    if (mr_rpc_stream_open(f->channel, "/millrace.Dispatcher/Follow", NULL, -1, false, &follow_ops,
+                           f, &f->stream, NULL) < 0) {
         mr_rpc_channel_free(f->channel);
         mr_free(f);
         return;
@@ -151,7 +155,8 @@ void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_
     p->reopen_ms = now_ms;
 }
 
-bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, enum mr_peer_state *state)
+bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch,
+                   enum mr_peer_state *state)
 {
     struct mr_follow *f = item->follow;
     bool told = false;
@@ -240,7 +245,8 @@ static bool refused(const char *address)
     struct mr_address parsed;
     bool all;
 
-    if (!mr_address_parse(address, &parsed) || getaddrinfo(parsed.host, parsed.port, &hints, &list) != 0) {
+    if (!mr_address_parse(address, &parsed) ||
+        getaddrinfo(parsed.host, parsed.port, &hints, &list) != 0) {
         return false;
     }
     all = list != NULL;
@@ -285,8 +291,8 @@ void mr_peer_probe(mr_peer *p, const char *address, int64_t epoch)
 
 /* ---- life ---- */
 
-int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance, struct mr_mailbox *mailbox,
-                  mr_peer **ret, mr_error *err)
+int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
+                  struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err)
 {
     mr_peer *p = mr_calloc(1, sizeof *p);
     int rc;
@@ -300,8 +306,9 @@ int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
     mr_cond_init(&p->wake);
     p->cluster = mr_strdup(cluster);
     p->instance = mr_strdup(instance);
-    rc = p->cluster == NULL || p->instance == NULL ? mr_error_nomem(err)
-                                                   : mr_thread_start(&p->prober, "mr-prober", prober_main, p, err);
+    rc = p->cluster == NULL || p->instance == NULL
+             ? mr_error_nomem(err)
+             : mr_thread_start(&p->prober, "mr-prober", prober_main, p, err);
     if (rc < 0) {
         mr_peer_free(p);
         return rc;

@@ -1,7 +1,8 @@
 /*
- * A standby's eye on the leader: a live stream to it, on which its loop is heard several times a second. The stream's
- * end may mean that its process died, silence that it is frozen. A thread finds out whether connects are refused, which
- * is the proof of the one; of the other its lease is (coord/election.h).
+ * A standby's eye on the leader: a live stream to it, on which its loop is heard several times a
+ * second. The stream's end may mean that its process died, silence that it is frozen. A thread
+ * finds out whether connects are refused, which is the proof of the one; of the other its lease is
+ * (coord/election.h).
  *
  * Threads: functions are the loop's; events come through the mailbox.
  */
@@ -13,14 +14,15 @@
 
 typedef struct mr_peer mr_peer;
 
-int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance, struct mr_mailbox *mailbox,
-                  mr_peer **ret, mr_error *err);
+int mr_peer_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
+                  struct mr_mailbox *mailbox, mr_peer **ret, mr_error *err);
 /* Follow the leader of @epoch at @address from now on; NULL: nobody. */
 void mr_peer_follow(mr_peer *p, const char *address, int64_t epoch, int64_t now_ms);
 /* MR_ITEM_FOLLOW_*. true: something became of the stream to the leader of *@epoch. */
-bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch, enum mr_peer_state *state);
-/* Opens the stream again when that is due. true: the leader of *@epoch, which was alive, has been silent for too long.
- */
+bool mr_peer_event(mr_peer *p, const struct mr_item *item, int64_t now_ms, int64_t *epoch,
+                   enum mr_peer_state *state);
+/* Opens the stream again when that is due. true: the leader of *@epoch, which was alive, has been
+ * silent for too long. */
 bool mr_peer_tick(mr_peer *p, int64_t now_ms, int64_t *epoch);
 /* It still is: the stream to the leader of @epoch is there, and nothing is heard. */
 bool mr_peer_silent(const mr_peer *p, int64_t epoch);

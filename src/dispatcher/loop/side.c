@@ -1,6 +1,6 @@
 /*
- * The side thread. A definition is read from the store in pages of a few parts; the last ones that were read are kept,
- * because a hundred workers ask for the same one within a second.
+ * The side thread. A definition is read from the store in pages of a few parts; the last ones that
+ * were read are kept, because a hundred workers ask for the same one within a second.
  */
 #include "dispatcher/loop/definition.h"
 
@@ -95,7 +95,8 @@ static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *er
     if (json->failed) {
         return mr_error_nomem(err);
     }
-    rc = mr_pbjson_parse(&millrace__blob_part__descriptor, (const char *)json->data, json->len, &msg, err);
+    rc = mr_pbjson_parse(&millrace__blob_part__descriptor, (const char *)json->data, json->len,
+                         &msg, err);
     if (rc < 0) {
         return rc;
     }
@@ -117,7 +118,8 @@ static int read_keys(mr_side *s, const char *key, struct mr_bytes end, mr_error 
     mr_mutex_lock(&s->lock);
     s->read_done = false;
     mr_mutex_unlock(&s->lock);
-    s->store->ops->range(s->store, mr_bytes_str(key), end, 0, PAGE_PARTS, false, READ_TIMEOUT_MS, on_read, s);
+    s->store->ops->range(s->store, mr_bytes_str(key), end, 0, PAGE_PARTS, false, READ_TIMEOUT_MS,
+                         on_read, s);
     mr_mutex_lock(&s->lock);
     while (!s->read_done) {
         mr_cond_wait(&s->wake, &s->lock);
@@ -130,7 +132,8 @@ static int read_keys(mr_side *s, const char *key, struct mr_bytes end, mr_error 
 }
 
 /* One page, from part @from on. */
-static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got, mr_error *err)
+static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got,
+                     mr_error *err)
 {
     char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
     char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
@@ -151,7 +154,8 @@ out:
     return rc;
 }
 
-static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf *out, mr_error *err)
+static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf *out,
+                     mr_error *err)
 {
     uint32_t have = 0;
     unsigned empty = 0;
@@ -205,7 +209,8 @@ static struct cached *lookup(mr_side *s, const char *blob)
     return NULL;
 }
 
-static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct cached **ret, mr_error *err)
+static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct cached **ret,
+                         mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
     struct cached *c = lookup(s, blob);
@@ -269,7 +274,8 @@ static struct job *job_new(struct mr_call *call, const struct mr_header_info *in
     job->call = call;
     job->epoch = info->epoch;
     job->signature = info->signature;
-    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s", info->incarnation != NULL ? info->incarnation : "");
+    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s",
+                   info->incarnation != NULL ? info->incarnation : "");
     job->cluster = mr_strdup(info->cluster);
     job->leader = mr_strdup(info->leader != NULL ? info->leader : "");
     job->not_leader = info->not_leader;
@@ -296,8 +302,8 @@ static void run_register(mr_side *s, struct job *job)
     mr_error_clear(&call->error);
     if (call->packed == NULL || mr_call_unpack(call, &call->error) >= 0) {
         r = (const Millrace__RegisterDatasetRequest *)call->request;
-        if (!mr_call_is_by_content(r) &&
-            mr_definition_parse(r->definition.data, r->definition.len, &call->definition, &call->error) < 0) {
+        if (!mr_call_is_by_content(r) && mr_definition_parse(r->definition.data, r->definition.len,
+                                                             &call->definition, &call->error) < 0) {
             call->definition = NULL;
         }
     }
@@ -322,8 +328,10 @@ static void run_get(mr_side *s, struct job *job)
     mr_call_free(call);
 }
 
-/* The record of the dataset that @r asks for, if the store has it with the content that is expected. */
-static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r, Millrace__DatasetRecord **ret, mr_error *err)
+/* The record of the dataset that @r asks for, if the store has it with the content that is
+ * expected. */
+static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r,
+                       Millrace__DatasetRecord **ret, mr_error *err)
 {
     char name[MR_NAME_BYTES_MAX * 3 + 16];
     ProtobufCMessage *msg = NULL;
@@ -341,8 +349,8 @@ static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r, Millrac
         rc = mr_error_set(err, MR_ENOTFOUND, "no record of dataset '%s'", r->dataset_id);
     }
     if (rc >= 0) {
-        rc = mr_pbjson_parse(&millrace__dataset_record__descriptor, (const char *)s->read_parts[0].data,
-                             s->read_parts[0].len, &msg, err);
+        rc = mr_pbjson_parse(&millrace__dataset_record__descriptor,
+                             (const char *)s->read_parts[0].data, s->read_parts[0].len, &msg, err);
     }
     if (rc < 0) {
         return rc;
@@ -355,7 +363,8 @@ static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r, Millrac
     return MR_OK;
 }
 
-/* Not the leader's, but immutable: whoever has it may give it. What is not found may be the leader's to deny. */
+/* Not the leader's, but immutable: whoever has it may give it. What is not found may be the
+ * leader's to deny. */
 static void run_lookup(mr_side *s, struct job *job)
 {
     struct mr_call *call = job->call;
@@ -426,7 +435,8 @@ static void *side_main(void *arg)
     return NULL;
 }
 
-int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info, mr_error *err)
+int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info,
+                   mr_error *err)
 {
     struct job *job = job_new(call, info);
 
@@ -434,8 +444,9 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
         return mr_error_nomem(err);
     }
     mr_mutex_lock(&s->lock);
-    int rc = s->stopping ? mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping")
-                         : mr_shares_take(&s->jobs, call->share->host, 1, &job->share, err);
+    int rc = s->stopping
+                 ? mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping")
+                 : mr_shares_take(&s->jobs, call->share->host, 1, &job->share, err);
 
     if (rc == MR_OK) {
         *s->tail = job;
@@ -449,7 +460,8 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
     return rc;
 }
 
-int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret, mr_error *err)
+int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret,
+                  mr_error *err)
 {
     mr_side *s = mr_calloc(1, sizeof *s);
     int rc;
@@ -464,7 +476,8 @@ int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox,
     s->store = store;
     s->mailbox = mailbox;
     s->root = mr_strdup(root);
-    rc = s->root == NULL ? mr_error_nomem(err) : mr_thread_start(&s->thread, "mr-definitions", side_main, s, err);
+    rc = s->root == NULL ? mr_error_nomem(err)
+                         : mr_thread_start(&s->thread, "mr-definitions", side_main, s, err);
     if (rc < 0) {
         mr_side_free(s);
         return rc;

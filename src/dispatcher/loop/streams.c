@@ -26,8 +26,8 @@ static struct mr_call *decode(struct mr_dstream *d, mr_rpc_message *m, mr_error 
     struct mr_call *call;
 
     if (size > MR_RPC_REQUEST_BYTES_MAX) {
-        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed", d->method->path,
-                           size, MR_RPC_REQUEST_BYTES_MAX);
+        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed",
+                           d->method->path, size, MR_RPC_REQUEST_BYTES_MAX);
         return NULL;
     }
     bytes = mr_malloc(size + 1);
@@ -80,7 +80,8 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     post(ctx, MR_ITEM_STREAM_ENDED);
 }
 
-static const struct mr_rpc_stream_ops stream_ops = {.message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops stream_ops = {
+    .message = on_message, .sent = on_sent, .ended = on_ended};
 
 void mr_dstream_accept(void *ctx, mr_rpc_stream *s)
 {
@@ -211,13 +212,14 @@ struct mr_dstream *mr_streams_of(const struct mr_streams *all, const char *topic
     return mr_map_get(&all->topics, topic);
 }
 
-int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const char *topic, const char *client,
-                         mr_error *err)
+int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const char *topic,
+                         const char *client, mr_error *err)
 {
     int rc;
 
     MR_ASSERT(!d->subscribed);
-    if (strlen(topic) >= sizeof d->topic || (client != NULL && strlen(client) >= sizeof d->client)) {
+    if (strlen(topic) >= sizeof d->topic ||
+        (client != NULL && strlen(client) >= sizeof d->client)) {
         return mr_error_set(err, MR_EINVAL, "an id of more than %zu bytes", sizeof d->topic - 1);
     }
     (void)snprintf(d->topic, sizeof d->topic, "%s", topic);

@@ -1,9 +1,10 @@
 /*
- * Server streams: who watches what, and sending to them. One message of a stream is on its way at a time. They build on
- * each other, so the others wait in line, and a reader that is too slow for them has its stream ended.
+ * Server streams: who watches what, and sending to them. One message of a stream is on its way at a
+ * time. They build on each other, so the others wait in line, and a reader that is too slow for
+ * them has its stream ended.
  *
- * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened to it; everything
- * else is the loop's.
+ * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened
+ * to it; everything else is the loop's.
  */
 #ifndef MR_DISPATCHER_LOOP_STREAMS_H
 #define MR_DISPATCHER_LOOP_STREAMS_H
@@ -71,8 +72,8 @@ void mr_dstream_sent(struct mr_dstream *d);
 void mr_streams_ended(struct mr_streams *all, struct mr_dstream *d);
 
 /* From now on it gets what is pushed to @topic. @client may be NULL. */
-int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const char *topic, const char *client,
-                         mr_error *err);
+int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const char *topic,
+                         const char *client, mr_error *err);
 /* The first stream of a topic; go on with topic_next. */
 struct mr_dstream *mr_streams_of(const struct mr_streams *all, const char *topic);
 /* Take it off its topic; it can still be sent to. */

@@ -25,7 +25,8 @@ size_t mr_loop_prefixes(struct mr_member_prefix out[MR_LOOP_PREFIXES_MAX])
 
     for (const char *const *p = mr_core_prefixes(); *p != NULL; p++) {
         MR_ASSERT(n + 1 < MR_LOOP_PREFIXES_MAX);
-        out[n++] = (struct mr_member_prefix){.key = *p, .page = strcmp(*p, "datasets/") == 0 ? DATASETS_PAGE : 0};
+        out[n++] = (struct mr_member_prefix){
+            .key = *p, .page = strcmp(*p, "datasets/") == 0 ? DATASETS_PAGE : 0};
     }
     out[n++] = (struct mr_member_prefix){.key = "blobs/", .keys_only = true};
     return n;
@@ -62,7 +63,8 @@ static bool may_resign(const struct mr_loop *l)
 {
     int64_t quiet = 10 * l->opts.worker_timeout_ms;
 
-    return l->resigned_ms == 0 || l->now_ms - l->resigned_ms > (quiet > RESIGN_MS ? quiet : RESIGN_MS);
+    return l->resigned_ms == 0 ||
+           l->now_ms - l->resigned_ms > (quiet > RESIGN_MS ? quiet : RESIGN_MS);
 }
 
 static void trace(void *ctx, const char *line)
@@ -83,28 +85,29 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 
     l->loads = l->loaded_epoch == epoch ? l->loads + 1 : 0;
     l->loaded_epoch = epoch;
-    struct mr_core_config config = {.epoch = (uint64_t)epoch,
-                                    .loads = l->loads,
-                                    .worker_timeout_ms = l->opts.worker_timeout_ms,
-                                    .client_timeout_ms = l->opts.client_timeout_ms,
-                                    .job_gc_timeout_ms =
-                                        l->opts.job_gc_timeout_ms > 0 ? l->opts.job_gc_timeout_ms : NEVER_MS,
-                                    .gc_dynamic = l->opts.gc_dynamic,
-                                    .finished_retention_ms = l->opts.finished_retention_ms,
-                                    .client_retention_ms = l->opts.client_retention_ms,
-                                    .worker_retention_ms = l->opts.worker_retention_ms,
-                                    .job_retention_ms = l->opts.job_retention_ms,
-                                    .dataset_retention_ms = l->opts.dataset_retention_ms,
-                                    .may_resign = may_resign(l),
-                                    .stall_timeout_ms = l->opts.stall_timeout_ms,
-                                    .task_timeout_ms = l->opts.task_timeout_ms,
-                                    .takeover_grace_ms = takeover_grace_ms(l),
-                                    .heartbeat_ms = l->opts.heartbeat_ms,
-                                    .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL,
-                                    .note = note};
+    struct mr_core_config config = {
+        .epoch = (uint64_t)epoch,
+        .loads = l->loads,
+        .worker_timeout_ms = l->opts.worker_timeout_ms,
+        .client_timeout_ms = l->opts.client_timeout_ms,
+        .job_gc_timeout_ms = l->opts.job_gc_timeout_ms > 0 ? l->opts.job_gc_timeout_ms : NEVER_MS,
+        .gc_dynamic = l->opts.gc_dynamic,
+        .finished_retention_ms = l->opts.finished_retention_ms,
+        .client_retention_ms = l->opts.client_retention_ms,
+        .worker_retention_ms = l->opts.worker_retention_ms,
+        .job_retention_ms = l->opts.job_retention_ms,
+        .dataset_retention_ms = l->opts.dataset_retention_ms,
+        .may_resign = may_resign(l),
+        .stall_timeout_ms = l->opts.stall_timeout_ms,
+        .task_timeout_ms = l->opts.task_timeout_ms,
+        .takeover_grace_ms = takeover_grace_ms(l),
+        .heartbeat_ms = l->opts.heartbeat_ms,
+        .trace = mr_log_enabled(MR_LOG_DEBUG) ? trace : NULL,
+        .note = note};
 
     l->serving = false;
-    l->numbers.won_ns = l->loads == 0 ? mr_now_ns() : l->numbers.won_ns; /* A load may have to begin anew. */
+    l->numbers.won_ns =
+        l->loads == 0 ? mr_now_ns() : l->numbers.won_ns; /* A load may have to begin anew. */
     mr_core_free(l->core);
     l->core = mr_core_new(&config); /* NULL is told by the first key, or the end. */
     l->schema_seen = false;
@@ -123,7 +126,8 @@ static int say_how_to_mend(const struct mr_loop *l, mr_error *err)
 {
     mr_error why = *err;
 
-    return mr_error_set(err, MR_EDATALOSS, "%.80s: put it right: etcdctl put '/millrace/%.64s/schema' '%s'",
+    return mr_error_set(err, MR_EDATALOSS,
+                        "%.80s: put it right: etcdctl put '/millrace/%.64s/schema' '%s'",
                         why.message, l->cluster, MR_SCHEMA_FULL);
 }
 
@@ -173,7 +177,8 @@ static int on_load_end(void *ctx, mr_error *err)
         return mr_error_nomem(err);
     }
     mr_core_loaded_at(l->core, (uint64_t)mr_member_load_revision(l->member));
-    rc = l->keys_seen && !l->schema_seen ? mr_core_schema_missing(err) : mr_core_ready(l->core, l->now_ms, err);
+    rc = l->keys_seen && !l->schema_seen ? mr_core_schema_missing(err)
+                                         : mr_core_ready(l->core, l->now_ms, err);
     if (rc >= 0 && !l->schema_seen) {
         rc = write_schema(l, err);
     }
@@ -189,8 +194,8 @@ static int on_load_end(void *ctx, mr_error *err)
     l->refusing_since_ms = 0;
     l->timer_from_ms = 0;
     l->timer_ran = true;
-    mr_budget_init(&l->budget, l->opts.etcd_write_budget, MR_GRANT_MS, MR_GRANT_MS_MAX, mr_member_written(l->member),
-                   l->now_ms);
+    mr_budget_init(&l->budget, l->opts.etcd_write_budget, MR_GRANT_MS, MR_GRANT_MS_MAX,
+                   mr_member_written(l->member), l->now_ms);
     if (l->ndispatchers == 0) {
         /* The list is on its way; until then there is one to tell of. */
         l->dispatchers[0] = mr_strdup(l->address);
@@ -291,13 +296,16 @@ static void on_store(void *ctx, const struct mr_store_status *s)
     for (size_t i = 0; i < sizeof broken / sizeof broken[0] && l->now_ms >= l->store_warn_ms; i++) {
         if (strcmp(s->version, broken[i]) == 0) {
             l->store_warn_ms = l->now_ms + STORE_WARN_EVERY_MS;
-            mr_log(MR_LOG_ERROR, "this version of etcd may lose data when a member crashes: replace it", "version",
-                   "%s", s->version, NULL);
+            mr_log(MR_LOG_ERROR,
+                   "this version of etcd may lose data when a member crashes: replace it",
+                   "version", "%s", s->version, NULL);
         }
     }
     if (filling && l->now_ms >= l->store_warn_ms) {
         l->store_warn_ms = l->now_ms + STORE_WARN_EVERY_MS;
-        mr_log(MR_LOG_WARN, "etcd's database fills up: at its quota it refuses all writes; compact and defragment it",
+        mr_log(MR_LOG_WARN,
+               "etcd's database fills up: at its quota it refuses all writes; compact and "
+               "defragment it",
                "bytes", "%lld", (long long)s->size_bytes, "quota", "%lld", (long long)quota, NULL);
     }
 }

@@ -1,9 +1,10 @@
 /*
- * Registering datasets: the parts of a definition go to the store before the record that names them.
+ * Registering datasets: the parts of a definition go to the store before the record that names
+ * them.
  *
- * One definition at a time, and of that only so much as the store takes: what others want committed does not wait
- * behind all of it. A part is in an earlier batch than the record, or the same one; parts whose record does not come
- * (the term ended) are swept by the next term.
+ * One definition at a time, and of that only so much as the store takes: what others want committed
+ * does not wait behind all of it. A part is in an earlier batch than the record, or the same one;
+ * parts whose record does not come (the term ended) are swept by the next term.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -72,10 +73,12 @@ static void register_dataset(struct mr_loop *l, struct mr_upload *u)
 
 void mr_loop_upload(struct mr_loop *l)
 {
-    while (l->serving && !STAILQ_EMPTY(&l->uploads) && mr_member_backlog(l->member) < WAITING_BYTES_MAX) {
+    while (l->serving && !STAILQ_EMPTY(&l->uploads) &&
+           mr_member_backlog(l->member) < WAITING_BYTES_MAX) {
         struct mr_upload *u = STAILQ_FIRST(&l->uploads);
 
-        if (u->blob[0] == '\0' && mr_core_has_definition(l->core, u->call->definition->fingerprint)) {
+        if (u->blob[0] == '\0' &&
+            mr_core_has_definition(l->core, u->call->definition->fingerprint)) {
             u->at = request_of(u)->definition.len;
         } else if (u->blob[0] == '\0') {
             mr_random_id(u->blob);
@@ -91,9 +94,12 @@ void mr_loop_upload(struct mr_loop *l)
 /* By its content: it is known, or the definition is asked for. */
 static void register_known(struct mr_loop *l, struct mr_call *call)
 {
-    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
-    struct mr_dataset_register known = {
-        .known = true, .dataset_id = r->dataset_id, .fingerprint = r->fingerprint, .compression = r->compression};
+    const Millrace__RegisterDatasetRequest *r =
+        (const Millrace__RegisterDatasetRequest *)call->request;
+    struct mr_dataset_register known = {.known = true,
+                                        .dataset_id = r->dataset_id,
+                                        .fingerprint = r->fingerprint,
+                                        .compression = r->compression};
     struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &known};
 
     mr_loop_run(l, &in, call);
@@ -102,7 +108,8 @@ static void register_known(struct mr_loop *l, struct mr_call *call)
 void mr_loop_register(struct mr_loop *l, struct mr_call *call)
 {
     /* NULL: not unpacked yet, which the side thread does. */
-    const Millrace__RegisterDatasetRequest *r = (const Millrace__RegisterDatasetRequest *)call->request;
+    const Millrace__RegisterDatasetRequest *r =
+        (const Millrace__RegisterDatasetRequest *)call->request;
     struct mr_header_info info = mr_loop_header(l);
     struct mr_upload *u = NULL;
     mr_error err;

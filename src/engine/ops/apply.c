@@ -3,12 +3,12 @@
 #include "base/limits.h"
 #include "base/rng.h"
 
-int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn, mr_program *program,
-                  mr_error *err)
+int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
+                  mr_program *program, mr_error *err)
 {
     a->program = program;
-    a->random =
-        (struct mr_kernel_random){.seed = mr_mix64(it->env->seed ^ it->path), .epoch = it->epoch, .split = it->stream};
+    a->random = (struct mr_kernel_random){
+        .seed = mr_mix64(it->env->seed ^ it->path), .epoch = it->epoch, .split = it->stream};
     return mr_op_captures(it, fn, &a->captures, err);
 }
 
@@ -18,8 +18,8 @@ void mr_apply_free(struct mr_apply *a)
     a->captures = NULL;
 }
 
-int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, mr_block **ret, uint32_t *bad_row,
-                 mr_error *err)
+int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, mr_block **ret,
+                 uint32_t *bad_row, mr_error *err)
 {
     struct mr_kernel_random random = a->random;
 
@@ -28,7 +28,8 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
 }
 
 /* The rows of @block from @first on come next, before those that are kept already. */
-static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_t first, mr_error *err)
+static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_t first,
+                       mr_error *err)
 {
     uint32_t behind = mr_block_rows(block) - first;
     mr_block *rest = NULL;
@@ -71,8 +72,8 @@ static int split(struct mr_apply_input *in, mr_block **block, uint32_t rows, mr_
     return MR_OK;
 }
 
-int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull, mr_block **ret,
-                  mr_error *err)
+int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const struct mr_pull *pull,
+                  mr_block **ret, mr_error *err)
 {
     mr_block *rest = in->rest;
 
@@ -103,15 +104,16 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
     return MR_OK;
 }
 
-int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block **block, mr_block **ret,
-                 uint32_t *bad_row, mr_error *err)
+int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block **block,
+                 mr_block **ret, uint32_t *bad_row, mr_error *err)
 {
     for (;;) {
         uint32_t rows = mr_block_rows(*block);
         int rc = mr_apply_run(a, *block, in->index, ret, bad_row, err);
 
         if (rc != MR_EEXHAUSTED || rows == 1) {
-            bool easy = rc == MR_OK && rows == in->most && !mr_memory_is_short(mr_memory_current(), MR_MEMORY_AHEAD, 0);
+            bool easy = rc == MR_OK && rows == in->most &&
+                        !mr_memory_is_short(mr_memory_current(), MR_MEMORY_AHEAD, 0);
 
             in->most = easy && rows < MR_BLOCK_ROWS_MAX ? 2 * rows : in->most;
             return rc;
@@ -139,7 +141,8 @@ int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_
     return mr_state_put_block(out, in->rest, err);
 }
 
-int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from, mr_error *err)
+int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from,
+                     mr_error *err)
 {
     int rc = mr_state_get_u64(from, &in->index, err);
 

@@ -1,6 +1,6 @@
 /*
- * batch and padded_batch: groups of consecutive elements become one element with a first dimension more. Their shapes
- * must agree, or are padded until they do.
+ * batch and padded_batch: groups of consecutive elements become one element with a first dimension
+ * more. Their shapes must agree, or are padded until they do.
  */
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
@@ -21,7 +21,8 @@ struct batch_iter {
 
 enum { ENDED = 1, FAILED = 2 }; /* in states */
 
-/* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are changed. */
+/* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are
+ * changed. */
 static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_t n, mr_error *err)
 {
     bool known;
@@ -39,10 +40,12 @@ static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_
             continue;
         }
         if (leaves[i].rank == MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "tensor %zu has %d dimensions already, more are not possible", i,
+            return mr_error_set(err, MR_EINVAL,
+                                "tensor %zu has %d dimensions already, more are not possible", i,
                                 MR_RANK_MAX);
         }
-        memmove(leaves[i].dims + 1, leaves[i].dims, (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
+        memmove(leaves[i].dims + 1, leaves[i].dims,
+                (size_t)leaves[i].rank * sizeof leaves[i].dims[0]);
         leaves[i].dims[0] = known && whole ? size : MR_DIM_UNKNOWN;
         leaves[i].rank = (int8_t)(leaves[i].rank + 1);
     }
@@ -109,7 +112,8 @@ static int too_large(struct batch_iter *it, mr_error *err)
 /* Keep the budget informed of what is gathered. */
 static int recharge(struct batch_iter *it, mr_error *err)
 {
-    return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
+    return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK
+                                                                            : too_large(it, err);
 }
 
 /* The element behind those gathered has failed, and with it the batch. */
@@ -122,8 +126,10 @@ static void element_failed(struct batch_iter *it, int rc, const mr_error *err)
     (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
 }
 
-/* As mr_op_pull(), of elements for the batches at hand; those that fail are done with: MR_OK and no block. */
-static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+/* As mr_op_pull(), of elements for the batches at hand; those that fail are done with: MR_OK and no
+ * block. */
+static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     int rc = mr_op_pull(it->base.input, pull, ret, err);
 
@@ -143,8 +149,9 @@ static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_bloc
 }
 
 /*
- * A batch has failed: what is left of it goes with it, so that the batches after it have the elements that they would
- * have; then its error is given. Is it the remainder that is dropped, it is nobody's.
+ * A batch has failed: what is left of it goes with it, so that the batches after it have the
+ * elements that they would have; then its error is given. Is it the remainder that is dropped, it
+ * is nobody's.
  */
 static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
@@ -185,7 +192,8 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
 }
 
 /* @batches full ones in one block, in one row each; where they are padded it is one. */
-static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret, mr_error *err)
+static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
+                mr_error *err)
 {
     mr_block *rows = NULL;
     int rc = mr_gather_take(&it->rows, batches * size, &rows, err);
@@ -205,8 +213,9 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
         rc = MR_EINVAL;
     }
     if (rc == MR_EINVAL) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "elements with tensors of different numbers of dimensions cannot be one batch");
+        rc = mr_error_set(
+            err, MR_EINVAL,
+            "elements with tensors of different numbers of dimensions cannot be one batch");
     }
     if (rc == MR_OK && it->padding.shapes != NULL) {
         size_t budget = it->base.head.env->budget_bytes;
@@ -224,10 +233,11 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
 }
 
 /*
- * All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what is right before the
- * bad batch is given first; the bad one is dropped with its error.
+ * All that is there in one go is the rule. Where that fails (shapes that differ), one by one: what
+ * is right before the bad batch is given first; the bad one is dropped with its error.
  */
-static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret, mr_error *err)
+static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
+                        mr_error *err)
 {
     struct mr_op_iter *head = &it->base.head;
     mr_block *all = NULL;
@@ -241,7 +251,8 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
         if (rc != MR_OK) {
             return rc;
         }
-        if (mr_block_rows(all) == batches * size && mr_block_batch(all, size, ret, &ignored) == MR_OK) {
+        if (mr_block_rows(all) == batches * size &&
+            mr_block_batch(all, size, ret, &ignored) == MR_OK) {
             mr_block_unref(all);
             return MR_OK;
         }
@@ -251,7 +262,8 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
         rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
         mr_block_unref(all);
         for (size_t i = rest.head; i < rest.n && rc == MR_OK; i++) {
-            rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first, rest.parts[i].count, err);
+            rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first,
+                               rest.parts[i].count, err);
         }
         mr_gather_free(&rest);
         if (rc != MR_OK) {
@@ -266,7 +278,8 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
     return MR_OK;
 }
 
-static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
     uint64_t full;
@@ -298,7 +311,8 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         mr_gather_clear(&it->rows);
         rc = MR_END;
     }
-    (void)mr_env_recharge(head->env, &it->charged, it->rows.bytes); /* less: what does not fit was told when it came */
+    (void)mr_env_recharge(head->env, &it->charged,
+                          it->rows.bytes); /* less: what does not fit was told when it came */
     return rc;
 }
 

@@ -1,12 +1,13 @@
 /*
  * cache: the elements of the first complete pass, kept in memory for the passes after it.
  *
- * What is kept belongs to the dataset object (struct mr_dataset.kept): all iterators over it share it, and it goes with
- * it. A pass that ends early leaves nothing, nor does one in which an element failed: what is kept would have each
- * element behind that in another place. A pass that has read as many elements as the input is known to have need not
- * see the end. Each iterator that holds the elements has them on its memory budget. Inside of functions nothing is
- * shared: there the dataset is another one for each element. A pass over splits is one reader's part: it is kept for
- * the passes of that engine iterator only.
+ * What is kept belongs to the dataset object (struct mr_dataset.kept): all iterators over it share
+ * it, and it goes with it. A pass that ends early leaves nothing, nor does one in which an element
+ * failed: what is kept would have each element behind that in another place. A pass that has read
+ * as many elements as the input is known to have need not see the end. Each iterator that holds the
+ * elements has them on its memory budget. Inside of functions nothing is shared: there the dataset
+ * is another one for each element. A pass over splits is one reader's part: it is kept for the
+ * passes of that engine iterator only.
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
@@ -62,7 +63,8 @@ static void kept_free(void *p)
 /* The dataset's; made by the first iterator. */
 static int kept_of(const mr_dataset *ds, struct kept **ret, mr_error *err)
 {
-    _Atomic(void *) *place = &((mr_dataset *)(uintptr_t)ds)->kept; /* not part of what is immutable */
+    _Atomic(void *) *place =
+        &((mr_dataset *)(uintptr_t)ds)->kept; /* not part of what is immutable */
     struct kept *kept = atomic_load(place);
     void *nothing = NULL;
 
@@ -116,7 +118,8 @@ static int publish(struct cache_iter *it, mr_error *err)
 
 /* ---- running ---- */
 
-/* Elements come before the names of their records. The blocks are those of a pass that nobody else has seen. */
+/* Elements come before the names of their records. The blocks are those of a pass that nobody else
+ * has seen. */
 static void forget_names(struct cache_iter *it)
 {
     for (size_t i = it->rows.head; i < it->rows.n; i++) {
@@ -136,8 +139,9 @@ static int recharge(struct cache_iter *it, mr_error *err)
         fits = mr_env_recharge(head->env, &it->charged, bytes);
     }
     if (!fits) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s", (unsigned long long)it->rows.rows,
-                              bytes, mr_env_budget_text(head->env).text);
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements hold %zu bytes, %s",
+                              (unsigned long long)it->rows.rows, bytes,
+                              mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
@@ -174,7 +178,8 @@ static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     return rc == MR_OK && !found ? mr_op_open(&below, head->ds->inputs[0], &it->input, err) : rc;
 }
 
-/* @block as it is kept: without what it descends from, and without memory of others that it would hold. */
+/* @block as it is kept: without what it descends from, and without memory of others that it would
+ * hold. */
 static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret, mr_error *err)
 {
     uint32_t n = mr_block_column_count(block);
@@ -183,7 +188,8 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
     mr_block *copy = NULL;
     int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
 
-    if (rc == MR_OK && mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
+    if (rc == MR_OK &&
+        mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
         rc = mr_block_copy_rows(block, 0, rows, &copy, err);
         block = copy;
     }
@@ -218,13 +224,15 @@ static int keep(struct cache_iter *it, const mr_block *block, mr_error *err)
     if (rc == MR_OK) {
         rc = recharge(it, err);
     }
-    if (rc == MR_OK && it->head.ds->cardinality >= 0 && it->rows.rows == (uint64_t)it->head.ds->cardinality) {
+    if (rc == MR_OK && it->head.ds->cardinality >= 0 &&
+        it->rows.rows == (uint64_t)it->head.ds->cardinality) {
         rc = publish(it, err);
     }
     return rc;
 }
 
-static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
 {
     mr_block *block = NULL;
     mr_error failure;
@@ -256,7 +264,8 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
     return MR_OK;
 }
 
-static int cache_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int cache_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct cache_iter *it = (struct cache_iter *)head;
 
@@ -266,7 +275,8 @@ static int cache_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     if (it->left.rows == 0) {
         return MR_END;
     }
-    return mr_gather_take(&it->left, pull->rows < it->left.rows ? pull->rows : (uint32_t)it->left.rows, ret, err);
+    return mr_gather_take(
+        &it->left, pull->rows < it->left.rows ? pull->rows : (uint32_t)it->left.rows, ret, err);
 }
 
 /* ---- state: with the elements, as another process has none of them ---- */
@@ -316,7 +326,8 @@ static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     mr_gather_clear(&it->rows);
     mr_gather_clear(&it->left);
     if (rc == MR_OK && reading && it->input == NULL) {
-        rc = mr_op_open(&ctx, head->ds->inputs[0], &it->input, err); /* there is a complete pass here, but not there */
+        rc = mr_op_open(&ctx, head->ds->inputs[0], &it->input,
+                        err); /* there is a complete pass here, but not there */
     }
     if (rc == MR_OK) {
         rc = mr_gather_restore(&it->rows, head->ds->spec, in, err);

@@ -1,7 +1,7 @@
 /*
- * choose and sample: each element comes from one of several inputs, as a dataset of numbers says (choose) or as is
- * drawn (sample). Draw number i is Philox4x32-10 of (seed; i, epoch), as with shuffle, whatever the sizes of the
- * blocks.
+ * choose and sample: each element comes from one of several inputs, as a dataset of numbers says
+ * (choose) or as is drawn (sample). Draw number i is Philox4x32-10 of (seed; i, epoch), as with
+ * shuffle, whatever the sizes of the blocks.
  *
  * An input that has ended is passed over when its turn comes, or ends it all (stop_on_empty).
  */
@@ -68,11 +68,13 @@ static int choose_infer(struct mr_infer *in, mr_error *err)
 
 static int check_weights(const mr_block *weights, size_t n, mr_error *err)
 {
-    const struct mr_column *c = mr_block_column_count(weights) == 1 ? mr_block_column(weights, 0) : NULL;
+    const struct mr_column *c =
+        mr_block_column_count(weights) == 1 ? mr_block_column(weights, 0) : NULL;
 
     if (c == NULL || c->kind != MR_COLUMN_FIXED || c->dtype != MR_FLOAT64 || c->rank != 0 ||
         mr_block_rows(weights) != n) {
-        return mr_error_set(err, MR_EINVAL, "argument 'weights' has not one float64 for each of %zu inputs", n);
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'weights' has not one float64 for each of %zu inputs", n);
     }
     for (size_t i = 0; i < n; i++) {
         double w = ((const double *)c->data)[i];
@@ -101,7 +103,8 @@ static int sample_infer(struct mr_infer *in, mr_error *err)
 
 /* ---- open ---- */
 
-static int open_inputs(struct choose_iter *it, const struct mr_op_ctx *ctx, uint32_t first, mr_error *err)
+static int open_inputs(struct choose_iter *it, const struct mr_op_ctx *ctx, uint32_t first,
+                       mr_error *err)
 {
     const mr_dataset *ds = it->head.ds;
     int rc = MR_OK;
@@ -134,7 +137,8 @@ static int choose_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 
 static int read_weights(struct choose_iter *it, mr_error *err)
 {
-    const struct mr_attr *weights = mr_attr_find(it->head.ds->attrs, it->head.ds->nattrs, "weights");
+    const struct mr_attr *weights =
+        mr_attr_find(it->head.ds->attrs, it->head.ds->nattrs, "weights");
     const double *w = weights != NULL ? mr_block_column(weights->block, 0)->data : NULL;
     double total = 0;
     double so_far = 0;
@@ -174,8 +178,8 @@ static int sample_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 
 static uint32_t draw(struct choose_iter *it)
 {
-    philox4x32_ctr_t counter = {
-        {(uint32_t)it->draws, (uint32_t)(it->draws >> 32), (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
+    philox4x32_ctr_t counter = {{(uint32_t)it->draws, (uint32_t)(it->draws >> 32),
+                                 (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
     philox4x32_key_t key = {{(uint32_t)it->seed, (uint32_t)(it->seed >> 32)}};
     philox4x32_ctr_t r = philox4x32(counter, key);
     double at = (double)(((uint64_t)r.v[1] << 32 | r.v[0]) >> 11) * 0x1p-53;
@@ -201,14 +205,16 @@ static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_er
     }
     rc = mr_op_pull(it->choices, &one, &block, err);
     if (rc != MR_OK) {
-        mr_op_mark_uncounted(rc, err); /* of whom the turn was, nobody knows: that element will come later */
+        mr_op_mark_uncounted(
+            rc, err); /* of whom the turn was, nobody knows: that element will come later */
         return rc;
     }
     const struct mr_column *c = mr_block_column(block, 0);
     int64_t k = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[0] : 0];
     mr_block_unref(block);
     if (k < 0 || k >= it->n) {
-        rc = mr_error_set(err, MR_EINVAL, "choice %lld, there are %u datasets", (long long)k, it->n);
+        rc =
+            mr_error_set(err, MR_EINVAL, "choice %lld, there are %u datasets", (long long)k, it->n);
         return mr_op_fail(&it->head, it->head.delivered + it->out.rows, rc, err);
     }
     it->chosen = (uint32_t)k;
@@ -240,7 +246,8 @@ static int take_chosen(struct choose_iter *it, const struct mr_pull *pull, mr_er
     return rc;
 }
 
-static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                       mr_error *err)
 {
     struct choose_iter *it = (struct choose_iter *)head;
     mr_error failure;
@@ -268,7 +275,8 @@ static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     if (rc < 0) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows, ret, err);
+    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows,
+                          ret, err);
 }
 
 /* ---- state ---- */
@@ -353,10 +361,10 @@ static void choose_close(struct mr_op_iter *head)
     mr_gather_free(&it->out);
 }
 
-#define CHOOSE_RUN(open_fn)                                                                                            \
-    {                                                                                                                  \
-        .size = sizeof(struct choose_iter), .open = open_fn, .pull = choose_pull, .save = choose_save,                 \
-        .restore = choose_restore, .close = choose_close,                                                              \
+#define CHOOSE_RUN(open_fn)                                                                        \
+    {                                                                                              \
+        .size = sizeof(struct choose_iter), .open = open_fn, .pull = choose_pull,                  \
+        .save = choose_save, .restore = choose_restore, .close = choose_close,                     \
     }
 
 static const struct mr_op_run choose_run = CHOOSE_RUN(choose_open);
@@ -369,7 +377,11 @@ static const struct mr_arg choose_args[] = {
 
 static const struct mr_arg sample_args[] = {
     {.name = "weights", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL},
-    {.name = "seed", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "seed",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = INT64_MIN,
+     .max = INT64_MAX},
     {.name = "rerandomize_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {.name = "stop_on_empty", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},

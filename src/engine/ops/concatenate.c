@@ -9,14 +9,15 @@ struct concatenate_iter {
 };
 
 /* The narrowest spec that covers both. */
-static int join_leaf(size_t i, const struct mr_leaf_spec *a, const struct mr_leaf_spec *b, struct mr_leaf_spec *ret,
-                     mr_error *err)
+static int join_leaf(size_t i, const struct mr_leaf_spec *a, const struct mr_leaf_spec *b,
+                     struct mr_leaf_spec *ret, mr_error *err)
 {
     char first[MR_LEAF_TEXT];
     char second[MR_LEAF_TEXT];
 
     if (a->dtype != b->dtype) {
-        return mr_error_set(err, MR_EINVAL, "tensor %zu is %s in the first input and %s in the second", i,
+        return mr_error_set(err, MR_EINVAL,
+                            "tensor %zu is %s in the first input and %s in the second", i,
                             mr_leaf_text(a, first), mr_leaf_text(b, second));
     }
     *ret = *a;
@@ -37,7 +38,8 @@ int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *er
     int rc = MR_OK;
 
     if (n != mr_spec_leaves(b) || strcmp(mr_spec_structure(a), mr_spec_structure(b)) != 0) {
-        return mr_error_set(err, MR_EINVAL, "the elements of the inputs differ in structure: %.80s and %.80s",
+        return mr_error_set(err, MR_EINVAL,
+                            "the elements of the inputs differ in structure: %.80s and %.80s",
                             mr_spec_structure(a), mr_spec_structure(b));
     }
     leaves = mr_calloc(n, sizeof *leaves);
@@ -86,7 +88,8 @@ static int switch_to(struct concatenate_iter *it, uint32_t which, mr_error *err)
     return MR_OK;
 }
 
-static int concatenate_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int concatenate_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                            mr_error *err)
 {
     struct concatenate_iter *it = (struct concatenate_iter *)head;
     int rc = switch_to(it, it->which, err);
@@ -131,7 +134,8 @@ static int concatenate_seek(struct mr_op_iter *head, uint64_t index, mr_error *e
     bool in_first = first < 0 || index < (uint64_t)first;
     int rc = switch_to(it, in_first ? 0 : 1, err);
 
-    return rc == MR_OK ? mr_op_seek(it->input, in_first ? index : index - (uint64_t)first, err) : rc;
+    return rc == MR_OK ? mr_op_seek(it->input, in_first ? index : index - (uint64_t)first, err)
+                       : rc;
 }
 
 static void concatenate_close(struct mr_op_iter *head)

@@ -1,4 +1,5 @@
-/* elements_of: the elements of a dataset that is an element itself (what window and group_by_window give). */
+/* elements_of: the elements of a dataset that is an element itself (what window and group_by_window
+ * give). */
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
@@ -35,7 +36,8 @@ static int elements_infer(struct mr_infer *in, mr_error *err)
     if (dataset->kind != MR_ATTR_VALUE) {
         rc = check_constant(in, dataset, err);
     } else if (in->scope->values[dataset->i].spec.dims[0] != (int64_t)mr_spec_hash(in->spec)) {
-        rc = mr_error_set(err, MR_EINVAL, "argument 'spec' is not that of the elements of argument 'dataset'");
+        rc = mr_error_set(err, MR_EINVAL,
+                          "argument 'spec' is not that of the elements of argument 'dataset'");
     }
     if (rc != MR_OK) {
         mr_spec_unref(in->spec);
@@ -64,17 +66,20 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
 }
 
-static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
 {
     struct elements_iter *it = (struct elements_iter *)head;
 
     if (it->rows.rows == 0) {
         return MR_END;
     }
-    return mr_gather_take(&it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_gather_take(
+        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
 }
 
-/* The dataset itself is there again when this is opened again: what was delivered says where it stands. */
+/* The dataset itself is there again when this is opened again: what was delivered says where it
+ * stands. */
 static int elements_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     (void)head;
@@ -95,7 +100,9 @@ static int elements_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_
     for (uint64_t left = head->delivered; rc == MR_OK && left > 0;) {
         mr_block *dropped = NULL;
 
-        rc = mr_gather_take(&it->rows, left < MR_BLOCK_ROWS_MAX ? (uint32_t)left : MR_BLOCK_ROWS_MAX, &dropped, err);
+        rc =
+            mr_gather_take(&it->rows, left < MR_BLOCK_ROWS_MAX ? (uint32_t)left : MR_BLOCK_ROWS_MAX,
+                           &dropped, err);
         left -= rc == MR_OK ? mr_block_rows(dropped) : 0;
         mr_block_unref(dropped);
     }

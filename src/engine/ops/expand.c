@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn, mr_error *err)
+int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn,
+                        mr_error *err)
 {
     int rc = mr_env_expansion(head->env, fn, &e->expansion, err);
 
@@ -16,7 +17,8 @@ int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_funct
     return rc;
 }
 
-int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
+int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx,
+                     mr_error *err)
 {
     struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
     int rc = mr_expander_prepare(e, head, head->ds->functions[0], err);
@@ -31,13 +33,14 @@ void mr_expander_free(struct mr_expander *e)
     mr_op_close(e->input);
 }
 
-static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t stream, struct mr_op_iter **ret,
-                      mr_error *err)
+static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t stream,
+                      struct mr_op_iter **ret, mr_error *err)
 {
     struct mr_op_ctx ctx = {
         .env = e->head->env,
         .bound = bound,
-        .path = mr_mix64(e->head->path ^ UINT64_C(0x66756e6374696f6e)), /* "function": apart from all inputs */
+        .path = mr_mix64(e->head->path ^
+                         UINT64_C(0x66756e6374696f6e)), /* "function": apart from all inputs */
         .epoch = e->head->epoch,
         .stream = stream,
     };
@@ -46,7 +49,8 @@ static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t st
 }
 
 /* The values that the dataset of this element needs. */
-static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound **ret, mr_error *err)
+static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound **ret,
+                    mr_error *err)
 {
     mr_block *values = NULL;
     uint32_t bad;
@@ -62,8 +66,8 @@ static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound 
     return rc;
 }
 
-/* Of the dataset alone, not of what stands above it: so its orders are the same in every pipeline (mr_op_fixed_seed()).
- */
+/* Of the dataset alone, not of what stands above it: so its orders are the same in every pipeline
+ * (mr_op_fixed_seed()). */
 static uint64_t stream_of(const struct mr_expander *e)
 {
     uint64_t dataset;
@@ -72,7 +76,8 @@ static uint64_t stream_of(const struct mr_expander *e)
     return mr_mix64(mr_mix64(e->head->stream ^ dataset) + 1 + e->index);
 }
 
-int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret, mr_error *err)
+int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_iter **ret,
+                       mr_error *err)
 {
     struct mr_bound *bound = NULL;
     int rc = bind_row(e, row, &bound, err);
@@ -92,7 +97,8 @@ int mr_expander_expand(struct mr_expander *e, const mr_block *row, struct mr_op_
     return rc;
 }
 
-int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret, mr_error *err)
+int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret,
+                     mr_error *err)
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
     mr_block *row = NULL;
@@ -113,7 +119,8 @@ int mr_expander_save_inner(struct mr_op_iter *inner, struct mr_state_out *out, m
     return rc == MR_OK ? mr_op_save(inner, out, err) : rc;
 }
 
-/* The bound values come from outside: they must be what the function says, or what uses them would be misled. */
+/* The bound values come from outside: they must be what the function says, or what uses them would
+ * be misled. */
 static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_error *err)
 {
     if (row == NULL) {
@@ -133,7 +140,8 @@ static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_err
     return MR_OK;
 }
 
-int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in, struct mr_op_iter **ret, mr_error *err)
+int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in,
+                              struct mr_op_iter **ret, mr_error *err)
 {
     struct mr_bound *bound = NULL;
     struct mr_op_iter *inner = NULL;

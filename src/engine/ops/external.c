@@ -28,7 +28,8 @@ static int not_empty(const struct mr_infer *in, const char *name, mr_error *err)
     return rc;
 }
 
-/* Of a read of something with @cardinality: how much of it one reader gets is not known, only none and no end are. */
+/* Of a read of something with @cardinality: how much of it one reader gets is not known, only none
+ * and no end are. */
 static int64_t cardinality_of_read(int64_t cardinality)
 {
     bool certain = cardinality == 0 || cardinality == MR_CARDINALITY_INFINITE;
@@ -45,12 +46,14 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
     }
     if (rc == MR_OK && in->inputs[0]->scope != 0) {
         rc = mr_error_set(err, MR_EINVAL,
-                          "the input uses values of the enclosing function: it cannot be sent to workers; distribute "
+                          "the input uses values of the enclosing function: it cannot be sent to "
+                          "workers; distribute "
                           "what the function is given to");
     }
     if (rc == MR_OK && in->inputs[0]->external) {
         rc = mr_error_set(err, MR_EUNIMPL,
-                          "the input is read from a service already, and a worker reads from none: distribute once");
+                          "the input is read from a service already, and a worker reads from none: "
+                          "distribute once");
     }
     if (rc == MR_OK) {
         rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
@@ -110,14 +113,16 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
 
     (void)ctx;
     if (opener->open == NULL) {
-        int rc = mr_error_set(err, MR_EUNIMPL,
-                              "reading from a service is not possible here (inside of a worker): distribute once");
+        int rc = mr_error_set(
+            err, MR_EUNIMPL,
+            "reading from a service is not possible here (inside of a worker): distribute once");
 
         return mr_op_fail_at_open(head, rc, err);
     }
     /* The count belongs to the dataset object: each iterator over it is a repetition of the job. */
     uint64_t ordinal = atomic_fetch_add((atomic_uint_least64_t *)(uintptr_t)&ds->reads, 1);
-    int rc = opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal, &it->ext, err);
+    int rc = opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal,
+                          &it->ext, err);
     if (rc != MR_OK) {
         return rc;
     }
@@ -128,7 +133,8 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     return MR_OK;
 }
 
-static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
 {
     struct external_iter *it = (struct external_iter *)head;
     struct mr_want want = {.rows_max = pull->rows, .bytes_hint = pull->bytes};
@@ -157,7 +163,8 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 static int external_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     (void)out;
-    int rc = mr_error_set(err, MR_EPRECOND, "the position of a read from a service cannot be saved");
+    int rc =
+        mr_error_set(err, MR_EPRECOND, "the position of a read from a service cannot be saved");
 
     return mr_op_fail_at_open(head, rc, err);
 }
@@ -188,22 +195,25 @@ static const struct mr_op_run external_run = {
     .close = external_close,
 };
 
-#define OPTIONAL_TEXT(n)                                                                                               \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT                                 \
+#define OPTIONAL_TEXT(n)                                                                           \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT             \
     }
-#define OPTIONAL_COUNT(n)                                                                                              \
-    {                                                                                                                  \
-        .name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1, .max = INT64_MAX      \
+#define OPTIONAL_COUNT(n)                                                                          \
+    {                                                                                              \
+        .name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1,   \
+        .max = INT64_MAX                                                                           \
     }
-#define SERVICE_ARGS                                                                                                   \
-    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                                              \
-        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT}, OPTIONAL_TEXT("job_name"),       \
-        OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), OPTIONAL_TEXT("guarantee"),                     \
-        OPTIONAL_TEXT("on_loss"), OPTIONAL_TEXT("trainer_id"), OPTIONAL_TEXT("sharing"), OPTIONAL_TEXT("lag"),         \
-        OPTIONAL_TEXT("last_round"), OPTIONAL_COUNT("num_consumers"), OPTIONAL_COUNT("consumer_index"),                \
-        OPTIONAL_COUNT("resume_round"), OPTIONAL_COUNT("first_epoch"), OPTIONAL_COUNT("max_outstanding_requests"),     \
-        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
+#define SERVICE_ARGS                                                                               \
+    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                          \
+        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},              \
+        OPTIONAL_TEXT("job_name"), OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"),  \
+        OPTIONAL_TEXT("guarantee"), OPTIONAL_TEXT("on_loss"), OPTIONAL_TEXT("trainer_id"),         \
+        OPTIONAL_TEXT("sharing"), OPTIONAL_TEXT("lag"), OPTIONAL_TEXT("last_round"),               \
+        OPTIONAL_COUNT("num_consumers"), OPTIONAL_COUNT("consumer_index"),                         \
+        OPTIONAL_COUNT("resume_round"), OPTIONAL_COUNT("first_epoch"),                             \
+        OPTIONAL_COUNT("max_outstanding_requests"), OPTIONAL_COUNT("connect_timeout_ms"),          \
+        OPTIONAL_COUNT("heartbeat_ms")
 
 static const struct mr_arg distribute_args[] = {SERVICE_ARGS, {0}};
 

@@ -1,9 +1,9 @@
 /*
  * filter: the elements for which a predicate holds.
  *
- * A block that lost rows is filled up again from the input, so that blocks behind a filter do not stay small; but not
- * for long, as nobody knows when the next row that passes will come. Whether one that fails would have passed, nobody
- * knows.
+ * A block that lost rows is filled up again from the input, so that blocks behind a filter do not
+ * stay small; but not for long, as nobody knows when the next row that passes will come. Whether
+ * one that fails would have passed, nobody knows.
  */
 #include "base/clock.h"
 #include "engine/gather.h"
@@ -40,7 +40,8 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
 }
 
-/* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there are none. */
+/* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there
+ * are none. */
 static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret, mr_error *err)
 {
     const struct mr_column *c = mr_block_column(verdict, 0);
@@ -84,7 +85,8 @@ static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret
     *ret = NULL;
     if (verdict != NULL) {
         if (mr_block_column(verdict, 0)->rank != 0) {
-            rc = mr_error_set(err, MR_EINVAL, "the predicate gave a tensor of %u dimensions, it must be a scalar",
+            rc = mr_error_set(err, MR_EINVAL,
+                              "the predicate gave a tensor of %u dimensions, it must be a scalar",
                               mr_block_column(verdict, 0)->rank);
             mr_block_unref(verdict);
             return mr_op_fail(head, it->in.index, rc, err);
@@ -133,7 +135,8 @@ static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_er
     return rc;
 }
 
-static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                       mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
     mr_error failure;
@@ -149,7 +152,8 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
         return rc;
     }
     int64_t until = 2 * it->gather.rows < pull->rows ? mr_now_ns() + FILL_NS : 0;
-    while (rc == MR_OK && head->deferred == MR_OK && 2 * it->gather.rows < pull->rows && mr_now_ns() < until) {
+    while (rc == MR_OK && head->deferred == MR_OK && 2 * it->gather.rows < pull->rows &&
+           mr_now_ns() < until) {
         struct mr_pull more = mr_pull_more(pull, pull->rows - it->gather.rows);
 
         rc = filter_more(it, &more, &failure);
@@ -157,7 +161,9 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     if (rc < 0 && it->gather.rows > 0) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_gather_take(&it->gather, pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows, ret, err);
+    return mr_gather_take(&it->gather,
+                          pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows,
+                          ret, err);
 }
 
 static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -1,7 +1,7 @@
 /*
- * group_by_window: elements are put together by a key; a group that has its number of elements, and at the end each
- * group in the order of the keys, becomes a dataset, of which a function makes the one that is read. Which group one
- * that fails belongs to, nobody knows.
+ * group_by_window: elements are put together by a key; a group that has its number of elements, and
+ * at the end each group in the order of the keys, becomes a dataset, of which a function makes the
+ * one that is read. Which group one that fails belongs to, nobody knows.
  */
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
@@ -20,7 +20,8 @@ struct group_iter {
     struct mr_group *full; /* to be read next */
     bool ended;
     struct mr_apply_input in;
-    /* Elements with their keys, not in a group yet from `at` on. Behind the last key is one that failed, or nothing. */
+    /* Elements with their keys, not in a group yet from `at` on. Behind the last key is one that
+     * failed, or nothing. */
     mr_block *rows;
     mr_block *keys; /* may be NULL: the first one failed */
     uint32_t at;
@@ -43,7 +44,8 @@ static int reduce_spec(const mr_spec *elements, mr_spec **ret, mr_error *err)
         mr_spec_put_json(&structure, parts, mr_spec_leaves(elements), mr_spec_structure(elements));
         mr_buf_puts(&structure, "}]");
         mr_buf_append(&structure, "", 1);
-        rc = structure.failed ? mr_error_nomem(err) : mr_spec_new(leaves, 2, (const char *)structure.data, ret, err);
+        rc = structure.failed ? mr_error_nomem(err)
+                              : mr_spec_new(leaves, 2, (const char *)structure.data, ret, err);
     }
     mr_buf_free(&structure);
     mr_free(parts);
@@ -74,7 +76,8 @@ static int group_infer(struct mr_infer *in, mr_error *err)
     int rc;
 
     if (has_size == (in->nfunctions > 2)) {
-        return mr_error_set(err, MR_EINVAL, "takes either argument 'window_size' or a window_size_func");
+        return mr_error_set(err, MR_EINVAL,
+                            "takes either argument 'window_size' or a window_size_func");
     }
     rc = reduce_spec(in->inputs[0]->spec, &group, err);
     if (rc == MR_OK) {
@@ -98,7 +101,8 @@ static int group_infer(struct mr_infer *in, mr_error *err)
 
 /* ---- open ---- */
 
-static int open_function(const struct mr_op_iter *head, size_t i, struct mr_apply *apply, mr_error *err)
+static int open_function(const struct mr_op_iter *head, size_t i, struct mr_apply *apply,
+                         mr_error *err)
 {
     mr_function *fn = head->ds->functions[i];
     mr_program *program = NULL;
@@ -136,7 +140,8 @@ static int scalar_at(const mr_block *block, uint32_t row, int64_t *ret, mr_error
     const struct mr_column *c = mr_block_column(block, 0);
 
     if (c->rank != 0) {
-        return mr_error_set(err, MR_EINVAL, "the function gave a tensor of %u dimensions, it must be a scalar",
+        return mr_error_set(err, MR_EINVAL,
+                            "the function gave a tensor of %u dimensions, it must be a scalar",
                             c->rank);
     }
     *ret = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[row] : row];
@@ -164,8 +169,9 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
         rc = scalar_at(out, 0, &size, err);
     }
     if (rc == MR_OK && size < 1) {
-        rc = mr_error_set(err, MR_EINVAL, "the window size of key %" PRId64 " is %" PRId64 ", it must be at least 1",
-                          key, size);
+        rc = mr_error_set(
+            err, MR_EINVAL,
+            "the window size of key %" PRId64 " is %" PRId64 ", it must be at least 1", key, size);
     }
     mr_block_unref(in);
     mr_block_unref(out);
@@ -360,7 +366,8 @@ static int step(struct group_iter *it, const struct mr_pull *pull, mr_error *err
     return it->full != NULL ? MR_OK : MR_END;
 }
 
-static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
     int rc = MR_OK;
@@ -499,7 +506,11 @@ static const struct mr_op_run group_run = {
 };
 
 static const struct mr_arg group_args[] = {
-    {.name = "window_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT64_MAX},
+    {.name = "window_size",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = 1,
+     .max = INT64_MAX},
     {0},
 };
 

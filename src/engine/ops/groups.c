@@ -61,7 +61,8 @@ static int make_room(struct mr_groups *g, mr_error *err)
     return MR_OK;
 }
 
-int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret, mr_error *err)
+int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret,
+                  mr_error *err)
 {
     size_t place = place_of(g, key);
     struct mr_group *group;
@@ -103,11 +104,12 @@ static int over_budget(const struct mr_groups *g, mr_error *err)
         rows += g->all[i]->rows.n;
         bytes += mr_rows_bytes(&g->all[i]->rows);
     }
-    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, %s", rows, g->n, bytes,
-                        mr_env_budget_text(g->env).text);
+    return mr_error_set(err, MR_EEXHAUSTED, "%zu elements in %zu groups hold %zu bytes, %s", rows,
+                        g->n, bytes, mr_env_budget_text(g->env).text);
 }
 
-int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row, mr_error *err)
+int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,
+                  mr_error *err)
 {
     int rc = mr_rows_add(&group->rows, block, row, err);
 

@@ -1,6 +1,6 @@
 /*
- * Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small elements, and
- * references to large ones (engine/rows.h), within the memory budget. Threads: none.
+ * Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small
+ * elements, and references to large ones (engine/rows.h), within the memory budget. Threads: none.
  */
 #ifndef MR_ENGINE_OPS_GROUPS_H
 #define MR_ENGINE_OPS_GROUPS_H
@@ -27,10 +27,12 @@ void mr_groups_free(struct mr_groups *g); /* zeroed is fine */
 /* NULL if there is none. */
 struct mr_group *mr_groups_find(const struct mr_groups *g, int64_t key);
 /* An empty one of a key that has none. */
-int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret, mr_error *err);
+int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_group **ret,
+                  mr_error *err);
 void mr_groups_remove(struct mr_groups *g, struct mr_group *group);
 /* Put element @row of @block into @group. MR_EEXHAUSTED says what all groups hold. */
-int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row, mr_error *err);
+int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *block, uint32_t row,
+                  mr_error *err);
 /* The fewest elements that any group lacks; @most if all lack more, or there is none. */
 uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most);
 

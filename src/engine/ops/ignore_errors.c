@@ -1,9 +1,9 @@
 /*
  * ignore_errors: elements that cannot be made are left out.
  *
- * What says something about an element or a file is dropped. What says something about this process or the service
- * (memory, a lost connection, a read that has failed, a fault of ours) is passed on: dropping it would lose elements
- * that are fine, and the next pull may well meet it again.
+ * What says something about an element or a file is dropped. What says something about this process
+ * or the service (memory, a lost connection, a read that has failed, a fault of ours) is passed on:
+ * dropping it would lose elements that are fine, and the next pull may well meet it again.
  */
 #include "base/log.h"
 #include "engine/ops/ops.h"
@@ -18,7 +18,8 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                              mr_error *err)
 {
     struct mr_unary_iter *it = (struct mr_unary_iter *)head;
     bool log_warning = mr_op_bool(head, "log_warning", false);

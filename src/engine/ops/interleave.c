@@ -1,15 +1,17 @@
 /*
- * interleave: a cycle of open datasets, `block_length` elements from each in turn. flat_map is a cycle of one.
+ * interleave: a cycle of open datasets, `block_length` elements from each in turn. flat_map is a
+ * cycle of one.
  *
- * The rule (tf.data's): look at the place in the cycle. If a dataset is open there, take its next element, and go to
- * the next place after block_length of them; if it has ended, close it and go to the next place. If none is open, open
- * the next element of the input there, or, after the last one, go to the next place.
+ * The rule (tf.data's): look at the place in the cycle. If a dataset is open there, take its next
+ * element, and go to the next place after block_length of them; if it has ended, close it and go to
+ * the next place. If none is open, open the next element of the input there, or, after the last
+ * one, go to the next place.
  *
- * With num_parallel_calls threads of its own pull the open datasets ahead, each into a queue; the order stays the same.
- * deterministic=False takes from whichever dataset has something.
+ * With num_parallel_calls threads of its own pull the open datasets ahead, each into a queue; the
+ * order stays the same. deterministic=False takes from whichever dataset has something.
  *
- * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place that a thread is
- * busy with is left alone until it is done.
+ * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place
+ * that a thread is busy with is left alone until it is done.
  */
 #include "engine/gather.h"
 #include "engine/ops/place.h"
@@ -31,7 +33,9 @@ struct interleave_iter {
     uint32_t opened; /* places that were opened a first time */
     uint32_t turn;   /* where a thread looks first; guarded by driver.lock */
     bool input_ended;
-    int failed; /* what place number `opened` was to be opened with has; told when its turn comes. MR_OK: it has not */
+    /* what place number `opened` was to be opened with has; told when its turn comes. MR_OK: it
+     * has not */
+    int failed;
     mr_error failure;
     struct mr_gather gather; /* taken, not given: empty between pulls unless ranks differ */
 };
@@ -45,8 +49,8 @@ static int interleave_infer(struct mr_infer *in, mr_error *err)
     if (outer == 0) {
         in->cardinality = 0;
     } else if (inner == MR_CARDINALITY_INFINITE || outer == MR_CARDINALITY_INFINITE) {
-        in->cardinality =
-            inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE : MR_CARDINALITY_UNKNOWN;
+        in->cardinality = inner == MR_CARDINALITY_INFINITE || inner > 0 ? MR_CARDINALITY_INFINITE
+                                                                        : MR_CARDINALITY_UNKNOWN;
     } else if (outer > 0 && inner >= 0) {
         in->cardinality = mr_cardinality_mul(inner, outer);
     }
@@ -82,7 +86,8 @@ static void pull_place(void *ctx, void *work)
 
 /* ---- open ---- */
 
-/* As many threads as calls at once are wanted. mr.AUTOTUNE: what reads files waits more than it computes. */
+/* As many threads as calls at once are wanted. mr.AUTOTUNE: what reads files waits more than it
+ * computes. */
 static uint32_t threads_wanted(const struct mr_env *env, uint32_t cycle, int64_t calls)
 {
     int64_t automatic = env->threads > AUTOMATIC_MIN ? env->threads : AUTOMATIC_MIN;
@@ -91,8 +96,8 @@ static uint32_t threads_wanted(const struct mr_env *env, uint32_t cycle, int64_t
     return wanted < cycle ? (uint32_t)wanted : cycle;
 }
 
-static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, uint32_t cycle, uint64_t block_length,
-                      int64_t calls, mr_error *err)
+static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, uint32_t cycle,
+                      uint64_t block_length, int64_t calls, mr_error *err)
 {
     it->cycle = cycle;
     it->block_length = block_length;
@@ -125,7 +130,8 @@ static int interleave_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx,
         rc = mr_op_int(head, "num_parallel_calls", 0, &calls, err);
     }
     it->ordered = mr_op_bool(head, "deterministic", true);
-    return rc == MR_OK ? open_cycle(it, ctx, (uint32_t)cycle, (uint64_t)block_length, calls, err) : rc;
+    return rc == MR_OK ? open_cycle(it, ctx, (uint32_t)cycle, (uint64_t)block_length, calls, err)
+                       : rc;
 }
 
 static int flat_map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -180,7 +186,8 @@ static void close_place(struct interleave_iter *it, struct mr_place *p)
     it->open--;
 }
 
-static int open_place(struct interleave_iter *it, struct mr_place *p, const struct mr_pull *pull, mr_error *err)
+static int open_place(struct interleave_iter *it, struct mr_place *p, const struct mr_pull *pull,
+                      mr_error *err)
 {
     struct mr_op_iter *inner = NULL;
     int failed = it->failed;
@@ -288,7 +295,8 @@ static int fetch_in_place(struct interleave_iter *it, const struct mr_pull *pull
     uint64_t share = (left + among - 1) / among;
     uint64_t turn = it->left < left ? it->left : left;
     uint64_t rows = share > turn ? share : turn;
-    struct mr_pull below = it->gather.rows > 0 ? mr_pull_more(pull, rows) : mr_pull_rows(pull, rows);
+    struct mr_pull below =
+        it->gather.rows > 0 ? mr_pull_more(pull, rows) : mr_pull_rows(pull, rows);
     rc = mr_op_pull(p->inner, &below, &p->block, err);
     p->used = 0;
     return rc;
@@ -345,8 +353,8 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
 }
 
 /*
- * Threads have something to do only where a dataset is open. In its first round the cycle takes the elements of the
- * input in order, one a place, whatever they hold: so they can be opened at once.
+ * Threads have something to do only where a dataset is open. In its first round the cycle takes the
+ * elements of the input in order, one a place, whatever they hold: so they can be opened at once.
  */
 static int open_first_round(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
 {
@@ -368,13 +376,15 @@ static int open_first_round(struct interleave_iter *it, const struct mr_pull *pu
     return rc == MR_TIMEOUT && it->opened > 0 ? MR_OK : rc;
 }
 
-static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                           mr_error *err)
 {
     struct interleave_iter *it = (struct interleave_iter *)head;
     mr_error failure;
     int rc = MR_OK;
 
-    if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->failed == MR_OK && it->gather.rows == 0) {
+    if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->failed == MR_OK &&
+        it->gather.rows == 0) {
         rc = open_first_round(it, pull, &failure);
         if (rc < 0 && err != NULL) {
             *err = failure;
@@ -383,7 +393,8 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
             return rc;
         }
     }
-    while (rc == MR_OK && head->deferred == MR_OK && it->gather.rows < pull->rows && it->gather.bytes < pull->bytes) {
+    while (rc == MR_OK && head->deferred == MR_OK && it->gather.rows < pull->rows &&
+           it->gather.bytes < pull->bytes) {
         rc = mr_op_interrupted(head, pull, &failure);
         if (rc == MR_OK) {
             rc = step(it, pull, &failure);
@@ -398,7 +409,9 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     if (rc < 0) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_gather_take(&it->gather, pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows, ret, err);
+    return mr_gather_take(&it->gather,
+                          pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows,
+                          ret, err);
 }
 
 /* ---- state ---- */
@@ -503,8 +516,16 @@ static const struct mr_op_run flat_map_run = {
 
 static const struct mr_arg interleave_args[] = {
     {.name = "cycle_length", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = 4096},
-    {.name = "block_length", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT64_MAX},
-    {.name = "num_parallel_calls", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = 4096},
+    {.name = "block_length",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = 1,
+     .max = INT64_MAX},
+    {.name = "num_parallel_calls",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = -1,
+     .max = 4096},
     {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

@@ -21,8 +21,8 @@ static int map_infer(struct mr_infer *in, mr_error *err)
 static int go_parallel(struct map_iter *it, mr_error *err)
 {
     struct mr_op_iter *head = &it->base.head;
-    int rc = mr_parallel_map_new(head, it->base.input, &it->apply, it->calls, mr_op_bool(head, "deterministic", true),
-                                 &it->parallel, err);
+    int rc = mr_parallel_map_new(head, it->base.input, &it->apply, it->calls,
+                                 mr_op_bool(head, "deterministic", true), &it->parallel, err);
 
     if (rc == MR_OK) {
         it->base.input = NULL;
@@ -60,7 +60,8 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     return rc;
 }
 
-static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                    mr_error *err)
 {
     struct map_iter *it = (struct map_iter *)head;
     mr_block *in = NULL;
@@ -175,7 +176,11 @@ static const struct mr_op_run map_run = {
 };
 
 static const struct mr_arg map_args[] = {
-    {.name = "num_parallel_calls", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = 4096},
+    {.name = "num_parallel_calls",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = -1,
+     .max = 4096},
     {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

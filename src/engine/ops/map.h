@@ -7,12 +7,14 @@
 struct mr_parallel_map;
 
 /*
- * Takes over @input (closes it with itself). @calls: how many blocks may be worked on at once, 0: found out while
- * running. Errors are placed as those of @head.
+ * Takes over @input (closes it with itself). @calls: how many blocks may be worked on at once, 0:
+ * found out while running. Errors are placed as those of @head.
  */
-int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, const struct mr_apply *apply, uint32_t calls,
-                        bool ordered, struct mr_parallel_map **ret, mr_error *err);
-int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret, mr_error *err);
+int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
+                        const struct mr_apply *apply, uint32_t calls, bool ordered,
+                        struct mr_parallel_map **ret, mr_error *err);
+int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err);
 int mr_parallel_map_save(struct mr_parallel_map *m, struct mr_state_out *out, mr_error *err);
 int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err);
 /* Its input back, before the first pull; free it then. */

@@ -65,7 +65,9 @@ int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error
 /* Bytes of a row of @spec where that is known, else 0. */
 size_t mr_spec_row_bytes(const mr_spec *spec);
 
-/* The block that a function's captures are for this iterator; *@ret = NULL if it has none. The caller's reference. */
-int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret, mr_error *err);
+/* The block that a function's captures are for this iterator; *@ret = NULL if it has none. The
+ * caller's reference. */
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err);
 
 #endif

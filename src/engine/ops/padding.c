@@ -5,7 +5,8 @@
 #define DIM_OF_SIZES (-2) /* in padded_shapes: the next number of sizes */
 
 /* The padded shape of a leaf, from the numbers at @dims; @leaf becomes it. */
-static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int64_t *dims, mr_error *err)
+static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int64_t *dims,
+                    mr_error *err)
 {
     struct mr_leaf_spec padded = {.dtype = leaf->dtype, .rank = (int8_t)rank};
     char is[MR_LEAF_TEXT];
@@ -14,23 +15,24 @@ static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int
 
     for (int d = 0; d < rank; d++) {
         if (dims[d] < DIM_OF_SIZES) {
-            return mr_error_set(err, MR_EINVAL, "argument 'padded_shapes', component %zu: %lld is no dimension", i,
+            return mr_error_set(err, MR_EINVAL,
+                                "argument 'padded_shapes', component %zu: %lld is no dimension", i,
                                 (long long)dims[d]);
         }
         fits = fits && (dims[d] < 0 || leaf->rank == MR_RANK_UNKNOWN || leaf->dims[d] <= dims[d]);
         padded.dims[d] = dims[d] < 0 ? MR_DIM_UNKNOWN : dims[d];
     }
     if (!fits) {
-        return mr_error_set(err, MR_EINVAL, "component %zu is %s: it cannot be padded to %s", i, mr_leaf_text(leaf, is),
-                            mr_leaf_text(&padded, wants));
+        return mr_error_set(err, MR_EINVAL, "component %zu is %s: it cannot be padded to %s", i,
+                            mr_leaf_text(leaf, is), mr_leaf_text(&padded, wants));
     }
     *leaf = padded;
     return MR_OK;
 }
 
 /* The shapes of padded_batch, one a leaf of @elements; *@ret is freed with mr_free(). */
-static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes, struct mr_leaf_spec **ret,
-                         mr_error *err)
+static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
+                         struct mr_leaf_spec **ret, mr_error *err)
 {
     struct mr_leaf_spec *leaves = NULL;
     size_t n = mr_spec_leaves(elements);
@@ -38,20 +40,26 @@ static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes, 
     int rc = mr_spec_copy_leaves(elements, &leaves, err);
 
     for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        int64_t rank = shapes == NULL ? leaves[i].rank : at < shapes->count ? shapes->ints[at] : MR_RANK_UNKNOWN;
+        int64_t rank = shapes == NULL       ? leaves[i].rank
+                       : at < shapes->count ? shapes->ints[at]
+                                            : MR_RANK_UNKNOWN;
 
         if (shapes == NULL && rank == MR_RANK_UNKNOWN) {
-            rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' is missing: component %zu has an unknown rank",
-                              i);
-        } else if (shapes != NULL && (rank < 0 || rank > MR_RANK_MAX || shapes->count - at - 1 < rank)) {
-            rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has no shape for component %zu", i);
+            rc = mr_error_set(
+                err, MR_EINVAL,
+                "argument 'padded_shapes' is missing: component %zu has an unknown rank", i);
+        } else if (shapes != NULL &&
+                   (rank < 0 || rank > MR_RANK_MAX || shapes->count - at - 1 < rank)) {
+            rc = mr_error_set(err, MR_EINVAL,
+                              "argument 'padded_shapes' has no shape for component %zu", i);
         } else if (shapes != NULL) {
             rc = pad_leaf(&leaves[i], i, rank, shapes->ints + at + 1, err);
             at += 1 + (int32_t)rank;
         }
     }
     if (rc == MR_OK && shapes != NULL && at != shapes->count) {
-        rc = mr_error_set(err, MR_EINVAL, "argument 'padded_shapes' has shapes for more than %zu components", n);
+        rc = mr_error_set(err, MR_EINVAL,
+                          "argument 'padded_shapes' has shapes for more than %zu components", n);
     }
     if (rc != MR_OK) {
         mr_free(leaves);
@@ -66,17 +74,21 @@ static int check_sizes(const struct mr_attr *shapes, const int64_t *sizes, size_
 {
     size_t wanted = 0;
 
-    for (int32_t at = 0; shapes != NULL && at < shapes->count; at += 1 + (int32_t)shapes->ints[at]) {
+    for (int32_t at = 0; shapes != NULL && at < shapes->count;
+         at += 1 + (int32_t)shapes->ints[at]) {
         for (int64_t d = 1; d <= shapes->ints[at]; d++) {
             wanted += shapes->ints[at + d] == DIM_OF_SIZES;
         }
     }
     if (wanted != n) {
-        return mr_error_set(err, MR_EINVAL, "argument 'sizes' has %zu numbers, 'padded_shapes' takes %zu", n, wanted);
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'sizes' has %zu numbers, 'padded_shapes' takes %zu", n,
+                            wanted);
     }
     for (size_t i = 0; sizes != NULL && i < n; i++) {
         if (sizes[i] < MR_DIM_UNKNOWN) {
-            return mr_error_set(err, MR_EINVAL, "argument 'sizes': %lld is no dimension", (long long)sizes[i]);
+            return mr_error_set(err, MR_EINVAL, "argument 'sizes': %lld is no dimension",
+                                (long long)sizes[i]);
         }
     }
     return MR_OK;
@@ -88,7 +100,8 @@ static int infer_sizes(const struct mr_infer *in, mr_error *err)
     const struct mr_attr *shapes = mr_infer_attr(in, "padded_shapes");
 
     if (sizes == NULL || sizes->kind == MR_ATTR_INTS) {
-        return check_sizes(shapes, sizes != NULL ? sizes->ints : NULL, sizes != NULL ? (size_t)sizes->count : 0, err);
+        return check_sizes(shapes, sizes != NULL ? sizes->ints : NULL,
+                           sizes != NULL ? (size_t)sizes->count : 0, err);
     }
     return MR_OK; /* looked at when they are known */
 }
@@ -99,7 +112,8 @@ static int check_values(const mr_spec *elements, const mr_block *padding, mr_err
     size_t n = mr_spec_leaves(elements);
 
     if (mr_block_rows(padding) != 1 || mr_block_column_count(padding) != n) {
-        return mr_error_set(err, MR_EINVAL, "argument 'padding_values' has %u rows of %u values, not one of %zu",
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'padding_values' has %u rows of %u values, not one of %zu",
                             mr_block_rows(padding), mr_block_column_count(padding), n);
     }
     for (uint32_t i = 0; i < n; i++) {
@@ -108,8 +122,10 @@ static int check_values(const mr_spec *elements, const mr_block *padding, mr_err
 
         if (c->kind != MR_COLUMN_FIXED || c->rank != 0 || c->dtype != dtype) {
             return mr_error_set(err, MR_EINVAL,
-                                "argument 'padding_values': component %u needs a scalar %s, not a %s of %u dimensions",
-                                i, mr_dtype_name((mr_dtype)dtype), mr_dtype_name((mr_dtype)c->dtype), c->rank);
+                                "argument 'padding_values': component %u needs a scalar %s, not a "
+                                "%s of %u dimensions",
+                                i, mr_dtype_name((mr_dtype)dtype),
+                                mr_dtype_name((mr_dtype)c->dtype), c->rank);
         }
     }
     return MR_OK;
@@ -125,17 +141,22 @@ static int infer_values(struct mr_infer *in, mr_error *err)
     int rc = mr_infer_values(in, &values, &n, err);
 
     if (rc == MR_OK && padding != NULL) {
-        rc = n == 0 ? check_values(elements, padding->block, err)
-                    : mr_error_set(err, MR_EINVAL, "give either argument 'padding_values' or 'value0', 'value1', ...");
+        rc = n == 0
+                 ? check_values(elements, padding->block, err)
+                 : mr_error_set(err, MR_EINVAL,
+                                "give either argument 'padding_values' or 'value0', 'value1', ...");
     } else if (rc == MR_OK && n > 0 && n != mr_spec_leaves(elements)) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu values to pad %zu components with", n, mr_spec_leaves(elements));
+        rc = mr_error_set(err, MR_EINVAL, "%zu values to pad %zu components with", n,
+                          mr_spec_leaves(elements));
     }
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         const struct mr_leaf_spec *leaf = mr_spec_leaf(elements, i);
         char text[MR_LEAF_TEXT];
 
-        if (values[i].dtype != leaf->dtype || (values[i].rank != 0 && values[i].rank != MR_RANK_UNKNOWN)) {
-            rc = mr_error_set(err, MR_EINVAL, "argument 'value%zu' must be a scalar %s, the value given is %s", i,
+        if (values[i].dtype != leaf->dtype ||
+            (values[i].rank != 0 && values[i].rank != MR_RANK_UNKNOWN)) {
+            rc = mr_error_set(err, MR_EINVAL,
+                              "argument 'value%zu' must be a scalar %s, the value given is %s", i,
                               mr_dtype_name((mr_dtype)leaf->dtype), mr_leaf_text(&values[i], text));
         }
     }

@@ -1,7 +1,7 @@
 /*
- * The arguments of padded_batch: to what shapes its elements are padded, and with what. Shapes are constants but for
- * numbers that may come from the function around ("sizes"), so that as much of them as possible is known when the graph
- * is built.
+ * The arguments of padded_batch: to what shapes its elements are padded, and with what. Shapes are
+ * constants but for numbers that may come from the function around ("sizes"), so that as much of
+ * them as possible is known when the graph is built.
  *
  * Threads: none.
  */
@@ -11,8 +11,9 @@
 #include "engine/op.h"
 
 struct mr_padding {
-    struct mr_leaf_spec *shapes; /* one a leaf of an element; unknown dims are as long as the longest of the batch */
-    mr_block *values;            /* one row of scalars, one a leaf; NULL: zeros and empty strings */
+    /* one a leaf of an element; unknown dims are as long as the longest of the batch */
+    struct mr_leaf_spec *shapes;
+    mr_block *values; /* one row of scalars, one a leaf; NULL: zeros and empty strings */
 };
 
 /* Check the arguments. *@ret: the leaves of a padded element, freed with mr_free(). */

@@ -1,16 +1,18 @@
 /*
- * map on several cores. A driver pulls blocks upstream in order and gives each to the pool; finished blocks are handed
- * out in the order of the input, or, if that is not wanted, as they finish.
+ * map on several cores. A driver pulls blocks upstream in order and gives each to the pool;
+ * finished blocks are handed out in the order of the input, or, if that is not wanted, as they
+ * finish.
  *
- * A block whose row k failed gives the rows before it, then the error; the rows behind go back to the pool, and keep
- * their place in the order.
+ * A block whose row k failed gives the rows before it, then the error; the rows behind go back to
+ * the pool, and keep their place in the order.
  *
- * How many blocks are in flight: as many as the user said; else it starts with two and grows when the consumer has to
- * wait while a thread of the pool has nothing to do.
+ * How many blocks are in flight: as many as the user said; else it starts with two and grows when
+ * the consumer has to wait while a thread of the pool has nothing to do.
  *
- * Calls at once share the memory budget. One that lacks memory is put back (not_run()), and run again when its turn
- * comes and no other call runs or holds a result: only then it is an error. From there on it is one call at a time, and
- * one more after each FITS that found the memory they needed.
+ * Calls at once share the memory budget. One that lacks memory is put back (not_run()), and run
+ * again when its turn comes and no other call runs or holds a result: only then it is an error.
+ * From there on it is one call at a time, and one more after each FITS that found the memory they
+ * needed.
  */
 #include "base/clock.h"
 #include "engine/driver.h"
@@ -21,13 +23,16 @@ struct slot {
     struct mr_pool_task task;
     struct mr_parallel_map *map;
     struct slot *next; /* in the free list, or in the order of finishing */
-    mr_block *in;      /* NULL: the error came from upstream; or, where the order does not count, all is done */
-    uint64_t index;    /* of the first row of `in` */
-    mr_block *out;     /* NULL: none, or all given */
+    /* NULL: the error came from upstream; or, where the order does not count, all is done */
+    mr_block *in;
+    uint64_t index; /* of the first row of `in` */
+    mr_block *out;  /* NULL: none, or all given */
     int rc;
     mr_error err;
-    uint32_t bad;   /* rows of `in` up to and including this one are done with, if rc < 0 or there are `more` */
-    bool more;      /* those behind are still to be run: the results of all did not fit into memory at once */
+    /* rows of `in` up to and including this one are done with, if rc < 0 or there are `more` */
+    uint32_t bad;
+    /* those behind are still to be run: the results of all did not fit into memory at once */
+    bool more;
     bool refused;   /* not_run(), and to be run alone: it lacked memory beside others */
     bool alone;     /* runs alone */
     size_t charged; /* bytes of the budget */
@@ -125,7 +130,8 @@ static void task_done_locked(struct slot *s, uint32_t rows, int64_t ns)
         mr_block_unref(s->in);
         s->in = NULL;
     }
-    uint32_t demand = mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(s->out, 0, rows), ns);
+    uint32_t demand =
+        mr_driver_next_demand(m->demand, rows, mr_block_row_bytes(s->out, 0, rows), ns);
     /* Tasks overlap: one that was asked for less must not take back what others have learned. */
     m->demand = ns > MR_NS_PER_MS || demand > m->demand ? demand : m->demand;
 }
@@ -171,7 +177,8 @@ static void *take_work(void *ctx)
     struct mr_parallel_map *m = ctx;
 
     /* What we size ourselves gives way. */
-    uint32_t limit = m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
+    uint32_t limit =
+        m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
 
     limit = limit < m->at_once ? limit : m->at_once;
     if (m->ended || m->pulling || m->in_flight >= limit) {
@@ -195,8 +202,9 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
 static void pull_block(void *ctx, void *work)
 {
     struct mr_parallel_map *m = ctx;
-    struct mr_pull pull = {
-        .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE, .interrupt = &m->driver.interrupt};
+    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT,
+                           .deadline_ms = MR_NO_DEADLINE,
+                           .interrupt = &m->driver.interrupt};
     mr_block *block = NULL;
     mr_error err;
 
@@ -257,8 +265,9 @@ static int make_slots(struct mr_parallel_map *m, uint32_t cap, mr_error *err)
     return MR_OK;
 }
 
-int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input, const struct mr_apply *apply, uint32_t calls,
-                        bool ordered, struct mr_parallel_map **ret, mr_error *err)
+int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
+                        const struct mr_apply *apply, uint32_t calls, bool ordered,
+                        struct mr_parallel_map **ret, mr_error *err)
 {
     struct mr_parallel_map *m = mr_calloc(1, sizeof *m);
 
@@ -311,7 +320,8 @@ static bool can_go_on_locked(const struct mr_parallel_map *m, const struct slot 
     return !to_be_run || (s->refused ? m->busy == 0 : !m->alone);
 }
 
-/* The slot whose turn it is, if it is done. Where the order does not count, what lacked memory is the last. */
+/* The slot whose turn it is, if it is done. Where the order does not count, what lacked memory is
+ * the last. */
 static struct slot *next_slot_locked(struct mr_parallel_map *m)
 {
     struct slot *refused = NULL;
@@ -363,8 +373,9 @@ static void free_slot_locked(struct mr_parallel_map *m, struct slot *s)
 }
 
 /*
- * @s lacked memory beside others, and no other runs: nor will one while it does. What others have made cannot be given
- * before it, so it is made again: with what it takes @s might lack memory for ever.
+ * @s lacked memory beside others, and no other runs: nor will one while it does. What others have
+ * made cannot be given before it, so it is made again: with what it takes @s might lack memory for
+ * ever.
  */
 static void run_alone_locked(struct mr_parallel_map *m, struct slot *s)
 {
@@ -407,8 +418,10 @@ static int resume_slot_locked(struct mr_parallel_map *m, struct slot *s, mr_erro
     return MR_OK;
 }
 
-/* Something of a finished slot: rows, or its error. MR_OK with *@ret = NULL: there was nothing left in it. */
-static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_max, mr_block **ret, mr_error *err)
+/* Something of a finished slot: rows, or its error. MR_OK with *@ret = NULL: there was nothing left
+ * in it. */
+static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_max, mr_block **ret,
+                       mr_error *err)
 {
     *ret = NULL;
     if (s->out != NULL) {
@@ -455,7 +468,8 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
     return failed;
 }
 
-int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
 {
     int rc = start(m, err);
 
@@ -504,7 +518,8 @@ static int quiesce(struct mr_parallel_map *m, mr_error *err)
 
 static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *err)
 {
-    uint32_t behind = (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
+    uint32_t behind =
+        (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
     mr_block *rest = NULL;
     int rc = mr_state_put_block(out, s->out, err);
 

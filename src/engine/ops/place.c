@@ -25,7 +25,8 @@ void mr_place_pull(struct mr_place *p, struct mr_driver *driver)
     if (e.rc == MR_OK) {
         uint32_t rows = mr_block_rows(e.block);
 
-        p->demand = mr_driver_next_demand(p->demand, rows, mr_block_row_bytes(e.block, 0, rows), ns);
+        p->demand =
+            mr_driver_next_demand(p->demand, rows, mr_block_row_bytes(e.block, 0, rows), ns);
         p->queue[p->queued++] = e;
     } else if (e.rc == MR_END) {
         p->ended = true;
@@ -54,7 +55,8 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
     return MR_OK;
 }
 
-static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out, mr_error *err)
+static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out,
+                      mr_error *err)
 {
     mr_block *slice = NULL;
     int rc = mr_block_slice(block, first, count, &slice, err);
@@ -88,7 +90,8 @@ int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *
     return rc == MR_OK ? mr_expander_save_inner(p->inner, out, err) : rc;
 }
 
-static int restore_entry(struct mr_place *p, const mr_spec *spec, struct mr_state_in *in, mr_error *err)
+static int restore_entry(struct mr_place *p, const mr_spec *spec, struct mr_state_in *in,
+                         mr_error *err)
 {
     struct mr_place_entry *e = &p->queue[p->queued];
     int rc = mr_state_get_block(in, spec, &e->block, err);
@@ -103,8 +106,8 @@ static int restore_entry(struct mr_place *p, const mr_spec *spec, struct mr_stat
     return rc;
 }
 
-int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander, struct mr_state_in *in,
-                     mr_error *err)
+int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
+                     struct mr_state_in *in, mr_error *err)
 {
     uint64_t present = 0;
     uint64_t ended = 0;

@@ -1,9 +1,10 @@
 /*
- * A place in the cycle of an interleave: a dataset that is open there, and what threads have pulled of it ahead of the
- * consumer.
+ * A place in the cycle of an interleave: a dataset that is open there, and what threads have pulled
+ * of it ahead of the consumer.
  *
- * Threads: opening, closing, saving and taking from `block` are the consumer's. What is marked is guarded by the lock
- * of the driver, as long as its threads run; one of them at a time pulls (`busy`).
+ * Threads: opening, closing, saving and taking from `block` are the consumer's. What is marked is
+ * guarded by the lock of the driver, as long as its threads run; one of them at a time pulls
+ * (`busy`).
  */
 #ifndef MR_ENGINE_OPS_PLACE_H
 #define MR_ENGINE_OPS_PLACE_H
@@ -36,16 +37,16 @@ bool mr_place_can_pull_locked(const struct mr_place *p);
 /* A thread, which has set `busy`: pull once into the queue. */
 void mr_place_pull(struct mr_place *p, struct mr_driver *driver);
 /*
- * From the queue into `block`. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there yet. Else the error
- * that was queued. Under the lock.
+ * From the queue into `block`. MR_OK: done. MR_END: nothing will come. MR_TIMEOUT: nothing there
+ * yet. Else the error that was queued. Under the lock.
  */
 int mr_place_pop_locked(struct mr_place *p, mr_error *err);
 
 /* While no thread pulls. */
 int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *err);
 /* Into a place with nothing in it. On failure it is what mr_place_free() expects. */
-int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander, struct mr_state_in *in,
-                     mr_error *err);
+int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
+                     struct mr_state_in *in, mr_error *err);
 /* All that it holds. */
 void mr_place_free(struct mr_place *p);
 

@@ -1,6 +1,7 @@
 /*
- * prefetch: a thread pulls upstream while the consumer is busy. What is ready waits in a queue: at most `buffer_size`
- * elements, or, if that is automatic, as many blocks as it takes for the consumer not to find the queue empty.
+ * prefetch: a thread pulls upstream while the consumer is busy. What is ready waits in a queue: at
+ * most `buffer_size` elements, or, if that is automatic, as many blocks as it takes for the
+ * consumer not to find the queue empty.
  */
 #include "base/clock.h"
 #include "engine/driver.h"
@@ -64,8 +65,9 @@ static void push_locked(struct prefetch_iter *it, struct entry *e)
 static void pull_block(void *ctx, void *work)
 {
     struct prefetch_iter *it = ctx;
-    struct mr_pull pull = {
-        .bytes = MR_BLOCK_BYTES_HINT, .deadline_ms = MR_NO_DEADLINE, .interrupt = &it->driver.interrupt};
+    struct mr_pull pull = {.bytes = MR_BLOCK_BYTES_HINT,
+                           .deadline_ms = MR_NO_DEADLINE,
+                           .interrupt = &it->driver.interrupt};
     struct entry *e = mr_calloc(1, sizeof *e);
     int64_t begin = mr_now_ns();
     int rc = MR_OK;
@@ -85,7 +87,8 @@ static void pull_block(void *ctx, void *work)
     MR_LOCK(&it->driver.lock);
     it->pulling = false;
     if (e == NULL) {
-        /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks again. */
+        /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks
+         * again. */
         it->demand = 1;
     } else if (rc == MR_OK) {
         uint32_t rows = mr_block_rows(e->block);
@@ -184,7 +187,8 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
     return MR_OK;
 }
 
-static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                         mr_error *err)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
     bool waited = false;
@@ -249,7 +253,8 @@ static int prefetch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_e
 static int restore_entry(struct prefetch_iter *it, struct mr_state_in *in, mr_error *err)
 {
     struct entry *e = mr_calloc(1, sizeof *e);
-    int rc = e != NULL ? mr_state_get_block(in, it->head.ds->spec, &e->block, err) : mr_error_nomem(err);
+    int rc =
+        e != NULL ? mr_state_get_block(in, it->head.ds->spec, &e->block, err) : mr_error_nomem(err);
 
     if (rc == MR_OK) {
         rc = mr_state_get_error(in, &e->rc, &e->err, err);
@@ -310,7 +315,11 @@ static const struct mr_op_run prefetch_run = {
 };
 
 static const struct mr_arg prefetch_args[] = {
-    {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = -1, .max = INT64_MAX},
+    {.name = "buffer_size",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = -1,
+     .max = INT64_MAX},
     {0},
 };
 

@@ -34,8 +34,10 @@ static int range_infer(struct mr_infer *in, mr_error *err)
     const struct mr_attr *dtype = mr_infer_attr(in, "dtype");
     struct mr_leaf_spec leaf = {.dtype = dtype != NULL ? (uint8_t)dtype->i : MR_INT64};
 
-    if (leaf.dtype == MR_BOOL || leaf.dtype == MR_STRING || leaf.dtype == MR_FLOAT16 || leaf.dtype == MR_BFLOAT16) {
-        return mr_error_set(err, MR_EINVAL, "argument 'dtype' is %s, it must be an integer, float32 or float64",
+    if (leaf.dtype == MR_BOOL || leaf.dtype == MR_STRING || leaf.dtype == MR_FLOAT16 ||
+        leaf.dtype == MR_BFLOAT16) {
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'dtype' is %s, it must be an integer, float32 or float64",
                             mr_dtype_name((mr_dtype)leaf.dtype));
     }
     if (known_step && step == 0) {
@@ -74,20 +76,20 @@ static int range_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 }
 
 /* Wraps as the dtype does. */
-#define FILL(type)                                                                                                     \
-    do {                                                                                                               \
-        type *to_ = to;                                                                                                \
-        for (uint32_t i_ = 0; i_ < n; i_++) {                                                                          \
-            to_[i_] = (type)(first + (uint64_t)i_ * step);                                                             \
-        }                                                                                                              \
+#define FILL(type)                                                                                 \
+    do {                                                                                           \
+        type *to_ = to;                                                                            \
+        for (uint32_t i_ = 0; i_ < n; i_++) {                                                      \
+            to_[i_] = (type)(first + (uint64_t)i_ * step);                                         \
+        }                                                                                          \
     } while (0)
 
-#define FILL_FLOAT(type)                                                                                               \
-    do {                                                                                                               \
-        type *to_ = to;                                                                                                \
-        for (uint32_t i_ = 0; i_ < n; i_++) {                                                                          \
-            to_[i_] = (type)(int64_t)(first + (uint64_t)i_ * step);                                                    \
-        }                                                                                                              \
+#define FILL_FLOAT(type)                                                                           \
+    do {                                                                                           \
+        type *to_ = to;                                                                            \
+        for (uint32_t i_ = 0; i_ < n; i_++) {                                                      \
+            to_[i_] = (type)(int64_t)(first + (uint64_t)i_ * step);                                \
+        }                                                                                          \
     } while (0)
 
 static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t step)
@@ -126,7 +128,8 @@ static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t 
     }
 }
 
-static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct range_iter *it = (struct range_iter *)head;
     uint64_t left = it->count - it->next;
@@ -141,8 +144,8 @@ static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     if (rc != MR_OK) {
         return rc;
     }
-    fill(it->dtype, mr_block_data(*ret, 0), (uint32_t)n, (uint64_t)it->start + it->next * (uint64_t)it->step,
-         (uint64_t)it->step);
+    fill(it->dtype, mr_block_data(*ret, 0), (uint32_t)n,
+         (uint64_t)it->start + it->next * (uint64_t)it->step, (uint64_t)it->step);
     it->next += n;
     return MR_OK;
 }

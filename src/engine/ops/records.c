@@ -1,8 +1,9 @@
 /*
- * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is opened by the first
- * pull, so that opening a pipeline does no I/O. An error of the file is given once; then it has ended, and how many
- * records it would have had, nobody knows. Where it is the machine that failed, the next pull tries again. A record
- * that is too large for the memory budget is given up and passed over, but not before it was tried alone.
+ * tfrecord, text_line and fixed_length_record: the records of one file, as strings. The file is
+ * opened by the first pull, so that opening a pipeline does no I/O. An error of the file is given
+ * once; then it has ended, and how many records it would have had, nobody knows. Where it is the
+ * machine that failed, the next pull tries again. A record that is too large for the memory budget
+ * is given up and passed over, but not before it was tried alone.
  */
 #include "base/limits.h"
 #include "element/trace.h"
@@ -29,10 +30,12 @@ struct records_iter {
     uint64_t *offsets; /* of each record in `data`, and where they end */
     uint64_t *places;  /* of each record in the file */
     size_t offsets_cap;
-    uint32_t most;   /* records in a block, as memory allows; 0: any number */
-    uint64_t offset; /* of the record at hand: where to go on in a file that is not open; 0: at its start */
+    uint32_t most; /* records in a block, as memory allows; 0: any number */
+    /* of the record at hand: where to go on in a file that is not open; 0: at its start */
+    uint64_t offset;
     uint64_t record; /* its number */
-    bool alone;      /* nothing but the one record that was read is in `data`, and no memory of those before it */
+    /* nothing but the one record that was read is in `data`, and no memory of those before it */
+    bool alone;
     bool ended;
 };
 
@@ -67,7 +70,8 @@ static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error 
         return rc;
     }
     if (memchr(text, 0, size) != NULL) {
-        return mr_op_fail_at_open(head, mr_error_set(err, MR_EINVAL, "argument 'filename' has a zero byte in it"), err);
+        return mr_op_fail_at_open(
+            head, mr_error_set(err, MR_EINVAL, "argument 'filename' has a zero byte in it"), err);
     }
     it->path = mr_strndup(text, size);
     if (it->path == NULL) {
@@ -106,7 +110,8 @@ static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 {
     struct records_iter *it = (struct records_iter *)head;
     static const char *const names[3] = {"header_bytes", "record_bytes", "footer_bytes"};
-    uint64_t *const numbers[3] = {&it->fixed.header_bytes, &it->fixed.record_bytes, &it->fixed.footer_bytes};
+    uint64_t *const numbers[3] = {&it->fixed.header_bytes, &it->fixed.record_bytes,
+                                  &it->fixed.footer_bytes};
     int rc = records_open(head, mr_fixed_record_next, err);
 
     (void)ctx;
@@ -136,7 +141,8 @@ static int open_file(struct records_iter *it, mr_error *err)
         return rc;
     }
     it->file = file;
-    it->trace = it->trace != NULL ? it->trace : mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
+    it->trace = it->trace != NULL ? it->trace
+                                  : mr_trace_file_new(it->path, it->compression != MR_FILE_PLAIN);
     return MR_OK;
 }
 
@@ -167,15 +173,16 @@ static int reserve(struct records_iter *it, uint32_t rows, mr_error *err)
     return MR_OK;
 }
 
-/* The next record. One whose data is damaged has a number, too: those of a block follow one another, or it ends there.
- */
+/* The next record. One whose data is damaged has a number, too: those of a block follow one
+ * another, or it ends there. */
 static int read_one(struct records_iter *it, uint32_t rows, size_t most, mr_error *err)
 {
     int rc = reserve(it, rows, err);
 
     it->record = it->file->record;
-    it->offset = it->fixed.record_bytes > 0 ? it->fixed.header_bytes + it->record * it->fixed.record_bytes
-                                            : mr_record_file_position(it->file);
+    it->offset = it->fixed.record_bytes > 0
+                     ? it->fixed.header_bytes + it->record * it->fixed.record_bytes
+                     : mr_record_file_position(it->file);
     if (rc != MR_OK) {
         return rc;
     }
@@ -186,7 +193,8 @@ static int read_one(struct records_iter *it, uint32_t rows, size_t most, mr_erro
 }
 
 /* Of the records from number @first of the file on. */
-static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr_block **ret, mr_error *err)
+static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr_block **ret,
+                      mr_error *err)
 {
     struct mr_column column = {
         .kind = MR_COLUMN_FIXED,
@@ -203,10 +211,11 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
 }
 
 /*
- * A block of the records from number @first of the file on; of fewer, @rows, where all do not fit into memory: then
- * those behind are read again.
+ * A block of the records from number @first of the file on; of fewer, @rows, where all do not fit
+ * into memory: then those behind are read again.
  */
-static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret, mr_error *err)
+static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_t *rows,
+                                mr_block **ret, mr_error *err)
 {
     uint32_t all = *rows;
     int rc = make_block(it, first, all, ret, err);
@@ -225,8 +234,9 @@ static int make_block_that_fits(struct records_iter *it, uint64_t first, uint32_
 }
 
 /*
- * The record at hand is one that does not fit, and was tried alone: it has failed, and the next pull goes on behind it.
- * Where the file is damaged in it, nothing behind it can be found: the file has ended.
+ * The record at hand is one that does not fit, and was tried alone: it has failed, and the next
+ * pull goes on behind it. Where the file is damaged in it, nothing behind it can be found: the file
+ * has ended.
  */
 static int pass_over(struct records_iter *it, int rc, mr_error *err)
 {
@@ -272,8 +282,10 @@ static int read_failed(struct records_iter *it, uint32_t rows, int rc, mr_error 
     return rc;
 }
 
-/* Records into `data`, as many as are asked for and fit: how many. An error is of the one behind them. */
-static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32_t *rows, mr_error *err)
+/* Records into `data`, as many as are asked for and fit: how many. An error is of the one behind
+ * them. */
+static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32_t *rows,
+                     mr_error *err)
 {
     size_t budget = it->head.env->budget_bytes;
     size_t bytes_max = budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX;
@@ -284,7 +296,8 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
     it->alone = it->data.cap == 0;
     mr_buf_clear(&it->data);
     *rows = 0;
-    while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes && !mr_env_cancelled(it->head.env)) {
+    while (rc == MR_OK && *rows < rows_max && it->data.len < pull->bytes &&
+           !mr_env_cancelled(it->head.env)) {
         rc = read_one(it, *rows, bytes_max, err);
         *rows += rc == MR_OK;
     }
@@ -294,15 +307,18 @@ static int read_some(struct records_iter *it, const struct mr_pull *pull, uint32
 }
 
 /*
- * What was read as a block. A single record that does not fit twice, as it was read and as an element, has failed; but
- * beside others that were read with it, it was not tried: MR_OK with *@ret = NULL, and it is to be read alone.
+ * What was read as a block. A single record that does not fit twice, as it was read and as an
+ * element, has failed; but beside others that were read with it, it was not tried: MR_OK with *@ret
+ * = NULL, and it is to be read alone.
  */
-static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret, mr_error *err)
+static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_block **ret,
+                mr_error *err)
 {
     int rc = make_block_that_fits(it, first, rows, ret, err);
 
     if (rc == MR_OK) {
-        bool easy = *rows == it->most && !mr_memory_is_short(it->head.env->memory, MR_MEMORY_AHEAD, 0);
+        bool easy =
+            *rows == it->most && !mr_memory_is_short(it->head.env->memory, MR_MEMORY_AHEAD, 0);
 
         it->most = easy && *rows < MR_BLOCK_ROWS_MAX ? 2 * *rows : it->most;
         return rc;
@@ -311,7 +327,8 @@ static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_bloc
     it->record = first;
     bool refused = rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0;
     if (refused && it->alone) {
-        mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64, it->path, it->offset, first);
+        mr_error_wrap(err, "file '%s', offset %" PRIu64 ", record %" PRIu64, it->path, it->offset,
+                      first);
         return pass_over(it, rc, err);
     }
     put_back(it);
@@ -324,7 +341,8 @@ static int give(struct records_iter *it, uint64_t first, uint32_t *rows, mr_bloc
 }
 
 /* MR_OK with *@ret = NULL: to be called again. */
-static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
     uint32_t rows = 0;
@@ -357,7 +375,8 @@ static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_bl
     return rc;
 }
 
-static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                        mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
     int rc = it->ended ? MR_END : MR_OK;
@@ -415,10 +434,11 @@ static void records_close(struct mr_op_iter *head)
     mr_free(it->path);
 }
 
-#define RECORDS_RUN(open_fn)                                                                                           \
-    {                                                                                                                  \
-        .size = sizeof(struct records_iter), .open = open_fn, .pull = records_pull, .save = records_save,              \
-        .restore = records_restore, .close = records_close, .whole_split = true,                                       \
+#define RECORDS_RUN(open_fn)                                                                       \
+    {                                                                                              \
+        .size = sizeof(struct records_iter), .open = open_fn, .pull = records_pull,                \
+        .save = records_save, .restore = records_restore, .close = records_close,                  \
+        .whole_split = true,                                                                       \
     }
 
 static const struct mr_op_run tfrecord_run = RECORDS_RUN(tfrecord_open);
@@ -428,7 +448,11 @@ static const struct mr_op_run fixed_run = RECORDS_RUN(fixed_open);
 static const struct mr_arg records_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "buffer_size",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = INT64_MIN,
+     .max = INT64_MAX},
     {0},
 };
 
@@ -451,10 +475,22 @@ const struct mr_operator mr_operator_text_line = {
 static const struct mr_arg fixed_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "record_bytes", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "header_bytes", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT64_MAX / 4},
-    {.name = "footer_bytes", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 0, .max = INT32_MAX},
+    {.name = "header_bytes",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = 0,
+     .max = INT64_MAX / 4},
+    {.name = "footer_bytes",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = 0,
+     .max = INT32_MAX},
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "buffer_size",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = INT64_MIN,
+     .max = INT64_MAX},
     {0},
 };
 

@@ -1,8 +1,10 @@
 /*
- * repeat: the input again and again. Each pass is an iterator of its own, opened with the ordinal of the pass as epoch.
+ * repeat: the input again and again. Each pass is an iterator of its own, opened with the ordinal
+ * of the pass as epoch.
  *
- * An endless repeat of an input that gave nothing ends, or it would turn for ever. Not so when the input is shared with
- * others (splits, or a read from the service): a pass may be empty for us and the next one not.
+ * An endless repeat of an input that gave nothing ends, or it would turn for ever. Not so when the
+ * input is shared with others (splits, or a read from the service): a pass may be empty for us and
+ * the next one not.
  */
 #include "engine/ops/ops.h"
 
@@ -33,8 +35,8 @@ static int repeat_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-/* Are the elements of @ds shared with other readers? @visits bounds the walk: what is larger cannot be opened anyway.
- */
+/* Are the elements of @ds shared with other readers? @visits bounds the walk: what is larger cannot
+ * be opened anyway. */
 static bool is_shared(const mr_dataset *ds, bool splits, uint32_t *visits)
 {
     if (++*visits > MR_GRAPH_NODES_MAX) {
@@ -97,7 +99,8 @@ static int next_pass(struct repeat_iter *it, mr_error *err)
     return open_pass(it, err);
 }
 
-static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                       mr_error *err)
 {
     struct repeat_iter *it = (struct repeat_iter *)head;
     int rc;
@@ -177,7 +180,11 @@ static const struct mr_op_run repeat_run = {
 };
 
 static const struct mr_arg repeat_args[] = {
-    {.name = "count", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "count",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = INT64_MIN,
+     .max = INT64_MAX},
     {0},
 };
 

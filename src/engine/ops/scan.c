@@ -1,6 +1,7 @@
 /*
- * scan: a function of a state and an element gives the next state and what is delivered. Elements go one after the
- * other: each needs the state that the one before it left. One that fails leaves the state as it was.
+ * scan: a function of a state and an element gives the next state and what is delivered. Elements
+ * go one after the other: each needs the state that the one before it left. One that fails leaves
+ * the state as it was.
  */
 #include "element/trace.h"
 #include "engine/gather.h"
@@ -12,14 +13,16 @@ struct scan_iter {
     struct mr_apply_input in;
     mr_block *state; /* one row */
     uint32_t nstate;
-    uint32_t *columns; /* numbers of the function's results: those of the state, then those delivered */
+    /* numbers of the function's results: those of the state, then those delivered */
+    uint32_t *columns;
     struct mr_gather out;
 };
 
 /* ---- infer ---- */
 
 /* The tensors of the initial state, and those of an element behind them. */
-static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_spec **ret, mr_error *err)
+static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_spec **ret,
+                         mr_error *err)
 {
     const mr_spec *elements = in->inputs[0]->spec;
     const mr_spec *takes = in->functions[0]->inputs;
@@ -29,9 +32,10 @@ static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_sp
     int rc = MR_OK;
 
     if (mr_block_rows(state) != 1 || mr_spec_leaves(takes) != n) {
-        return mr_error_set(err, MR_EINVAL,
-                            "the function takes %zu tensors, the state has %zu (in %u rows) and elements %zu",
-                            mr_spec_leaves(takes), nstate, mr_block_rows(state), mr_spec_leaves(elements));
+        return mr_error_set(
+            err, MR_EINVAL,
+            "the function takes %zu tensors, the state has %zu (in %u rows) and elements %zu",
+            mr_spec_leaves(takes), nstate, mr_block_rows(state), mr_spec_leaves(elements));
     }
     leaves = mr_calloc(n, sizeof *leaves);
     if (leaves == NULL) {
@@ -57,9 +61,11 @@ static int check_state(const mr_block *state, const mr_function *fn, mr_error *e
         const struct mr_leaf_spec *gives = mr_spec_leaf(fn->spec, i);
         struct mr_leaf_spec first = {.dtype = c->dtype, .rank = (int8_t)c->rank};
 
-        memcpy(first.dims, c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims, c->rank * sizeof first.dims[0]);
+        memcpy(first.dims, c->kind == MR_COLUMN_FIXED ? c->dims : c->row_dims,
+               c->rank * sizeof first.dims[0]);
         if (!mr_leaf_covers(takes, &first) || !mr_leaf_covers(takes, gives)) {
-            return mr_error_set(err, MR_EINVAL, "tensor %u of the state is taken as %s, and %s is given for it", i,
+            return mr_error_set(err, MR_EINVAL,
+                                "tensor %u of the state is taken as %s, and %s is given for it", i,
                                 mr_leaf_text(takes, wants),
                                 mr_leaf_text(mr_leaf_covers(takes, &first) ? gives : &first, is));
         }
@@ -98,7 +104,8 @@ static int scan_infer(struct mr_infer *in, mr_error *err)
     }
     mr_spec_unref(arguments);
     if (rc == MR_OK && mr_spec_leaves(in->functions[0]->spec) <= nstate) {
-        rc = mr_error_set(err, MR_EINVAL, "the function must return a state of %zu tensors and a result", nstate);
+        rc = mr_error_set(err, MR_EINVAL,
+                          "the function must return a state of %zu tensors and a result", nstate);
     }
     if (rc == MR_OK) {
         rc = check_state(state, in->functions[0], err);
@@ -187,7 +194,8 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
     return rc;
 }
 
-static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                     mr_error *err)
 {
     struct scan_iter *it = (struct scan_iter *)head;
     mr_block *in = NULL;
@@ -225,7 +233,8 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     if (rc != MR_OK) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows, ret, err);
+    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows,
+                          ret, err);
 }
 
 /* ---- state ---- */
@@ -250,7 +259,8 @@ static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_erro
     mr_block *state = NULL;
     int rc = mr_state_get_block(in, NULL, &state, err);
 
-    if (rc == MR_OK && (state == NULL || mr_block_rows(state) != 1 || mr_block_column_count(state) != it->nstate)) {
+    if (rc == MR_OK && (state == NULL || mr_block_rows(state) != 1 ||
+                        mr_block_column_count(state) != it->nstate)) {
         rc = mr_state_damaged(err);
     }
     for (uint32_t i = 0; rc == MR_OK && i < it->nstate; i++) {

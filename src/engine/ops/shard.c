@@ -1,4 +1,5 @@
-/* shard: every n-th element. One that fails is an element: its error is that of the shard that it belongs to. */
+/* shard: every n-th element. One that fails is an element: its error is that of the shard that it
+ * belongs to. */
 #include "engine/ops/ops.h"
 
 struct shard_iter {
@@ -16,7 +17,8 @@ static int shard_infer(struct mr_infer *in, mr_error *err)
     int64_t n = in->inputs[0]->cardinality;
 
     if (known_shards && known_index && index >= shards) {
-        return mr_error_set(err, MR_EINVAL, "argument 'index' is %lld, it must be below 'num_shards', %lld",
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'index' is %lld, it must be below 'num_shards', %lld",
                             (long long)index, (long long)shards);
     }
     in->spec = mr_spec_ref(in->inputs[0]->spec);
@@ -39,7 +41,8 @@ static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
         rc = mr_op_int(head, "index", 0, &index, err);
     }
     if (rc == MR_OK && index >= shards) {
-        rc = mr_error_set(err, MR_EINVAL, "argument 'index' is %lld, it must be below 'num_shards', %lld",
+        rc = mr_error_set(err, MR_EINVAL,
+                          "argument 'index' is %lld, it must be below 'num_shards', %lld",
                           (long long)index, (long long)shards);
         return mr_op_fail_at_open(head, rc, err);
     }
@@ -65,7 +68,8 @@ static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_er
         for (uint32_t i = 0; i < n; i++) {
             picked[i] = (uint32_t)(it->skip + i * it->shards);
         }
-        rc = n == 1 ? mr_block_slice(in, picked[0], 1, ret, err) : mr_block_gather(in, picked, n, ret, err);
+        rc = n == 1 ? mr_block_slice(in, picked[0], 1, ret, err)
+                    : mr_block_gather(in, picked, n, ret, err);
         mr_free(picked);
     }
     if (rc == MR_OK) {
@@ -74,7 +78,8 @@ static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_er
     return rc;
 }
 
-static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                      mr_error *err)
 {
     struct shard_iter *it = (struct shard_iter *)head;
     mr_block *out = NULL;

@@ -1,15 +1,17 @@
 /*
  * shuffle: elements in the order of random draws from a buffer that is kept full.
  *
- * The order is a function of (seed, epoch) alone: draw number i is Philox4x32-10 of (seed; i, epoch), whatever the
- * sizes of the blocks. An epoch is a pass over the data; with reshuffle_each_iteration=False all epochs are 0, and what
- * has no seed takes it from its fingerprint: what is skipped in one pipeline is what another one takes.
+ * The order is a function of (seed, epoch) alone: draw number i is Philox4x32-10 of (seed; i,
+ * epoch), whatever the sizes of the blocks. An epoch is a pass over the data; with
+ * reshuffle_each_iteration=False all epochs are 0, and what has no seed takes it from its
+ * fingerprint: what is skipped in one pipeline is what another one takes.
  *
- * Where each element becomes a dataset further on (file names) and splits are shared among workers, the buffer holds no
- * more than the range at hand: filling it to the brim would take all files away from the others.
+ * Where each element becomes a dataset further on (file names) and splits are shared among workers,
+ * the buffer holds no more than the range at hand: filling it to the brim would take all files away
+ * from the others.
  *
- * A block leaves when it is full or when the input has no more ready; what was drawn for it and cannot go along (a
- * tensor of another rank) waits for the next one.
+ * A block leaves when it is full or when the input has no more ready; what was drawn for it and
+ * cannot go along (a tensor of another rank) waits for the next one.
  */
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
@@ -35,9 +37,10 @@ static int check_size(int64_t size, mr_error *err)
     if (size > 0 || size == MR_CARDINALITY_UNKNOWN) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL,
-                        "argument 'buffer_size' is %lld, it must be at least 1, or %d (unknown) for all elements",
-                        (long long)size, MR_CARDINALITY_UNKNOWN);
+    return mr_error_set(
+        err, MR_EINVAL,
+        "argument 'buffer_size' is %lld, it must be at least 1, or %d (unknown) for all elements",
+        (long long)size, MR_CARDINALITY_UNKNOWN);
 }
 
 static int shuffle_infer(struct mr_infer *in, mr_error *err)
@@ -79,8 +82,8 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 /* Uniform in [0, n): the bias of the multiplication is below n / 2^64. */
 static uint64_t draw(struct shuffle_iter *it, uint64_t n)
 {
-    philox4x32_ctr_t counter = {
-        {(uint32_t)it->draws, (uint32_t)(it->draws >> 32), (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
+    philox4x32_ctr_t counter = {{(uint32_t)it->draws, (uint32_t)(it->draws >> 32),
+                                 (uint32_t)it->epoch, (uint32_t)(it->epoch >> 32)}};
     philox4x32_key_t key = {{(uint32_t)it->seed, (uint32_t)(it->seed >> 32)}};
     philox4x32_ctr_t r = philox4x32(counter, key);
     uint64_t bits = (uint64_t)r.v[1] << 32 | r.v[0];
@@ -112,7 +115,8 @@ static int absorb(struct shuffle_iter *it, mr_error *err)
 }
 
 /*
- * Fill the buffer. @more: how many rows will be taken from it in this turn. MR_OK also when the input has ended.
+ * Fill the buffer. @more: how many rows will be taken from it in this turn. MR_OK also when the
+ * input has ended.
  */
 static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t more, mr_error *err)
 {
@@ -121,7 +125,8 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
     while (rc == MR_OK && it->rows.n < it->size && !it->ended) {
         bool first = it->rows.n == 0 && it->out.n == 0;
         uint64_t wanted = it->size - it->rows.n + (more > 0 ? more - 1 : 0);
-        struct mr_pull below = it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
+        struct mr_pull below =
+            it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
 
         below.held = pull->held || (it->frugal && !first);
         rc = mr_op_interrupted(&it->base.head, pull, err);
@@ -142,7 +147,8 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
     return rc;
 }
 
-static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                        mr_error *err)
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
     uint64_t fit = it->rows.fixed > 0 ? pull->bytes / it->rows.fixed + 1 : pull->rows;
@@ -165,8 +171,8 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             return rc;
         }
     }
-    while (rc == MR_OK && head->deferred == MR_OK && !mr_rows_out_full(&it->rows, &it->out, pull->bytes) &&
-           it->out.n < pull->rows) {
+    while (rc == MR_OK && head->deferred == MR_OK &&
+           !mr_rows_out_full(&it->rows, &it->out, pull->bytes) && it->out.n < pull->rows) {
         rc = it->out.n > 0 ? fill(it, pull, cap - it->out.n, &failure) : MR_OK;
         if (rc == MR_OK && it->rows.n == 0) {
             break;
@@ -299,7 +305,11 @@ static const struct mr_op_run shuffle_run = {
 
 static const struct mr_arg shuffle_args[] = {
     {.name = "buffer_size", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "seed", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = INT64_MIN, .max = INT64_MAX},
+    {.name = "seed",
+     .kind = MR_ATTR_INT,
+     .flags = MR_ARG_OPTIONAL,
+     .min = INT64_MIN,
+     .max = INT64_MAX},
     {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

@@ -115,8 +115,10 @@ size_t mr_spec_row_bytes(const mr_spec *spec)
     return total;
 }
 
-int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret, mr_error *err)
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err)
 {
     *ret = NULL;
-    return fn->ncaptures > 0 ? mr_bound_select(it->bound, fn->captures, fn->ncaptures, ret, err) : MR_OK;
+    return fn->ncaptures > 0 ? mr_bound_select(it->bound, fn->captures, fn->ncaptures, ret, err)
+                             : MR_OK;
 }

@@ -1,6 +1,6 @@
 /*
- * take and skip: the first elements only, or all but them. Any number below 0 is all. One that fails is an element;
- * what is skipped is nobody's element, and so is its error.
+ * take and skip: the first elements only, or all but them. Any number below 0 is all. One that
+ * fails is an element; what is skipped is nobody's element, and so is its error.
  */
 #include "engine/ops/ops.h"
 
@@ -57,7 +57,8 @@ static int take_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
 }
 
-static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                     mr_error *err)
 {
     struct take_iter *it = (struct take_iter *)head;
 
@@ -72,7 +73,8 @@ static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     return rc;
 }
 
-static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                     mr_error *err)
 {
     struct take_iter *it = (struct take_iter *)head;
 

@@ -1,6 +1,6 @@
 /*
- * take_while: the elements before the first for which a predicate does not hold. Whether one that fails would have been
- * the first, nobody knows.
+ * take_while: the elements before the first for which a predicate does not hold. Whether one that
+ * fails would have been the first, nobody knows.
  */
 #include "engine/ops/apply.h"
 
@@ -39,7 +39,8 @@ static int count_true(const mr_block *verdict, uint32_t *ret, mr_error *err)
     uint32_t rows = mr_block_rows(verdict);
 
     if (c->rank != 0) {
-        return mr_error_set(err, MR_EINVAL, "the predicate gave a tensor of %u dimensions, it must be a scalar",
+        return mr_error_set(err, MR_EINVAL,
+                            "the predicate gave a tensor of %u dimensions, it must be a scalar",
                             c->rank);
     }
     const uint8_t *holds = (const uint8_t *)c->data + (c->kind == MR_COLUMN_VAR ? c->starts[0] : 0);
@@ -49,8 +50,8 @@ static int count_true(const mr_block *verdict, uint32_t *ret, mr_error *err)
 }
 
 /* The first @good rows of @in are given, row @good is an error: @failure. */
-static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t good, int rc, mr_error *failure,
-                       mr_block **ret, mr_error *err)
+static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t good, int rc,
+                       mr_error *failure, mr_block **ret, mr_error *err)
 {
     struct mr_op_iter *head = &it->base.head;
     mr_block *out = NULL;
@@ -106,7 +107,8 @@ static int look_at(struct take_while_iter *it, mr_block **block, mr_block **ret,
     return MR_OK;
 }
 
-static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                           mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
     mr_block *in = NULL;

@@ -1,4 +1,5 @@
-/* from_tensors (one element) and from_tensor_slices (one element a row): elements that are in the definition itself. */
+/* from_tensors (one element) and from_tensor_slices (one element a row): elements that are in the
+ * definition itself. */
 #include "engine/ops/ops.h"
 
 struct tensors_iter {
@@ -7,7 +8,8 @@ struct tensors_iter {
     uint32_t next;
 };
 
-static int copy_structure(struct mr_infer *in, const struct mr_leaf_spec *leaves, size_t n, mr_error *err)
+static int copy_structure(struct mr_infer *in, const struct mr_leaf_spec *leaves, size_t n,
+                          mr_error *err)
 {
     char *structure = NULL;
     int rc = mr_infer_string(in, "structure", &structure, err);
@@ -24,7 +26,9 @@ static void leaf_of_column(const struct mr_column *c, uint32_t rows, struct mr_l
 {
     *ret = (struct mr_leaf_spec){.dtype = c->dtype, .rank = (int8_t)c->rank};
     for (uint32_t d = 0; d < c->rank; d++) {
-        ret->dims[d] = c->kind == MR_COLUMN_FIXED ? c->dims[d] : rows > 0 ? c->row_dims[d] : MR_DIM_UNKNOWN;
+        ret->dims[d] = c->kind == MR_COLUMN_FIXED ? c->dims[d]
+                       : rows > 0                 ? c->row_dims[d]
+                                                  : MR_DIM_UNKNOWN;
     }
     for (uint32_t r = 1; c->kind == MR_COLUMN_VAR && r < rows; r++) {
         for (uint32_t d = 0; d < c->rank; d++) {
@@ -55,7 +59,8 @@ static int infer_block(struct mr_infer *in, const mr_block *block, mr_error *err
 static int exactly_one(bool block, bool values, mr_error *err)
 {
     if (block == values) {
-        return mr_error_set(err, MR_EINVAL, "give either argument 'tensors' or 'value0', 'value1', ...");
+        return mr_error_set(err, MR_EINVAL,
+                            "give either argument 'tensors' or 'value0', 'value1', ...");
     }
     return MR_OK;
 }
@@ -94,7 +99,8 @@ static int slice_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t *count, mr_er
     }
     int64_t rows = leaf->dims[0];
     if (rows != MR_DIM_UNKNOWN && *count != MR_CARDINALITY_UNKNOWN && rows != *count) {
-        return mr_error_set(err, MR_EINVAL, "argument 'value%zu' has %lld slices, those before it %lld", i,
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'value%zu' has %lld slices, those before it %lld", i,
                             (long long)rows, (long long)*count);
     }
     *count = rows != MR_DIM_UNKNOWN ? rows : *count;
@@ -171,7 +177,8 @@ static uint32_t rows_for(const struct tensors_iter *it, const struct mr_pull *pu
     return n;
 }
 
-static int tensors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int tensors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                        mr_error *err)
 {
     struct tensors_iter *it = (struct tensors_iter *)head;
 

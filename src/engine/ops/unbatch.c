@@ -1,6 +1,6 @@
 /*
- * unbatch: each element is cut along its first dimension into elements. How many one that fails would have been, nobody
- * knows.
+ * unbatch: each element is cut along its first dimension into elements. How many one that fails
+ * would have been, nobody knows.
  */
 #include "element/trace.h"
 #include "engine/gather.h"
@@ -30,12 +30,13 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
             continue;
         }
         if (leaf->rank == 0) {
-            rc = mr_error_set(err, MR_EINVAL, "component %zu is a scalar: there is nothing to cut", i);
+            rc = mr_error_set(err, MR_EINVAL, "component %zu is a scalar: there is nothing to cut",
+                              i);
             break;
         }
         if (leaf->dims[0] != MR_DIM_UNKNOWN && per != MR_DIM_UNKNOWN && leaf->dims[0] != per) {
-            rc = mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows", (long long)per,
-                              (long long)leaf->dims[0]);
+            rc = mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows",
+                              (long long)per, (long long)leaf->dims[0]);
             break;
         }
         per = leaf->dims[0] != MR_DIM_UNKNOWN ? leaf->dims[0] : per;
@@ -66,7 +67,8 @@ static int trace_back(const mr_block *in, mr_block **out, mr_error *err)
     return rc;
 }
 
-/* One element more, cut. Elements come one by one: so only the one that cannot be cut is an error. */
+/* One element more, cut. Elements come one by one: so only the one that cannot be cut is an
+ * error. */
 static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
@@ -100,13 +102,15 @@ static int unbatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     return mr_unary_open(head, ctx, err);
 }
 
-static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                        mr_error *err)
 {
     struct unbatch_iter *it = (struct unbatch_iter *)head;
     mr_error failure;
     int rc = MR_OK;
 
-    while (rc == MR_OK && head->deferred == MR_OK && it->rows.rows < pull->rows && it->rows.bytes < pull->bytes) {
+    while (rc == MR_OK && head->deferred == MR_OK && it->rows.rows < pull->rows &&
+           it->rows.bytes < pull->bytes) {
         rc = mr_op_interrupted(head, pull, &failure);
         if (rc == MR_OK) {
             rc = cut_one(it, pull, &failure);
@@ -121,7 +125,8 @@ static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     if (rc < 0) {
         (void)mr_op_defer(head, rc, &failure);
     }
-    return mr_gather_take(&it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_gather_take(
+        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
 }
 
 static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -1,6 +1,6 @@
 /*
- * unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one that fails was seen
- * before, nobody knows.
+ * unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one
+ * that fails was seen before, nobody knows.
  */
 #include "base/hash.h"
 #include "engine/ops/ops.h"
@@ -31,7 +31,8 @@ static int unique_infer(struct mr_infer *in, mr_error *err)
 
     if (leaf == NULL || leaf->kind != MR_LEAF_TENSOR || leaf->rank != 0 ||
         (leaf->dtype != MR_INT32 && leaf->dtype != MR_INT64 && leaf->dtype != MR_STRING)) {
-        return mr_error_set(err, MR_EINVAL, "elements must be scalars of int32, int64 or string, they are %s",
+        return mr_error_set(err, MR_EINVAL,
+                            "elements must be scalars of int32, int64 or string, they are %s",
                             leaf != NULL ? mr_leaf_text(leaf, text) : "several tensors");
     }
     in->spec = mr_spec_ref(spec);
@@ -142,8 +143,8 @@ static int recharge(struct unique_iter *it, mr_error *err)
     size_t bytes = seen_bytes(&it->seen);
 
     if (!mr_env_recharge_array(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, %s", it->seen.n, bytes,
-                              mr_env_budget_text(head->env).text);
+        int rc = mr_error_set(err, MR_EEXHAUSTED, "%u different elements hold %zu bytes, %s",
+                              it->seen.n, bytes, mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
@@ -157,7 +158,8 @@ static const void *scalar_of(const struct mr_column *c, uint32_t row, size_t *si
 
     if (c->dtype == MR_STRING) {
         *size = (size_t)(c->offsets[at + 1] - c->offsets[at]);
-        return *size > 0 ? (const unsigned char *)c->data + c->offsets[at] : (const unsigned char *)"";
+        return *size > 0 ? (const unsigned char *)c->data + c->offsets[at]
+                         : (const unsigned char *)"";
     }
     *size = mr_dtype_size((mr_dtype)c->dtype);
     return (const unsigned char *)c->data + at * *size;
@@ -192,7 +194,8 @@ static int pick(struct unique_iter *it, const mr_block *in, mr_block **ret, mr_e
     return rc;
 }
 
-static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                       mr_error *err)
 {
     struct unique_iter *it = (struct unique_iter *)head;
     mr_block *out = NULL;

@@ -1,6 +1,7 @@
 /*
- * window: consecutive elements as datasets, one for each component. Windows may overlap, have holes, or leave elements
- * out; each holds copies of its elements (engine/nested.h), so that it pins nothing.
+ * window: consecutive elements as datasets, one for each component. Windows may overlap, have
+ * holes, or leave elements out; each holds copies of its elements (engine/nested.h), so that it
+ * pins nothing.
  *
  * A window that an element fails in is that error.
  */
@@ -19,7 +20,8 @@ struct window_iter {
     uint64_t skip;         /* elements still to come that no window has */
     struct mr_gather rows; /* from the first element of the next window on */
     size_t charged;
-    uint64_t owed; /* windows that have failed, whose errors are still to be given: those before the rows */
+    /* windows that have failed, whose errors are still to be given: those before the rows */
+    uint64_t owed;
     int failed;
     mr_error failure;
 };
@@ -103,16 +105,18 @@ static int recharge(struct window_iter *it, mr_error *err)
     size_t bytes = it->rows.bytes;
 
     if (!mr_env_recharge(head->env, &it->charged, bytes)) {
-        int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a window that spans %llu hold %zu bytes, %s",
-                              (unsigned long long)it->rows.rows, (unsigned long long)it->span, bytes,
-                              mr_env_budget_text(head->env).text);
+        int rc = mr_error_set(err, MR_EEXHAUSTED,
+                              "%llu elements of a window that spans %llu hold %zu bytes, %s",
+                              (unsigned long long)it->rows.rows, (unsigned long long)it->span,
+                              bytes, mr_env_budget_text(head->env).text);
 
         return mr_op_fail(head, head->delivered, rc, err);
     }
     return MR_OK;
 }
 
-/* The window at the front is done with. What it leaves out of the elements to come is dropped when they come. */
+/* The window at the front is done with. What it leaves out of the elements to come is dropped when
+ * they come. */
 static void move_on(struct window_iter *it)
 {
     uint64_t here = it->shift < it->rows.rows ? it->shift : it->rows.rows;
@@ -132,9 +136,9 @@ static bool is_over(const struct window_iter *it)
 }
 
 /*
- * The element behind those gathered has failed, and with it all windows that reach over it: each gives the error once,
- * so that the windows after them have the places that they would have. The error of an element that is in no window is
- * nobody's.
+ * The element behind those gathered has failed, and with it all windows that reach over it: each
+ * gives the error once, so that the windows after them have the places that they would have. The
+ * error of an element that is in no window is nobody's.
  */
 static int element_failed(struct window_iter *it, int rc, const mr_error *err)
 {
@@ -159,15 +163,16 @@ static int element_failed(struct window_iter *it, int rc, const mr_error *err)
     return rc;
 }
 
-/* Elements that have come since the first of the first window owed, those that failed among them. */
+/* Elements that have come since the first of the first window owed, those that failed among
+ * them. */
 static uint64_t seen(const struct window_iter *it)
 {
     return it->owed * it->shift - it->skip + it->rows.rows;
 }
 
 /*
- * Is it time for the error of a window? Where the remainder is dropped, when it is certain that the window is whole:
- * its elements have come, good or bad. Those behind it may fail for ever.
+ * Is it time for the error of a window? Where the remainder is dropped, when it is certain that the
+ * window is whole: its elements have come, good or bad. Those behind it may fail for ever.
  */
 static bool is_owed(const struct window_iter *it)
 {
@@ -186,7 +191,8 @@ static void end_input(struct window_iter *it)
 }
 
 /* More elements, for @windows windows at most. */
-static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t windows, mr_error *err)
+static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t windows,
+                   mr_error *err)
 {
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
@@ -270,7 +276,8 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
     return rc;
 }
 
-static int begin(struct window_iter *it, const struct mr_pull *pull, struct windows *w, mr_error *err)
+static int begin(struct window_iter *it, const struct mr_pull *pull, struct windows *w,
+                 mr_error *err)
 {
     *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->base.head.ds->spec),
                           .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX};
@@ -280,7 +287,8 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
         w->heaps[c].memory = it->base.head.env->memory;
     }
-    return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK : mr_error_nomem(err);
+    return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK
+                                                                        : mr_error_nomem(err);
 }
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
@@ -323,7 +331,8 @@ static void windows_free(struct windows *w)
 }
 
 /* MR_END: there is none, and there will be none. */
-static int next_window(struct window_iter *it, const struct mr_pull *pull, struct windows *w, mr_error *err)
+static int next_window(struct window_iter *it, const struct mr_pull *pull, struct windows *w,
+                       mr_error *err)
 {
     int rc = MR_OK;
 
@@ -354,7 +363,8 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
     return rc;
 }
 
-static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                       mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
     struct windows w;

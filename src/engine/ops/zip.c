@@ -1,7 +1,8 @@
 /*
- * zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all: the others are passed
- * over, so that no element is ever put together with others of another place. Behind an error that stands for an
- * unknown number of elements there are no places: then nothing more is put together.
+ * zip: the i-th elements of all inputs in one. Where one of them fails, the error stands for all:
+ * the others are passed over, so that no element is ever put together with others of another place.
+ * Behind an error that stands for an unknown number of elements there are no places: then nothing
+ * more is put together.
  */
 #include "engine/ops/ops.h"
 
@@ -12,7 +13,8 @@ struct zip_iter {
     uint32_t *used;
     size_t n;
     bool ended;
-    int failed; /* the element at hand has; told when all inputs stand behind it. MR_OK: it has not */
+    /* the element at hand has; told when all inputs stand behind it. MR_OK: it has not */
+    int failed;
     mr_error failure;
     bool *passed; /* failed: the inputs that do */
 };
@@ -37,7 +39,8 @@ static int splice(const struct mr_infer *in, const char *outer, struct mr_buf *t
     size_t stars = count_stars(outer);
 
     if (stars != in->ninputs) {
-        return mr_error_set(err, MR_EINVAL, "argument 'structure' has %zu places for %zu inputs", stars, in->ninputs);
+        return mr_error_set(err, MR_EINVAL, "argument 'structure' has %zu places for %zu inputs",
+                            stars, in->ninputs);
     }
     for (size_t i = 0; i < in->ninputs; i++) {
         const char *star = strstr(from, "\"*\"");
@@ -100,7 +103,8 @@ static int zip_infer(struct mr_infer *in, mr_error *err)
         in->cardinality = shorter(in->cardinality, in->inputs[i]->cardinality);
     }
     if (n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu tensors in one element, at most %d are possible", n, MR_LEAVES_MAX);
+        return mr_error_set(err, MR_EINVAL, "%zu tensors in one element, at most %d are possible",
+                            n, MR_LEAVES_MAX);
     }
     leaves = mr_calloc(n, sizeof *leaves);
     rc = leaves != NULL ? zip_structure(in, &structure, err) : mr_error_nomem(err);
@@ -225,14 +229,17 @@ static int fail(struct zip_iter *it, const struct mr_pull *pull, mr_error *err)
     if (lost && it->n > 1) {
         mr_op_places_lost(&it->head, &it->failure);
     }
-    rc = it->ended && !lost ? MR_END : it->failed; /* another input has no such element: nor have all together */
+    rc = it->ended && !lost
+             ? MR_END
+             : it->failed; /* another input has no such element: nor have all together */
     *err = it->failure;
     it->failed = MR_OK;
     memset(it->passed, 0, it->n * sizeof *it->passed);
     return rc;
 }
 
-static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret, mr_error *err)
+static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
+                    mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
     uint32_t rows = pull->rows;
@@ -286,7 +293,8 @@ static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
         mr_block *rest = NULL;
 
         if (it->waiting[i] != NULL) {
-            rc = mr_block_slice(it->waiting[i], it->used[i], mr_block_rows(it->waiting[i]) - it->used[i], &rest, err);
+            rc = mr_block_slice(it->waiting[i], it->used[i],
+                                mr_block_rows(it->waiting[i]) - it->used[i], &rest, err);
         }
         if (rc == MR_OK) {
             rc = mr_state_put_block(out, rest, err);

@@ -1,4 +1,5 @@
-/* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the results. */
+/* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the
+ * results. */
 #include "base/error.h"
 #include "engine/program/plan.h"
 #include "ops/attr.h"
@@ -21,8 +22,8 @@ static bool is_one_value(const struct mr_column *c)
 }
 
 /* All columns FIXED, of one shape. @shape: one of them. */
-static bool fits(const struct mr_program *p, const struct mr_fused *f, const struct mr_column *columns,
-                 const struct mr_column **shape)
+static bool fits(const struct mr_program *p, const struct mr_fused *f,
+                 const struct mr_column *columns, const struct mr_column **shape)
 {
     *shape = NULL;
     for (uint32_t i = 0; i < f->nexternals; i++) {
@@ -39,7 +40,8 @@ static bool fits(const struct mr_program *p, const struct mr_fused *f, const str
         }
         if (*shape == NULL) {
             *shape = c;
-        } else if (c->rank != (*shape)->rank || memcmp(c->dims, (*shape)->dims, c->rank * sizeof c->dims[0]) != 0) {
+        } else if (c->rank != (*shape)->rank ||
+                   memcmp(c->dims, (*shape)->dims, c->rank * sizeof c->dims[0]) != 0) {
             return false;
         }
     }
@@ -60,7 +62,8 @@ static const void *address(const struct running *r, const struct mr_operand *o, 
 }
 
 /* The values [at, at + n) of all ops. Returns n, or which value failed. */
-static size_t run_tile(struct running *r, uint64_t at, size_t n, const struct mr_fused_op **failed, mr_error *err)
+static size_t run_tile(struct running *r, uint64_t at, size_t n, const struct mr_fused_op **failed,
+                       mr_error *err)
 {
     for (uint32_t i = 0; i < r->fused->nops; i++) {
         const struct mr_fused_op *op = &r->fused->ops[i];
@@ -80,8 +83,8 @@ static size_t run_tile(struct running *r, uint64_t at, size_t n, const struct mr
     return n;
 }
 
-static int run_all(const struct mr_program *p, struct running *r, uint64_t total, uint64_t per_row, uint32_t *bad_row,
-                   mr_error *err)
+static int run_all(const struct mr_program *p, struct running *r, uint64_t total, uint64_t per_row,
+                   uint32_t *bad_row, mr_error *err)
 {
     const struct mr_fused_op *failed = NULL;
 
@@ -98,8 +101,8 @@ static int run_all(const struct mr_program *p, struct running *r, uint64_t total
     return MR_OK;
 }
 
-bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows, struct mr_column *columns,
-                  int *rc, uint32_t *bad_row, mr_error *err)
+bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows,
+                  struct mr_column *columns, int *rc, uint32_t *bad_row, mr_error *err)
 {
     struct mr_output outputs[MR_FUSED_OPS_MAX];
     struct running r; /* scratch memory is left as it is: it is written before it is read */
@@ -130,7 +133,8 @@ bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint
 out:
     for (uint32_t i = 0; i < made; i++) {
         if (*rc == MR_OK) {
-            (void)mr_output_finish(&outputs[i], &columns[fused->outputs[i]], err); /* numbers: cannot fail */
+            (void)mr_output_finish(&outputs[i], &columns[fused->outputs[i]],
+                                   err); /* numbers: cannot fail */
         } else {
             mr_output_drop(&outputs[i]);
         }

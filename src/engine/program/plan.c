@@ -112,7 +112,8 @@ static bool is_copy(const struct mr_fn_node *node, const struct mr_slot *input)
     return strcmp(node->kernel->name, "cast") == 0 && node->out_specs[0].dtype == input->spec.dtype;
 }
 
-static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_node *node, bool *uniform, mr_error *err)
+static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_node *node,
+                   bool *uniform, mr_error *err)
 {
     op->node = node;
     op->nin = node->ninputs;
@@ -140,8 +141,8 @@ static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_n
 }
 
 /*
- * Compute once what depends on constants only. A failure is left to the run: it belongs to the first element, and an
- * empty dataset has none.
+ * Compute once what depends on constants only. A failure is left to the run: it belongs to the
+ * first element, and an empty dataset has none.
  */
 static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
 {
@@ -188,9 +189,11 @@ static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *e
         return MR_OK;
     }
     if (node->nfunctions > 0) {
-        return mr_error_set(err, MR_EUNIMPL, "%s: functions of tensor operators", node->kernel->name);
+        return mr_error_set(err, MR_EUNIMPL, "%s: functions of tensor operators",
+                            node->kernel->name);
     }
-    if (node->ninputs == 1 && node->nout == 1 && is_copy(node, &p->slots[m->slot_of[node->inputs[0]]])) {
+    if (node->ninputs == 1 && node->nout == 1 &&
+        is_copy(node, &p->slots[m->slot_of[node->inputs[0]]])) {
         m->slot_of[node->first_value] = m->slot_of[node->inputs[0]];
         return MR_OK;
     }
@@ -249,7 +252,8 @@ int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
     m.p->outputs = mr_calloc(fn->noutputs, sizeof *m.p->outputs);
     m.slot_of = mr_calloc(fn->nvalues, sizeof *m.slot_of);
     m.live = mr_calloc(fn->nnodes, sizeof *m.live);
-    if (m.p->slots == NULL || m.p->ops == NULL || m.p->outputs == NULL || m.slot_of == NULL || m.live == NULL) {
+    if (m.p->slots == NULL || m.p->ops == NULL || m.p->outputs == NULL || m.slot_of == NULL ||
+        m.live == NULL) {
         rc = mr_error_nomem(err);
     } else {
         rc = make(&m, err);

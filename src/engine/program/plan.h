@@ -1,13 +1,16 @@
 /*
- * The plan of a function: what mr_program_new() makes and mr_program_run() carries out. Constant once it is made.
+ * The plan of a function: what mr_program_new() makes and mr_program_run() carries out. Constant
+ * once it is made.
  *
- * Every value that matters has a slot. A slot is *uniform* when it is the same for all rows (constants, captures, and
- * what is computed from them): it is kept as one row. Steps are in an order in which inputs come before their users.
+ * Every value that matters has a slot. A slot is *uniform* when it is the same for all rows
+ * (constants, captures, and what is computed from them): it is kept as one row. Steps are in an
+ * order in which inputs come before their users.
  *
  *   eval step    one kernel over whole columns
- *   fused step   elementwise kernels whose results have one shape, run tile by tile: values that nobody outside needs
- *                live in registers (scratch memory that stays in L1), the others are written to columns. At run time it
- *                wants FIXED columns of one shape; otherwise its kernels run one by one.
+ *   fused step   elementwise kernels whose results have one shape, run tile by tile: values that
+ *                nobody outside needs live in registers (scratch memory that stays in L1), the
+ *                others are written to columns. At run time it wants FIXED columns of one shape;
+ *                otherwise its kernels run one by one.
  */
 #ifndef MR_ENGINE_PROGRAM_PLAN_H
 #define MR_ENGINE_PROGRAM_PLAN_H
@@ -33,7 +36,8 @@ enum mr_slot_kind {
 struct mr_slot {
     uint8_t kind; /* enum mr_slot_kind */
     bool uniform;
-    bool folded;             /* `column` is a result computed when the plan was made: the plan holds its buffers */
+    /* `column` is a result computed when the plan was made: the plan holds its buffers */
+    bool folded;
     uint32_t index;          /* of the input or capture */
     struct mr_column column; /* constants */
     struct mr_leaf_spec spec;
@@ -59,8 +63,9 @@ enum mr_operand_kind {
 struct mr_operand {
     uint8_t kind; /* enum mr_operand_kind */
     uint8_t width;
-    uint8_t step;   /* 0: one value for all */
-    uint32_t index; /* REGISTER: offset in the scratch memory; OUTPUT, EXTERNAL: in the step's lists */
+    uint8_t step; /* 0: one value for all */
+    /* REGISTER: offset in the scratch memory; OUTPUT, EXTERNAL: in the step's lists */
+    uint32_t index;
 };
 
 struct mr_fused_op {
@@ -102,14 +107,17 @@ struct mr_program {
     uint32_t ncaptures;
 };
 
-/* Put the ops into steps. Ops are in order; constants are folded already (their op has nout = 0). */
+/* Put the ops into steps. Ops are in order; constants are folded already (their op has nout =
+ * 0). */
 int mr_plan_schedule(struct mr_program *p, mr_error *err);
 
 /* Run one op on columns indexed by slot; fills the columns of its results. */
-int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows, struct mr_column *columns,
-              const struct mr_kernel_random *random, uint32_t *bad_row, mr_error *err);
-/* The same tile by tile. false: the columns do not have the form that this needs, nothing was done. */
-bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows, struct mr_column *columns,
-                  int *rc, uint32_t *bad_row, mr_error *err);
+int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
+              struct mr_column *columns, const struct mr_kernel_random *random, uint32_t *bad_row,
+              mr_error *err);
+/* The same tile by tile. false: the columns do not have the form that this needs, nothing was
+ * done. */
+bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows,
+                  struct mr_column *columns, int *rc, uint32_t *bad_row, mr_error *err);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Running a plan on a block. When row k fails, everything is run again on the rows before it: failures are rare, and
- * each such round ends at an earlier row and a later operator, so there are few.
+ * Running a plan on a block. When row k fails, everything is run again on the rows before it:
+ * failures are rare, and each such round ends at an earlier row and a later operator, so there are
+ * few.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -36,8 +37,9 @@ static struct mr_column one_row(const struct mr_column *c, uint32_t row)
 }
 
 /* Results of single rows, kept as blocks until they are joined. */
-static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call *call, uint32_t rows,
-                       const struct mr_kernel_in *in, struct mr_column *out, uint32_t *bad_row, mr_error *err)
+static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call *call,
+                       uint32_t rows, const struct mr_kernel_in *in, struct mr_column *out,
+                       uint32_t *bad_row, mr_error *err)
 {
     mr_block **done = mr_calloc(rows, sizeof *done);
     struct mr_column *columns = mr_calloc(op->nin + op->nout, sizeof *columns);
@@ -92,8 +94,9 @@ out:
     return rc;
 }
 
-int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows, struct mr_column *columns,
-              const struct mr_kernel_random *random, uint32_t *bad_row, mr_error *err)
+int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
+              struct mr_column *columns, const struct mr_kernel_random *random, uint32_t *bad_row,
+              mr_error *err)
 {
     const struct mr_kernel *kernel = op->node->kernel;
     struct mr_kernel_random drawn;
@@ -150,7 +153,8 @@ out:
 
 /* ---- all of them ---- */
 
-static void bind(const struct mr_program *p, const mr_block *in, const mr_block *captures, struct mr_column *columns)
+static void bind(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                 struct mr_column *columns)
 {
     for (uint32_t s = 0; s < p->nslots; s++) {
         const struct mr_slot *slot = &p->slots[s];
@@ -171,8 +175,9 @@ static void bind(const struct mr_program *p, const mr_block *in, const mr_block 
     }
 }
 
-static int run_step(const struct mr_program *p, const struct mr_step *step, uint32_t rows, struct mr_column *columns,
-                    const struct mr_kernel_random *random, uint32_t *bad_row, mr_error *err)
+static int run_step(const struct mr_program *p, const struct mr_step *step, uint32_t rows,
+                    struct mr_column *columns, const struct mr_kernel_random *random,
+                    uint32_t *bad_row, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -188,7 +193,8 @@ static int run_step(const struct mr_program *p, const struct mr_step *step, uint
     return rc;
 }
 
-static int finish(const struct mr_program *p, uint32_t rows, struct mr_column *columns, mr_block **ret, mr_error *err)
+static int finish(const struct mr_program *p, uint32_t rows, struct mr_column *columns,
+                  mr_block **ret, mr_error *err)
 {
     struct mr_column *out = mr_calloc(p->noutputs, sizeof *out);
     bool *made = mr_calloc(p->noutputs, sizeof *made);
@@ -220,8 +226,9 @@ out:
     return rc;
 }
 
-static int run_rows(const struct mr_program *p, const mr_block *in, const mr_block *captures, uint32_t rows,
-                    const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row, mr_error *err)
+static int run_rows(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                    uint32_t rows, const struct mr_kernel_random *random, mr_block **ret,
+                    uint32_t *bad_row, mr_error *err)
 {
     struct mr_column *columns = mr_calloc(p->nslots, sizeof *columns);
     int rc = MR_OK;
@@ -261,17 +268,19 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
 }
 
 /* Loops were chosen for the dtypes of the specs: a column of another one must not reach them. */
-static int check_column(const char *what, uint32_t i, const struct mr_column *c, const struct mr_leaf_spec *spec,
-                        mr_error *err)
+static int check_column(const char *what, uint32_t i, const struct mr_column *c,
+                        const struct mr_leaf_spec *spec, mr_error *err)
 {
     if (c->dtype == spec->dtype && (spec->rank < 0 || (int)c->rank == (int)spec->rank)) {
         return MR_OK;
     }
-    return mr_error_set(err, MR_EINVAL, "%s %u is %s of rank %d; the function wants %s of rank %d", what, i,
-                        mr_dtype_name((mr_dtype)c->dtype), c->rank, mr_dtype_name((mr_dtype)spec->dtype), spec->rank);
+    return mr_error_set(err, MR_EINVAL, "%s %u is %s of rank %d; the function wants %s of rank %d",
+                        what, i, mr_dtype_name((mr_dtype)c->dtype), c->rank,
+                        mr_dtype_name((mr_dtype)spec->dtype), spec->rank);
 }
 
-static int check_arguments(const struct mr_program *p, const mr_block *in, const mr_block *captures, mr_error *err)
+static int check_arguments(const struct mr_program *p, const mr_block *in, const mr_block *captures,
+                           mr_error *err)
 {
     int rc = MR_OK;
 
@@ -279,24 +288,28 @@ static int check_arguments(const struct mr_program *p, const mr_block *in, const
         return mr_error_set(err, MR_EINVAL, "a function of %u tensors was given %u", p->ninputs,
                             mr_block_column_count(in));
     }
-    if (p->ncaptures > 0 &&
-        (captures == NULL || mr_block_rows(captures) != 1 || mr_block_column_count(captures) != p->ncaptures)) {
-        return mr_error_set(err, MR_EINTERNAL, "a function with %u captured values was given others", p->ncaptures);
+    if (p->ncaptures > 0 && (captures == NULL || mr_block_rows(captures) != 1 ||
+                             mr_block_column_count(captures) != p->ncaptures)) {
+        return mr_error_set(err, MR_EINTERNAL,
+                            "a function with %u captured values was given others", p->ncaptures);
     }
     for (uint32_t s = 0; rc == MR_OK && s < p->nslots; s++) {
         const struct mr_slot *slot = &p->slots[s];
 
         if (slot->kind == MR_SLOT_INPUT) {
-            rc = check_column("component", slot->index, mr_block_column(in, slot->index), &slot->spec, err);
+            rc = check_column("component", slot->index, mr_block_column(in, slot->index),
+                              &slot->spec, err);
         } else if (slot->kind == MR_SLOT_CAPTURE) {
-            rc = check_column("captured value", slot->index, mr_block_column(captures, slot->index), &slot->spec, err);
+            rc = check_column("captured value", slot->index, mr_block_column(captures, slot->index),
+                              &slot->spec, err);
         }
     }
     return rc;
 }
 
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
-                   const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row, mr_error *err)
+                   const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row,
+                   mr_error *err)
 {
     uint32_t rows = mr_block_rows(in);
     uint32_t bad = 0;

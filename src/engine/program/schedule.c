@@ -1,7 +1,7 @@
 /*
- * Which ops run together. Groups of elementwise ops grow while their results have one shape; a group becomes a step
- * when somebody outside needs one of its results, when it is full, or at the end. So a group's inputs are always
- * computed by steps before it.
+ * Which ops run together. Groups of elementwise ops grow while their results have one shape; a
+ * group becomes a step when somebody outside needs one of its results, when it is full, or at the
+ * end. So a group's inputs are always computed by steps before it.
  */
 #include "base/alloc.h"
 #include "base/error.h"
@@ -34,7 +34,8 @@ static bool same_shape(const struct mr_leaf_spec *a, const struct mr_leaf_spec *
     return a->rank == b->rank && memcmp(a->dims, b->dims, sizeof a->dims) == 0;
 }
 
-/* A value for all rows that is one number, and does not change the shape of what it is combined with. */
+/* A value for all rows that is one number, and does not change the shape of what it is combined
+ * with. */
 static bool is_single(const struct mr_slot *s, const struct mr_leaf_spec *shape)
 {
     if (!s->uniform || s->spec.rank < 0 || (shape->rank >= 0 && s->spec.rank > shape->rank) ||
@@ -56,8 +57,9 @@ static mr_kernel_loop fusible(const struct mr_program *p, const struct mr_plan_o
     uint8_t dtypes[MR_FUSED_INPUTS_MAX];
     bool follows = false; /* at least one input has the shape of the result */
 
-    if ((kernel->flags & MR_KERNEL_ELEMENTWISE) == 0 || kernel->loop == NULL || op->nin > MR_FUSED_INPUTS_MAX ||
-        op->nout != 1 || p->slots[op->out[0]].uniform || op->node->out_specs[0].dtype == MR_STRING) {
+    if ((kernel->flags & MR_KERNEL_ELEMENTWISE) == 0 || kernel->loop == NULL ||
+        op->nin > MR_FUSED_INPUTS_MAX || op->nout != 1 || p->slots[op->out[0]].uniform ||
+        op->node->out_specs[0].dtype == MR_STRING) {
         return NULL;
     }
     for (size_t i = 0; i < op->nin; i++) {
@@ -81,7 +83,8 @@ struct registers {
     uint32_t n;
 };
 
-static bool used_inside(const struct mr_program *p, const struct group *g, uint32_t slot, uint32_t from)
+static bool used_inside(const struct mr_program *p, const struct group *g, uint32_t slot,
+                        uint32_t from)
 {
     for (uint32_t i = from; i < g->nops; i++) {
         const struct mr_plan_op *op = &p->ops[g->ops[i]];
@@ -96,7 +99,8 @@ static bool used_inside(const struct mr_program *p, const struct group *g, uint3
 }
 
 /* Somebody but this group's ops needs @slot. @uses: readers and results, by slot. */
-static bool used_outside(const struct mr_program *p, const struct group *g, uint32_t slot, const uint32_t *uses)
+static bool used_outside(const struct mr_program *p, const struct group *g, uint32_t slot,
+                         const uint32_t *uses)
 {
     uint32_t inside = 0;
 
@@ -111,8 +115,8 @@ static bool used_outside(const struct mr_program *p, const struct group *g, uint
 }
 
 /* A register that is free once op @at runs: its value is not needed from @at on. */
-static uint32_t take_register(struct registers *r, const struct mr_program *p, const struct group *g, uint32_t at,
-                              uint8_t width)
+static uint32_t take_register(struct registers *r, const struct mr_program *p,
+                              const struct group *g, uint32_t at, uint8_t width)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         uint32_t slot = p->ops[g->ops[r->owner[i] - 1]].out[0];
@@ -129,7 +133,8 @@ static uint32_t take_register(struct registers *r, const struct mr_program *p, c
 
 static struct mr_operand external(struct mr_fused *f, const struct mr_slot *s, uint32_t slot)
 {
-    struct mr_operand o = {MR_OPERAND_EXTERNAL, (uint8_t)mr_value_width(s->spec.dtype), !s->uniform, 0};
+    struct mr_operand o = {MR_OPERAND_EXTERNAL, (uint8_t)mr_value_width(s->spec.dtype), !s->uniform,
+                           0};
 
     while (o.index < f->nexternals && f->externals[o.index] != slot) {
         o.index++;
@@ -149,7 +154,8 @@ static uint32_t round_down_to_power(uint32_t n)
     return power;
 }
 
-/* Registers are named by number up to here; a register's place depends on the tile, which depends on all registers. */
+/* Registers are named by number up to here; a register's place depends on the tile, which depends
+ * on all registers. */
 static void place_registers(struct mr_fused *f, const struct registers *r)
 {
     uint32_t offsets[MR_FUSED_OPS_MAX];
@@ -182,7 +188,8 @@ static void place_registers(struct mr_fused *f, const struct registers *r)
     }
 }
 
-static void fill_fused(struct mr_fused *f, const struct mr_program *p, const struct group *g, const uint32_t *uses)
+static void fill_fused(struct mr_fused *f, const struct mr_program *p, const struct group *g,
+                       const uint32_t *uses)
 {
     struct registers registers = {.n = 0};
 
@@ -200,7 +207,8 @@ static void fill_fused(struct mr_fused *f, const struct mr_program *p, const str
             while (made > 0 && p->ops[g->ops[made - 1]].out[0] != op->in[k]) {
                 made--;
             }
-            fop->in[k] = made > 0 ? f->ops[made - 1].out : external(f, &p->slots[op->in[k]], op->in[k]);
+            fop->in[k] =
+                made > 0 ? f->ops[made - 1].out : external(f, &p->slots[op->in[k]], op->in[k]);
         }
         fop->out = (struct mr_operand){MR_OPERAND_REGISTER, width, 1, 0};
         if (used_outside(p, g, op->out[0], uses)) {
@@ -256,7 +264,8 @@ static int close_group(struct scheduling *s, struct group *g, mr_error *err)
 }
 
 /* Close the groups that compute inputs of @op, except for @keep (1 + its number). */
-static int close_inputs(struct scheduling *s, const struct mr_plan_op *op, uint32_t keep, mr_error *err)
+static int close_inputs(struct scheduling *s, const struct mr_plan_op *op, uint32_t keep,
+                        mr_error *err)
 {
     for (size_t k = 0; k < op->nin; k++) {
         uint32_t g = s->group_of[op->in[k]];
@@ -407,7 +416,8 @@ int mr_plan_schedule(struct mr_program *p, mr_error *err)
     s->last = mr_calloc(p->nslots, sizeof *s->last);
     s->uses = mr_calloc(p->nslots, sizeof *s->uses);
     p->steps = mr_calloc(p->nops, sizeof *p->steps);
-    if (s->uses == NULL || s->group_of == NULL || s->maker == NULL || s->last == NULL || p->steps == NULL) {
+    if (s->uses == NULL || s->group_of == NULL || s->maker == NULL || s->last == NULL ||
+        p->steps == NULL) {
         rc = mr_error_nomem(err);
         goto out;
     }

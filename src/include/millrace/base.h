@@ -1,8 +1,9 @@
 /*
  * What every public header of Millrace needs: linkage, result codes, the error object, versions.
  *
- * A function that can fail returns MR_OK (0), a positive note (MR_END, MR_TIMEOUT), or a negative enum mr_code, and
- * takes a mr_error * last. NULL is allowed there. Outputs are written on success only, the error on failure only.
+ * A function that can fail returns MR_OK (0), a positive note (MR_END, MR_TIMEOUT), or a negative
+ * enum mr_code, and takes a mr_error * last. NULL is allowed there. Outputs are written on success
+ * only, the error on failure only.
  *
  * Threads: everything here is safe from any thread; a mr_error belongs to its caller.
  */
@@ -61,10 +62,11 @@ enum mr_code {
 
 /* What a caller of a coordinator has to know about a failure. */
 enum mr_trait {
-    MR_RETRYABLE = 1u << 0,     /* The same call may succeed later. */
-    MR_MAYBE_APPLIED = 1u << 1, /* It may have happened: repeat it with the same identity, or ask. */
-    MR_FENCED = 1u << 2,        /* The caller was replaced. */
-    MR_PERMANENT = 1u << 3,     /* Going on gives the same error again: nothing more comes of this. */
+    MR_RETRYABLE = 1u << 0, /* The same call may succeed later. */
+    MR_MAYBE_APPLIED =
+        1u << 1,            /* It may have happened: repeat it with the same identity, or ask. */
+    MR_FENCED = 1u << 2,    /* The caller was replaced. */
+    MR_PERMANENT = 1u << 3, /* Going on gives the same error again: nothing more comes of this. */
 };
 
 #define MR_ERROR_MESSAGE_SIZE 248

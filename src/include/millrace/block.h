@@ -1,8 +1,10 @@
 /*
- * Blocks: n rows (elements) of one spec, stored by column. The unit inside the engine, on the wire and in NumPy views.
+ * Blocks: n rows (elements) of one spec, stored by column. The unit inside the engine, on the wire
+ * and in NumPy views.
  *
- * A sealed block is immutable and reference-counted; its columns may share buffers with other blocks (slices, batches).
- * Threads: ref, unref and reading are safe from any thread. Building a block is one thread's business.
+ * A sealed block is immutable and reference-counted; its columns may share buffers with other
+ * blocks (slices, batches). Threads: ref, unref and reading are safe from any thread. Building a
+ * block is one thread's business.
  */
 #ifndef MILLRACE_BLOCK_H
 #define MILLRACE_BLOCK_H
@@ -23,8 +25,8 @@ enum mr_column_kind {
  *   VAR:   row r has dims row_dims[r * rank ..+ rank) and holds values [starts[r], starts[r + 1]).
  *   numbers: value i is data[i]; MR_BOOL is one byte, 0 or 1.
  *   MR_STRING: value i is the bytes data[offsets[i] .. offsets[i + 1]).
- * starts[0] and offsets[0] need not be 0: a slice points into its parent's arrays. `data` of an unsliced column is
- * aligned to 64 bytes; a slice's is aligned to the dtype only.
+ * starts[0] and offsets[0] need not be 0: a slice points into its parent's arrays. `data` of an
+ * unsliced column is aligned to 64 bytes; a slice's is aligned to the dtype only.
  */
 struct mr_column {
     uint8_t kind;  /* enum mr_column_kind */
@@ -49,17 +51,18 @@ MR_API uint32_t mr_block_column_count(const mr_block *block);
 /* Lent: valid as long as the caller holds its reference. i < mr_block_column_count(). */
 MR_API const struct mr_column *mr_block_column(const mr_block *block, uint32_t i);
 /*
- * true when nobody else holds the block or one of its buffers, and no two of its columns of numbers lie in the same
- * memory: writing to a value disturbs nobody, and changes no other value.
+ * true when nobody else holds the block or one of its buffers, and no two of its columns of numbers
+ * lie in the same memory: writing to a value disturbs nobody, and changes no other value.
  */
 MR_API bool mr_block_exclusive(const mr_block *block);
 
 /*
- * A block of @rows rows from @ncolumns descriptions; what they point at is copied once (64-byte aligned). `owner` is
- * ignored. Offsets, dims and sizes are checked: MR_EINVAL names column and fault.
+ * A block of @rows rows from @ncolumns descriptions; what they point at is copied once (64-byte
+ * aligned). `owner` is ignored. Offsets, dims and sizes are checked: MR_EINVAL names column and
+ * fault.
  */
-MR_API int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret,
-                        mr_error *err);
+MR_API int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns,
+                        mr_block **ret, mr_error *err);
 
 MR_END_DECLS
 

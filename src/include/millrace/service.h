@@ -1,18 +1,20 @@
 /*
  * The service: datasets registered with a dispatcher and read from its workers.
  *
- * Reading is an ordinary dataset: operator "distribute" (docs/operators.md) applied to a dataset, or operator
- * "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the rest.
+ * Reading is an ordinary dataset: operator "distribute" (docs/operators.md) applied to a dataset,
+ * or operator "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the
+ * rest.
  *
- * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of all dispatchers.
- * Every call ends within @timeout_ms (0: 60 s): with MR_EUNAVAIL naming the addresses if no dispatcher answered by
- * then.
+ * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of
+ * all dispatchers. Every call ends within @timeout_ms (0: 60 s): with MR_EUNAVAIL naming the
+ * addresses if no dispatcher answered by then.
  *
- * While a read or a call is open the process must not fork and use the child for more of the same (MR_EPRECOND there);
- * with nothing open it may. The first use raises glibc's malloc trim threshold for the whole process, which more than
- * doubles the throughput of large elements. When the last read is closed and malloc keeps more than 256 MiB that are
- * free, they go back to the system (malloc_trim()). MILLRACE_MALLOC=keep in the environment leaves malloc alone. gRPC's
- * own messages appear on stderr only if GRPC_VERBOSITY is set.
+ * While a read or a call is open the process must not fork and use the child for more of the same
+ * (MR_EPRECOND there); with nothing open it may. The first use raises glibc's malloc trim threshold
+ * for the whole process, which more than doubles the throughput of large elements. When the last
+ * read is closed and malloc keeps more than 256 MiB that are free, they go back to the system
+ * (malloc_trim()). MILLRACE_MALLOC=keep in the environment leaves malloc alone. gRPC's own messages
+ * appear on stderr only if GRPC_VERBOSITY is set.
  *
  * Threads: all functions are safe from any thread.
  */
@@ -25,31 +27,33 @@
 MR_BEGIN_DECLS
 
 /*
- * Register @ds. @dataset_id may be NULL: then the id is made from the fingerprint and the service's own numbering. The
- * same definition under the same id again is no error; another one is MR_EINVAL. *@ret (the id) is freed with
- * mr_free().
+ * Register @ds. @dataset_id may be NULL: then the id is made from the fingerprint and the service's
+ * own numbering. The same definition under the same id again is no error; another one is MR_EINVAL.
+ * *@ret (the id) is freed with mr_free().
  */
-MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id, const char *compression,
-                               int timeout_ms, char **ret, mr_error *err);
+MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id,
+                               const char *compression, int timeout_ms, char **ret, mr_error *err);
 
 /* The element spec of a registered dataset; MR_ENOTFOUND names the id. The caller owns *@ret. */
-MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms, mr_spec **ret,
-                                   int64_t *cardinality, mr_error *err);
+MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms,
+                                   mr_spec **ret, int64_t *cardinality, mr_error *err);
 
 /* The state of the cluster as one JSON document (docs/status.md). *@ret is freed with mr_free(). */
 MR_API int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err);
 
 /*
- * Delete a dataset, named ones too, which nothing else removes. MR_ENOTFOUND: there is none (or an earlier try has
- * deleted it); MR_EPRECOND names a job that uses it.
+ * Delete a dataset, named ones too, which nothing else removes. MR_ENOTFOUND: there is none (or an
+ * earlier try has deleted it); MR_EPRECOND names a job that uses it.
  */
-MR_API int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms, mr_error *err);
+MR_API int mr_service_delete_dataset(const char *service, const char *dataset_id, int timeout_ms,
+                                     mr_error *err);
 
 /*
- * Delete a job, by name or else by id, with all its iterations. With clients in it that is MR_EPRECOND unless @force;
- * their reading then fails. MR_ENOTFOUND as above.
+ * Delete a job, by name or else by id, with all its iterations. With clients in it that is
+ * MR_EPRECOND unless @force; their reading then fails. MR_ENOTFOUND as above.
  */
-MR_API int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms, mr_error *err);
+MR_API int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
+                                 mr_error *err);
 
 MR_END_DECLS
 

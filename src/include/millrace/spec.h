@@ -1,15 +1,19 @@
 /*
- * Element specs: what the elements of a dataset look like. An element is a nested structure whose leaves are tensors.
+ * Element specs: what the elements of a dataset look like. An element is a nested structure whose
+ * leaves are tensors.
  *
- * A spec is an immutable, reference-counted pair of (leaf table, structure). The structure is one line of compact
- * JSON in which "*" stands for the next leaf:
+ * A spec is an immutable, reference-counted pair of (leaf table, structure). The structure is one
+ * line of compact JSON in which "*" stands for the next leaf:
  *     "*"                      one tensor
  *     ["*",["*","*"]]          a tuple (nested)
  *     {"a":"*","b":["*"]}      a dict; keys sorted by bytes
- *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names, values
- *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and structure of its elements.
- * An entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn Keys that begin with "!"
- * are reserved. C code looks at leaves only; language bindings look at the structure.
+ *     {"!namedtuple":["Point",["x","y"],["*","*"]]}     a named tuple: type name, field names,
+ *                                                       values
+ *     {"!dataset":[[["int64",2,-1]],"*"]}    one leaf that is a dataset: the leaf table and
+ *                                            structure of its elements.
+ * An entry is a dtype and dims, [dtype, null] for an unknown rank, null for a dataset in turn Keys
+ * that begin with "!" are reserved. C code looks at leaves only; language bindings look at the
+ * structure.
  *
  * Threads: a spec may be shared; mr_spec_ref/unref are safe from any thread.
  */
@@ -50,8 +54,9 @@ MR_API size_t mr_dtype_size(mr_dtype dtype);
 MR_API const char *mr_dtype_name(mr_dtype dtype);
 
 /*
- * A dataset as (part of) an element: what window gives. It exists inside of one engine only, as a scalar string that
- * holds its elements; only the structure says what these are, so a spec with such a leaf wants its structure.
+ * A dataset as (part of) an element: what window gives. It exists inside of one engine only, as a
+ * scalar string that holds its elements; only the structure says what these are, so a spec with
+ * such a leaf wants its structure.
  */
 enum mr_leaf_kind {
     MR_LEAF_TENSOR = 0,
@@ -72,14 +77,15 @@ typedef struct mr_spec mr_spec;
  * A spec of @n leaves (copied) and @structure (copied; NULL: "*" for one leaf, else a flat tuple).
  * MR_EINVAL names the leaf or the place in the structure. The caller owns *@ret.
  */
-MR_API int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure, mr_spec **ret,
-                       mr_error *err);
+MR_API int mr_spec_new(const struct mr_leaf_spec *leaves, size_t n, const char *structure,
+                       mr_spec **ret, mr_error *err);
 MR_API mr_spec *mr_spec_ref(const mr_spec *spec);
 MR_API void mr_spec_unref(mr_spec *spec); /* NULL is fine */
 
 MR_API size_t mr_spec_leaves(const mr_spec *spec);
-MR_API const struct mr_leaf_spec *mr_spec_leaf(const mr_spec *spec, size_t i); /* lent; i < mr_spec_leaves() */
-MR_API const char *mr_spec_structure(const mr_spec *spec);                     /* lent */
+MR_API const struct mr_leaf_spec *mr_spec_leaf(const mr_spec *spec,
+                                               size_t i);  /* lent; i < mr_spec_leaves() */
+MR_API const char *mr_spec_structure(const mr_spec *spec); /* lent */
 MR_API bool mr_spec_equal(const mr_spec *a, const mr_spec *b);
 
 MR_END_DECLS
