@@ -77,7 +77,7 @@ models: ## spin over docs/models: what is right, and mistakes that it must find 
 	@MODELS=1 scripts/deps.sh
 	@scripts/models.sh build/models
 
-bench: build ## measurements of docs/performance.md (minutes)
+bench: build ## measurements of docs/run/performance.md (minutes)
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) bench/run.py --build $(RELEASE)
 
 bench-dispatcher: build ## failover, hand-out of splits, bytes to etcd, many workers, the dispatcher's core (a quarter of an hour)

@@ -31,7 +31,7 @@ static int new_square(const mr_dataset *ds, mr_function **ret, mr_error *err)
 }
 
 /* range(1000).map(x * x), distributed unless @service is NULL. Operators and arguments:
- * docs/operators.md. */
+ * docs/use/operators.md. */
 static int new_squares(const char *service, mr_dataset **ret, mr_error *err)
 {
     const struct mr_attr range[] = {{.name = "start", .kind = MR_ATTR_INT, .i = 0},

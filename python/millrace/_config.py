@@ -29,9 +29,9 @@ class DispatcherConfig:
     @job_gc_check_interval_ms is accepted and does nothing: what is due is done when it is due.
 
     @etcd_ca_file, @etcd_cert_file, @etcd_key_file, @etcd_server_name, @etcd_user, @etcd_password_file: TLS and access to
-    etcd (docs/etcd.md). @etcd_write_budget_bytes: how much may be written to it in a second. @etcd_quota_bytes: its quota.
+    etcd (docs/run/etcd.md). @etcd_write_budget_bytes: how much may be written to it in a second. @etcd_quota_bytes: its quota.
 
-    @metrics_port: serve Prometheus metrics and health there on the loopback interface (docs/metrics.md); 0 takes a free port,
+    @metrics_port: serve Prometheus metrics and health there on the loopback interface (docs/run/metrics.md); 0 takes a free port,
     None serves nothing.
     """
 

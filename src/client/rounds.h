@@ -1,5 +1,5 @@
 /*
- * A consumer of a coordinated job (docs/rounds.md): which round comes next and from whom, whether
+ * A consumer of a coordinated job (docs/change/rounds.md): which round comes next and from whom, whether
  * it may be returned, and what is to be told to workers and to the dispatcher. It knows rounds by
  * their number; the elements are the caller's, who queues them by task, in the order in which they
  * were accepted, and drops those that are below mr_rounds_position().

@@ -1,6 +1,6 @@
 /*
  * The engine: runs dataset graphs. Iterators pull blocks bounded by demand; see
- * docs/architecture.md.
+ * docs/change/architecture.md.
  *
  * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per
  * iterator, except for mr_engine_cancel().

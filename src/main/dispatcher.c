@@ -124,7 +124,7 @@ const struct opt_program *dispatcher_program(void)
             "replicas\n"
             "  millrace dispatcher --etcd-endpoints https://etcd:2379 --etcd-ca ca.pem --etcd-user "
             "millrace \\\n"
-            "      --etcd-password-file /run/secrets/etcd             # see docs/etcd.md\n",
+            "      --etcd-password-file /run/secrets/etcd             # see docs/run/etcd.md\n",
         .opts = own_options,
         .n_opts = sizeof own_options / sizeof own_options[0],
         .more = shared,

@@ -1,5 +1,5 @@
 /*
- * What a status document (docs/status.md) says of one job.
+ * What a status document (docs/run/status.md) says of one job.
  *
  * Threads: pure.
  */

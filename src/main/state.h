@@ -1,5 +1,5 @@
 /*
- * The stored state of a cluster (docs/state.md), read straight from its store and shown or judged
+ * The stored state of a cluster (docs/run/state.md), read straight from its store and shown or judged
  * without any dispatcher.
  *
  * Reading never changes anything. All keys are those of one revision, so that what must hold

@@ -1,5 +1,5 @@
 /*
- * The schedule of coordinated reads (docs/rounds.md): whose turn each round is, as a function of
+ * The schedule of coordinated reads (docs/change/rounds.md): whose turn each round is, as a function of
  * segments and nothing else. The dispatcher computes with the one it has decided on, consumers with
  * the one they were told; workers are told their rounds as spans.
  *

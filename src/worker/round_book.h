@@ -1,5 +1,5 @@
 /*
- * A worker's rounds of one coordinated task (docs/rounds.md): which rounds are its own, which of
+ * A worker's rounds of one coordinated task (docs/change/rounds.md): which rounds are its own, which of
  * them is fixed, what each consumer is to be sent next, when a round is complete, and what may be
  * forgotten. It knows rounds by their number; the elements of a group are the caller's, who finds
  * them again by `ordinal` (0, 1, 2, ... in the order of fixing).

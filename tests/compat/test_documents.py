@@ -21,10 +21,27 @@ def test_every_directory_has_a_readme():
     assert [m for m in missing if str(pathlib.Path(m).parent) not in SAMPLES] == []
 
 
+def anchors(page):
+    """The names under which a page's headings can be linked to, as GitHub makes them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+def links(page):
+    found = (target.partition("#") for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in target)
+    return [(page.parent / name if name else page, anchor) for name, _, anchor in found]
+
+
 def test_links_lead_somewhere():
     broken = []
     for page in (p for d in directories() for p in d.glob("*.md")):
-        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
-            if "://" not in target and not (page.parent / target).exists():
-                broken.append(f"{page.relative_to(ROOT)}: {target}")
+        for there, anchor in links(page):
+            if not there.exists() or (anchor and anchor not in anchors(there)):
+                broken.append(f"{page.relative_to(ROOT)}: {there.name}#{anchor}")
     assert broken == []
+
+
+def test_every_page_is_in_the_index_of_its_readers():
+    for readers in ("use", "run", "change"):
+        index = ROOT / "docs" / readers / "README.md"
+        assert set(index.parent.glob("*.md")) - {index} <= {there for there, _ in links(index)}

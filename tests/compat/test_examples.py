@@ -40,7 +40,10 @@ def service(tmp_path, monkeypatch):
             yield dispatcher
 
 
-@pytest.mark.parametrize("page,count", [("README.md", 2), ("docs/python.md", 8), ("docs/sharing.md", 2)])
+@pytest.mark.parametrize("page,count", [
+    ("README.md", 2), ("docs/use/pipelines.md", 5), ("docs/use/service.md", 2), ("docs/use/sharing.md", 2),
+    ("docs/use/coordinated-reads.md", 2),
+])
 def test_examples_run(page, count, service, tmp_path):
     (tmp_path / "vocab.txt").write_text("a\nstitch\nin\n")
     (tmp_path / "text.txt").write_text("a stitch in time\n" * 256)

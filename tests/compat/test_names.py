@@ -2,7 +2,7 @@
 The contract of names: every line of names.txt is `<name> same|differs|absent`, and the package agrees.
 
   same     exists and is built
-  differs  exists, is built, and stands in docs/differences-from-tf-data.md
+  differs  exists, is built, and stands in docs/use/differences-from-tf-data.md
   absent   exists and raises UnimplementedError that says what to use
 
 What exists has TensorFlow's arguments and defaults (signatures.txt) and says what it does (docstrings).
@@ -16,7 +16,7 @@ import pytest
 import millrace as mr
 
 HERE = pathlib.Path(__file__).parent
-DIFFERENCES = HERE.parent.parent / "docs" / "differences-from-tf-data.md"
+DIFFERENCES = HERE.parent.parent / "docs/use/differences-from-tf-data.md"
 
 
 def entries():
@@ -53,7 +53,7 @@ def test_name_is_what_the_file_says(name):
             found(*[None] * sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
                                 for p in inspect.signature(found).parameters.values()))
     elif kind == "differs":
-        assert f"`{name.removeprefix('mr.')}`" in DIFFERENCES.read_text(), "not in docs/differences-from-tf-data.md"
+        assert f"`{name.removeprefix('mr.')}`" in DIFFERENCES.read_text(), "not in docs/use/differences-from-tf-data.md"
 
 
 def public(owner, prefix):

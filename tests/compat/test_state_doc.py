@@ -1,10 +1,10 @@
-"""docs/state.md tells of every key and every field of what is kept in etcd, and shows no others."""
+"""docs/run/state.md tells of every key and every field of what is kept in etcd, and shows no others."""
 
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-DOC = (ROOT / "docs" / "state.md").read_text()
+DOC = (ROOT / "docs/run/state.md").read_text()
 # Where what is stored ends, and what is only said begins.
 STATUS = "// ---------------------------------------------------------------- status"
 

@@ -23,7 +23,7 @@ function(mr_pytest name)
   mr_test_timeout(${name} 1200)
 endfunction()
 
-# The names and values of docs/differences-from-tf-data.md, the local engine, then clusters of real processes.
+# The names and values of docs/use/differences-from-tf-data.md, the local engine, then clusters of real processes.
 if(TARGET millrace_shared AND TARGET millrace AND NOT MR_SANITIZE MATCHES "thread")
   mr_pytest(e2e_compat ${CMAKE_SOURCE_DIR}/tests/compat)
   mr_pytest(e2e_local ${MR_TEST_DIR}/test_ffi.py ${MR_TEST_DIR}/test_tensors.py ${MR_TEST_DIR}/test_datasets.py

@@ -19,7 +19,7 @@ from millrace import _ffi
 
 Dataset = mr.Dataset
 PROGRAM = _ffi.program_path()
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/metrics.md"
+DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs/run/metrics.md"
 NOT_OF_THE_STATE = ("leader", "dispatchers/", "meta/")
 
 

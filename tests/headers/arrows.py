@@ -1,4 +1,4 @@
-"""Every #include "directory/file.h" runs along the arrows of docs/architecture.md."""
+"""Every #include "directory/file.h" runs along the arrows of docs/change/architecture.md."""
 
 import pathlib
 import re
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 def arrows():
     """The directories that each directory may use, those at the far end of several arrows included."""
     uses = {}
-    for line in (ROOT / "docs/architecture.md").read_text().splitlines():
+    for line in (ROOT / "docs/change/architecture.md").read_text().splitlines():
         if not line.startswith("    ") or "◄─" not in line:
             continue
         groups = [[name.strip() for name in group.split(",")] for group in line.split("◄─")]
@@ -32,7 +32,7 @@ def directory(path):
 def main():
     uses = arrows()
     known = set(uses).union(*uses.values())
-    wrong = [f"docs/architecture.md: '{name}' is below itself" for name in uses if name in uses[name]]
+    wrong = [f"docs/change/architecture.md: '{name}' is below itself" for name in uses if name in uses[name]]
     for top in ("src", "coord", "cache"):
         for path in sorted((ROOT / top).rglob("*.[ch]")):
             name = str(path.relative_to(ROOT))
@@ -40,7 +40,7 @@ def main():
                 continue
             user = directory(name)
             if user not in known:
-                wrong.append(f"{name}: docs/architecture.md has no '{user}'")
+                wrong.append(f"{name}: docs/change/architecture.md has no '{user}'")
             for included in re.findall(r'^#include "(\w+/[\w/]+\.h)"', path.read_text(), re.M):
                 used = directory(included)
                 if used != user and used not in uses.get(user, set()):

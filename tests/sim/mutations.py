@@ -1,4 +1,4 @@
-"""The mistakes of mutants.py, in the order of the rules that they break (docs/simulation.md says what the rules are).
+"""The mistakes of mutants.py, in the order of the rules that they break (docs/change/simulation.md says what the rules are).
 
 Each is: name, rule, what is wrong; the file; what it reads, once, and what it is to read instead; the tests that are to
 find it, the likeliest first. "walks" are those of sim_main.

@@ -1,4 +1,4 @@
-/* The page of metrics: its text, its bounds, and that docs/metrics.md shows the table. */
+/* The page of metrics: its text, its bounds, and that docs/run/metrics.md shows the table. */
 #include "metrics/metrics.h"
 
 #include "base/alloc.h"
@@ -58,9 +58,8 @@ static void samples_come_with_help_and_type_in_the_tables_order(void **state)
            "dispatcher.\n"
            "# TYPE millrace_store_written_bytes_total counter\n"
            "millrace_store_written_bytes_total 12345678901\n"
-           "# HELP millrace_workers Workers; state: live, draining, lost (those that left or were "
-           "replaced are "
-           "in none).\n"
+           "# HELP millrace_workers Workers; state: live, draining, lost (without those that left "
+           "or were replaced).\n"
            "# TYPE millrace_workers gauge\n"
            "millrace_workers{state=\"lost\"} 0\n"
            "millrace_workers{state=\"live\"} 2\n"
@@ -239,7 +238,7 @@ static void names_say_what_they_are(void **state)
     }
 }
 
-/* A row of docs/metrics.md. */
+/* A row of docs/run/metrics.md. */
 static char *row_of(const struct mr_metric_info *info)
 {
     static const char *const types[] = {"gauge", "counter", "histogram"};
@@ -270,7 +269,7 @@ static void the_page_for_people_shows_the_table(void **state)
             char *row = i < MR_METRICS_COUNT ? row_of(&mr_metric_infos[i]) : NULL;
 
             if (row == NULL || strcmp(row, line) != 0) {
-                fail_msg("docs/metrics.md has\n%swhere the table has\n%s", line,
+                fail_msg("docs/run/metrics.md has\n%swhere the table has\n%s", line,
                          row != NULL ? row : "nothing more");
             }
             mr_free(row);
@@ -279,7 +278,7 @@ static void the_page_for_people_shows_the_table(void **state)
     }
     (void)fclose(f);
     if (i < MR_METRICS_COUNT) {
-        fail_msg("docs/metrics.md lacks\n%s", row_of(&mr_metric_infos[i]));
+        fail_msg("docs/run/metrics.md lacks\n%s", row_of(&mr_metric_infos[i]));
     }
 }
 

@@ -1,5 +1,5 @@
 /*
- * Inside the core: coordinated reads. Part of internal.h, which includes it. docs/rounds.md has the
+ * Inside the core: coordinated reads. Part of internal.h, which includes it. docs/change/rounds.md has the
  * protocol.
  *
  * rounds.c keeps the schedule of an iteration: who takes turns, what became of a worker's rounds;

@@ -1,4 +1,4 @@
-/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as
+/* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
 #include "dispatcher/core/internal.h"
 

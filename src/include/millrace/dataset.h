@@ -3,7 +3,7 @@
  * references to its inputs.
  *
  * Building validates and infers: an error names the operator and the argument. Nothing is read or
- * run here. Operators are named in docs/operators.md; a binding passes names and attributes
+ * run here. Operators are named in docs/use/operators.md; a binding passes names and attributes
  * through.
  *
  * Functions given to map, filter, flat_map, ... are graphs of tensor operators, built with a

@@ -1,7 +1,7 @@
 /*
  * The service: datasets registered with a dispatcher and read from its workers.
  *
- * Reading is an ordinary dataset: operator "distribute" (docs/operators.md) applied to a dataset,
+ * Reading is an ordinary dataset: operator "distribute" (docs/use/operators.md) applied to a dataset,
  * or operator "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the
  * rest.
  *
@@ -38,7 +38,7 @@ MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *
 MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms,
                                    mr_spec **ret, int64_t *cardinality, mr_error *err);
 
-/* The state of the cluster as one JSON document (docs/status.md). *@ret is freed with mr_free(). */
+/* The state of the cluster as one JSON document (docs/run/status.md). *@ret is freed with mr_free(). */
 MR_API int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err);
 
 /*
