@@ -75,6 +75,12 @@ void mr_election_look_again(mr_election *e, int64_t now_ms)
     probe_again(e, now_ms + PROBE_GAP_MS);
 }
 
+/* A leader whose record cannot be read has no address. */
+static bool may_probe(const struct mr_election *e)
+{
+    return !e->probing && e->leader.record.address[0] != '\0';
+}
+
 /* There is evidence; the answer of an own read, in time, is the last condition but min_tenure. */
 static void start_forcing(mr_election *e)
 {
@@ -111,7 +117,7 @@ void mr_election_suspicion_tick(mr_election *e, int64_t now_ms, struct mr_electi
     if (!e->suspect || now_ms < e->no_force_ms || e->busy) {
         return;
     }
-    if (!e->probing && now_ms >= e->probe_ms) {
+    if (may_probe(e) && now_ms >= e->probe_ms) {
         e->probing = true;
         e->probe_ms = INT64_MAX;
         struct mr_election_action *a = mr_election_emit(e, out, MR_ELECTION_PROBE);
@@ -127,7 +133,7 @@ void mr_election_suspicion_tick(mr_election *e, int64_t now_ms, struct mr_electi
 
 int64_t mr_election_suspicion_due(const mr_election *e)
 {
-    int64_t probe = e->probing ? INT64_MAX : e->probe_ms;
+    int64_t probe = may_probe(e) ? e->probe_ms : INT64_MAX;
     int64_t ttl = e->reading_ttl ? INT64_MAX : e->ttl_read_ms;
     int64_t next = probe < ttl ? probe : ttl;
 

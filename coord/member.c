@@ -23,6 +23,39 @@ void mr_member_election(mr_member *m, struct mr_election_event *in)
     mr_member_act(m, &actions);
 }
 
+struct mr_member_event *mr_member_take_event(mr_member *m)
+{
+    struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);
+
+    if (ev == NULL) {
+        /* Without any memory for so long nobody can coordinate; a crash hands over. */
+        MR_ASSERT(m->spares != NULL);
+        ev = m->spares;
+        m->spares = ev->next;
+        m->nspares--;
+        ev->next = NULL;
+    }
+    return ev;
+}
+
+static void add_spare(mr_member *m, struct mr_member_event *ev)
+{
+    *ev = (struct mr_member_event){.next = m->spares, .post = m->opts.post, .ctx = m->opts.ctx};
+    m->spares = ev;
+    m->nspares++;
+}
+
+/* An event that is done with is a spare, if one was taken. */
+static void give_event_back(mr_member *m, struct mr_member_event *ev)
+{
+    if (m->nspares < MR_MEMBER_SPARES && !ev->is_embedded) {
+        mr_free(ev->kvs);
+        add_spare(m, ev);
+    } else {
+        mr_member_event_free(ev);
+    }
+}
+
 static void unlist(mr_member *m, struct mr_member_event *ev)
 {
     if (!ev->listed) {
@@ -41,18 +74,24 @@ static void unlist(mr_member *m, struct mr_member_event *ev)
 
 /* ---- what the store said ---- */
 
-static struct mr_leader_view view_of(const struct mr_kv *kv)
+/* MR_EEXHAUSTED: there is no memory to read it with. */
+static int view_of(const struct mr_kv *kv, struct mr_leader_view *ret)
 {
     struct mr_leader_view v = {
         .known = kv->key.size > 0, .epoch = kv->create_revision, .lease = kv->lease};
     mr_error err;
+    int rc = v.known ? mr_leader_record_parse(kv->value, &v.record, &err) : MR_OK;
 
+    if (rc == MR_EEXHAUSTED) {
+        return rc;
+    }
     /* A leader key that cannot be read still is one; nobody can be sent to it, and its fence holds
      * all the same. */
-    if (v.known && mr_leader_record_parse(kv->value, &v.record, &err) < 0) {
+    if (rc < 0) {
         mr_log(MR_LOG_WARN, "the leader key cannot be read", "error", "%s", err.message, NULL);
     }
-    return v;
+    *ret = v;
+    return MR_OK;
 }
 
 /*
@@ -60,12 +99,18 @@ static struct mr_leader_view view_of(const struct mr_kv *kv)
  * else has dealt with it. In the one that is known a campaign writes a revision of its own, above
  * all that were seen when it was sent; if it does not, the store went back to an older state.
  */
-static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
+static int learn_incarnation(mr_member *m, const struct mr_member_event *ev, bool *ret)
 {
     const struct mr_kv *record = &ev->kvs[1];
-    m->incarnation_bad = (mr_error){.code = MR_OK};
-    bool known = record->key.size > 0 && mr_incarnation_record_parse(record->value, &m->incarnation,
-                                                                     &m->incarnation_bad) >= 0;
+    mr_error bad = {.code = MR_OK};
+    bool there = record->key.size > 0;
+    int rc = there ? mr_incarnation_record_parse(record->value, &m->incarnation, &bad) : MR_OK;
+
+    if (rc == MR_EEXHAUSTED) {
+        return rc;
+    }
+    m->incarnation_bad = bad;
+    bool known = there && rc >= 0;
     bool same = known && strcmp(m->incarnation.id, m->incarnation_seen) == 0;
 
     if (known && !same) {
@@ -74,7 +119,8 @@ static bool learn_incarnation(mr_member *m, const struct mr_member_event *ev)
     }
     m->went_back =
         (m->went_back && (same || !known)) || (same && ev->succeeded && ev->revision <= ev->floor);
-    return known;
+    *ret = known;
+    return MR_OK;
 }
 
 /*
@@ -118,18 +164,21 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
                                    .serial = ev->serial,
                                    .succeeded = ev->succeeded,
                                    .revision = ev->revision};
+    bool known = false;
 
-    if (ev->rc >= 0 && ev->succeeded) {
+    /* What cannot be read for want of memory is an answer that was lost. */
+    if (in.rc >= 0) {
         MR_ASSERT(ev->count == 2);
+        in.rc = learn_incarnation(m, ev, &known);
+    }
+    if (in.rc >= 0 && ev->succeeded) {
         in.leader = (struct mr_leader_view){
             .known = true, .epoch = ev->revision, .lease = ev->lease, .record = ev->record};
         m->batch_revision = ev->kvs[0].mod_revision;
         m->campaign_sent_ms = ev->sent_ms;
-        begin_incarnation(m, ev, learn_incarnation(m, ev));
-    } else if (ev->rc >= 0) {
-        MR_ASSERT(ev->count == 2);
-        in.leader = view_of(&ev->kvs[0]);
-        (void)learn_incarnation(m, ev);
+        begin_incarnation(m, ev, known);
+    } else if (in.rc >= 0) {
+        in.rc = view_of(&ev->kvs[0], &in.leader);
     }
     mr_member_election(m, &in);
 }
@@ -141,8 +190,10 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
     struct mr_election_event in = {
         .kind = MR_ELECTION_LISTED, .rc = ev->rc, .dispatchers = peers, .follows = follows};
 
-    MR_ASSERT(peers != NULL);
-    for (size_t i = 0; i < ev->count && i < MR_MEMBER_PEERS_MAX; i++) {
+    if (peers == NULL) {
+        in.rc = mr_error_nomem(NULL);
+    }
+    for (size_t i = 0; in.rc >= 0 && i < ev->count && i < MR_MEMBER_PEERS_MAX; i++) {
         struct mr_dispatcher_record *peer = &peers[in.ndispatchers];
 
         if (mr_dispatcher_record_parse(ev->kvs[i].value, peer, NULL) >= 0) {
@@ -150,7 +201,7 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
                 m->leading && m->opts.ops->follows(m->opts.ctx, peer->instance);
         }
     }
-    if (ev->rc >= 0 && m->leading) {
+    if (in.rc >= 0 && m->leading) {
         m->opts.ops->peers(m->opts.ctx, peers, in.ndispatchers);
     }
     mr_member_election(m, &in);
@@ -159,9 +210,8 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
 
 static void on_watched(mr_member *m, const struct mr_member_event *ev)
 {
-    struct mr_election_event in = {.kind = ev->rc < 0 ? MR_ELECTION_WATCH_LOST : MR_ELECTION_SEEN,
-                                   .rc = ev->rc,
-                                   .revision = ev->revision};
+    struct mr_election_event in = {
+        .kind = MR_ELECTION_SEEN, .rc = ev->rc, .revision = ev->revision};
 
     if (ev->serial != m->watch_serial) {
         return; /* That watch was replaced: what it said is old. */
@@ -171,10 +221,14 @@ static void on_watched(mr_member *m, const struct mr_member_event *ev)
                "etcd was compacted beyond what was seen of the leader key, reading it again",
                "error", "%s", ev->err.message, NULL);
     }
-    if (ev->rc < 0) {
+    if (ev->rc >= 0 && !ev->deleted) {
+        in.rc = view_of(&ev->kvs[0], &in.leader);
+    }
+    if (in.rc < 0) {
+        in.kind = MR_ELECTION_WATCH_LOST;
+        /* It may be there still, if only its news could not be kept. */
+        m->opts.store->ops->watch_cancel(m->opts.store, m->watch);
         m->watch = 0;
-    } else if (!ev->deleted) {
-        in.leader = view_of(&ev->kvs[0]);
     }
     mr_member_election(m, &in);
 }
@@ -281,13 +335,13 @@ void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_
     if (event->rc >= 0 && event->revision > m->newest_revision) {
         m->newest_revision = event->revision;
     }
-    mr_member_event_free(event);
+    give_event_back(m, event);
 }
 
 void mr_member_discard(mr_member *m, struct mr_member_event *event)
 {
     unlist(m, event);
-    mr_member_event_free(event);
+    give_event_back(m, event);
 }
 
 void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
@@ -514,6 +568,15 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     (void)snprintf(m->secret, sizeof m->secret, "%s", opts->secret);
     mr_rng_seed(&m->rng, mr_mix64(opts->seed));
     mr_election_init(&m->election, &config);
+    while (m->nspares < MR_MEMBER_SPARES) {
+        struct mr_member_event *spare = mr_member_event_new(opts->post, opts->ctx);
+
+        if (spare == NULL) {
+            mr_member_free(m);
+            return mr_error_nomem(err);
+        }
+        add_spare(m, spare);
+    }
     *ret = m;
     return MR_OK;
 }
@@ -525,6 +588,12 @@ void mr_member_free(mr_member *m)
     }
     while (m->requests != NULL) {
         mr_member_discard(m, m->requests); /* The store was closed: their answers never come. */
+    }
+    while (m->spares != NULL) {
+        struct mr_member_event *next = m->spares->next;
+
+        mr_member_event_free(m->spares);
+        m->spares = next;
     }
     mr_commit_free(m->commit);
     mr_member_load_drop(m);

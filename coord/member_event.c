@@ -1,7 +1,6 @@
 #include "coord/member_event.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/error.h"
 #include "coord/bytes.h"
 
@@ -21,8 +20,16 @@ void mr_member_event_free(struct mr_member_event *ev)
 {
     if (ev != NULL) {
         mr_free(ev->kvs);
+    }
+    if (ev != NULL && !ev->is_embedded) {
         mr_free(ev);
     }
+}
+
+void mr_member_event_fail(struct mr_member_event *ev)
+{
+    ev->rc = mr_error_nomem(&ev->err);
+    ev->post(ev->ctx, ev);
 }
 
 static struct mr_bytes move_in(char **at, struct mr_bytes b)
@@ -48,9 +55,9 @@ static void keep(struct mr_member_event *ev, const struct mr_kv *kvs, size_t n)
     }
     ev->kvs = mr_malloc(bytes);
     if (ev->kvs == NULL) {
-        ev->rc = mr_error_nomem(&ev->err);
-        /* For a transaction this is an answer that was lost. */
-        ev->err.traits = MR_RETRYABLE | MR_MAYBE_APPLIED;
+        /* An answer that was lost. Not MR_EEXHAUSTED, which is what a full store says. */
+        ev->rc = mr_error_set_traits(&ev->err, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED,
+                                     "no memory for the answer of etcd");
         return;
     }
     at = (char *)(ev->kvs + n + 1);
@@ -121,11 +128,18 @@ void mr_member_status_done(void *ctx, int rc, const struct mr_store_status *r, c
 void mr_member_watched(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
                        int64_t revision, const mr_error *err)
 {
-    const struct mr_member_watch *w = ctx;
+    struct mr_member_watch *w = ctx;
+
+    if (w->lost.rc < 0) {
+        return; /* The member has been told that this watch is over. */
+    }
     struct mr_member_event *ev = mr_member_event_new(w->post, w->ctx);
 
-    MR_ASSERT(ev !=
-              NULL); /* An event of the leader key that is dropped silently would leave us blind. */
+    if (ev == NULL) {
+        /* An event of the leader key that is dropped silently would leave us blind. */
+        mr_member_event_fail(&w->lost);
+        return;
+    }
     ev->kind = MR_MEMBER_WATCHED;
     ev->serial = w->serial;
     set_outcome(ev, rc, err);

@@ -27,6 +27,7 @@ struct mr_member_event {
     struct mr_member_event *next; /* the member's list of requests; its thread only */
     struct mr_member_event *prev;
     bool listed;
+    bool is_embedded; /* in a struct mr_member_watch: it is not freed */
     enum mr_member_request kind;
     uint64_t serial;
     int64_t sent_ms;
@@ -56,6 +57,8 @@ struct mr_member_watch {
     void (*post)(void *ctx, struct mr_member_event *event);
     void *ctx;
     uint64_t serial;
+    /* Says that there was no memory for what the watch said: its end, as far as the member goes. */
+    struct mr_member_event lost;
 };
 
 struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *),
@@ -68,5 +71,7 @@ mr_range_done mr_member_range_done;
 mr_lease_done mr_member_lease_done;
 mr_status_done mr_member_status_done;
 mr_watch_fn mr_member_watched;
+/* The request cannot be made, for want of memory: post that as its answer. */
+void mr_member_event_fail(struct mr_member_event *ev);
 
 #endif

@@ -10,6 +10,8 @@
 #define MR_MEMBER_REQUEST_MS 2000
 #define MR_MEMBER_PEERS_MAX 64
 #define MR_MEMBER_WATCHES 8
+/* More than requests that are under way at a time. */
+#define MR_MEMBER_SPARES 16
 #define MR_MEMBER_LANES 4
 
 /* One prefix that is being loaded. */
@@ -27,7 +29,9 @@ struct mr_member {
     struct mr_election election;
     struct mr_rng rng;
     struct mr_member_event *requests; /* all that were made and not delivered yet */
-    int64_t now_ms;                   /* of the call that is running */
+    struct mr_member_event *spares;   /* for requests that find no memory */
+    unsigned nspares;
+    int64_t now_ms; /* of the call that is running */
     uint64_t wall_ms;
     uint64_t watch;        /* 0: none */
     uint64_t watch_serial; /* of the youngest one */
@@ -73,6 +77,8 @@ struct mr_member {
 
 /* member.c */
 void mr_member_election(mr_member *m, struct mr_election_event *in);
+/* An event for a request, from the spares if there is no memory for one. */
+struct mr_member_event *mr_member_take_event(mr_member *m);
 
 /* member_send.c: requests to the store, and what the election wants of it */
 /* "<root><name>" in a buffer that is long enough for every fixed key and for

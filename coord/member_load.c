@@ -108,6 +108,18 @@ static void refuse_incarnation(mr_member *m)
     mr_member_bad_state(m, &err);
 }
 
+/* What the term will commit with. False: no memory for it yet. */
+static bool make_commit(mr_member *m)
+{
+    if (m->commit == NULL) {
+        m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
+        if (m->commit != NULL && m->stray) {
+            mr_commit_set_stray(m->commit);
+        }
+    }
+    return m->commit != NULL;
+}
+
 void mr_member_load_tick(mr_member *m)
 {
     if (!m->loading || m->now_ms < m->load_due_ms) {
@@ -115,6 +127,10 @@ void mr_member_load_tick(mr_member *m)
     }
     if (m->incarnation_bad.code != MR_OK) {
         refuse_incarnation(m);
+        return;
+    }
+    if (!make_commit(m)) {
+        m->load_due_ms = m->now_ms + LOAD_RETRY_MS;
         return;
     }
     for (size_t i = 0; i < MR_MEMBER_LANES; i++) {
@@ -172,22 +188,27 @@ static int64_t load_floor(const mr_member *m)
 }
 
 /* What the lane is to load after the page of @ev is on its way when this returns; or the lane is
- * free. */
-static void go_on_behind(mr_member *m, struct mr_member_lane *lane,
+ * free. False: no memory, and the page is to be asked for again. */
+static bool go_on_behind(mr_member *m, struct mr_member_lane *lane,
                          const struct mr_member_event *ev)
 {
     if (!ev->more || ev->count == 0) {
         lane_drop(lane);
-        return;
+        return true;
     }
-    const struct mr_kv *last = &ev->kvs[ev->count - 1];
-
-    mr_free(lane->from);
     /* The least key above the last one is that key with a smallest byte more; \x01, because keys
      * are C strings here. */
-    lane->from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
-    MR_ASSERT(lane->from != NULL);
+    const struct mr_kv *last = &ev->kvs[ev->count - 1];
+    char *from = mr_asprintf("%.*s\x01", (int)last->key.size, (const char *)last->key.data);
+
+    if (from == NULL) {
+        m->load_due_ms = m->now_ms + LOAD_RETRY_MS;
+        return false;
+    }
+    mr_free(lane->from);
+    lane->from = from;
     ask(m, lane);
+    return true;
 }
 
 void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
@@ -214,7 +235,9 @@ void mr_member_on_page(mr_member *m, const struct mr_member_event *ev)
 
     bool first = lane->prefix == 0;
 
-    go_on_behind(m, lane, ev);
+    if (!go_on_behind(m, lane, ev)) {
+        return;
+    }
     if (!first) {
         fill_lanes(m); /* What is asked for now comes while this page is taken in. */
     }

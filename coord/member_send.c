@@ -17,11 +17,8 @@
 struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
                                           uint64_t serial)
 {
-    struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);
+    struct mr_member_event *ev = mr_member_take_event(m);
 
-    /* Coordination without memory for a small struct is not possible; a crash hands over, as any
-     * crash does. */
-    MR_ASSERT(ev != NULL);
     ev->kind = kind;
     ev->serial = serial;
     ev->sent_ms = m->now_ms;
@@ -51,10 +48,14 @@ static void send_put(mr_member *m, const struct mr_election_action *a, enum mr_m
     struct mr_txn txn = {
         .compares = compare, .ncompares = compare != NULL, .success = &put, .nsuccess = 1};
 
-    MR_ASSERT(value != NULL);
+    struct mr_member_event *ev = mr_member_request(m, kind, a->serial);
+
+    if (value == NULL) {
+        mr_member_event_fail(ev);
+        return;
+    }
     put.lease = a->lease;
-    m->opts.store->ops->txn(m->opts.store, &txn, MR_MEMBER_REQUEST_MS, mr_member_txn_done,
-                            mr_member_request(m, kind, a->serial));
+    m->opts.store->ops->txn(m->opts.store, &txn, MR_MEMBER_REQUEST_MS, mr_member_txn_done, ev);
     mr_free(value);
 }
 
@@ -82,7 +83,10 @@ static void send_campaign(mr_member *m, const struct mr_election_action *a)
                          .nfailure = 2};
     struct mr_member_event *ev = mr_member_request(m, MR_MEMBER_CAMPAIGN, a->serial);
 
-    MR_ASSERT(value != NULL);
+    if (value == NULL) {
+        mr_member_event_fail(ev);
+        return;
+    }
     ev->record = a->record;
     ev->lease = a->lease;
     m->opts.store->ops->txn(m->opts.store, &txn, MR_MEMBER_REQUEST_MS, mr_member_txn_done, ev);
@@ -119,8 +123,14 @@ static void start_watch(mr_member *m, int64_t revision)
     if (m->watch != 0) {
         m->opts.store->ops->watch_cancel(m->opts.store, m->watch);
     }
-    *w = (struct mr_member_watch){
-        .post = m->opts.post, .ctx = m->opts.ctx, .serial = m->watch_serial};
+    *w = (struct mr_member_watch){.post = m->opts.post,
+                                  .ctx = m->opts.ctx,
+                                  .serial = m->watch_serial,
+                                  .lost = {.is_embedded = true,
+                                           .kind = MR_MEMBER_WATCHED,
+                                           .serial = m->watch_serial,
+                                           .post = m->opts.post,
+                                           .ctx = m->opts.ctx}};
     m->watch =
         m->opts.store->ops->watch(m->opts.store, mr_member_key(m, &leader, MR_KEY_LEADER, ""),
                                   revision, mr_member_watched, w);

@@ -5,7 +5,6 @@
 #include "coord/member_internal.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -39,11 +38,6 @@ void mr_member_start_load(mr_member *m)
     mr_member_load_begin(m);
     m->leading = false;
     drop_commit(m);
-    m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
-    MR_ASSERT(m->commit != NULL);
-    if (m->stray) {
-        mr_commit_set_stray(m->commit);
-    }
     if (m->incarnation_bad.code == MR_OK) { /* else nothing is loaded (mr_member_load_tick()) */
         m->opts.ops->load_begin(m->opts.ctx, m->epoch, m->incarnation.id);
     }

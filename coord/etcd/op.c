@@ -74,6 +74,15 @@ static int bad_answer(const struct mr_etcd_op *op, mr_error *err)
                                paths[op->kind]);
 }
 
+/* The answer was lost here. Not MR_EEXHAUSTED, which is what a full store says. */
+static int no_memory(const struct mr_etcd_op *op, mr_error *err)
+{
+    uint32_t traits = MR_RETRYABLE | (op->kind == OP_TXN ? (uint32_t)MR_MAYBE_APPLIED : 0u);
+
+    return mr_error_set_traits(err, MR_EUNAVAIL, traits, "no memory for etcd's answer to %s",
+                               paths[op->kind]);
+}
+
 /* A transaction is over. @r NULL: with @err. */
 static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r,
                      const mr_error *err)
@@ -113,7 +122,7 @@ static void answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t si
         result.ngets++;
     }
     if (r == NULL || gets == NULL || r->header == NULL || result.ngets != expected) {
-        int rc = bad_answer(op, &err);
+        int rc = gets == NULL ? no_memory(op, &err) : bad_answer(op, &err);
 
         note_txn(op, NULL, &err);
         done(op->ctx, rc, NULL, &err);
@@ -138,7 +147,9 @@ static void answer_range(const struct mr_etcd_op *op, const void *bytes, size_t 
     mr_error err;
 
     if (r == NULL || kvs == NULL || r->header == NULL) {
-        done(op->ctx, bad_answer(op, &err), NULL, &err);
+        int rc = r != NULL && kvs == NULL ? no_memory(op, &err) : bad_answer(op, &err);
+
+        done(op->ctx, rc, NULL, &err);
     } else {
         struct mr_range_result result = {
             .revision = r->header->revision, .kvs = kvs, .count = r->n_kvs, .more = r->more};
@@ -421,11 +432,22 @@ void mr_etcd_ops_cancel_locked(struct mr_etcd *e)
     }
 }
 
-static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf request,
+/* @as: what kind of request it is, whose lease it is about, who is told. */
+static void submit(struct mr_etcd *e, struct mr_etcd_op as, struct mr_buf request,
                    int64_t timeout_ms)
 {
+    struct mr_etcd_op *op = mr_memdup(&as, sizeof as);
     int rc;
 
+    if (op == NULL) {
+        mr_error err;
+
+        as.etcd = e;
+        (void)mr_error_nomem(&err);
+        mr_buf_free(&request);
+        answer_error(&as, &err);
+        return;
+    }
     op->etcd = e;
     op->request = request;
     op->begun_ns = mr_now_ns();
@@ -442,18 +464,6 @@ static void submit(struct mr_etcd *e, struct mr_etcd_op *op, struct mr_buf reque
     }
 }
 
-static struct mr_etcd_op *op_new(enum op_kind kind, int64_t lease, void *done, void *ctx)
-{
-    struct mr_etcd_op *op = mr_calloc(1, sizeof *op);
-
-    MR_ASSERT(op != NULL); /* Without it there is not even a place to keep the callback. */
-    op->kind = kind;
-    op->lease = lease;
-    op->done = done;
-    op->ctx = ctx;
-    return op;
-}
-
 static size_t count_gets(const struct mr_op *ops, size_t n)
 {
     size_t gets = 0;
@@ -467,10 +477,12 @@ static size_t count_gets(const struct mr_op *ops, size_t n)
 static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
                      void *ctx)
 {
-    struct mr_etcd_op *op = op_new(OP_TXN, 0, (void *)done, ctx);
+    struct mr_etcd_op op = {.kind = OP_TXN,
+                            .done = (void *)done,
+                            .ctx = ctx,
+                            .gets_success = count_gets(txn->success, txn->nsuccess),
+                            .gets_failure = count_gets(txn->failure, txn->nfailure)};
 
-    op->gets_success = count_gets(txn->success, txn->nsuccess);
-    op->gets_failure = count_gets(txn->failure, txn->nfailure);
     submit((struct mr_etcd *)s, op, mr_etcd_pack_txn(txn), timeout_ms);
 }
 
@@ -478,22 +490,25 @@ static void etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, in
                        int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                        void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(OP_RANGE, 0, (void *)done, ctx),
+    submit((struct mr_etcd *)s,
+           (struct mr_etcd_op){.kind = OP_RANGE, .done = (void *)done, .ctx = ctx},
            mr_etcd_pack_range(key, end, revision, limit, keys_only), timeout_ms);
 }
 
 static void etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
                        void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(OP_GRANT, 0, (void *)done, ctx), mr_etcd_pack_grant(ttl_s),
-           timeout_ms);
+    submit((struct mr_etcd *)s,
+           (struct mr_etcd_op){.kind = OP_GRANT, .done = (void *)done, .ctx = ctx},
+           mr_etcd_pack_grant(ttl_s), timeout_ms);
 }
 
 static void lease_request(mr_store *s, enum op_kind kind, int64_t lease, int64_t timeout_ms,
                           mr_lease_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(kind, lease, (void *)done, ctx), mr_etcd_pack_lease(lease),
-           timeout_ms);
+    submit((struct mr_etcd *)s,
+           (struct mr_etcd_op){.kind = kind, .lease = lease, .done = (void *)done, .ctx = ctx},
+           mr_etcd_pack_lease(lease), timeout_ms);
 }
 
 static void etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
@@ -515,8 +530,9 @@ static void etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_do
 
 static void etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s, op_new(OP_STATUS, 0, (void *)done, ctx), mr_etcd_pack_status(),
-           timeout_ms);
+    submit((struct mr_etcd *)s,
+           (struct mr_etcd_op){.kind = OP_STATUS, .done = (void *)done, .ctx = ctx},
+           mr_etcd_pack_status(), timeout_ms);
 }
 
 const struct mr_store_ops mr_etcd_ops = {

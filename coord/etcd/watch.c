@@ -120,7 +120,7 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_rpc_message_free(m);
     mr_free(bytes);
     if (r == NULL) {
-        (void)mr_error_set_traits(&err, MR_EINTERNAL, MR_RETRYABLE,
+        (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
                                   "a watch response of %zu bytes cannot be read", size);
         fail(w, &err, 0);
         return;
@@ -259,7 +259,15 @@ uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_wa
     uint64_t id;
     int rc;
 
-    MR_ASSERT(w != NULL);
+    if (w == NULL) {
+        mr_error err;
+
+        fn(ctx, mr_error_nomem(&err), NULL, 0, 0, &err);
+        mr_mutex_lock(&e->lock);
+        id = ++e->watch_ids;
+        mr_mutex_unlock(&e->lock);
+        return id;
+    }
     w->etcd = e;
     w->fn = fn;
     w->ctx = ctx;

@@ -15,7 +15,7 @@ void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size)
         return array;
     }
     *cap = *cap == 0 ? 16 : 2 * *cap;
-    void *p = mr_reallocarray(array, *cap, size);
+    void *p = reallocarray(array, *cap, size);
 
     MR_ASSERT(p != NULL);
     return p;
@@ -23,7 +23,7 @@ void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size)
 
 struct mr_bytes mr_fake_dup(struct mr_bytes b)
 {
-    struct mr_bytes copy = mr_bytes_dup(b);
+    struct mr_bytes copy = mr_fake_copy(b);
 
     MR_ASSERT(copy.data != NULL);
     return copy;
@@ -257,7 +257,7 @@ void mr_fake_advance(mr_fake *f, int64_t ms)
 
 int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)
 {
-    mr_fake *f = mr_calloc(1, sizeof *f);
+    mr_fake *f = calloc(1, sizeof *f);
 
     if (f != NULL) {
         f->data = mr_mvcc_new();
@@ -291,7 +291,7 @@ void mr_fake_free(mr_fake *f)
 
 int mr_fake_connect(mr_fake *f, mr_store **ret, mr_error *err)
 {
-    struct client *c = mr_calloc(1, sizeof *c);
+    struct client *c = calloc(1, sizeof *c);
 
     if (c == NULL) {
         return mr_error_nomem(err);

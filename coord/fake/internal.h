@@ -1,10 +1,17 @@
-/* What the files of the fake share. */
+/*
+ * What the files of the fake share.
+ *
+ * The fake stands for other machines, so it takes memory from the C library: allocations that a
+ * test has fail (mr_alloc_fail_at()) are of what is tested.
+ */
 #ifndef MR_COORD_FAKE_INTERNAL_H
 #define MR_COORD_FAKE_INTERNAL_H
 
 #include "base/rng.h"
 #include "coord/fake/fake.h"
 #include "coord/fake/mvcc.h"
+
+#include <stdlib.h>
 
 struct fake_lease {
     int64_t id;

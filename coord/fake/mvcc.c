@@ -33,7 +33,7 @@ struct mr_mvcc {
 
 mr_mvcc *mr_mvcc_new(void)
 {
-    mr_mvcc *m = mr_calloc(1, sizeof *m);
+    mr_mvcc *m = calloc(1, sizeof *m);
 
     if (m != NULL) {
         m->revision = 1; /* An empty etcd is at 1 too. */
@@ -83,7 +83,7 @@ static int reads_add(struct mr_mvcc_reads *r, struct mr_kv kv, mr_error *err)
 {
     if (r->count == r->cap) {
         size_t cap = r->cap == 0 ? 8 : 2 * r->cap;
-        struct mr_kv *kvs = mr_reallocarray(r->kvs, cap, sizeof *kvs);
+        struct mr_kv *kvs = reallocarray(r->kvs, cap, sizeof *kvs);
 
         if (kvs == NULL) {
             return mr_error_nomem(err);
@@ -157,7 +157,7 @@ static struct entry *entry_make(mr_mvcc *m, struct mr_bytes key)
     }
     if (m->n == m->cap) {
         size_t cap = m->cap == 0 ? 64 : 2 * m->cap;
-        struct entry **entries = mr_reallocarray(m->entries, cap, sizeof(struct entry *));
+        struct entry **entries = reallocarray(m->entries, cap, sizeof(struct entry *));
 
         if (entries == NULL) {
             return NULL;
@@ -165,11 +165,11 @@ static struct entry *entry_make(mr_mvcc *m, struct mr_bytes key)
         m->entries = entries;
         m->cap = cap;
     }
-    e = mr_calloc(1, sizeof *e);
+    e = calloc(1, sizeof *e);
     if (e == NULL) {
         return NULL;
     }
-    e->key = mr_bytes_dup(key);
+    e->key = mr_fake_copy(key);
     if (e->key.data == NULL) {
         mr_free(e);
         return NULL;
@@ -184,7 +184,7 @@ static int add_version(struct entry *e, struct version v, mr_error *err)
 {
     if (e->n == e->cap) {
         size_t cap = e->cap == 0 ? 2 : 2 * e->cap;
-        struct version *versions = mr_reallocarray(e->versions, cap, sizeof *versions);
+        struct version *versions = reallocarray(e->versions, cap, sizeof *versions);
 
         if (versions == NULL) {
             return mr_error_nomem(err);
@@ -203,7 +203,7 @@ static int put(mr_mvcc *m, int64_t revision, const struct mr_op *op, mr_error *e
     struct version v = {.mod = revision,
                         .create = old != NULL ? old->create : revision,
                         .lease = op->lease,
-                        .value = mr_bytes_dup(op->value)};
+                        .value = mr_fake_copy(op->value)};
 
     if (e == NULL || v.value.data == NULL) {
         mr_bytes_free(v.value);

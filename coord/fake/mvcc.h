@@ -9,6 +9,9 @@
 
 #include "coord/store.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 typedef struct mr_mvcc mr_mvcc;
 
 mr_mvcc *mr_mvcc_new(void); /* NULL: out of memory */
@@ -40,5 +43,16 @@ int mr_mvcc_compact(mr_mvcc *m, int64_t revision, mr_error *err);
 /* The first change of @key at or after @revision. false: there is none yet. */
 bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision,
                         struct mr_watch_event *ret);
+
+/* A copy that is freed with mr_bytes_free(). */
+static inline struct mr_bytes mr_fake_copy(struct mr_bytes b)
+{
+    void *data = malloc(b.size + 1);
+
+    if (data != NULL && b.size > 0) {
+        memcpy(data, b.data, b.size);
+    }
+    return (struct mr_bytes){data, b.size};
+}
 
 #endif

@@ -15,7 +15,7 @@
 
 static struct mr_op *ops_dup(const struct mr_op *ops, size_t n)
 {
-    struct mr_op *copy = mr_calloc(n + 1, sizeof *copy);
+    struct mr_op *copy = calloc(n + 1, sizeof *copy);
 
     MR_ASSERT(copy != NULL);
     for (size_t i = 0; i < n; i++) {
@@ -37,7 +37,7 @@ static void ops_free(const struct mr_op *ops, size_t n)
 
 static struct mr_txn txn_dup(const struct mr_txn *txn)
 {
-    struct mr_compare *compares = mr_calloc(txn->ncompares + 1, sizeof *compares);
+    struct mr_compare *compares = calloc(txn->ncompares + 1, sizeof *compares);
     struct mr_txn copy = *txn;
 
     MR_ASSERT(compares != NULL);
@@ -74,7 +74,7 @@ void mr_fake_request_unref(struct request *r)
 
 static void keep_reads(struct request *r, const struct mr_mvcc_reads *reads)
 {
-    r->kvs = mr_calloc(reads->count + 1, sizeof *r->kvs);
+    r->kvs = calloc(reads->count + 1, sizeof *r->kvs);
     MR_ASSERT(r->kvs != NULL);
     for (size_t i = 0; i < reads->count; i++) {
         r->kvs[i] = reads->kvs[i];
@@ -344,7 +344,7 @@ static enum mr_fake_fault draw(mr_fake *f, struct client *c, enum mr_fake_kind k
 
 static struct request *request_new(mr_store *s, enum request_op op, void *done, void *ctx)
 {
-    struct request *r = mr_calloc(1, sizeof *r);
+    struct request *r = calloc(1, sizeof *r);
 
     MR_ASSERT(r != NULL);
     r->op = op;
@@ -464,7 +464,7 @@ static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, m
 {
     struct client *c = (struct client *)s;
     mr_fake *f = c->fake;
-    struct watch *w = mr_calloc(1, sizeof *w);
+    struct watch *w = calloc(1, sizeof *w);
 
     MR_ASSERT(w != NULL);
     *w = (struct watch){.next = c->watches,

@@ -615,6 +615,72 @@ static void a_full_store_refuses_puts_and_takes_deletes(void **state)
     ts = others;
 }
 
+/* ---- without memory ---- */
+
+static int put_one(void)
+{
+    return put("x", "1", 0).rc;
+}
+
+static int read_all(void)
+{
+    return range("", "~", 0, 10, false).rc;
+}
+
+static int hold_a_lease(void)
+{
+    struct answer a = lease_call(store->ops->lease_grant, 10);
+
+    if (a.rc >= 0) {
+        a.rc = lease_call(store->ops->lease_renew, a.lease).rc;
+    }
+    return a.rc < 0 ? a.rc : lease_call(store->ops->lease_revoke, a.lease).rc;
+}
+
+static int watch_one(void)
+{
+    static struct seen all[64]; /* a callback may be running when a watch is cancelled */
+    static unsigned n;
+    struct seen *w = &all[n++ % 64];
+
+    struct answer a = put("x", "2", 0);
+
+    if (a.rc < 0) {
+        return a.rc;
+    }
+    memset(w, 0, sizeof *w);
+    uint64_t id = store->ops->watch(store, k("x"), a.revision, watched, w);
+
+    assert_int_not_equal(id, 0);
+    await_events(w, 1);
+    store->ops->watch_cancel(store, id);
+    return w->rc;
+}
+
+/* Each allocation of a request fails once: the request has an outcome all the same, and the next
+ * one is like any other. */
+static void without_memory_there_is_an_outcome(void **state)
+{
+    int (*const all[])(void) = {put_one, read_all, hold_a_lease, watch_one};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        bool reached = true;
+
+        for (uint64_t nth = 1; reached; nth++) {
+            uint64_t start = mr_alloc_count();
+
+            mr_alloc_fail_at(nth);
+            int rc = all[i]();
+
+            reached = mr_alloc_count() - start >= nth;
+            mr_alloc_fail_at(0);
+            assert_true(rc >= 0 || rc == MR_EEXHAUSTED || rc == MR_EUNAVAIL);
+            assert_true(all[i]() >= 0);
+        }
+    }
+}
+
 static void closing_drops_what_is_outstanding(void **state)
 {
     mr_store *s = mr_test_store_connect(ts);
@@ -654,6 +720,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(a_watch_of_compacted_history_says_so, set_up),
         cmocka_unit_test_setup(a_cancelled_watch_is_silent, set_up),
         cmocka_unit_test_setup(a_full_store_refuses_puts_and_takes_deletes, set_up),
+        cmocka_unit_test_setup(without_memory_there_is_an_outcome, set_up),
         cmocka_unit_test_setup(closing_drops_what_is_outstanding, set_up),
     };
     int failed;
