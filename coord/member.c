@@ -13,7 +13,7 @@
 #define STATUS_EVERY_MS 30000
 #define STATUS_RETRY_MS 5000
 
-void mr_member_election(mr_member *m, struct mr_election_event *in)
+static void election(mr_member *m, struct mr_election_event *in)
 {
     struct mr_election_actions actions = {.n = 0};
 
@@ -23,53 +23,15 @@ void mr_member_election(mr_member *m, struct mr_election_event *in)
     mr_member_act(m, &actions);
 }
 
-struct mr_member_event *mr_member_take_event(mr_member *m)
+/* What came of the term: it is over. */
+static void tell_election(mr_member *m)
 {
-    struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);
+    while (m->says) {
+        struct mr_election_event in = m->said;
 
-    if (ev == NULL) {
-        /* Without any memory for so long nobody can coordinate; a crash hands over. */
-        MR_ASSERT(m->spares != NULL);
-        ev = m->spares;
-        m->spares = ev->next;
-        m->nspares--;
-        ev->next = NULL;
+        m->says = false;
+        election(m, &in);
     }
-    return ev;
-}
-
-static void add_spare(mr_member *m, struct mr_member_event *ev)
-{
-    *ev = (struct mr_member_event){.next = m->spares, .post = m->opts.post, .ctx = m->opts.ctx};
-    m->spares = ev;
-    m->nspares++;
-}
-
-/* An event that is done with is a spare, if one was taken. */
-static void give_event_back(mr_member *m, struct mr_member_event *ev)
-{
-    if (m->nspares < MR_MEMBER_SPARES && !ev->is_embedded) {
-        mr_free(ev->kvs);
-        add_spare(m, ev);
-    } else {
-        mr_member_event_free(ev);
-    }
-}
-
-static void unlist(mr_member *m, struct mr_member_event *ev)
-{
-    if (!ev->listed) {
-        return;
-    }
-    if (ev->prev != NULL) {
-        ev->prev->next = ev->next;
-    } else {
-        m->requests = ev->next;
-    }
-    if (ev->next != NULL) {
-        ev->next->prev = ev->prev;
-    }
-    ev->listed = false;
 }
 
 /* ---- what the store said ---- */
@@ -180,7 +142,7 @@ static void on_campaign(mr_member *m, const struct mr_member_event *ev)
     } else if (in.rc >= 0) {
         in.rc = view_of(&ev->kvs[0], &in.leader);
     }
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 static void on_list(mr_member *m, const struct mr_member_event *ev)
@@ -204,7 +166,7 @@ static void on_list(mr_member *m, const struct mr_member_event *ev)
     if (in.rc >= 0 && m->leading) {
         m->opts.ops->peers(m->opts.ctx, peers, in.ndispatchers);
     }
-    mr_member_election(m, &in);
+    election(m, &in);
     mr_free(peers);
 }
 
@@ -230,7 +192,7 @@ static void on_watched(mr_member *m, const struct mr_member_event *ev)
         m->opts.store->ops->watch_cancel(m->opts.store, m->watch);
         m->watch = 0;
     }
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 /* Answers that only carry a result, a lease and a time. */
@@ -244,7 +206,7 @@ static void on_plain(mr_member *m, const struct mr_member_event *ev,
                                    .lease = ev->lease,
                                    .ttl_s = ev->ttl_s};
 
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 static void on_status(mr_member *m, const struct mr_member_event *ev)
@@ -328,20 +290,21 @@ void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_
                        uint64_t wall_ms)
 {
     set_now(m, now_ms, wall_ms);
-    unlist(m, event);
+    mr_member_unlist(m, event);
     note_trouble(m, event);
     m->answered_ms = event->rc >= 0 ? now_ms : m->answered_ms;
     dispatch(m, event);
+    tell_election(m);
     if (event->rc >= 0 && event->revision > m->newest_revision) {
         m->newest_revision = event->revision;
     }
-    give_event_back(m, event);
+    mr_member_give_back(m, event);
 }
 
 void mr_member_discard(mr_member *m, struct mr_member_event *event)
 {
-    unlist(m, event);
-    give_event_back(m, event);
+    mr_member_unlist(m, event);
+    mr_member_give_back(m, event);
 }
 
 void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
@@ -350,8 +313,9 @@ void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
     uint64_t batch;
 
     set_now(m, now_ms, wall_ms);
-    mr_member_election(m, &tick);
+    election(m, &tick);
     mr_member_load_tick(m);
+    tell_election(m);
     if (now_ms >= mr_member_idle_due_ms(m)) {
         (void)mr_commit_fence(m->commit, &batch,
                               NULL); /* Without memory the right to answer just ends. */
@@ -510,7 +474,7 @@ void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64
     struct mr_election_event in = {.kind = kinds[state], .epoch = epoch};
 
     set_now(m, now_ms, wall_ms);
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 void mr_member_probed(mr_member *m, int64_t epoch, bool refused, int64_t now_ms, uint64_t wall_ms)
@@ -518,7 +482,7 @@ void mr_member_probed(mr_member *m, int64_t epoch, bool refused, int64_t now_ms,
     struct mr_election_event in = {.kind = MR_ELECTION_PROBED, .epoch = epoch, .refused = refused};
 
     set_now(m, now_ms, wall_ms);
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint64_t wall_ms)
@@ -526,7 +490,7 @@ void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint
     struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN, .hold_off_ms = hold_off_ms};
 
     set_now(m, now_ms, wall_ms);
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms)
@@ -534,7 +498,7 @@ void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms)
     struct mr_election_event in = {.kind = MR_ELECTION_STOP};
 
     set_now(m, now_ms, wall_ms);
-    mr_member_election(m, &in);
+    election(m, &in);
 }
 
 int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err)
@@ -568,14 +532,9 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     (void)snprintf(m->secret, sizeof m->secret, "%s", opts->secret);
     mr_rng_seed(&m->rng, mr_mix64(opts->seed));
     mr_election_init(&m->election, &config);
-    while (m->nspares < MR_MEMBER_SPARES) {
-        struct mr_member_event *spare = mr_member_event_new(opts->post, opts->ctx);
-
-        if (spare == NULL) {
-            mr_member_free(m);
-            return mr_error_nomem(err);
-        }
-        add_spare(m, spare);
+    if (mr_member_fill_spares(m) < 0) {
+        mr_member_free(m);
+        return mr_error_nomem(err);
     }
     *ret = m;
     return MR_OK;
@@ -586,15 +545,7 @@ void mr_member_free(mr_member *m)
     if (m == NULL) {
         return;
     }
-    while (m->requests != NULL) {
-        mr_member_discard(m, m->requests); /* The store was closed: their answers never come. */
-    }
-    while (m->spares != NULL) {
-        struct mr_member_event *next = m->spares->next;
-
-        mr_member_event_free(m->spares);
-        m->spares = next;
-    }
+    mr_member_drop_requests(m); /* The store was closed: their answers never come. */
     mr_commit_free(m->commit);
     mr_member_load_drop(m);
     mr_free(m);

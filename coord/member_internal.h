@@ -29,7 +29,9 @@ struct mr_member {
     struct mr_election election;
     struct mr_rng rng;
     struct mr_member_event *requests; /* all that were made and not delivered yet */
-    struct mr_member_event *spares;   /* for requests that find no memory */
+    struct mr_election_event said;    /* of the term, to the election */
+    bool says;
+    struct mr_member_event *spares; /* for requests that find no memory */
     unsigned nspares;
     int64_t now_ms; /* of the call that is running */
     uint64_t wall_ms;
@@ -75,12 +77,7 @@ struct mr_member {
     struct mr_member_lane lanes[MR_MEMBER_LANES];
 };
 
-/* member.c */
-void mr_member_election(mr_member *m, struct mr_election_event *in);
-/* An event for a request, from the spares if there is no memory for one. */
-struct mr_member_event *mr_member_take_event(mr_member *m);
-
-/* member_send.c: requests to the store, and what the election wants of it */
+/* member_request.c: what is asked of the store */
 /* "<root><name>" in a buffer that is long enough for every fixed key and for
  * dispatchers/<instance>. */
 struct key {
@@ -91,6 +88,14 @@ struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, 
 /* An event to be filled in by its answer, on the member's list. */
 struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
                                           uint64_t serial);
+/* It has its answer. */
+void mr_member_unlist(mr_member *m, struct mr_member_event *ev);
+/* It is done with. */
+void mr_member_give_back(mr_member *m, struct mr_member_event *ev);
+int mr_member_fill_spares(mr_member *m); /* MR_EEXHAUSTED */
+void mr_member_drop_requests(mr_member *m);
+
+/* member_send.c: what the election wants */
 void mr_member_act(mr_member *m, struct mr_election_actions *actions);
 
 /* member_load.c: what a term begins with */

@@ -12,34 +12,6 @@
 
 #define RENEWALS_PER_TTL 5 /* attempts that may fail one after the other, about */
 
-/* ---- requests ---- */
-
-struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
-                                          uint64_t serial)
-{
-    struct mr_member_event *ev = mr_member_take_event(m);
-
-    ev->kind = kind;
-    ev->serial = serial;
-    ev->sent_ms = m->now_ms;
-    ev->floor = m->newest_revision;
-    ev->next = m->requests;
-    if (ev->next != NULL) {
-        ev->next->prev = ev;
-    }
-    m->requests = ev;
-    ev->listed = true;
-    return ev;
-}
-
-struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, const char *b)
-{
-    int n = snprintf(k->s, sizeof k->s, "%s%s%s", m->root, a, b);
-
-    MR_ASSERT(n > 0 && (size_t)n < sizeof k->s);
-    return (struct mr_bytes){k->s, (size_t)n};
-}
-
 static void send_put(mr_member *m, const struct mr_election_action *a, enum mr_member_request kind,
                      struct mr_bytes key, char *value, const struct mr_compare *compare)
 {

@@ -18,6 +18,13 @@
 
 /* ---- terms ---- */
 
+/* The election hears of it when the call that is running has done its part. */
+static void say(mr_member *m, struct mr_election_event in)
+{
+    m->said = in;
+    m->says = true;
+}
+
 static void forget_load(mr_member *m)
 {
     mr_member_load_drop(m);
@@ -77,7 +84,7 @@ void mr_member_bad_state(mr_member *m, const mr_error *why)
 
     mr_log(MR_LOG_ERROR, "the state in etcd cannot be used, stepping down", "error", "%s",
            why->message, NULL);
-    mr_member_election(m, &in);
+    say(m, in);
 }
 
 /* The load read everything: lead. */
@@ -124,7 +131,7 @@ static void resolve_doubt(mr_member *m)
            "callers know a later epoch than the one that holds: etcd went back, beginning a new "
            "incarnation",
            "epoch", "%lld", (long long)m->epoch, NULL);
-    mr_member_election(m, &in);
+    say(m, in);
 }
 
 static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied)
@@ -140,14 +147,14 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
         break;
     case MR_VERDICT_COMMITTED_DEPOSED:
         m->opts.ops->committed(m->opts.ctx, committed);
-        mr_member_election(m, &fenced);
+        say(m, fenced);
         break;
     case MR_VERDICT_AGAIN:
         break;
     case MR_VERDICT_DEPOSED:
         mr_log(MR_LOG_WARN, "a fenced transaction failed, stepping down", "error", "%s",
                m->refusal.message, "unknown", "%d", maybe_applied, NULL);
-        mr_member_election(m, &fenced);
+        say(m, fenced);
         break;
     case MR_VERDICT_REFUSED:
         mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s",

@@ -3,9 +3,11 @@
  * Credentials are read for each connection, because those who renew certificates replace the files.
  */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 #include <errno.h>
@@ -201,10 +203,14 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
         return;
     }
     if (!e->quiet) {
+        bool alone = e->nendpoints == 1;
+
         e->quiet = true;
-        mr_log(MR_LOG_WARN, "etcd endpoint does not answer, trying the next", "endpoint", "%s",
-               e->endpoints[c->endpoint], "next", "%s",
-               e->endpoints[(e->active + 1) % e->nendpoints], "error", "%s", why->message, NULL);
+        mr_log(MR_LOG_WARN,
+               alone ? "etcd endpoint does not answer, trying it again"
+                     : "etcd endpoint does not answer, trying the next",
+               "endpoint", "%s", e->endpoints[c->endpoint], "error", "%s", why->message,
+               alone ? NULL : "next", "%s", e->endpoints[(e->active + 1) % e->nendpoints], NULL);
     }
     if (e->nendpoints == 1 && !e->tls) {
         /* Its channels reconnect by themselves, and others' calls on them may be doing well. */
@@ -213,6 +219,15 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
     }
     e->conn = NULL;
     e->active = (e->active + 1) % e->nendpoints;
-    mr_etcd_watch_break_locked(e, c);
+    e->users->leave_locked(e, c);
     mr_etcd_conn_put_locked(e, c);
+}
+
+void mr_etcd_ran(struct mr_etcd *e)
+{
+    MR_LOCK(&e->lock);
+    MR_ASSERT(e->running > 0);
+    if (--e->running == 0) {
+        (void)pthread_cond_broadcast(&e->idle);
+    }
 }

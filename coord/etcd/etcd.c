@@ -12,15 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void mr_etcd_ran(struct mr_etcd *e)
-{
-    MR_LOCK(&e->lock);
-    MR_ASSERT(e->running > 0);
-    if (--e->running == 0) {
-        (void)pthread_cond_broadcast(&e->idle);
-    }
-}
-
 static void etcd_free(struct mr_etcd *e)
 {
     if (e == NULL) {
@@ -46,7 +37,7 @@ static void etcd_free(struct mr_etcd *e)
     mr_free(e);
 }
 
-void mr_etcd_close(mr_store *s)
+static void etcd_close(mr_store *s)
 {
     struct mr_etcd *e = (struct mr_etcd *)s;
 
@@ -173,6 +164,32 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     return mr_etcd_check_files(e, err);
 }
 
+static void login_over(struct mr_etcd *e, const mr_error *why)
+{
+    struct mr_etcd_op *ops = mr_etcd_ops_resume_locked(e, why);
+    struct mr_etcd_watch *watches = mr_etcd_watches_resume_locked(e, why);
+
+    mr_mutex_unlock(&e->lock);
+    mr_etcd_ops_fail(ops);
+    mr_etcd_watches_fail(watches);
+}
+
+static const struct mr_etcd_users users = {.leave_locked = mr_etcd_watch_break_locked,
+                                           .login_over = login_over};
+
+static const struct mr_store_ops store_ops = {
+    .txn = mr_etcd_txn,
+    .range = mr_etcd_range,
+    .lease_grant = mr_etcd_grant,
+    .lease_renew = mr_etcd_renew,
+    .lease_revoke = mr_etcd_revoke,
+    .lease_ttl = mr_etcd_ttl,
+    .status = mr_etcd_status,
+    .watch = mr_etcd_watch,
+    .watch_cancel = mr_etcd_watch_cancel,
+    .close = etcd_close,
+};
+
 int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *err)
 {
     struct mr_etcd *e = mr_calloc(1, sizeof *e);
@@ -181,7 +198,8 @@ int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *e
     if (e == NULL) {
         return mr_error_nomem(err);
     }
-    e->store.ops = &mr_etcd_ops;
+    e->store.ops = &store_ops;
+    e->users = &users;
     mr_mutex_init(&e->lock);
     mr_cond_init(&e->idle);
     e->endpoints = mr_calloc(MR_ETCD_ENDPOINTS_MAX, sizeof *e->endpoints);

@@ -18,6 +18,7 @@ struct mr_etcd_conn {
     mr_rpc_channel *live; /* lease and watch */
 };
 
+struct mr_etcd;
 struct mr_etcd_op;
 struct mr_etcd_watch;
 
@@ -29,8 +30,18 @@ enum mr_etcd_login {
     MR_ETCD_LOGIN_OFF, /* etcd does not authenticate anybody */
 };
 
+/* What connections and logins tell the requests that use them (etcd.c). */
+struct mr_etcd_users {
+    /* The streams over @c are to end; NULL: all. */
+    void (*leave_locked)(struct mr_etcd *e, const struct mr_etcd_conn *c);
+    /* The token is there, or (@why) will not be: whoever waits for it goes on. Called with the
+     * lock, returns without it. */
+    void (*login_over)(struct mr_etcd *e, const mr_error *why);
+};
+
 struct mr_etcd {
     mr_store store;
+    const struct mr_etcd_users *users;
     mr_rpc_runtime *runtime;
     char **endpoints;
     size_t nendpoints;
@@ -79,8 +90,6 @@ int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err);
 /* All of a small file, NUL-terminated, freed with mr_free(). */
 int mr_etcd_read_file(const char *path, char **ret, mr_error *err);
 
-/* etcd.c */
-void mr_etcd_close(mr_store *s);
 /* One op, stream or login is over. */
 void mr_etcd_ran(struct mr_etcd *e);
 
@@ -98,7 +107,17 @@ void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5]);
 struct mr_etcd_op *mr_etcd_ops_resume_locked(struct mr_etcd *e, const mr_error *why);
 void mr_etcd_ops_fail(struct mr_etcd_op *list);
 void mr_etcd_ops_cancel_locked(struct mr_etcd *e);
-extern const struct mr_store_ops mr_etcd_ops;
+/* As in struct mr_store_ops. */
+void mr_etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                 void *ctx);
+void mr_etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                   int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
+                   void *ctx);
+void mr_etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+void mr_etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+void mr_etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+void mr_etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx);
 
 /* watch.c */
 uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,

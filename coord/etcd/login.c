@@ -112,12 +112,7 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
     mr_etcd_conn_put_locked(e, login->conn);
     mr_rpc_call_unref(e->login_call);
     e->login_call = NULL;
-    struct mr_etcd_op *ops = mr_etcd_ops_resume_locked(e, err.code < 0 ? &err : NULL);
-    struct mr_etcd_watch *watches = mr_etcd_watches_resume_locked(e, err.code < 0 ? &err : NULL);
-
-    mr_mutex_unlock(&e->lock);
-    mr_etcd_ops_fail(ops);
-    mr_etcd_watches_fail(watches);
+    e->users->login_over(e, err.code < 0 ? &err : NULL);
     mr_free(login);
     mr_etcd_ran(e);
 }

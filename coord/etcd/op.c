@@ -474,8 +474,8 @@ static size_t count_gets(const struct mr_op *ops, size_t n)
     return gets;
 }
 
-static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
-                     void *ctx)
+void mr_etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                 void *ctx)
 {
     struct mr_etcd_op op = {.kind = OP_TXN,
                             .done = (void *)done,
@@ -486,17 +486,16 @@ static void etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, 
     submit((struct mr_etcd *)s, op, mr_etcd_pack_txn(txn), timeout_ms);
 }
 
-static void etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
-                       int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
-                       void *ctx)
+void mr_etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
+                   int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
+                   void *ctx)
 {
     submit((struct mr_etcd *)s,
            (struct mr_etcd_op){.kind = OP_RANGE, .done = (void *)done, .ctx = ctx},
            mr_etcd_pack_range(key, end, revision, limit, keys_only), timeout_ms);
 }
 
-static void etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
-                       void *ctx)
+void mr_etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     submit((struct mr_etcd *)s,
            (struct mr_etcd_op){.kind = OP_GRANT, .done = (void *)done, .ctx = ctx},
@@ -511,39 +510,24 @@ static void lease_request(mr_store *s, enum op_kind kind, int64_t lease, int64_t
            mr_etcd_pack_lease(lease), timeout_ms);
 }
 
-static void etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                       void *ctx)
+void mr_etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     lease_request(s, OP_RENEW, lease, timeout_ms, done, ctx);
 }
 
-static void etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                        void *ctx)
+void mr_etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     lease_request(s, OP_REVOKE, lease, timeout_ms, done, ctx);
 }
 
-static void etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+void mr_etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     lease_request(s, OP_TTL, lease, timeout_ms, done, ctx);
 }
 
-static void etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
+void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
     submit((struct mr_etcd *)s,
            (struct mr_etcd_op){.kind = OP_STATUS, .done = (void *)done, .ctx = ctx},
            mr_etcd_pack_status(), timeout_ms);
 }
-
-const struct mr_store_ops mr_etcd_ops = {
-    .txn = etcd_txn,
-    .range = etcd_range,
-    .lease_grant = etcd_grant,
-    .lease_renew = etcd_renew,
-    .lease_revoke = etcd_revoke,
-    .lease_ttl = etcd_ttl,
-    .status = etcd_status,
-    .watch = mr_etcd_watch,
-    .watch_cancel = mr_etcd_watch_cancel,
-    .close = mr_etcd_close,
-};

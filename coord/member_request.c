@@ -1,0 +1,110 @@
+/* A member's requests: their events, with some to spare for when there is no memory. */
+#include "coord/member_internal.h"
+
+#include "base/assert.h"
+
+#include <stdio.h>
+
+static struct mr_member_event *take_event(mr_member *m)
+{
+    struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);
+
+    if (ev == NULL) {
+        /* Without any memory for so long nobody can coordinate; a crash hands over. */
+        MR_ASSERT(m->spares != NULL);
+        ev = m->spares;
+        m->spares = ev->next;
+        m->nspares--;
+        ev->next = NULL;
+    }
+    return ev;
+}
+
+struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request kind,
+                                          uint64_t serial)
+{
+    struct mr_member_event *ev = take_event(m);
+
+    ev->kind = kind;
+    ev->serial = serial;
+    ev->sent_ms = m->now_ms;
+    ev->floor = m->newest_revision;
+    ev->next = m->requests;
+    if (ev->next != NULL) {
+        ev->next->prev = ev;
+    }
+    m->requests = ev;
+    ev->listed = true;
+    return ev;
+}
+
+struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, const char *b)
+{
+    int n = snprintf(k->s, sizeof k->s, "%s%s%s", m->root, a, b);
+
+    MR_ASSERT(n > 0 && (size_t)n < sizeof k->s);
+    return (struct mr_bytes){k->s, (size_t)n};
+}
+
+static void add_spare(mr_member *m, struct mr_member_event *ev)
+{
+    *ev = (struct mr_member_event){.next = m->spares, .post = m->opts.post, .ctx = m->opts.ctx};
+    m->spares = ev;
+    m->nspares++;
+}
+
+/* An event that is done with is a spare, if one was taken. */
+void mr_member_give_back(mr_member *m, struct mr_member_event *ev)
+{
+    if (m->nspares < MR_MEMBER_SPARES && !ev->is_embedded) {
+        mr_free(ev->kvs);
+        add_spare(m, ev);
+    } else {
+        mr_member_event_free(ev);
+    }
+}
+
+void mr_member_unlist(mr_member *m, struct mr_member_event *ev)
+{
+    if (!ev->listed) {
+        return;
+    }
+    if (ev->prev != NULL) {
+        ev->prev->next = ev->next;
+    } else {
+        m->requests = ev->next;
+    }
+    if (ev->next != NULL) {
+        ev->next->prev = ev->prev;
+    }
+    ev->listed = false;
+}
+
+int mr_member_fill_spares(mr_member *m)
+{
+    while (m->nspares < MR_MEMBER_SPARES) {
+        struct mr_member_event *spare = mr_member_event_new(m->opts.post, m->opts.ctx);
+
+        if (spare == NULL) {
+            return MR_EEXHAUSTED;
+        }
+        add_spare(m, spare);
+    }
+    return MR_OK;
+}
+
+void mr_member_drop_requests(mr_member *m)
+{
+    while (m->requests != NULL) {
+        struct mr_member_event *ev = m->requests;
+
+        mr_member_unlist(m, ev);
+        mr_member_give_back(m, ev);
+    }
+    while (m->spares != NULL) {
+        struct mr_member_event *next = m->spares->next;
+
+        mr_member_event_free(m->spares);
+        m->spares = next;
+    }
+}
