@@ -28,14 +28,28 @@ function(mr_library name)
   target_link_libraries(mr_${name} PUBLIC mr_options)
 endfunction()
 
+# mr_choice(<library> <local> <otherwise>): executables that link @library get @local with it, if they have the property
+# MR_LOCAL, else @otherwise: what runs within one process, without gRPC and RocksDB, or what ships.
+function(mr_choice library local otherwise)
+  target_link_libraries(${library} INTERFACE $<IF:$<BOOL:$<TARGET_PROPERTY:MR_LOCAL>>,${local},${otherwise}>)
+endfunction()
+
 # Whether @target links gRPC or RocksDB, however far down. Debian's are not instrumented, so that the thread sanitizer is of no use there.
 function(mr_links_uninstrumented target ret)
   set(found OFF)
   set(seen)
   set(todo ${target})
+  get_target_property(local ${target} MR_LOCAL)
   while(todo)
     list(POP_FRONT todo lib)
     string(REGEX REPLACE "^\\$<LINK_ONLY:(.*)>$" "\\1" lib "${lib}")
+    if(lib MATCHES "^\\$<IF:.*MR_LOCAL>>,(.*),(.*)>$")
+      if(local)
+        set(lib ${CMAKE_MATCH_1})
+      else()
+        set(lib ${CMAKE_MATCH_2})
+      endif()
+    endif()
     if(lib STREQUAL mr_grpc OR lib STREQUAL mr_rocksdb)
       set(found ON)
     elseif(TARGET ${lib} AND NOT lib IN_LIST seen)
@@ -65,11 +79,15 @@ add_custom_target(mr_tests)
 # All generated sources.
 add_custom_target(mr_generated)
 
-# mr_test(<name> LABEL unit|sim|conformance|integration|fault|fuzz SOURCES ... LIBRARIES ... [ARGS ...]): one
-# cmocka program, one ctest entry.
+# mr_test(<name> LABEL unit|sim|conformance|integration|fault|fuzz SOURCES ... LIBRARIES ... [ARGS ...] [LOCAL|SOCKETS]): one
+# cmocka program, one ctest entry. LOCAL: without gRPC and RocksDB (mr_choice()); with the thread sanitizer all tests are,
+# but those which need SOCKETS.
 function(mr_test name)
-  cmake_parse_arguments(T "" "LABEL" "SOURCES;LIBRARIES;ARGS" ${ARGN})
+  cmake_parse_arguments(T "LOCAL;SOCKETS" "LABEL" "SOURCES;LIBRARIES;ARGS" ${ARGN})
   add_executable(${name} ${T_SOURCES})
+  if(T_LOCAL OR (MR_SANITIZE STREQUAL "thread" AND NOT T_SOCKETS))
+    set_target_properties(${name} PROPERTIES MR_LOCAL ON)
+  endif()
   target_link_libraries(${name} PRIVATE mr_options ${T_LIBRARIES} cmocka)
   mr_links_uninstrumented(${name} uninstrumented)
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})

@@ -1,10 +1,6 @@
-/*
- * Calls that have come and said nothing yet. One that is slow to send its first message holds
- * memory, of gRPC's and ours, before anybody could ask who it is: so each has some time, and when
- * there are too many some go. What is honest needs milliseconds. "Too many" is first of all the
- * fault of the host that has most: the oldest of its calls goes.
- */
-#include "rpc/internal.h"
+#include "rpc/first.h"
+
+#include "base/assert.h"
 
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms)
 {

@@ -1,6 +1,6 @@
 /* accept4() as gRPC finds it: who may connect is accepted, who is too much is refused, and it never
  * fails for good. */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #define GREEDY 2 /* 127.0.0.2 */
 
 struct fixture {
-    struct mr_rpc_accepts accepts;
+    struct mr_grpc_accepts accepts;
     int listener;
     struct sockaddr_in at;
 };
@@ -48,7 +48,7 @@ static int setup(void **state)
     f = (struct fixture){.listener = -1};
     f.listener = listener_open(&f.at);
     f.accepts.port = ntohs(f.at.sin_port);
-    assert_int_equal(mr_rpc_accepts_start(&f.accepts, MAX, DESCRIPTORS, NULL), MR_OK);
+    assert_int_equal(mr_grpc_accepts_start(&f.accepts, MAX, DESCRIPTORS, NULL), MR_OK);
     *state = &f;
     return 0;
 }
@@ -57,7 +57,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
 
-    mr_rpc_accepts_free(&f->accepts);
+    mr_grpc_accepts_free(&f->accepts);
     (void)close(f->listener);
     return 0;
 }
@@ -232,11 +232,11 @@ static void without_a_reserve_they_are_refused_later(void **state)
     struct rlimit before = use_up_descriptors();
 
     go_ends_early(f);
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
     assert_int_equal(f->accepts.owed, f->listener); /* It is tried again. */
     assert_false(is_reset(waiting));
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
     assert_int_equal(f->accepts.owed, -1);
     assert_true(f->accepts.reserve >= 0);
     expect_refused(waiting);
@@ -257,8 +257,8 @@ static void after_a_go_that_ended_early_one_more_arrives(void **state)
     f->accepts.go_until_ms = 1; /* long ago */
     go_ends_early(f);
     assert_int_equal(epoll_wait(epoll, &event, 1, 0), 0);
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms);
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms);
     assert_int_equal(epoll_wait(epoll, &event, 1, LONG_MS), 1);
     int got = accept_one(f), call = accept_one(f);
     assert_true(got >= 0);
@@ -280,7 +280,7 @@ static void when_grpc_does_not_come_they_are_refused(void **state)
 
     f->accepts.go_until_ms = 1;
     go_ends_early(f);
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
     expect_refused(waiting);
     assert_int_equal(f->accepts.owed, -1);
     none_waits(f);
@@ -296,7 +296,7 @@ static void a_listener_that_is_closed_is_owed_nothing(void **state)
     go_ends_early(f);
     (void)close(f->listener);
     f->listener = -1;
-    mr_rpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
+    mr_grpc_accepts_look(&f->accepts, f->accepts.owed_ms + LONG_MS);
     assert_int_equal(f->accepts.owed, -1);
     (void)close(waiting);
 }
@@ -329,18 +329,18 @@ static void a_listener_of_somebody_else_is_left_alone(void **state)
 
 #define COUNTED 64
 
-static int admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms)
+static int admit(struct mr_grpc_connections *c, int fd, const char *host, int64_t now_ms)
 {
-    return mr_rpc_connections_admit(c, fd, host, now_ms, NULL);
+    return mr_grpc_connections_admit(c, fd, host, now_ms, NULL);
 }
 
 static void a_host_may_have_what_it_leaves_free(void **state)
 {
-    struct mr_rpc_connections c;
+    struct mr_grpc_connections c;
     int fd = 1000;
 
     (void)state;
-    mr_rpc_connections_init(&c, COUNTED, DESCRIPTORS);
+    mr_grpc_connections_init(&c, COUNTED, DESCRIPTORS);
     for (unsigned i = 0; i < COUNTED / 2; i++) {
         assert_int_equal(admit(&c, fd++, "a", 0), MR_OK);
     }
@@ -350,49 +350,49 @@ static void a_host_may_have_what_it_leaves_free(void **state)
     }
     assert_int_equal(admit(&c, fd, "b", 0), MR_EEXHAUSTED);
     assert_int_equal(admit(&c, fd, "c", 0), MR_OK);
-    mr_rpc_connections_free(&c);
+    mr_grpc_connections_free(&c);
 }
 
 static void of_those_that_come_at_once_too(void **state)
 {
-    struct mr_rpc_connections c;
+    struct mr_grpc_connections c;
     int fd = 1000, admitted = 0;
 
     (void)state;
-    mr_rpc_connections_init(&c, DESCRIPTORS / 2, DESCRIPTORS);
+    mr_grpc_connections_init(&c, DESCRIPTORS / 2, DESCRIPTORS);
     for (; admit(&c, fd, "a", 0) == MR_OK; fd++) {
         admitted++;
     }
     assert_in_range(admitted, 16, 1024);
     assert_int_equal(admit(&c, fd++, "b", 0), MR_OK);
-    assert_false(mr_rpc_connections_go_is_full(&c));
-    mr_rpc_connections_go_over(&c);
+    assert_false(mr_grpc_connections_go_is_full(&c));
+    mr_grpc_connections_go_over(&c);
     for (int i = 0; i < admitted; i++) {
         assert_int_equal(admit(&c, fd++, "a", 0), MR_OK);
     }
     assert_int_equal(admit(&c, fd, "a", 0), MR_EEXHAUSTED);
-    mr_rpc_connections_free(&c);
+    mr_grpc_connections_free(&c);
 }
 
 static void descriptors_are_left_for_files(void **state)
 {
-    struct mr_rpc_connections c;
+    struct mr_grpc_connections c;
 
     (void)state;
-    mr_rpc_connections_init(&c, COUNTED, 1000);
+    mr_grpc_connections_init(&c, COUNTED, 1000);
     assert_int_equal(admit(&c, 500, "a", 0), MR_OK);
     assert_int_equal(admit(&c, 990, "b", 0), MR_EEXHAUSTED);
-    mr_rpc_connections_free(&c);
+    mr_grpc_connections_free(&c);
 }
 
 /* ... and its number is not another connection's. */
 static void who_is_gone_is_looked_for_now_and_then(void **state)
 {
-    struct mr_rpc_connections c;
+    struct mr_grpc_connections c;
     int fds[COUNTED / 2];
 
     (void)state;
-    mr_rpc_connections_init(&c, COUNTED, DESCRIPTORS);
+    mr_grpc_connections_init(&c, COUNTED, DESCRIPTORS);
     for (unsigned i = 0; i < COUNTED / 2; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         assert_int_equal(admit(&c, fds[i], "a", 0), MR_OK);
@@ -405,7 +405,7 @@ static void who_is_gone_is_looked_for_now_and_then(void **state)
     assert_int_equal(admit(&c, 1000, "a", LONG_MS), MR_OK);
     assert_int_equal(admit(&c, 1001, "a", LONG_MS), MR_OK);
     assert_int_equal(admit(&c, 1002, "a", LONG_MS), MR_EEXHAUSTED);
-    mr_rpc_connections_free(&c);
+    mr_grpc_connections_free(&c);
     for (unsigned i = 0; i < COUNTED / 2; i++) {
         (void)close(fds[i]);
     }

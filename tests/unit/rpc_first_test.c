@@ -1,6 +1,6 @@
 /* Calls that wait for their first message, in time that is made up. */
 #include "base/alloc.h"
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -138,11 +138,11 @@ static void hosts_of_peers(void **state)
         {"ipv4:", "local"},
         {"ipv6:%5B%5D:1", "%5B%5D"},
     };
-    char host[MR_RPC_HOST_SIZE];
+    char host[MR_GRPC_HOST_SIZE];
 
     (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
-        mr_rpc_host_of(examples[i][0], host);
+        mr_grpc_host_of(examples[i][0], host);
         assert_string_equal(host, examples[i][1]);
     }
 }

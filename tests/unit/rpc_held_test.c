@@ -2,7 +2,7 @@
  * Who keeps gRPC's thread to itself is found and cut off, and nobody else. The thread is the test's
  * own, which uses CPU time as it likes; connections are sockets that nobody serves.
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -26,8 +26,8 @@ struct pair {
 };
 
 struct fixture {
-    mr_rpc_runtime rt;
-    struct mr_rpc_floods floods;
+    struct mr_grpc_runtime rt;
+    struct mr_grpc_floods floods;
     int listener;
     struct sockaddr_in at;
     int64_t now_ms;
@@ -55,7 +55,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     (void)close(f->listener);
-    mr_rpc_floods_free(&f->floods);
+    mr_grpc_floods_free(&f->floods);
     return 0;
 }
 
@@ -113,7 +113,7 @@ static void use_cpu(int64_t ms)
 static void look_after_event(struct fixture *f)
 {
     atomic_fetch_add(&f->rt.events, 1);
-    mr_rpc_floods_look(&f->floods, &f->rt, f->now_ms);
+    mr_grpc_floods_look(&f->floods, &f->rt, f->now_ms);
 }
 
 /* After so much CPU time, and time, in gRPC. */
@@ -121,7 +121,7 @@ static void look_after(struct fixture *f, int64_t cpu_ms, int64_t ms)
 {
     use_cpu(cpu_ms);
     f->now_ms += ms;
-    mr_rpc_floods_look(&f->floods, &f->rt, f->now_ms);
+    mr_grpc_floods_look(&f->floods, &f->rt, f->now_ms);
 }
 
 static void more_than_messages_may_have_without_an_event_is_a_flood(void **state)

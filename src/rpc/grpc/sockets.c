@@ -1,5 +1,5 @@
 /* The sockets of gRPC's connections, which it shows to nobody: they are found by their two ends. */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,14 +10,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_SIZE])
+bool mr_grpc_socket_name(const struct sockaddr_storage *at, char out[MR_GRPC_PEER_SIZE])
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)at;
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)at;
     char host[INET6_ADDRSTRLEN];
 
     if (at->ss_family == AF_INET && inet_ntop(AF_INET, &v4->sin_addr, host, sizeof host) != NULL) {
-        (void)snprintf(out, MR_RPC_PEER_SIZE, "ipv4:%s:%u", host, (unsigned)ntohs(v4->sin_port));
+        (void)snprintf(out, MR_GRPC_PEER_SIZE, "ipv4:%s:%u", host, (unsigned)ntohs(v4->sin_port));
         return true;
     }
     if (at->ss_family != AF_INET6) {
@@ -29,21 +29,21 @@ bool mr_rpc_socket_name(const struct sockaddr_storage *at, char out[MR_RPC_PEER_
     if (inet_ntop(mapped ? AF_INET : AF_INET6, address, host, sizeof host) == NULL) {
         return false;
     }
-    (void)snprintf(out, MR_RPC_PEER_SIZE, mapped ? "ipv4:%s:%u" : "ipv6:%%5B%s%%5D:%u", host,
+    (void)snprintf(out, MR_GRPC_PEER_SIZE, mapped ? "ipv4:%s:%u" : "ipv6:%%5B%s%%5D:%u", host,
                    (unsigned)ntohs(v6->sin6_port));
     return true;
 }
 
-static bool peer_of(int fd, char out[MR_RPC_PEER_SIZE])
+static bool peer_of(int fd, char out[MR_GRPC_PEER_SIZE])
 {
     struct sockaddr_storage storage;
     socklen_t len = sizeof storage;
 
     return getpeername(fd, (struct sockaddr *)(void *)&storage, &len) == 0 &&
-           mr_rpc_socket_name(&storage, out);
+           mr_grpc_socket_name(&storage, out);
 }
 
-int mr_rpc_socket_port(int fd)
+int mr_grpc_socket_port(int fd)
 {
     struct sockaddr_storage storage;
     socklen_t len = sizeof storage;
@@ -55,19 +55,19 @@ int mr_rpc_socket_port(int fd)
     return ntohs(((struct sockaddr_in *)(void *)&storage)->sin_port); /* The same place in both. */
 }
 
-bool mr_rpc_socket_peer(int fd, int64_t port, char out[MR_RPC_PEER_SIZE])
+bool mr_grpc_socket_peer(int fd, int64_t port, char out[MR_GRPC_PEER_SIZE])
 {
-    return mr_rpc_socket_port(fd) == port && peer_of(fd, out);
+    return mr_grpc_socket_port(fd) == port && peer_of(fd, out);
 }
 
 static bool is_connection(int fd, const char *peer, int64_t port)
 {
-    char name[MR_RPC_PEER_SIZE];
+    char name[MR_GRPC_PEER_SIZE];
 
-    return mr_rpc_socket_peer(fd, port, name) && strcmp(name, peer) == 0;
+    return mr_grpc_socket_peer(fd, port, name) && strcmp(name, peer) == 0;
 }
 
-int mr_rpc_socket_hold(int fd, const char *peer, int64_t port)
+int mr_grpc_socket_hold(int fd, const char *peer, int64_t port)
 {
     if (!is_connection(fd, peer, port)) {
         errno = 0;
@@ -84,7 +84,7 @@ int mr_rpc_socket_hold(int fd, const char *peer, int64_t port)
     return held;
 }
 
-bool mr_rpc_socket_end(int held)
+bool mr_grpc_socket_end(int held)
 {
     const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
     int rc = connect(held, &nobody, sizeof nobody);

@@ -11,7 +11,7 @@
  * So is one of which many bytes came, however few a message has, when that thread has used far more
  * time than such messages take.
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -30,7 +30,7 @@
 #define FLOOD_MS 200
 #define HELD_CPU_MS 1000
 /* Time without an event, which is told of every second if there is none: */
-#define HELD_MS (MR_RPC_TICK_MS + MR_RPC_TICK_MS / 2)
+#define HELD_MS (MR_GRPC_TICK_MS + MR_GRPC_TICK_MS / 2)
 
 #define MANY_BYTES ((uint64_t)256 << 10)
 
@@ -55,14 +55,14 @@ static uint64_t bytes_received(int fd)
     return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 ? info.tcpi_bytes_received : 0;
 }
 
-static void end_flood(const struct mr_rpc_floods *f, int fd, const char *peer, uint64_t bytes)
+static void end_flood(const struct mr_grpc_floods *f, int fd, const char *peer, uint64_t bytes)
 {
-    int held = mr_rpc_socket_hold(fd, peer, f->port);
+    int held = mr_grpc_socket_hold(fd, peer, f->port);
 
     if (held < 0 && errno == 0) {
         return; /* It is gone. */
     }
-    if (held < 0 || !mr_rpc_socket_end(held)) {
+    if (held < 0 || !mr_grpc_socket_end(held)) {
         mr_log(MR_LOG_WARN,
                "a connection that keeps all others waiting cannot be ended, trying again", "peer",
                "%s", peer, "error", "%s", strerror(errno), NULL);
@@ -75,13 +75,14 @@ static void end_flood(const struct mr_rpc_floods *f, int fd, const char *peer, u
 
 static int by_fd(const void *key, const void *at)
 {
-    return *(const int *)key - ((const struct mr_rpc_received *)at)->fd;
+    return *(const int *)key - ((const struct mr_grpc_received *)at)->fd;
 }
 
 /* The kernel lists descriptors in ascending order, and so they were noted. */
-static const struct mr_rpc_received *noted(const struct mr_rpc_floods *f, int fd, const char *peer)
+static const struct mr_grpc_received *noted(const struct mr_grpc_floods *f, int fd,
+                                            const char *peer)
 {
-    const struct mr_rpc_received *r =
+    const struct mr_grpc_received *r =
         f->n > 0 ? bsearch(&fd, f->received, f->n, sizeof *r, by_fd) : NULL;
 
     return r != NULL && strcmp(r->peer, peer) == 0 ? r : NULL;
@@ -89,11 +90,11 @@ static const struct mr_rpc_received *noted(const struct mr_rpc_floods *f, int fd
 
 /* What connection @fd of @peer has received until now. Without memory it is not noted, and so not
  * ended. */
-static void note(struct mr_rpc_floods *f, int fd, const char *peer)
+static void note(struct mr_grpc_floods *f, int fd, const char *peer)
 {
     if (f->n == f->cap) {
         size_t cap = f->cap == 0 ? 16 : 2 * f->cap;
-        struct mr_rpc_received *more = mr_reallocarray(f->received, cap, sizeof *more);
+        struct mr_grpc_received *more = mr_reallocarray(f->received, cap, sizeof *more);
 
         if (more == NULL) {
             return;
@@ -102,13 +103,13 @@ static void note(struct mr_rpc_floods *f, int fd, const char *peer)
         f->cap = cap;
     }
     f->received[f->n].fd = fd;
-    memcpy(f->received[f->n].peer, peer, MR_RPC_PEER_SIZE);
+    memcpy(f->received[f->n].peer, peer, MR_GRPC_PEER_SIZE);
     f->received[f->n++].bytes = bytes_received(fd);
 }
 
-static void end_above(const struct mr_rpc_floods *f, int fd, const char *peer, uint64_t limit)
+static void end_above(const struct mr_grpc_floods *f, int fd, const char *peer, uint64_t limit)
 {
-    const struct mr_rpc_received *before = noted(f, fd, peer);
+    const struct mr_grpc_received *before = noted(f, fd, peer);
     uint64_t bytes = before != NULL ? bytes_received(fd) - before->bytes : 0;
 
     if (bytes >= limit) {
@@ -116,28 +117,28 @@ static void end_above(const struct mr_rpc_floods *f, int fd, const char *peer, u
     }
 }
 
-static void judge(struct mr_rpc_floods *f, int fd, const char *peer)
+static void judge(struct mr_grpc_floods *f, int fd, const char *peer)
 {
     end_above(f, fd, peer, MANY_BYTES + f->memory_bytes);
 }
 
-static void judge_held(struct mr_rpc_floods *f, int fd, const char *peer)
+static void judge_held(struct mr_grpc_floods *f, int fd, const char *peer)
 {
     end_above(f, fd, peer, MANY_BYTES);
 }
 
 /* Calls @visit for each connection; for none without a descriptor: next time, as long as the flood
  * lasts. */
-static void each_connection(struct mr_rpc_floods *f,
-                            void (*visit)(struct mr_rpc_floods *, int, const char *))
+static void each_connection(struct mr_grpc_floods *f,
+                            void (*visit)(struct mr_grpc_floods *, int, const char *))
 {
-    char peer[MR_RPC_PEER_SIZE];
+    char peer[MR_GRPC_PEER_SIZE];
     DIR *dir = opendir("/proc/self/fd");
 
     for (struct dirent *d; dir != NULL && (d = readdir(dir)) != NULL;) {
         int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
 
-        if (fd >= 0 && mr_rpc_socket_peer(fd, f->port, peer)) {
+        if (fd >= 0 && mr_grpc_socket_peer(fd, f->port, peer)) {
             visit(f, fd, peer);
         }
     }
@@ -146,7 +147,7 @@ static void each_connection(struct mr_rpc_floods *f,
     }
 }
 
-void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64_t now_ms)
+void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_grpc_runtime *rt, int64_t now_ms)
 {
     unsigned events = atomic_load_explicit(&rt->events, memory_order_relaxed);
     int64_t used_ms = cpu_ms(rt->thread);
@@ -165,7 +166,7 @@ void mr_rpc_floods_look(struct mr_rpc_floods *f, const mr_rpc_runtime *rt, int64
     }
 }
 
-void mr_rpc_floods_free(struct mr_rpc_floods *f)
+void mr_grpc_floods_free(struct mr_grpc_floods *f)
 {
     mr_free(f->received);
 }

@@ -9,7 +9,7 @@
  * It is over when the status (client) or the close (server) has come and no batch is out any more:
  * then `ended`, and gRPC's part of the object goes. The user's references may outlive it.
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -19,20 +19,22 @@
 #include <grpc/support/alloc.h>
 #include <string.h>
 
-struct mr_rpc_stream {
-    mr_rpc_runtime *rt;
-    struct mr_rpc_server *server; /* NULL on the client's side */
-    struct mr_share *share;       /* the same: its host's, until the call is over */
-    atomic_uint refs;             /* the users' and, until it is over, gRPC's */
+struct mr_grpc_stream {
+    mr_rpc_stream head;
+    uint32_t magic;
+    struct mr_grpc_runtime *rt;
+    struct mr_grpc_calls *calls; /* of the server; NULL on the client's side */
+    struct mr_share *share;      /* the same: its host's, until the call is over */
+    atomic_uint refs;            /* the users' and, until it is over, gRPC's */
     atomic_uint user_refs;
     const struct mr_rpc_stream_ops *ops;
     void *ctx;
 
-    pthread_mutex_t lock;
-    grpc_call *call;  /* lock, from here on; NULL once it is over */
-    unsigned pending; /* batches that are out */
-    bool status_seen; /* nothing new may be started */
-    bool cancelled;   /* by this side */
+    pthread_mutex_t lock; /* guards everything below */
+    grpc_call *call;      /* NULL once it is over */
+    unsigned pending;     /* batches that are out */
+    bool status_seen;     /* nothing new may be started */
+    bool cancelled;       /* by this side */
     bool receiving;
     bool receive_ended; /* the peer sends no more */
     bool sending;
@@ -44,21 +46,26 @@ struct mr_rpc_stream {
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 
     struct mr_rpc_first first; /* server */
-    struct mr_rpc_tag start_tag;
-    struct mr_rpc_tag status_tag;
-    struct mr_rpc_tag receive_tag;
-    struct mr_rpc_tag send_tag;
-    struct mr_rpc_tag close_tag;
+    struct mr_grpc_tag start_tag;
+    struct mr_grpc_tag status_tag;
+    struct mr_grpc_tag receive_tag;
+    struct mr_grpc_tag send_tag;
+    struct mr_grpc_tag close_tag;
     grpc_metadata_array initial;
     grpc_metadata_array trailing;
     grpc_byte_buffer *received;
     grpc_status_code status;
     grpc_slice details;
     int close_cancelled;
-    char *peer; /* lock */
+    char *peer;
 };
 
-static void stream_unref(mr_rpc_stream *s)
+static struct mr_grpc_stream *of(const mr_rpc_stream *s)
+{
+    return MR_RPC_OF(s, struct mr_grpc_stream, MR_GRPC_STREAM);
+}
+
+static void stream_unref(struct mr_grpc_stream *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) != 1) {
         return;
@@ -68,14 +75,16 @@ static void stream_unref(mr_rpc_stream *s)
     mr_free(s);
 }
 
-mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
+mr_rpc_stream *mr_grpc_stream_ref(mr_rpc_stream *head)
 {
+    struct mr_grpc_stream *s = of(head);
+
     (void)atomic_fetch_add(&s->user_refs, 1);
     (void)atomic_fetch_add(&s->refs, 1);
-    return s;
+    return head;
 }
 
-static void cancel_locked(mr_rpc_stream *s)
+static void cancel_locked(struct mr_grpc_stream *s)
 {
     if (s->call != NULL && !s->status_seen) {
         s->cancelled = true;
@@ -83,15 +92,17 @@ static void cancel_locked(mr_rpc_stream *s)
     }
 }
 
-void mr_rpc_stream_unref(mr_rpc_stream *s)
+void mr_grpc_stream_unref(mr_rpc_stream *head)
 {
-    if (s == NULL || mr_rpc_inherited(s->rt)) {
+    struct mr_grpc_stream *s = of(head);
+
+    if (mr_grpc_inherited(s->rt)) {
         return;
     }
     if (atomic_fetch_sub(&s->user_refs, 1) == 1) {
         /* Nobody is left who could end it. */
         mr_mutex_lock(&s->lock);
-        if (s->server == NULL || !s->closing) {
+        if (s->calls == NULL || !s->closing) {
             cancel_locked(s);
         }
         mr_mutex_unlock(&s->lock);
@@ -99,18 +110,20 @@ void mr_rpc_stream_unref(mr_rpc_stream *s)
     stream_unref(s);
 }
 
-void mr_rpc_stream_cancel(mr_rpc_stream *s)
+void mr_grpc_stream_cancel(mr_rpc_stream *head)
 {
-    if (mr_rpc_inherited(s->rt)) {
+    struct mr_grpc_stream *s = of(head);
+
+    if (mr_grpc_inherited(s->rt)) {
         return;
     }
     MR_LOCK(&s->lock);
     cancel_locked(s);
 }
 
-const char *mr_rpc_stream_peer(const mr_rpc_stream *stream)
+const char *mr_grpc_stream_peer(const mr_rpc_stream *head)
 {
-    mr_rpc_stream *s = (mr_rpc_stream *)(uintptr_t)stream;
+    struct mr_grpc_stream *s = of(head);
 
     MR_LOCK(&s->lock);
     if (s->peer == NULL && s->call != NULL) {
@@ -119,14 +132,15 @@ const char *mr_rpc_stream_peer(const mr_rpc_stream *stream)
     return s->peer != NULL ? s->peer : "unknown";
 }
 
-const char *mr_rpc_stream_host(const mr_rpc_stream *s)
+const char *mr_grpc_stream_host(const mr_rpc_stream *head)
 {
-    return s->share->host;
+    return of(head)->share->host;
 }
 
 /* ---- batches ---- */
 
-static void start_locked(mr_rpc_stream *s, const grpc_op *ops, size_t n, struct mr_rpc_tag *tag)
+static void start_locked(struct mr_grpc_stream *s, const grpc_op *ops, size_t n,
+                         struct mr_grpc_tag *tag)
 {
     grpc_call_error rc = grpc_call_start_batch(s->call, ops, n, tag, NULL);
 
@@ -135,14 +149,14 @@ static void start_locked(mr_rpc_stream *s, const grpc_op *ops, size_t n, struct 
     s->pending++;
 }
 
-static void start_close_locked(mr_rpc_stream *s)
+static void start_close_locked(struct mr_grpc_stream *s)
 {
     grpc_op ops[2];
     size_t n = 0;
 
     s->close_started = true;
     memset(ops, 0, sizeof ops);
-    if (s->server == NULL) {
+    if (s->calls == NULL) {
         ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
         start_locked(s, ops, n, &s->close_tag);
         return;
@@ -162,24 +176,24 @@ static void start_close_locked(mr_rpc_stream *s)
 
 /* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the
  * runtime's thread. */
-static void over(mr_rpc_stream *s)
+static void over(struct mr_grpc_stream *s)
 {
-    mr_rpc_runtime *rt = s->rt;
-    struct mr_rpc_server *server = s->server;
+    struct mr_grpc_runtime *rt = s->rt;
+    struct mr_grpc_calls *calls = s->calls;
     struct mr_share *share = s->share;
     mr_error err;
     int rc = MR_OK;
 
-    if (server != NULL) {
-        mr_rpc_first_came(mr_rpc_server_firsts(server), &s->first);
+    if (calls != NULL) {
+        mr_rpc_first_came(&calls->ticker.firsts, &s->first);
     }
-    if (server == NULL) {
-        rc = mr_rpc_status_error(s->status, s->details, &err);
+    if (calls == NULL) {
+        rc = mr_grpc_status_error(s->status, s->details, &err);
     } else if (s->close_cancelled != 0) {
         rc = mr_error_set(&err, MR_ECANCELED, "the client is gone");
     }
     if (s->ops != NULL) {
-        s->ops->ended(s->ctx, s, rc, rc < 0 ? &err : NULL);
+        s->ops->ended(s->ctx, &s->head, rc, rc < 0 ? &err : NULL);
     }
     mr_mutex_lock(&s->lock);
     grpc_call *call = s->call;
@@ -193,13 +207,14 @@ static void over(mr_rpc_stream *s)
     grpc_slice_unref(s->details);
     grpc_call_unref(call);
     stream_unref(s);
-    if (server != NULL) {
-        mr_rpc_server_call_over(server, share);
+    if (calls != NULL) {
+        mr_grpc_calls_over(calls, share);
+    } else {
+        mr_grpc_call_ended(rt);
     }
-    mr_rpc_call_ended(rt);
 }
 
-static void batch_back(mr_rpc_stream *s)
+static void batch_back(struct mr_grpc_stream *s)
 {
     mr_mutex_lock(&s->lock);
     MR_ASSERT(s->pending > 0);
@@ -211,21 +226,21 @@ static void batch_back(mr_rpc_stream *s)
     }
 }
 
-static void on_start(struct mr_rpc_tag *tag, bool ok)
+static void on_start(struct mr_grpc_tag *tag, bool ok)
 {
     (void)ok;
-    batch_back(MR_CONTAINER(tag, mr_rpc_stream, start_tag));
+    batch_back(MR_RPC_CONTAINER(tag, struct mr_grpc_stream, start_tag));
 }
 
-static void on_close(struct mr_rpc_tag *tag, bool ok)
+static void on_close(struct mr_grpc_tag *tag, bool ok)
 {
     (void)ok;
-    batch_back(MR_CONTAINER(tag, mr_rpc_stream, close_tag));
+    batch_back(MR_RPC_CONTAINER(tag, struct mr_grpc_stream, close_tag));
 }
 
-static void on_status(struct mr_rpc_tag *tag, bool ok)
+static void on_status(struct mr_grpc_tag *tag, bool ok)
 {
-    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, status_tag);
+    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, status_tag);
 
     (void)ok;
     mr_mutex_lock(&s->lock);
@@ -234,13 +249,13 @@ static void on_status(struct mr_rpc_tag *tag, bool ok)
     batch_back(s);
 }
 
-static void on_receive(struct mr_rpc_tag *tag, bool ok)
+static void on_receive(struct mr_grpc_tag *tag, bool ok)
 {
-    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, receive_tag);
-    mr_rpc_message *m = NULL;
+    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, receive_tag);
+    struct mr_grpc_message *m = NULL;
 
-    if (s->server != NULL) {
-        mr_rpc_first_came(mr_rpc_server_firsts(s->server), &s->first);
+    if (s->calls != NULL) {
+        mr_rpc_first_came(&s->calls->ticker.firsts, &s->first);
     }
     mr_mutex_lock(&s->lock);
     s->receiving = false;
@@ -252,6 +267,7 @@ static void on_receive(struct mr_rpc_tag *tag, bool ok)
             cancel_locked(
                 s); /* A message lost in the middle must not look like a shorter stream. */
         } else {
+            m->head.transport = s->head.transport;
             m->bytes = bytes;
             bytes = NULL;
         }
@@ -264,14 +280,14 @@ static void on_receive(struct mr_rpc_tag *tag, bool ok)
         grpc_byte_buffer_destroy(bytes);
     }
     if (m != NULL) {
-        s->ops->message(s->ctx, s, m);
+        s->ops->message(s->ctx, &s->head, &m->head);
     }
     batch_back(s);
 }
 
-static void on_send(struct mr_rpc_tag *tag, bool ok)
+static void on_send(struct mr_grpc_tag *tag, bool ok)
 {
-    mr_rpc_stream *s = MR_CONTAINER(tag, mr_rpc_stream, send_tag);
+    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, send_tag);
 
     mr_mutex_lock(&s->lock);
     s->sending = false;
@@ -281,13 +297,14 @@ static void on_send(struct mr_rpc_tag *tag, bool ok)
     }
     mr_mutex_unlock(&s->lock);
     if (tell && s->ops->sent != NULL) {
-        s->ops->sent(s->ctx, s);
+        s->ops->sent(s->ctx, &s->head);
     }
     batch_back(s);
 }
 
-void mr_rpc_stream_receive(mr_rpc_stream *s)
+void mr_grpc_stream_receive(mr_rpc_stream *head)
 {
+    struct mr_grpc_stream *s = of(head);
     grpc_op op;
 
     MR_LOCK(&s->lock);
@@ -346,11 +363,12 @@ static grpc_byte_buffer *make_bytes(const struct mr_rpc_slice *slices, size_t n)
     return bb;
 }
 
-int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
-                       bool more_follows, mr_error *err)
+int mr_grpc_stream_send(mr_rpc_stream *head, const struct mr_rpc_slice *slices, size_t n,
+                        bool more_follows, mr_error *err)
 {
+    struct mr_grpc_stream *s = of(head);
     grpc_op op;
-    int rc = mr_rpc_check(s->rt, err);
+    int rc = mr_grpc_check(s->rt, err);
 
     if (rc < 0) {
         return rc;
@@ -377,7 +395,7 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
     return rc;
 }
 
-static void close_locked(mr_rpc_stream *s)
+static void close_locked(struct mr_grpc_stream *s)
 {
     s->closing = true;
     if (!s->sending) {
@@ -385,18 +403,22 @@ static void close_locked(mr_rpc_stream *s)
     }
 }
 
-void mr_rpc_stream_half_close(mr_rpc_stream *s)
+void mr_grpc_stream_half_close(mr_rpc_stream *head)
 {
-    MR_ASSERT(s->server == NULL);
+    struct mr_grpc_stream *s = of(head);
+
+    MR_ASSERT(s->calls == NULL);
     MR_LOCK(&s->lock);
     if (s->call != NULL && !s->status_seen && !s->closing) {
         close_locked(s);
     }
 }
 
-void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
+void mr_grpc_stream_finish(mr_rpc_stream *head, int code, const char *message)
 {
-    MR_ASSERT(s->server != NULL);
+    struct mr_grpc_stream *s = of(head);
+
+    MR_ASSERT(s->calls != NULL);
     MR_LOCK(&s->lock);
     if (s->call == NULL || s->status_seen || s->closing) {
         return;
@@ -412,31 +434,33 @@ void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 
 /* ---- beginning ---- */
 
-static mr_rpc_stream *stream_new(mr_rpc_runtime *rt)
+static struct mr_grpc_stream *stream_new(struct mr_grpc_runtime *rt)
 {
-    mr_rpc_stream *s = mr_calloc(1, sizeof *s);
+    struct mr_grpc_stream *s = mr_calloc(1, sizeof *s);
 
     if (s == NULL) {
         return NULL;
     }
+    s->head.transport = rt->head.transport;
+    s->magic = MR_GRPC_STREAM;
     s->rt = rt;
     atomic_init(&s->refs, 2);
     atomic_init(&s->user_refs, 1);
     mr_mutex_init(&s->lock);
-    mr_rpc_tag_init(&s->start_tag, on_start);
-    mr_rpc_tag_init(&s->status_tag, on_status);
-    mr_rpc_tag_init(&s->receive_tag, on_receive);
-    mr_rpc_tag_init(&s->send_tag, on_send);
-    mr_rpc_tag_init(&s->close_tag, on_close);
+    mr_grpc_tag_init(&s->start_tag, on_start);
+    mr_grpc_tag_init(&s->status_tag, on_status);
+    mr_grpc_tag_init(&s->receive_tag, on_receive);
+    mr_grpc_tag_init(&s->send_tag, on_send);
+    mr_grpc_tag_init(&s->close_tag, on_close);
     grpc_metadata_array_init(&s->initial);
     grpc_metadata_array_init(&s->trailing);
     s->details = grpc_empty_slice();
-    mr_rpc_call_began(rt);
+    mr_grpc_call_began(rt);
     return s;
 }
 
 /* The two batches every client stream begins with. */
-static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t nmd,
+static grpc_call_error start_client(struct mr_grpc_stream *s, grpc_metadata *md, size_t nmd,
                                     bool wait_for_ready)
 {
     grpc_op ops[2];
@@ -466,39 +490,37 @@ static grpc_call_error start_client(mr_rpc_stream *s, grpc_metadata *md, size_t 
     return rc;
 }
 
-int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata,
-                       int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
-                       void *ctx, mr_rpc_stream **ret, mr_error *err)
+int mr_grpc_stream_open(mr_rpc_channel *channel, const char *path, const char *const *metadata,
+                        int64_t timeout_ms, bool wait_for_ready,
+                        const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
+                        mr_error *err)
 {
+    struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
     grpc_metadata md[MR_RPC_METADATA_MAX];
-    size_t nmd = 0;
-    int rc = mr_rpc_check(ch->rt, err);
+    int rc = mr_grpc_check(ch->rt, err);
 
-    if (rc == MR_OK) {
-        rc = mr_rpc_metadata_make(metadata, md, &nmd, err);
-    }
     if (rc < 0) {
         return rc;
     }
-    mr_rpc_stream *s = stream_new(ch->rt);
+    struct mr_grpc_stream *s = stream_new(ch->rt);
     if (s == NULL) {
-        mr_rpc_metadata_drop(md, nmd);
         return mr_error_nomem(err);
     }
     s->ops = ops;
     s->ctx = ctx;
     grpc_slice method = grpc_slice_from_copied_string(path);
     s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
-                                       method, NULL, mr_rpc_deadline(timeout_ms), NULL);
+                                       method, NULL, mr_grpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(method);
-    *ret = s; /* Before the first callback can run. */
+    *ret = &s->head; /* Before the first callback can run. */
+    size_t nmd = mr_grpc_metadata_make(metadata, md);
     grpc_call_error rv = start_client(s, md, nmd, wait_for_ready);
-    mr_rpc_metadata_drop(md, nmd);
+    mr_grpc_metadata_drop(md, nmd);
     if (rv != GRPC_CALL_OK) {
         *ret = NULL;
         grpc_call_unref(s->call);
         s->call = NULL;
-        mr_rpc_call_ended(ch->rt);
+        mr_grpc_call_ended(ch->rt);
         stream_unref(s);
         stream_unref(s);
         return mr_error_set(err, MR_EINVAL, "opening %s: %s", path, grpc_call_error_to_string(rv));
@@ -508,7 +530,7 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
 
 static void cut(struct mr_rpc_first *f, const char *why)
 {
-    mr_rpc_stream *s = MR_CONTAINER(f, mr_rpc_stream, first);
+    struct mr_grpc_stream *s = MR_RPC_CONTAINER(f, struct mr_grpc_stream, first);
 
     MR_LOCK(&s->lock);
     if (s->call != NULL && !s->status_seen) {
@@ -517,18 +539,18 @@ static void cut(struct mr_rpc_first *f, const char *why)
     }
 }
 
-void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_share *share,
-                         mr_rpc_accept *accept, void *ctx)
+void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
+                          const struct mr_rpc_method *method)
 {
     grpc_op op;
-    mr_rpc_stream *s = stream_new(mr_rpc_server_runtime(srv));
+    struct mr_grpc_stream *s = stream_new(calls->rt);
 
     if (s == NULL) {
         grpc_call_unref(call); /* The client sees the stream reset. */
-        mr_rpc_server_call_over(srv, share);
+        mr_grpc_calls_refused(calls, share);
         return;
     }
-    s->server = srv;
+    s->calls = calls;
     s->share = share;
     s->call = call;
     memset(&op, 0, sizeof op);
@@ -539,15 +561,16 @@ void mr_rpc_stream_serve(struct mr_rpc_server *srv, grpc_call *call, struct mr_s
     mr_mutex_unlock(&s->lock);
     s->first.cut = cut;
     s->first.host = share->host;
-    mr_rpc_first_wait(mr_rpc_server_firsts(srv), &s->first, mr_now_ms());
-    accept(ctx, s);
+    mr_rpc_first_wait(&calls->ticker.firsts, &s->first, mr_now_ms());
+    method->accept(method->ctx, &s->head);
 }
 
-void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
+void mr_grpc_stream_accept(mr_rpc_stream *head, const struct mr_rpc_stream_ops *ops, void *ctx)
 {
+    struct mr_grpc_stream *s = of(head);
     grpc_op op;
 
-    MR_ASSERT(s->server != NULL);
+    MR_ASSERT(s->calls != NULL);
     MR_LOCK(&s->lock);
     MR_ASSERT(!s->accepted);
     s->ops = ops;

@@ -13,7 +13,7 @@
  * setting up the connection, and an assertion of gRPC's ended the process (seen with 19,000 in one
  * go).
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -32,9 +32,9 @@
 #define STEP(max) ((max) / 32)
 #define PATIENCE_MS 50
 
-void mr_rpc_connections_init(struct mr_rpc_connections *c, unsigned max, uint64_t descriptors)
+void mr_grpc_connections_init(struct mr_grpc_connections *c, unsigned max, uint64_t descriptors)
 {
-    *c = (struct mr_rpc_connections){.max = max, .descriptors = descriptors};
+    *c = (struct mr_grpc_connections){.max = max, .descriptors = descriptors};
     mr_shares_init(&c->hosts, "connections", max);
     mr_shares_init(&c->going, "connections that come at once", AT_ONCE);
 }
@@ -47,22 +47,22 @@ static void give_back_all(struct mr_shares *shares)
     }
 }
 
-void mr_rpc_connections_free(struct mr_rpc_connections *c)
+void mr_grpc_connections_free(struct mr_grpc_connections *c)
 {
     give_back_all(&c->hosts);
     give_back_all(&c->going);
     mr_shares_free(&c->hosts);
     mr_shares_free(&c->going);
     mr_free(c->all);
-    *c = (struct mr_rpc_connections){.max = 0};
+    *c = (struct mr_grpc_connections){.max = 0};
 }
 
-bool mr_rpc_connections_go_is_full(const struct mr_rpc_connections *c)
+bool mr_grpc_connections_go_is_full(const struct mr_grpc_connections *c)
 {
     return c->going.taken >= c->going.max;
 }
 
-void mr_rpc_connections_go_over(struct mr_rpc_connections *c)
+void mr_grpc_connections_go_over(struct mr_grpc_connections *c)
 {
     give_back_all(&c->going);
 }
@@ -75,13 +75,13 @@ static uint64_t inode(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode) ? (uint64_t)st.st_ino : 0;
 }
 
-static void forget(struct mr_rpc_connection *held)
+static void forget(struct mr_grpc_connection *held)
 {
     mr_share_give(held->share, 1);
     held->share = NULL;
 }
 
-static void look_at_all(struct mr_rpc_connections *c, int64_t now_ms)
+static void look_at_all(struct mr_grpc_connections *c, int64_t now_ms)
 {
     for (size_t fd = 0; fd < c->cap; fd++) {
         if (c->all[fd].share != NULL && inode((int)fd) != c->all[fd].inode) {
@@ -92,7 +92,7 @@ static void look_at_all(struct mr_rpc_connections *c, int64_t now_ms)
     c->looked_ms = now_ms;
 }
 
-static bool has_room(struct mr_rpc_connections *c, const char *host, int64_t now_ms, mr_error *why)
+static bool has_room(struct mr_grpc_connections *c, const char *host, int64_t now_ms, mr_error *why)
 {
     if (mr_shares_check(&c->hosts, host, 1, why) == MR_OK) {
         return true;
@@ -105,13 +105,13 @@ static bool has_room(struct mr_rpc_connections *c, const char *host, int64_t now
 }
 
 /* The place of @fd, which is empty: the one that had the number before is gone. NULL: no memory. */
-static struct mr_rpc_connection *place_of(struct mr_rpc_connections *c, int fd)
+static struct mr_grpc_connection *place_of(struct mr_grpc_connections *c, int fd)
 {
     size_t at = (size_t)fd;
 
     if (at >= c->cap) {
         size_t cap = 2 * at + 1;
-        struct mr_rpc_connection *all = mr_reallocarray(c->all, cap, sizeof *all);
+        struct mr_grpc_connection *all = mr_reallocarray(c->all, cap, sizeof *all);
 
         if (all == NULL) {
             return NULL;
@@ -126,11 +126,11 @@ static struct mr_rpc_connection *place_of(struct mr_rpc_connections *c, int fd)
     return &c->all[at];
 }
 
-int mr_rpc_connections_admit(struct mr_rpc_connections *c, int fd, const char *host, int64_t now_ms,
-                             mr_error *err)
+int mr_grpc_connections_admit(struct mr_grpc_connections *c, int fd, const char *host,
+                              int64_t now_ms, mr_error *err)
 {
     struct mr_share *going;
-    struct mr_rpc_connection *held = place_of(c, fd);
+    struct mr_grpc_connection *held = place_of(c, fd);
 
     if (held == NULL) {
         return mr_error_nomem(err);

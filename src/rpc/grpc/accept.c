@@ -16,7 +16,7 @@
  *
  * Without a descriptor the one in reserve is let go of, to refuse who waits.
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -39,11 +39,11 @@
 /* Its name for the linker, since <sys/socket.h> declares accept4() in a way that nobody can define
  * it in. */
 __attribute__((visibility("default"))) int
-mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags) __asm__("accept4");
+mr_grpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags) __asm__("accept4");
 
 /* One lock for all: a process has one server, or two. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static LIST_HEAD(, mr_rpc_accepts) servers = LIST_HEAD_INITIALIZER(servers); /* lock */
+static LIST_HEAD(, mr_grpc_accepts) servers = LIST_HEAD_INITIALIZER(servers); /* lock */
 static atomic_uint nservers;
 
 static int accept_raw(int fd, struct sockaddr *addr, socklen_t *len, int flags)
@@ -86,7 +86,7 @@ static bool is_of_want(int error)
     return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
-static void reserve_locked(struct mr_rpc_accepts *a)
+static void reserve_locked(struct mr_grpc_accepts *a)
 {
     if (a->reserve < 0) {
         a->reserve = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -94,7 +94,7 @@ static void reserve_locked(struct mr_rpc_accepts *a)
 }
 
 /* One of those that wait is refused, or gone; false: errno says why not. */
-static bool refuse_next_locked(struct mr_rpc_accepts *a, int listener)
+static bool refuse_next_locked(struct mr_grpc_accepts *a, int listener)
 {
     int fd = accept_raw(listener, NULL, NULL, SOCK_CLOEXEC);
 
@@ -113,29 +113,29 @@ static bool refuse_next_locked(struct mr_rpc_accepts *a, int listener)
     return fd >= 0 || is_of_one(error);
 }
 
-static bool admit_locked(struct mr_rpc_accepts *a, int fd, const struct sockaddr_storage *from,
+static bool admit_locked(struct mr_grpc_accepts *a, int fd, const struct sockaddr_storage *from,
                          int64_t now_ms)
 {
-    char peer[MR_RPC_PEER_SIZE], host[MR_RPC_HOST_SIZE];
+    char peer[MR_GRPC_PEER_SIZE], host[MR_GRPC_HOST_SIZE];
 
-    if (!mr_rpc_socket_name(from, peer)) {
+    if (!mr_grpc_socket_name(from, peer)) {
         return false;
     }
-    mr_rpc_host_of(peer, host);
-    return mr_rpc_connections_admit(&a->connections, fd, host, now_ms, &a->why) == MR_OK;
+    mr_grpc_host_of(peer, host);
+    return mr_grpc_connections_admit(&a->connections, fd, host, now_ms, &a->why) == MR_OK;
 }
 
 /* There is none, or none shall be taken now: until gRPC asks again. */
-static int go_over_locked(struct mr_rpc_accepts *a)
+static int go_over_locked(struct mr_grpc_accepts *a)
 {
-    mr_rpc_connections_go_over(&a->connections);
+    mr_grpc_connections_go_over(&a->connections);
     a->go_until_ms = 0;
     errno = EAGAIN;
     return -1;
 }
 
 /* Some wait at @listener, and gRPC is told otherwise. */
-static int owe_locked(struct mr_rpc_accepts *a, int listener, int64_t now_ms)
+static int owe_locked(struct mr_grpc_accepts *a, int listener, int64_t now_ms)
 {
     a->owed = listener;
     a->owed_ms = now_ms;
@@ -143,7 +143,7 @@ static int owe_locked(struct mr_rpc_accepts *a, int listener, int64_t now_ms)
     return go_over_locked(a);
 }
 
-static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr_storage *from,
+static int accept_locked(struct mr_grpc_accepts *a, int listener, struct sockaddr_storage *from,
                          socklen_t *len, int flags)
 {
     a->owed = a->owed == listener ? -1 : a->owed;
@@ -151,7 +151,7 @@ static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr
         int64_t now = mr_now_ms();
 
         a->go_until_ms = a->go_until_ms != 0 ? a->go_until_ms : now + GO_MS;
-        if (now >= a->go_until_ms || mr_rpc_connections_go_is_full(&a->connections)) {
+        if (now >= a->go_until_ms || mr_grpc_connections_go_is_full(&a->connections)) {
             return owe_locked(a, listener, now);
         }
         *len = sizeof *from;
@@ -177,9 +177,9 @@ static int accept_locked(struct mr_rpc_accepts *a, int listener, struct sockaddr
     }
 }
 
-static struct mr_rpc_accepts *find_locked(int port)
+static struct mr_grpc_accepts *find_locked(int port)
 {
-    struct mr_rpc_accepts *a;
+    struct mr_grpc_accepts *a;
 
     LIST_FOREACH(a, &servers, link)
     {
@@ -190,7 +190,7 @@ static struct mr_rpc_accepts *find_locked(int port)
     return NULL;
 }
 
-int mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+int mr_grpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 {
     struct sockaddr_storage from;
     socklen_t n;
@@ -199,7 +199,7 @@ int mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
         return accept_raw(fd, addr, len, flags);
     }
     mr_mutex_lock(&lock);
-    struct mr_rpc_accepts *a = find_locked(mr_rpc_socket_port(fd));
+    struct mr_grpc_accepts *a = find_locked(mr_grpc_socket_port(fd));
     if (a == NULL) {
         mr_mutex_unlock(&lock);
         return accept_raw(fd, addr, len, flags);
@@ -217,15 +217,15 @@ int mr_rpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 
 /* ---- of a server ---- */
 
-int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descriptors,
-                         mr_error *err)
+int mr_grpc_accepts_start(struct mr_grpc_accepts *a, unsigned max, uint64_t descriptors,
+                          mr_error *err)
 {
-    if (dlsym(RTLD_DEFAULT, "accept4") != (void *)mr_rpc_accept4) {
+    if (dlsym(RTLD_DEFAULT, "accept4") != (void *)mr_grpc_accept4) {
         return mr_error_set(err, MR_EINTERNAL,
                             "gRPC would accept connections without a limit: this program does not "
                             "export accept4()");
     }
-    mr_rpc_connections_init(&a->connections, max, descriptors);
+    mr_grpc_connections_init(&a->connections, max, descriptors);
     a->reserve = -1;
     a->owed = -1;
     MR_LOCK(&lock);
@@ -236,7 +236,7 @@ int mr_rpc_accepts_start(struct mr_rpc_accepts *a, unsigned max, uint64_t descri
     return MR_OK;
 }
 
-void mr_rpc_accepts_free(struct mr_rpc_accepts *a)
+void mr_grpc_accepts_free(struct mr_grpc_accepts *a)
 {
     if (!a->started) {
         return;
@@ -247,12 +247,12 @@ void mr_rpc_accepts_free(struct mr_rpc_accepts *a)
     if (a->reserve >= 0) {
         (void)close(a->reserve);
     }
-    mr_rpc_connections_free(&a->connections);
+    mr_grpc_connections_free(&a->connections);
     a->started = false;
 }
 
 /* To the listener: gRPC will find it closed. */
-static void call_locked(struct mr_rpc_accepts *a)
+static void call_locked(struct mr_grpc_accepts *a)
 {
     struct sockaddr_storage at;
     socklen_t len = sizeof at;
@@ -269,7 +269,7 @@ static void call_locked(struct mr_rpc_accepts *a)
     }
 }
 
-static void drain_locked(struct mr_rpc_accepts *a)
+static void drain_locked(struct mr_grpc_accepts *a)
 {
     (void)mr_error_set(&a->why, MR_EEXHAUSTED,
                        "no descriptor was left for them, or gRPC did not come for them");
@@ -282,9 +282,9 @@ static void drain_locked(struct mr_rpc_accepts *a)
 }
 
 /* Some wait, and gRPC does not know it. */
-static void see_to_them_locked(struct mr_rpc_accepts *a, int64_t now_ms)
+static void see_to_them_locked(struct mr_grpc_accepts *a, int64_t now_ms)
 {
-    if (mr_rpc_socket_port(a->owed) != a->port) {
+    if (mr_grpc_socket_port(a->owed) != a->port) {
         a->owed = -1; /* The listener is closed, and the number another's. */
     } else if (now_ms >= a->owed_ms + DRAIN_MS) {
         drain_locked(a);
@@ -293,7 +293,7 @@ static void see_to_them_locked(struct mr_rpc_accepts *a, int64_t now_ms)
     }
 }
 
-void mr_rpc_accepts_look(struct mr_rpc_accepts *a, int64_t now_ms)
+void mr_grpc_accepts_look(struct mr_grpc_accepts *a, int64_t now_ms)
 {
     mr_error why;
     unsigned refused = 0;

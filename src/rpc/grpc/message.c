@@ -1,5 +1,5 @@
 /* Received bytes: a list of slices that belongs to gRPC until it is copied out. */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/alloc.h"
 
@@ -25,26 +25,28 @@ static void copy_out(const grpc_slice_buffer *list, size_t offset, size_t n, cha
     MR_ASSERT(n == 0);
 }
 
-size_t mr_rpc_message_size(const mr_rpc_message *m)
+static grpc_byte_buffer *bytes_of(const mr_rpc_message *m)
 {
-    return grpc_byte_buffer_length(m->bytes);
+    return ((const struct mr_grpc_message *)m)->bytes;
 }
 
-void mr_rpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void *dst)
+size_t mr_grpc_message_size(const mr_rpc_message *m)
 {
-    copy_out(&m->bytes->data.raw.slice_buffer, offset, n, dst);
+    return grpc_byte_buffer_length(bytes_of(m));
 }
 
-void mr_rpc_message_free(mr_rpc_message *m)
+void mr_grpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void *dst)
 {
-    if (m == NULL) {
-        return;
-    }
-    grpc_byte_buffer_destroy(m->bytes);
+    copy_out(&bytes_of(m)->data.raw.slice_buffer, offset, n, dst);
+}
+
+void mr_grpc_message_free(mr_rpc_message *m)
+{
+    grpc_byte_buffer_destroy(bytes_of(m));
     mr_free(m);
 }
 
-const void *mr_rpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy)
+const void *mr_grpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy)
 {
     grpc_slice_buffer *list = &bb->data.raw.slice_buffer;
 

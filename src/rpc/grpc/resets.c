@@ -15,7 +15,7 @@
  * thread sees to connections that nobody else accepts (accept.c), and looks for those that send
  * what is no call (floods.c).
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -76,7 +76,7 @@ static int64_t calls_of_server(intptr_t id)
 
 /* ---- ending a connection ---- */
 
-/* The descriptor of the connection of @peer to our @port, as mr_rpc_socket_hold() has it. */
+/* The descriptor of the connection of @peer to our @port, as mr_grpc_socket_hold() has it. */
 static int find_connection(const char *peer, int64_t port)
 {
     DIR *dir = opendir("/proc/self/fd");
@@ -89,7 +89,7 @@ static int find_connection(const char *peer, int64_t port)
         int fd = d->d_name[0] == '.' ? -1 : (int)strtol(d->d_name, NULL, 10);
 
         if (fd >= 0) {
-            found = mr_rpc_socket_hold(fd, peer, port);
+            found = mr_grpc_socket_hold(fd, peer, port);
             error = found < 0 ? errno : 0;
         }
     }
@@ -112,7 +112,7 @@ static bool end_connection(const char *peer, int64_t port, int64_t calls)
                "%s", peer, "error", "%s", strerror(errno), NULL);
         return false;
     }
-    if (mr_rpc_socket_end(fd)) {
+    if (mr_grpc_socket_end(fd)) {
         mr_log(MR_LOG_WARN, "a peer takes back the calls that it makes, ending its connection",
                "peer", "%s", peer, "calls", "%lld", (long long)calls, NULL);
     } else {
@@ -131,7 +131,7 @@ static bool look_at(intptr_t socket, int64_t calls_max)
     int64_t calls = number(json, "\"streamsStarted\":\"") -
                     number(json, "\"streamsSucceeded\":\"") - number(json, "\"streamsFailed\":\"");
     const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
-    char peer[MR_RPC_PEER_SIZE];
+    char peer[MR_GRPC_PEER_SIZE];
     bool done = true;
 
     if (calls > calls_max && name != NULL) {
@@ -142,7 +142,7 @@ static bool look_at(intptr_t socket, int64_t calls_max)
     return done;
 }
 
-static bool look_at_all(const struct mr_rpc_resets *r)
+static bool look_at_all(const struct mr_grpc_resets *r)
 {
     intptr_t socket = 0;
     bool more = true, done = true;
@@ -162,7 +162,7 @@ static bool look_at_all(const struct mr_rpc_resets *r)
 
 /* One connection cannot get far without the number of all. With a thousand of them, looking at each
  * takes a while. */
-static void glance(struct mr_rpc_resets *r)
+static void glance(struct mr_grpc_resets *r)
 {
     int64_t calls = calls_of_server(r->server);
 
@@ -177,15 +177,15 @@ static void glance(struct mr_rpc_resets *r)
 
 static void *watch(void *arg)
 {
-    struct mr_rpc_resets *r = arg;
+    struct mr_grpc_resets *r = arg;
 
     mr_mutex_lock(&r->lock);
     while (!r->stopping) {
         mr_mutex_unlock(&r->lock);
         glance(r);
         int64_t now = mr_now_ms();
-        mr_rpc_accepts_look(&r->accepts, now);
-        mr_rpc_floods_look(&r->floods, r->rt, now);
+        mr_grpc_accepts_look(&r->accepts, now);
+        mr_grpc_floods_look(&r->floods, r->rt, now);
         mr_mutex_lock(&r->lock);
         if (!r->stopping) {
             (void)mr_cond_wait_ms(&r->stopped, &r->lock, GLANCE_MS);
@@ -197,8 +197,8 @@ static void *watch(void *arg)
 
 /* ---- life ---- */
 
-grpc_server *mr_rpc_resets_server_create(struct mr_rpc_resets *r, const grpc_channel_args *args,
-                                         unsigned calls_per_connection)
+grpc_server *mr_grpc_resets_server_create(struct mr_grpc_resets *r, const grpc_channel_args *args,
+                                          unsigned calls_per_connection)
 {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
@@ -211,7 +211,7 @@ grpc_server *mr_rpc_resets_server_create(struct mr_rpc_resets *r, const grpc_cha
     return server;
 }
 
-int mr_rpc_resets_start(struct mr_rpc_resets *r, mr_error *err)
+int mr_grpc_resets_start(struct mr_grpc_resets *r, mr_error *err)
 {
     int rc = mr_thread_start(&r->thread, "mr-rpc-resets", watch, r, err);
 
@@ -219,7 +219,7 @@ int mr_rpc_resets_start(struct mr_rpc_resets *r, mr_error *err)
     return rc;
 }
 
-void mr_rpc_resets_free(struct mr_rpc_resets *r)
+void mr_grpc_resets_free(struct mr_grpc_resets *r)
 {
     if (r->watching) {
         mr_mutex_lock(&r->lock);
@@ -228,7 +228,7 @@ void mr_rpc_resets_free(struct mr_rpc_resets *r)
         mr_mutex_unlock(&r->lock);
         (void)pthread_join(r->thread, NULL);
     }
-    mr_rpc_floods_free(&r->floods);
+    mr_grpc_floods_free(&r->floods);
     (void)pthread_cond_destroy(&r->stopped);
     (void)pthread_mutex_destroy(&r->lock);
 }

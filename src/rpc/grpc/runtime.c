@@ -11,9 +11,9 @@
  * gRPC's epoll engine keeps its epoll descriptor for the life of the process, through
  * grpc_shutdown() too: parent and child would then share one set and take each other's events
  * (seen: hangs, and crashes on the other's pointers). So a process that wants to fork takes the
- * poll engine (mr_rpc_keep_forkable()), which leaves nothing open behind it.
+ * poll engine (mr_grpc_keep_forkable()), which leaves nothing open behind it.
  */
-#include "rpc/internal.h"
+#include "rpc/grpc/internal.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -29,13 +29,12 @@
 
 #define SHUTDOWN_MS_MAX 2000
 #define SHUTDOWN_AGAIN_MS_MAX 50
-#define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 static struct {
-    pthread_mutex_t lock;
-    mr_rpc_runtime *rt; /* lock */
-    unsigned users;     /* lock */
-    pid_t stuck;        /* lock: the process in which gRPC did not close; 0: none */
+    pthread_mutex_t lock; /* guards everything below; held across fork() */
+    struct mr_grpc_runtime *rt;
+    unsigned users;
+    pid_t stuck; /* the process in which gRPC did not close; 0: none */
 } global = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static atomic_bool forkable;
@@ -130,7 +129,7 @@ static void once_per_process(void)
     }
 }
 
-void mr_rpc_keep_forkable(void)
+void mr_grpc_keep_forkable(void)
 {
     atomic_store(&forkable, true);
     /* Now, not with the first use of ours: gRPC has chosen for good when anybody in the process has
@@ -138,36 +137,43 @@ void mr_rpc_keep_forkable(void)
     (void)pthread_once(&once, once_per_process);
 }
 
-bool mr_rpc_is_forkable(void)
+bool mr_grpc_is_forkable(void)
 {
     return atomic_load(&forkable);
 }
 
 /* Returns when to do so again; -1: there is no server. */
-static int64_t tick_servers(mr_rpc_runtime *rt, int64_t due_ms)
+static int64_t tick(struct mr_grpc_runtime *rt, int64_t due_ms)
 {
     int64_t now = mr_now_ms();
+    struct mr_grpc_ticker *ticker;
 
-    MR_LOCK(&rt->servers_lock);
-    if (LIST_EMPTY(&rt->servers)) {
+    MR_LOCK(&rt->tickers_lock);
+    if (LIST_EMPTY(&rt->tickers)) {
         return -1;
     }
     if (now < due_ms) {
         return due_ms;
     }
-    mr_rpc_servers_tick(rt, now);
-    return now + MR_RPC_TICK_MS;
+    LIST_FOREACH(ticker, &rt->tickers, link)
+    {
+        mr_rpc_firsts_tick(&ticker->firsts, now);
+    }
+    return now + MR_GRPC_TICK_MS;
 }
+
+static _Thread_local bool is_callback_thread;
 
 static void *poll_events(void *arg)
 {
-    mr_rpc_runtime *rt = arg;
+    struct mr_grpc_runtime *rt = arg;
     int64_t due_ms = 0;
 
+    is_callback_thread = true;
     for (;;) {
-        due_ms = tick_servers(rt, due_ms);
+        due_ms = tick(rt, due_ms);
         grpc_event ev = grpc_completion_queue_next(
-            rt->cq, mr_rpc_deadline(due_ms < 0 ? -1 : MR_RPC_TICK_MS), NULL);
+            rt->cq, mr_grpc_deadline(due_ms < 0 ? -1 : MR_GRPC_TICK_MS), NULL);
 
         atomic_fetch_add_explicit(&rt->events, 1, memory_order_relaxed);
         if (ev.type == GRPC_QUEUE_SHUTDOWN) {
@@ -177,8 +183,8 @@ static void *poll_events(void *arg)
             continue;
         }
         MR_ASSERT(ev.type == GRPC_OP_COMPLETE);
-        struct mr_rpc_tag *tag = ev.tag;
-        MR_ASSERT(tag->magic == MR_RPC_TAG_MAGIC);
+        struct mr_grpc_tag *tag = ev.tag;
+        MR_ASSERT(tag->magic == MR_GRPC_TAG_MAGIC);
         tag->fn(tag, ev.success != 0);
     }
 }
@@ -191,25 +197,27 @@ static int opened_before_fork(pid_t pid, mr_error *err)
         (long)pid);
 }
 
-static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
+static int runtime_new_locked(const struct mr_rpc_transport *transport,
+                              struct mr_grpc_runtime **ret, mr_error *err)
 {
     if (global.stuck != 0 && global.stuck != getpid()) {
         return mr_error_set(err, MR_EPRECOND,
                             "gRPC had not closed yet in process %ld when this one was forked from "
-                            "it, and is of no use "
-                            "here: start the child with spawn",
+                            "it, and is of no use here: start the child with spawn",
                             (long)global.stuck);
     }
-    mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
+    struct mr_grpc_runtime *rt = mr_calloc(1, sizeof *rt);
 
     if (rt == NULL) {
         return mr_error_nomem(err);
     }
+    rt->head.transport = transport;
+    rt->magic = MR_GRPC_RUNTIME;
     rt->pid = getpid();
     mr_mutex_init(&rt->lock);
     mr_cond_init(&rt->idle);
-    mr_mutex_init(&rt->servers_lock);
-    LIST_INIT(&rt->servers);
+    mr_mutex_init(&rt->tickers_lock);
+    LIST_INIT(&rt->tickers);
     grpc_init();
     rt->cq = grpc_completion_queue_create_for_next(NULL);
     int rc = mr_thread_start(&rt->thread, "mr-rpc", poll_events, rt, err);
@@ -224,27 +232,27 @@ static int runtime_new_locked(mr_rpc_runtime **ret, mr_error *err)
     return MR_OK;
 }
 
-int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
+int mr_grpc_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, mr_error *err)
 {
     int rc = MR_OK;
 
     (void)pthread_once(&once, once_per_process);
     MR_LOCK(&global.lock);
     if (global.rt == NULL) {
-        rc = runtime_new_locked(&global.rt, err);
+        rc = runtime_new_locked(self, &global.rt, err);
     } else {
-        rc = mr_rpc_check(global.rt, err);
+        rc = mr_grpc_check(global.rt, err);
     }
     if (rc < 0) {
         return rc;
     }
     global.users++;
-    *ret = global.rt;
+    *ret = &global.rt->head;
     return MR_OK;
 }
 
 /* Returns whether nobody uses the runtime any more. */
-static bool drop_user(mr_rpc_runtime *rt)
+static bool drop_user(struct mr_grpc_runtime *rt)
 {
     MR_LOCK(&global.lock);
     MR_ASSERT(rt == global.rt);
@@ -252,7 +260,7 @@ static bool drop_user(mr_rpc_runtime *rt)
     if (--global.users > 0) {
         return false;
     }
-    MR_ASSERT(!pthread_equal(pthread_self(), rt->thread));
+    MR_ASSERT(!mr_grpc_is_own_thread());
     /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back
      * first. */
     mr_mutex_lock(&rt->lock);
@@ -266,136 +274,52 @@ static bool drop_user(mr_rpc_runtime *rt)
     shut_down_grpc_locked();
     (void)pthread_cond_destroy(&rt->idle);
     (void)pthread_mutex_destroy(&rt->lock);
-    (void)pthread_mutex_destroy(&rt->servers_lock);
+    (void)pthread_mutex_destroy(&rt->tickers_lock);
     mr_free(rt);
     global.rt = NULL;
     return true;
 }
 
-void mr_rpc_release(mr_rpc_runtime *rt)
+void mr_grpc_release(mr_rpc_runtime *head)
 {
-    if (rt != NULL && !mr_rpc_inherited(rt) && drop_user(rt)) {
+    struct mr_grpc_runtime *rt = MR_RPC_OF(head, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
+
+    if (!mr_grpc_inherited(rt) && drop_user(rt)) {
         /* The next to come makes threads of its own, which find what these leave in other
          * arenas. */
         mr_heap_trim();
     }
 }
 
-bool mr_rpc_inherited(const mr_rpc_runtime *rt)
+bool mr_grpc_is_own_thread(void)
+{
+    return is_callback_thread;
+}
+
+bool mr_grpc_inherited(const struct mr_grpc_runtime *rt)
 {
     return rt->pid != getpid();
 }
 
-int mr_rpc_check(const mr_rpc_runtime *rt, mr_error *err)
+int mr_grpc_check(const struct mr_grpc_runtime *rt, mr_error *err)
 {
-    if (mr_rpc_inherited(rt)) {
+    if (mr_grpc_inherited(rt)) {
         return opened_before_fork(rt->pid, err);
     }
     return MR_OK;
 }
 
-void mr_rpc_call_began(mr_rpc_runtime *rt)
+void mr_grpc_call_began(struct mr_grpc_runtime *rt)
 {
     MR_LOCK(&rt->lock);
     rt->calls++;
 }
 
-void mr_rpc_call_ended(mr_rpc_runtime *rt)
+void mr_grpc_call_ended(struct mr_grpc_runtime *rt)
 {
     MR_LOCK(&rt->lock);
     MR_ASSERT(rt->calls > 0);
     if (--rt->calls == 0) {
         (void)pthread_cond_broadcast(&rt->idle);
     }
-}
-
-gpr_timespec mr_rpc_deadline(int64_t timeout_ms)
-{
-    if (timeout_ms < 0) {
-        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-    }
-    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                        gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
-}
-
-int mr_rpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX],
-                         size_t *n, mr_error *err)
-{
-    size_t count = 0;
-
-    for (; pairs != NULL && pairs[2 * count] != NULL; count++) {
-        if (count == MR_RPC_METADATA_MAX) {
-            mr_rpc_metadata_drop(out, count);
-            return mr_error_set(err, MR_EINVAL, "more than %d metadata entries",
-                                MR_RPC_METADATA_MAX);
-        }
-        memset(&out[count], 0, sizeof out[count]);
-        out[count].key = grpc_slice_from_copied_string(pairs[2 * count]);
-        out[count].value = grpc_slice_from_copied_string(pairs[2 * count + 1]);
-    }
-    *n = count;
-    return MR_OK;
-}
-
-void mr_rpc_metadata_drop(grpc_metadata *md, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        grpc_slice_unref(md[i].key);
-        grpc_slice_unref(md[i].value);
-    }
-}
-
-/* The text behind the first @what in @text; NULL: there is none. */
-static const char *behind(const char *text, const char *what)
-{
-    const char *found = strstr(text, what);
-
-    return found != NULL ? found + strlen(what) : NULL;
-}
-
-/*
- * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect
- * to remote host: Connection refused" says one thing, at its end; whom it is about says the caller.
- * Whether that end is "Connection refused" or "FD shutdown" is a matter of luck: gRPC's poll engine
- * may see the hang-up of a socket before the error on it. @no_connection: it is about a TCP
- * connection that did not come about, in whatever words.
- */
-static const char *to_the_point(const char *text, bool *no_connection)
-{
-    static const char prologue[] = "failed to connect to all addresses";
-
-    *no_connection = false;
-    if (strncmp(text, prologue, sizeof prologue - 1) != 0) {
-        return text;
-    }
-    const char *last = behind(text, "last error: ");
-    const char *address = behind(last != NULL ? last : text, ": ipv");
-    const char *after = address != NULL ? behind(address, ": ") : NULL;
-    text = after != NULL ? after : last != NULL ? last : text;
-    const char *point = behind(text, "Failed to connect to remote host: ");
-    *no_connection = point != NULL || strstr(text, "FD shutdown") != NULL ||
-                     strstr(text, "Connection refused") != NULL;
-    return point != NULL ? point : text;
-}
-
-int mr_rpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err)
-{
-    int code = mr_code_from_status((int)status);
-    size_t n = GRPC_SLICE_LENGTH(details);
-
-    if (code == MR_OK) {
-        return MR_OK;
-    }
-    if (n == 0) {
-        return mr_error_set(err, code, "%s", mr_code_name(code));
-    }
-    char text[DETAILS_BYTES];
-
-    n = n < sizeof text ? n : sizeof text - 1;
-    memcpy(text, GRPC_SLICE_START_PTR(details), n);
-    text[n] = '\0';
-    bool no_connection;
-    const char *point = to_the_point(text, &no_connection);
-    return mr_error_set(err, code, "%s%s",
-                        no_connection ? "nothing listens or answers there: " : "", point);
 }

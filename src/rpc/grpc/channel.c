@@ -1,0 +1,166 @@
+/* Channels. */
+#include "rpc/grpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/sync.h"
+
+#include <string.h>
+
+#define MR_INT_ARG(name, n)                                                                        \
+    {                                                                                              \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
+    }
+
+/* A connection attempt takes at most this long, and so does the pause between two. */
+#define MR_RECONNECT_MS 500
+
+/*
+ * With gRPC's poll engine (mr_grpc_keep_forkable()) our thread looks at a connection only while
+ * something waits on it; between two calls nobody does but a backup poller, every 5 s. So a
+ * channel's state is watched for as long as it lives: then a server that comes late is seen when it
+ * comes. The watch ends when the channel is destroyed, and takes the rest along.
+ */
+static void watch_locked(struct mr_grpc_channel *ch)
+{
+    grpc_connectivity_state state =
+        grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */);
+
+    grpc_channel_watch_connectivity_state(ch->channel, state, gpr_inf_future(GPR_CLOCK_MONOTONIC),
+                                          ch->rt->cq, &ch->watch_tag);
+}
+
+static void on_state(struct mr_grpc_tag *tag, bool ok)
+{
+    struct mr_grpc_channel *ch = MR_RPC_CONTAINER(tag, struct mr_grpc_channel, watch_tag);
+    struct mr_grpc_runtime *rt = ch->rt;
+
+    (void)ok;
+    mr_mutex_lock(&ch->lock);
+    bool closing = ch->closing;
+    if (!closing) {
+        watch_locked(ch);
+        (void)pthread_cond_broadcast(&ch->changed);
+    }
+    mr_mutex_unlock(&ch->lock);
+    if (closing) {
+        (void)pthread_cond_destroy(&ch->changed);
+        (void)pthread_mutex_destroy(&ch->lock);
+        mr_free(ch);
+        mr_grpc_call_ended(rt);
+    }
+}
+
+static void watch_begin(struct mr_grpc_channel *ch)
+{
+    ch->watched = true;
+    mr_mutex_init(&ch->lock);
+    mr_cond_init(&ch->changed);
+    mr_grpc_tag_init(&ch->watch_tag, on_state);
+    mr_grpc_call_began(ch->rt);
+    mr_mutex_lock(&ch->lock);
+    watch_locked(ch);
+    mr_mutex_unlock(&ch->lock);
+}
+
+/*
+ * Also with the poll engine, a channel that is destroyed while it connects may leak the connection
+ * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS,
+ * so wait for that.
+ */
+static void close_watched(struct mr_grpc_channel *ch)
+{
+    int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
+    bool may_wait = !mr_grpc_is_own_thread();
+    grpc_channel *channel = ch->channel;
+
+    mr_mutex_lock(&ch->lock);
+    while (may_wait && mr_now_ms() < until &&
+           grpc_channel_check_connectivity_state(channel, 0) == GRPC_CHANNEL_CONNECTING) {
+        (void)mr_cond_wait_ms(&ch->changed, &ch->lock, until - mr_now_ms());
+    }
+    ch->closing = true;
+    mr_mutex_unlock(&ch->lock);
+    grpc_channel_destroy(channel); /* on_state() frees @ch. */
+}
+
+static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
+{
+    grpc_ssl_pem_key_cert_pair pair;
+
+    if (tls == NULL) {
+        return grpc_insecure_credentials_create();
+    }
+    pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
+    return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
+                                          NULL /* no further checks */, NULL);
+}
+
+int mr_grpc_channel_new(mr_rpc_runtime *runtime, const char *address, const struct mr_rpc_tls *tls,
+                        mr_rpc_channel **ret, mr_error *err)
+{
+    grpc_arg args[] = {
+        MR_INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY,
+                   0), /* else $http_proxy is applied even to 127.0.0.1 */
+        MR_INT_ARG(GRPC_ARG_ENABLE_RETRIES, 0),
+        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 0),
+        MR_INT_ARG(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
+        MR_INT_ARG(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL,
+                   1), /* a new channel does not inherit another one's back-off */
+        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)MR_RPC_REPLY_BYTES_MAX),
+        MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
+        MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
+        MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
+        MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA,
+                   0), /* streams that are silent for long are normal */
+        MR_INT_ARG(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100),
+        MR_INT_ARG(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
+        MR_INT_ARG(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, MR_RECONNECT_MS),
+        MR_INT_ARG(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000),
+        /* The last one: left out without a name. */
+        {.type = GRPC_ARG_STRING,
+         .key = (char *)(uintptr_t)GRPC_SSL_TARGET_NAME_OVERRIDE_ARG,
+         .value = {.string = (char *)(uintptr_t)(tls != NULL ? tls->server_name : NULL)}},
+    };
+    size_t n = sizeof args / sizeof args[0];
+    grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1,
+                              .args = args};
+    struct mr_grpc_runtime *rt = MR_RPC_OF(runtime, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
+    int rc = mr_grpc_check(rt, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    struct mr_grpc_channel *ch = mr_calloc(1, sizeof *ch);
+    if (ch == NULL) {
+        return mr_error_nomem(err);
+    }
+    grpc_channel_credentials *creds = credentials_of(tls);
+    ch->head.transport = runtime->transport;
+    ch->magic = MR_GRPC_CHANNEL;
+    ch->rt = rt;
+    ch->channel = grpc_channel_create(address, creds, &list);
+    grpc_channel_credentials_release(creds);
+    if (mr_grpc_is_forkable()) {
+        watch_begin(ch);
+    }
+    *ret = &ch->head;
+    return MR_OK;
+}
+
+void mr_grpc_channel_free(mr_rpc_channel *head)
+{
+    struct mr_grpc_channel *ch = MR_RPC_OF(head, struct mr_grpc_channel, MR_GRPC_CHANNEL);
+
+    if (mr_grpc_inherited(ch->rt)) {
+        return;
+    }
+    if (ch->watched) {
+        close_watched(ch);
+        return;
+    }
+    grpc_channel_destroy(ch->channel);
+    mr_free(ch);
+}

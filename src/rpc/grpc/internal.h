@@ -1,0 +1,274 @@
+/*
+ * What the files of this directory share. Nothing outside includes it.
+ *
+ * Threads: grpc_call_start_batch() on one call must not run twice at a time, so every call has a
+ * lock that is held around it and around grpc_call_cancel(). It is never held while a callback of
+ * the user runs.
+ */
+#ifndef MR_RPC_GRPC_INTERNAL_H
+#define MR_RPC_GRPC_INTERNAL_H
+
+#include "base/assert.h"
+#include "base/shares.h"
+#include "rpc/first.h"
+#include "rpc/port.h"
+
+#include <grpc/byte_buffer.h>
+#include <grpc/grpc.h>
+#include <grpc/grpc_security.h>
+#include <millrace/base.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#define MR_GRPC_TAG_MAGIC 0x4d525447u
+
+/* What goes through the completion queue as void *: the magic is checked when it comes back. */
+struct mr_grpc_tag {
+    uint32_t magic;
+    void (*fn)(struct mr_grpc_tag *tag, bool ok);
+};
+
+enum {
+    MR_GRPC_RUNTIME = 0x4d526772,
+    MR_GRPC_CHANNEL,
+    MR_GRPC_SERVER,
+    MR_GRPC_CALL,
+    MR_GRPC_REQUEST,
+    MR_GRPC_STREAM
+};
+
+static inline void mr_grpc_tag_init(struct mr_grpc_tag *tag,
+                                    void (*fn)(struct mr_grpc_tag *tag, bool ok))
+{
+    tag->magic = MR_GRPC_TAG_MAGIC;
+    tag->fn = fn;
+}
+
+struct mr_grpc_server;
+
+/* What a server has for the runtime's thread to look at every so often. */
+struct mr_grpc_ticker {
+    LIST_ENTRY(mr_grpc_ticker) link;
+    struct mr_rpc_firsts firsts;
+};
+#define MR_GRPC_TICK_MS 1000
+
+struct mr_grpc_runtime {
+    mr_rpc_runtime head;
+    uint32_t magic;
+    pid_t pid;
+    grpc_completion_queue *cq;
+    pthread_t thread;
+    atomic_uint events;   /* that it has come back from gRPC with */
+    pthread_mutex_t lock; /* guards `calls` */
+    pthread_cond_t idle;
+    unsigned calls;                      /* of any kind that still use the queue */
+    pthread_mutex_t tickers_lock;        /* guards `tickers`; before a call's lock */
+    LIST_HEAD(, mr_grpc_ticker) tickers; /* of servers that run */
+};
+
+struct mr_grpc_channel {
+    mr_rpc_channel head;
+    uint32_t magic;
+    struct mr_grpc_runtime *rt;
+    grpc_channel *channel;
+    /* Only with the poll engine: see channel.c. */
+    bool watched;
+    struct mr_grpc_tag watch_tag;
+    pthread_mutex_t lock;   /* guards `closing` */
+    pthread_cond_t changed; /* the state */
+    bool closing;
+};
+
+struct mr_grpc_message {
+    mr_rpc_message head;
+    grpc_byte_buffer *bytes;
+};
+
+/* MR_EPRECOND in a forked child. */
+int mr_grpc_check(const struct mr_grpc_runtime *rt, mr_error *err);
+bool mr_grpc_inherited(const struct mr_grpc_runtime *rt);
+bool mr_grpc_is_forkable(void);
+void mr_grpc_call_began(struct mr_grpc_runtime *rt);
+void mr_grpc_call_ended(struct mr_grpc_runtime *rt);
+gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
+
+/* Pairs of strings to gRPC's form; how many. */
+size_t mr_grpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX]);
+void mr_grpc_metadata_drop(grpc_metadata *md, size_t n);
+
+/* A status and its text as code and error; takes nothing. */
+int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
+
+/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL
+ * without memory. */
+const void *mr_grpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
+
+/* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one
+ * ("local"), and so is a /64 of IPv6. */
+#define MR_GRPC_HOST_SIZE 64
+void mr_grpc_host_of(const char *peer, char out[MR_GRPC_HOST_SIZE]);
+
+/* ---- sockets of connections to a port of ours (sockets.c). Any thread. ---- */
+
+#define MR_GRPC_PEER_SIZE 96
+
+/* As gRPC writes an address; an IPv4 address in IPv6's clothes is an IPv4 address. False: it is
+ * neither. */
+bool mr_grpc_socket_name(const struct sockaddr_storage *at, char out[MR_GRPC_PEER_SIZE]);
+/* Of our end; -1: it has none. */
+int mr_grpc_socket_port(int fd);
+/* Is @fd such a connection? Then its peer, as gRPC names it. */
+bool mr_grpc_socket_peer(int fd, int64_t port, char out[MR_GRPC_PEER_SIZE]);
+/*
+ * @fd as a duplicate, if it is the connection of @peer: gRPC may close its own at any moment, and
+ * the number be another connection's, so the duplicate is looked at again. Nothing else is
+ * duplicated: closing a duplicate of a locked file (a database has one) gives up the lock. -1:
+ * errno says why, 0 if it is none.
+ */
+int mr_grpc_socket_hold(int fd, const char *peer, int64_t port);
+/* End the connection by connecting it to nothing, since shutdown() would leave megabytes in its
+ * buffer to be read. Closes @held. False: errno says why not. */
+bool mr_grpc_socket_end(int held);
+
+/* ---- how many connections a host may have (connections.c). One thread at a time. ---- */
+
+struct mr_grpc_connection {
+    struct mr_share *share; /* NULL: there is none */
+    uint64_t inode;
+};
+
+struct mr_grpc_connections {
+    unsigned max;           /* of all hosts */
+    uint64_t descriptors;   /* that the process may have */
+    struct mr_shares hosts; /* of all connections */
+    struct mr_shares going; /* of those that came since gRPC had been told that there are none */
+    struct mr_grpc_connection *all; /* by descriptor */
+    size_t cap;
+    unsigned came; /* since all were looked at, */
+    int64_t looked_ms;
+};
+
+void mr_grpc_connections_init(struct mr_grpc_connections *c, unsigned max, uint64_t descriptors);
+void mr_grpc_connections_free(struct mr_grpc_connections *c);
+/* @fd has been accepted. MR_EEXHAUSTED: it is to be refused; @err says why. */
+int mr_grpc_connections_admit(struct mr_grpc_connections *c, int fd, const char *host,
+                              int64_t now_ms, mr_error *err);
+/* So many were admitted since the last go that they shall be set up before there are more. */
+bool mr_grpc_connections_go_is_full(const struct mr_grpc_connections *c);
+void mr_grpc_connections_go_over(struct mr_grpc_connections *c);
+
+/* ---- accepting connections, in gRPC's place (accept.c) ---- */
+
+struct mr_grpc_accepts {
+    LIST_ENTRY(mr_grpc_accepts) link;
+    int port; /* set before it starts */
+    bool started;
+    struct mr_grpc_connections connections;
+    int reserve;         /* a descriptor; -1: there was none left */
+    int owed;            /* the listener where some wait that gRPC does not know of; -1: nowhere */
+    int64_t owed_ms;     /* since then, */
+    bool called;         /* and whether gRPC was called */
+    int64_t go_until_ms; /* 0: no go */
+    unsigned refused;    /* since it was told, */
+    mr_error why;        /* the last */
+    int64_t tell_ms;
+};
+
+/* From now on gRPC is given no more than @max connections to the port, and no more than
+ * @descriptors have room for. Before it listens for any. */
+int mr_grpc_accepts_start(struct mr_grpc_accepts *a, unsigned max, uint64_t descriptors,
+                          mr_error *err);
+void mr_grpc_accepts_free(
+    struct mr_grpc_accepts *a); /* gRPC listens no more; fine if it never started */
+void mr_grpc_accepts_look(struct mr_grpc_accepts *a,
+                          int64_t now_ms); /* every so often; any thread */
+
+/* ---- connections that keep gRPC's thread to themselves (floods.c). One thread. ---- */
+
+struct mr_grpc_received {
+    int fd;
+    char peer[MR_GRPC_PEER_SIZE];
+    uint64_t bytes;
+};
+
+struct mr_grpc_floods {
+    int port;
+    size_t memory_bytes; /* of messages that have not come in whole, all together */
+    unsigned events;     /* that the runtime's thread had seen when it was looked at last */
+    int64_t since_ms;    /* ... for the first time, */
+    int64_t used_ms;     /* and the thread's CPU time then */
+    struct mr_grpc_received *received; /* when it was noticed that it is long ago */
+    size_t n;
+    size_t cap;
+};
+
+void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_grpc_runtime *rt,
+                         int64_t now_ms);
+void mr_grpc_floods_free(struct mr_grpc_floods *f);
+
+/* ---- connections that take back their calls (resets.c) ---- */
+
+struct mr_grpc_resets {
+    intptr_t server; /* gRPC's number of it */
+    int64_t calls_max;
+    /* which are looked at by the same thread; set before it starts */
+    struct mr_grpc_accepts accepts;
+    struct mr_grpc_floods floods; /* the same */
+    const struct mr_grpc_runtime *rt;
+    int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
+    pthread_t thread;
+    bool watching;
+    pthread_mutex_t lock; /* guards `stopping` */
+    pthread_cond_t stopped;
+    bool stopping;
+};
+
+/* A server whose connections are watched from mr_grpc_resets_start() to mr_grpc_resets_free(),
+ * which is before it is destroyed. */
+grpc_server *mr_grpc_resets_server_create(struct mr_grpc_resets *r, const grpc_channel_args *args,
+                                          unsigned calls_per_connection);
+int mr_grpc_resets_start(struct mr_grpc_resets *r, mr_error *err);
+void mr_grpc_resets_free(struct mr_grpc_resets *r);
+
+/* ---- the calls of a server that gRPC still works on (calls.c). Any thread. ---- */
+
+struct mr_grpc_calls {
+    struct mr_grpc_runtime *rt;
+    struct mr_grpc_ticker ticker; /* of those without a message: the runtime's thread alone */
+    pthread_mutex_t lock;         /* guards everything below; after a call's lock */
+    pthread_cond_t changed;
+    unsigned busy;                /* posted slots and calls */
+    bool shut_down;               /* gRPC's notification came */
+    struct mr_shares open;        /* those calls, by host */
+    struct mr_shares reply_bytes; /* that their callers have not taken yet */
+};
+
+void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_grpc_runtime *rt,
+                        const struct mr_rpc_limits *limits);
+void mr_grpc_calls_free(struct mr_grpc_calls *calls);
+void mr_grpc_calls_tick(struct mr_grpc_calls *calls, bool on); /* be looked at every so often */
+void mr_grpc_calls_busy(struct mr_grpc_calls *calls, int n);   /* so many more */
+/* One more of @host. MR_EEXHAUSTED: it has its share. */
+int mr_grpc_calls_take(struct mr_grpc_calls *calls, const char *host, struct mr_share **ret,
+                       mr_error *err);
+/* One that was busy and had a share has not begun; and: gRPC is through with it. */
+void mr_grpc_calls_refused(struct mr_grpc_calls *calls, struct mr_share *share);
+void mr_grpc_calls_over(struct mr_grpc_calls *calls, struct mr_share *share);
+/* Until none is left after the shutdown; false: not within @timeout_ms (-1: wait). */
+bool mr_grpc_calls_wait(struct mr_grpc_calls *calls, int64_t timeout_ms);
+
+/* A new call of a method, which is busy and has @share: they own @call. Runs accept. */
+void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
+                          const struct mr_rpc_method *method);
+/* The same of one message each way. @method NULL: there is none of that name. */
+void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
+                           const struct mr_rpc_method *method, const char *path);
+
+/* The slots of the port, each in the file of its object. */
+MR_RPC_SLOTS(MR_RPC_DECLARE, mr_grpc_)
+
+#endif

@@ -1,0 +1,299 @@
+/*
+ * Servers. A few slots wait for the next call; a slot that got one is posted again before the call
+ * is looked at.
+ *
+ * Shutting down: shutdown_and_notify (no new calls; the waiting slots come back empty), after the
+ * grace cancel_all_calls, then wait until the notification, every slot and every call are back,
+ * then destroy. A request that nobody has answered when its client goes is cut off from gRPC at
+ * once; answering it later only frees it.
+ */
+#include "rpc/grpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/limits.h"
+#include "base/sync.h"
+
+#include <grpc/support/alloc.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define MR_INT_ARG(name, n)                                                                        \
+    {                                                                                              \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
+    }
+
+#define SLOTS 32
+
+/* At once from a connection: some hundred calls at most, when they are short. */
+#define READ_BYTES 32768
+
+struct slot {
+    struct mr_grpc_tag tag;
+    struct mr_grpc_server *srv;
+    grpc_call *call;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+};
+
+struct mr_grpc_server {
+    mr_rpc_server head;
+    uint32_t magic;
+    struct mr_grpc_calls calls;
+    struct mr_grpc_resets resets;
+    unsigned connections; /* that there may be */
+    grpc_server *server;
+    struct mr_rpc_methods methods;
+    struct slot slots[SLOTS];
+    struct mr_grpc_tag shutdown_tag;
+    bool started;
+    atomic_bool stopping;
+};
+
+static struct mr_grpc_server *of(mr_rpc_server *srv)
+{
+    return MR_RPC_OF(srv, struct mr_grpc_server, MR_GRPC_SERVER);
+}
+
+/* ---- slots ---- */
+
+static void on_call(struct mr_grpc_tag *tag, bool ok);
+
+/* The caller has counted the slot as busy. */
+static bool post_slot(struct slot *slot)
+{
+    struct mr_grpc_server *srv = slot->srv;
+
+    slot->call = NULL;
+    grpc_call_details_init(&slot->details);
+    grpc_metadata_array_init(&slot->metadata);
+    grpc_call_error rc =
+        grpc_server_request_call(srv->server, &slot->call, &slot->details, &slot->metadata,
+                                 srv->calls.rt->cq, srv->calls.rt->cq, &slot->tag);
+    return rc == GRPC_CALL_OK;
+}
+
+/* NULL: the call was refused, since its host has so many that others need the room. */
+static struct mr_share *admit(struct mr_grpc_server *srv, grpc_call *call)
+{
+    struct mr_share *share = NULL;
+    char host[MR_GRPC_HOST_SIZE];
+    char *peer = grpc_call_get_peer(call);
+    mr_error err;
+
+    mr_grpc_host_of(peer, host);
+    gpr_free(peer);
+    if (mr_grpc_calls_take(&srv->calls, host, &share, &err) < 0) {
+        /* UNAVAILABLE: nobody has looked at it, so it may be asked again, here or elsewhere. */
+        (void)grpc_call_cancel_with_status(call, GRPC_STATUS_UNAVAILABLE, err.message, NULL);
+        grpc_call_unref(call);
+    }
+    return share;
+}
+
+static void on_call(struct mr_grpc_tag *tag, bool ok)
+{
+    struct slot *slot = MR_RPC_CONTAINER(tag, struct slot, tag);
+    struct mr_grpc_server *srv = slot->srv;
+    grpc_call *call = slot->call;
+    char path[MR_NAME_BYTES_MAX + 1];
+
+    size_t n = GRPC_SLICE_LENGTH(slot->details.method);
+    n = n <= MR_NAME_BYTES_MAX ? n : MR_NAME_BYTES_MAX;
+    memcpy(path, GRPC_SLICE_START_PTR(slot->details.method), n);
+    path[n] = '\0';
+    grpc_call_details_destroy(&slot->details);
+    grpc_metadata_array_destroy(&slot->metadata);
+    if (!ok) {
+        mr_grpc_calls_busy(&srv->calls, -1);
+        return;
+    }
+    mr_grpc_calls_busy(&srv->calls,
+                       1); /* the call; the slot stays counted if it can be posted again */
+    if (!post_slot(slot)) {
+        mr_grpc_calls_busy(&srv->calls, -1);
+    }
+    const struct mr_rpc_method *m = mr_rpc_methods_find(&srv->methods, path);
+    struct mr_share *share = admit(srv, call);
+    if (share == NULL) {
+        mr_grpc_calls_busy(&srv->calls, -1);
+    } else if (m != NULL && m->accept != NULL) {
+        mr_grpc_stream_serve(&srv->calls, call, share, m);
+    } else {
+        mr_grpc_request_serve(&srv->calls, call, share, m, path);
+    }
+}
+
+/* ---- life ---- */
+
+static void on_shutdown(struct mr_grpc_tag *tag, bool ok)
+{
+    struct mr_grpc_calls *calls =
+        &MR_RPC_CONTAINER(tag, struct mr_grpc_server, shutdown_tag)->calls;
+
+    (void)ok;
+    MR_LOCK(&calls->lock);
+    calls->shut_down = true;
+    (void)pthread_cond_broadcast(&calls->changed);
+}
+
+static uint64_t descriptors(void)
+{
+    struct rlimit files;
+
+    return getrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : UINT64_MAX;
+}
+
+static unsigned connections_max(unsigned calls)
+{
+    uint64_t half = descriptors() / 2;
+
+    return half < calls ? (unsigned)half : calls;
+}
+
+int mr_grpc_server_new(mr_rpc_runtime *runtime, const struct mr_rpc_limits *l, mr_rpc_server **ret,
+                       mr_error *err)
+{
+    struct mr_grpc_runtime *rt = MR_RPC_OF(runtime, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
+    grpc_resource_quota *quota = NULL;
+    grpc_arg args[] = {
+        MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT,
+                   0), /* else two servers share one port without a word */
+        MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 1), /* resets.c reads it, */
+        MR_INT_ARG(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE,
+                   READ_BYTES), /* and stops nothing that was read */
+        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l->message_bytes),
+        MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l->calls_per_connection),
+        MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
+        MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
+        MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
+        MR_INT_ARG(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1),
+        MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+        MR_INT_ARG(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000),
+        MR_INT_ARG(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0), /* our own clients ping silent streams */
+        {.type = GRPC_ARG_POINTER, .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA},
+    };
+    grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
+    int rc = mr_grpc_check(rt, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    struct mr_grpc_server *srv = mr_calloc(1, sizeof *srv);
+    if (srv == NULL) {
+        return mr_error_nomem(err);
+    }
+    srv->head.transport = runtime->transport;
+    srv->magic = MR_GRPC_SERVER;
+    srv->resets.rt = rt;
+    srv->resets.floods.memory_bytes = l->memory_bytes;
+    mr_grpc_calls_init(&srv->calls, rt, l);
+    mr_grpc_tag_init(&srv->shutdown_tag, on_shutdown);
+    quota = grpc_resource_quota_create("mr-server");
+    grpc_resource_quota_resize(quota, l->memory_bytes);
+    args[list.num_args - 1].value.pointer.p = quota;
+    args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
+    srv->server = mr_grpc_resets_server_create(&srv->resets, &list, l->calls_per_connection);
+    srv->connections = l->connections != 0 ? l->connections : connections_max(l->calls);
+    grpc_resource_quota_unref(quota); /* The server has its own. */
+    grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
+    *ret = &srv->head;
+    return MR_OK;
+}
+
+int mr_grpc_server_method(mr_rpc_server *head, const struct mr_rpc_method *method, mr_error *err)
+{
+    MR_ASSERT(!of(head)->started);
+    return mr_rpc_methods_add(&of(head)->methods, method, err);
+}
+
+int mr_grpc_server_listen(mr_rpc_server *head, const char *address, int *port, mr_error *err)
+{
+    struct mr_grpc_server *srv = of(head);
+
+    MR_ASSERT(!srv->started);
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
+    int bound = grpc_server_add_http2_port(srv->server, address, creds);
+
+    grpc_server_credentials_release(creds);
+    if (bound == 0) {
+        return mr_error_set(err, MR_EUNAVAIL,
+                            "listening on '%s': the address is taken or is not this host's",
+                            MR_SHOWN(address));
+    }
+    srv->resets.accepts.port = bound;
+    srv->resets.floods.port = bound;
+    if (port != NULL) {
+        *port = bound;
+    }
+    return MR_OK;
+}
+
+int mr_grpc_server_start(mr_rpc_server *head, mr_error *err)
+{
+    struct mr_grpc_server *srv = of(head);
+    int rc = mr_grpc_check(srv->calls.rt, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    MR_ASSERT(!srv->started);
+    rc = mr_grpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err);
+    if (rc == MR_OK) {
+        rc = mr_grpc_resets_start(&srv->resets, err);
+    }
+    if (rc < 0) {
+        return rc;
+    }
+    srv->started = true;
+    mr_grpc_calls_tick(&srv->calls, true);
+    grpc_server_start(srv->server);
+    for (size_t i = 0; i < SLOTS; i++) {
+        struct slot *slot = &srv->slots[i];
+
+        slot->srv = srv;
+        mr_grpc_tag_init(&slot->tag, on_call);
+        mr_grpc_calls_busy(&srv->calls, 1);
+        if (!post_slot(slot)) {
+            mr_grpc_calls_busy(&srv->calls, -1);
+            return mr_error_set(err, MR_EINTERNAL, "waiting for calls");
+        }
+    }
+    return MR_OK;
+}
+
+void mr_grpc_server_stop(mr_rpc_server *head, int64_t grace_ms)
+{
+    struct mr_grpc_server *srv = of(head);
+
+    MR_ASSERT(!mr_grpc_is_own_thread());
+    if (atomic_exchange(&srv->stopping, true)) {
+        return;
+    }
+    grpc_server_shutdown_and_notify(srv->server, srv->calls.rt->cq, &srv->shutdown_tag);
+    if (!mr_grpc_calls_wait(&srv->calls, grace_ms)) {
+        grpc_server_cancel_all_calls(srv->server);
+        (void)mr_grpc_calls_wait(&srv->calls, -1);
+    }
+}
+
+void mr_grpc_server_free(mr_rpc_server *head)
+{
+    struct mr_grpc_server *srv = of(head);
+
+    if (mr_grpc_inherited(srv->calls.rt)) {
+        return;
+    }
+    mr_grpc_server_stop(head, 0);
+    mr_grpc_resets_free(&srv->resets);
+    mr_grpc_accepts_free(&srv->resets.accepts);
+    if (srv->started) {
+        mr_grpc_calls_tick(&srv->calls, false);
+    }
+    grpc_server_destroy(srv->server);
+    mr_grpc_calls_free(&srv->calls);
+    mr_rpc_methods_free(&srv->methods);
+    mr_free(srv);
+}

@@ -1,0 +1,178 @@
+/* The client side of unary calls: one batch, which comes back once, with everything. */
+#include "rpc/grpc/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/sync.h"
+
+#include <string.h>
+
+struct mr_grpc_call {
+    mr_rpc_call head;
+    uint32_t magic;
+    struct mr_grpc_tag tag;
+    atomic_uint refs; /* one is gRPC's until the batch is back */
+    struct mr_grpc_runtime *rt;
+    pthread_mutex_t lock; /* guards `call` */
+    grpc_call *call;      /* NULL once it is over */
+    grpc_metadata_array initial;
+    grpc_metadata_array trailing;
+    grpc_byte_buffer *reply;
+    grpc_status_code status;
+    grpc_slice details;
+    mr_rpc_done *done;
+    void *ctx;
+};
+
+static struct mr_grpc_call *of(mr_rpc_call *call)
+{
+    return MR_RPC_OF(call, struct mr_grpc_call, MR_GRPC_CALL);
+}
+
+void mr_grpc_call_unref(mr_rpc_call *head)
+{
+    struct mr_grpc_call *call = of(head);
+
+    if (atomic_fetch_sub(&call->refs, 1) != 1) {
+        return;
+    }
+    (void)pthread_mutex_destroy(&call->lock);
+    mr_free(call);
+}
+
+void mr_grpc_call_cancel(mr_rpc_call *head)
+{
+    struct mr_grpc_call *call = of(head);
+
+    MR_LOCK(&call->lock);
+    if (call->call != NULL) {
+        (void)grpc_call_cancel(call->call, NULL);
+    }
+}
+
+/* gRPC's part of the object, when no batch is out. */
+static void drop_call(struct mr_grpc_call *call)
+{
+    mr_mutex_lock(&call->lock);
+    grpc_call *c = call->call;
+    call->call = NULL;
+    mr_mutex_unlock(&call->lock);
+    grpc_metadata_array_destroy(&call->initial);
+    grpc_metadata_array_destroy(&call->trailing);
+    if (call->reply != NULL) {
+        grpc_byte_buffer_destroy(call->reply);
+    }
+    grpc_slice_unref(call->details);
+    grpc_call_unref(c);
+}
+
+static void call_over(struct mr_grpc_tag *tag, bool ok)
+{
+    struct mr_grpc_call *call = MR_RPC_CONTAINER(tag, struct mr_grpc_call, tag);
+    struct mr_grpc_runtime *rt = call->rt;
+    mr_error err;
+    const void *bytes = NULL;
+    void *copy = NULL;
+    size_t size = 0;
+
+    (void)ok; /* A batch with RECV_STATUS always succeeds; the status tells. */
+    int rc = mr_grpc_status_error(call->status, call->details, &err);
+    if (rc == MR_OK && call->reply == NULL) {
+        rc = mr_error_set(&err, MR_EINTERNAL, "an answer without a message");
+    }
+    if (rc == MR_OK) {
+        bytes = mr_grpc_bytes_flat(call->reply, &size, &copy);
+        if (bytes == NULL) {
+            rc = mr_error_nomem(&err);
+        }
+    }
+    if (copy != NULL) {
+        /* What came in pieces may be large, and whoever asked for it makes a copy: not a third. */
+        grpc_byte_buffer_destroy(call->reply);
+        call->reply = NULL;
+    }
+    call->done(call->ctx, rc, bytes, size, rc < 0 ? &err : NULL);
+    mr_free(copy);
+    drop_call(call);
+    mr_grpc_call_unref(&call->head);
+    mr_grpc_call_ended(rt);
+}
+
+static grpc_call_error start_unary(struct mr_grpc_call *call, const void *request, size_t size,
+                                   grpc_metadata *md, size_t nmd, bool wait_for_ready)
+{
+    grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
+    grpc_byte_buffer *bb = grpc_raw_byte_buffer_create(&slice, 1);
+    grpc_op ops[6];
+
+    memset(ops, 0, sizeof ops);
+    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
+    ops[0].flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                                  : 0;
+    ops[0].data.send_initial_metadata.count = nmd;
+    ops[0].data.send_initial_metadata.metadata = md;
+    ops[1].op = GRPC_OP_SEND_MESSAGE;
+    ops[1].data.send_message.send_message = bb;
+    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
+    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
+    ops[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
+    ops[4].op = GRPC_OP_RECV_MESSAGE;
+    ops[4].data.recv_message.recv_message = &call->reply;
+    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+    ops[5].data.recv_status_on_client.trailing_metadata = &call->trailing;
+    ops[5].data.recv_status_on_client.status = &call->status;
+    ops[5].data.recv_status_on_client.status_details = &call->details;
+
+    mr_mutex_lock(&call->lock);
+    grpc_call_error rc = grpc_call_start_batch(call->call, ops, 6, &call->tag, NULL);
+    mr_mutex_unlock(&call->lock);
+    grpc_byte_buffer_destroy(bb);
+    grpc_slice_unref(slice);
+    return rc;
+}
+
+int mr_grpc_unary(mr_rpc_channel *channel, const char *path, const void *request, size_t size,
+                  const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                  mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
+{
+    struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
+    grpc_metadata md[MR_RPC_METADATA_MAX];
+    int rc = mr_grpc_check(ch->rt, err);
+
+    if (rc < 0) {
+        return rc;
+    }
+    struct mr_grpc_call *call = mr_calloc(1, sizeof *call);
+    if (call == NULL) {
+        return mr_error_nomem(err);
+    }
+    call->head.transport = channel->transport;
+    call->magic = MR_GRPC_CALL;
+    mr_grpc_tag_init(&call->tag, call_over);
+    atomic_init(&call->refs, 2);
+    call->rt = ch->rt;
+    mr_mutex_init(&call->lock);
+    grpc_metadata_array_init(&call->initial);
+    grpc_metadata_array_init(&call->trailing);
+    call->details = grpc_empty_slice();
+    call->done = done;
+    call->ctx = ctx;
+    mr_grpc_call_began(ch->rt);
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    call->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
+                                          method, NULL, mr_grpc_deadline(timeout_ms), NULL);
+    grpc_slice_unref(method);
+    size_t nmd = mr_grpc_metadata_make(metadata, md);
+    grpc_call_error rv = start_unary(call, request, size, md, nmd, wait_for_ready);
+    mr_grpc_metadata_drop(md, nmd);
+    if (rv != GRPC_CALL_OK) {
+        drop_call(call);
+        mr_grpc_call_ended(ch->rt);
+        mr_grpc_call_unref(&call->head);
+        mr_grpc_call_unref(&call->head);
+        return mr_error_set(err, MR_EINVAL, "calling %s: %s", path, grpc_call_error_to_string(rv));
+    }
+    *ret = &call->head;
+    return MR_OK;
+}
