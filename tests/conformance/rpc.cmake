@@ -1,3 +1,4 @@
 # One suite, both transports.
 set(rpc_support ${MR_TEST_DIR}/../support/port.c ${MR_TEST_DIR}/../support/rpc.c)
 mr_test(conformance_rpc_grpc LABEL conformance SOURCES ${MR_TEST_DIR}/rpc_test.c ${rpc_support} LIBRARIES mr_rpc SOCKETS)
+mr_test(conformance_rpc_local LABEL conformance SOURCES ${MR_TEST_DIR}/rpc_test.c ${rpc_support} LIBRARIES mr_rpc LOCAL)

@@ -1,0 +1,110 @@
+/*
+ * Unary calls at the server: a stream with one message each way. Held by whoever answers and by
+ * the stream.
+ */
+#include "rpc/local/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+struct mr_local_request {
+    mr_rpc_request head;
+    uint32_t magic;
+    atomic_uint refs;
+    atomic_bool gone; /* the caller is */
+    bool handed;      /* the thread's: somebody has to answer */
+    mr_rpc_stream *stream;
+    const struct mr_rpc_method *method;
+};
+
+static struct mr_local_request *of(const mr_rpc_request *req)
+{
+    return MR_RPC_OF(req, struct mr_local_request, MR_LOCAL_REQUEST);
+}
+
+static void request_unref(struct mr_local_request *req)
+{
+    if (atomic_fetch_sub(&req->refs, 1) == 1) {
+        mr_local_stream_unref(req->stream);
+        req->magic = 0;
+        mr_free(req);
+    }
+}
+
+static void on_request(void *ctx, mr_rpc_stream *s, mr_rpc_message *message)
+{
+    struct mr_local_request *req = ctx;
+    const struct mr_rpc_method *method = req->method;
+    struct mr_local_message *m = (struct mr_local_message *)message;
+    mr_error err;
+
+    (void)s;
+    req->handed = true;
+    if (m->size > method->bytes_max) {
+        mr_local_reply(&req->head, mr_rpc_too_large(method, m->size, &err), err.message, NULL, 0);
+    } else if (method->handle_bulk != NULL) {
+        method->handle_bulk(method->ctx, &req->head, message);
+        return; /* The message is the handler's. */
+    } else {
+        method->handle(method->ctx, &req->head, m->bytes, m->size);
+    }
+    mr_free(message);
+}
+
+static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
+{
+    struct mr_local_request *req = ctx;
+
+    (void)s;
+    (void)err;
+    atomic_store(&req->gone, rc < 0);
+    if (!req->handed) {
+        request_unref(req); /* in place of whoever would have answered */
+    }
+    request_unref(req);
+}
+
+void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s)
+{
+    static const struct mr_rpc_stream_ops ops = {.message = on_request, .ended = on_request_ended};
+    struct mr_local_request *req = mr_calloc(1, sizeof *req);
+
+    if (req == NULL) {
+        mr_local_stream_unref(s);
+        return;
+    }
+    req->head.transport = s->transport;
+    req->magic = MR_LOCAL_REQUEST;
+    atomic_init(&req->refs, 2);
+    atomic_init(&req->gone, false);
+    req->stream = s;
+    req->method = method;
+    mr_local_stream_accept(s, &ops, req);
+    mr_local_stream_receive(s);
+}
+
+void mr_local_reply(mr_rpc_request *head, int code, const char *message, const void *bytes,
+                    size_t size)
+{
+    struct mr_local_request *req = of(head);
+    const struct mr_rpc_slice slice = {.data = bytes, .size = size};
+
+    if (code == MR_OK &&
+        mr_local_stream_send(req->stream, &slice, 1, false, NULL) == MR_EEXHAUSTED) {
+        code = MR_EEXHAUSTED;
+        message = "out of memory";
+    }
+    mr_local_stream_finish(req->stream, code, message);
+    request_unref(req);
+}
+
+bool mr_local_request_cancelled(const mr_rpc_request *req)
+{
+    return atomic_load(&of(req)->gone);
+}
+
+const char *mr_local_request_host(const mr_rpc_request *req)
+{
+    (void)of(req);
+    return MR_LOCAL_HOST;
+}

@@ -1,0 +1,236 @@
+/* The transport itself: its users, its thread, its channels and messages. */
+#include "rpc/local/internal.h"
+
+#include "base/address.h"
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "rpc/local/local.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Held while the thread is started or ended, before mr_local.lock. */
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+static struct mr_local_runtime *of(const mr_rpc_runtime *rt)
+{
+    return MR_RPC_OF(rt, struct mr_local_runtime, MR_LOCAL_RUNTIME);
+}
+
+/* ---- the thread ---- */
+
+static void look_at_deadlines_locked(int64_t now_ms)
+{
+    struct mr_local_server *srv;
+
+    mr_local.due_ms = INT64_MAX;
+    mr_local_expire_locked(&mr_local.waiting, now_ms, &mr_local.due_ms);
+    mr_local_expire_locked(&mr_local.open, now_ms, &mr_local.due_ms);
+    LIST_FOREACH(srv, &mr_local.servers, link)
+    {
+        const struct mr_rpc_first *oldest;
+
+        mr_rpc_firsts_tick(&srv->firsts, now_ms);
+        oldest = TAILQ_FIRST(&srv->firsts.list);
+        if (oldest != NULL && oldest->until_ms < mr_local.due_ms) {
+            mr_local.due_ms = oldest->until_ms;
+        }
+    }
+}
+
+static void let_in_locked(void)
+{
+    struct mr_local_stream *next;
+
+    mr_local.room = false;
+    for (struct mr_local_stream *s = TAILQ_FIRST(&mr_local.waiting); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, client);
+        mr_local_connect_locked(s);
+    }
+}
+
+static void *run(void *arg)
+{
+    (void)arg;
+    mr_local_this_is_own_thread();
+    MR_LOCK(&mr_local.lock);
+    while (!mr_local.stopping) {
+        int64_t now = mr_now_ms();
+
+        if (mr_local.room) {
+            let_in_locked();
+        }
+        if (now >= mr_local.due_ms) {
+            look_at_deadlines_locked(now);
+        }
+        if (!TAILQ_EMPTY(&mr_local.work)) {
+            mr_local_stream_run_locked(TAILQ_FIRST(&mr_local.work));
+        } else if (!mr_local.room) {
+            (void)mr_cond_wait_ms(&mr_local.wake, &mr_local.lock,
+                                  mr_local.due_ms == INT64_MAX ? -1 : mr_local.due_ms - now);
+        }
+    }
+    return NULL;
+}
+
+/* ---- users ---- */
+
+int mr_local_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, mr_error *err)
+{
+    struct mr_local_runtime *rt = mr_calloc(1, sizeof *rt);
+    int rc = MR_OK;
+
+    if (rt == NULL) {
+        return mr_error_nomem(err);
+    }
+    rt->head.transport = self;
+    rt->magic = MR_LOCAL_RUNTIME;
+    MR_LOCK(&opening);
+    if (mr_local.users == 0) {
+        mr_local.pid = getpid();
+        mr_local.stopping = false;
+        mr_cond_init(&mr_local.wake);
+        rc = mr_thread_start(&mr_local.thread, "mr-local", run, NULL, err);
+    } else if (mr_local.pid != getpid()) {
+        rc = mr_error_set(err, MR_EPRECOND, "opened before fork (in process %ld)",
+                          (long)mr_local.pid);
+    }
+    if (rc < 0) {
+        mr_free(rt);
+        return rc;
+    }
+    mr_local.users++;
+    *ret = &rt->head;
+    return MR_OK;
+}
+
+void mr_local_release(mr_rpc_runtime *head)
+{
+    struct mr_local_runtime *rt = of(head);
+
+    MR_ASSERT(!mr_local_is_own_thread());
+    mr_mutex_lock(&mr_local.lock);
+    MR_ASSERT(rt->objects == 0);
+    mr_mutex_unlock(&mr_local.lock);
+    rt->magic = 0;
+    mr_free(rt);
+    MR_LOCK(&opening);
+    if (--mr_local.users > 0) {
+        return;
+    }
+    mr_mutex_lock(&mr_local.lock);
+    while (mr_local.streams > 0) {
+        mr_cond_wait(&mr_local.wake, &mr_local.lock);
+    }
+    mr_local.stopping = true;
+    (void)pthread_cond_broadcast(&mr_local.wake);
+    mr_mutex_unlock(&mr_local.lock);
+    (void)pthread_join(mr_local.thread, NULL);
+    (void)pthread_cond_destroy(&mr_local.wake);
+}
+
+void mr_local_keep_forkable(void)
+{
+}
+
+bool mr_rpc_local_kill(const char *address)
+{
+    static const mr_error broken = {.code = MR_EUNAVAIL, .message = "connection reset"};
+    static const mr_error gone = {.code = MR_ECANCELED, .message = "the client is gone"};
+    struct mr_local_streams *const clients[] = {&mr_local.waiting, &mr_local.open};
+    struct mr_local_server *srv, *next_server;
+    struct mr_local_stream *s, *next;
+    struct mr_address parsed;
+
+    if (!mr_address_parse(address, &parsed)) {
+        return false;
+    }
+    MR_LOCK(&mr_local.lock);
+    srv = mr_local_server_find_locked(parsed.host, (int)strtol(parsed.port, NULL, 10));
+    if (srv == NULL) {
+        return false;
+    }
+    struct mr_local_runtime *rt = srv->rt;
+    rt->killed = true;
+    for (srv = LIST_FIRST(&mr_local.servers); srv != NULL; srv = next_server) {
+        next_server = LIST_NEXT(srv, link);
+        if (srv->rt == rt) {
+            mr_local_server_shut_locked(srv);
+            mr_local_server_break_locked(srv, &broken);
+        }
+    }
+    for (size_t i = 0; i < 2; i++) {
+        for (s = TAILQ_FIRST(clients[i]); s != NULL; s = next) {
+            next = TAILQ_NEXT(s, client);
+            if (s->channel->rt == rt && !(s->wait_for_ready && s->state == MR_LOCAL_WAITING)) {
+                mr_local_break_locked(s, &broken, &gone);
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- messages ---- */
+
+size_t mr_local_message_size(const mr_rpc_message *m)
+{
+    return ((const struct mr_local_message *)m)->size;
+}
+
+void mr_local_message_copy(const mr_rpc_message *head, size_t offset, size_t n, void *dst)
+{
+    const struct mr_local_message *m = (const struct mr_local_message *)head;
+
+    MR_ASSERT(offset <= m->size);
+    MR_ASSERT(n <= m->size - offset);
+    if (n > 0) {
+        memcpy(dst, m->bytes + offset, n);
+    }
+}
+
+void mr_local_message_free(mr_rpc_message *m)
+{
+    mr_free(m);
+}
+
+/* ---- channels ---- */
+
+int mr_local_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+                         mr_rpc_channel **ret, mr_error *err)
+{
+    struct mr_address parsed;
+
+    MR_ASSERT(mr_address_parse(address, &parsed));
+    if (tls != NULL) {
+        return mr_error_set(err, MR_EUNIMPL, "connecting to '%s': there is no TLS within a process",
+                            MR_SHOWN(address));
+    }
+    struct mr_local_channel *ch = mr_calloc(1, sizeof *ch);
+    if (ch == NULL) {
+        return mr_error_nomem(err);
+    }
+    ch->head.transport = rt->transport;
+    ch->magic = MR_LOCAL_CHANNEL;
+    ch->rt = of(rt);
+    memcpy(ch->host, parsed.host, sizeof ch->host);
+    ch->port = (int)strtol(parsed.port, NULL, 10);
+    *ret = &ch->head;
+    MR_LOCK(&mr_local.lock);
+    ch->number = ++mr_local.channels;
+    ch->rt->objects++;
+    return MR_OK;
+}
+
+void mr_local_channel_free(mr_rpc_channel *head)
+{
+    struct mr_local_channel *ch = MR_RPC_OF(head, struct mr_local_channel, MR_LOCAL_CHANNEL);
+
+    mr_mutex_lock(&mr_local.lock);
+    MR_ASSERT(ch->calls == 0);
+    ch->rt->objects--;
+    mr_mutex_unlock(&mr_local.lock);
+    ch->magic = 0;
+    mr_free(ch);
+}

@@ -1,0 +1,471 @@
+/*
+ * Streams: two ends, of which each has an inbox.
+ *
+ * Happy path: server.c makes both ends; a message leaves its sender as a parcel of slices, is
+ * copied into the inbox of the other end by the thread when there is room (then `sent`), and goes
+ * from there to `message` when it was asked for; stream_finish() waits for the parcel and leaves a
+ * status, which the client gets when its inbox is empty.
+ *
+ * Everything else breaks both ends: cancelling, deadlines, servers that stop, messages that are
+ * too large. What has not arrived by then is dropped. `ended` is the last that is run for an end.
+ */
+#include "rpc/local/internal.h"
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const mr_error client_gone = {.code = MR_ECANCELED, .message = "the client is gone"};
+
+static struct mr_local_stream *of(const mr_rpc_stream *s)
+{
+    return MR_RPC_OF(s, struct mr_local_stream, MR_LOCAL_STREAM);
+}
+
+static bool is_server(const struct mr_local_stream *s)
+{
+    return s->method != NULL;
+}
+
+/* ---- holding, and being held ---- */
+
+struct mr_local_stream *mr_local_stream_new_locked(const struct mr_rpc_transport *transport,
+                                                   mr_error *err)
+{
+    struct mr_local_stream *s = mr_calloc(1, sizeof *s);
+
+    if (s == NULL) {
+        (void)mr_error_nomem(err);
+        return NULL;
+    }
+    s->head.transport = transport;
+    s->magic = MR_LOCAL_STREAM;
+    s->users = 1;
+    s->refs = 2;
+    s->due_ms = INT64_MAX;
+    TAILQ_INIT(&s->inbox);
+    mr_local.streams++;
+    return s;
+}
+
+static void unref_locked(struct mr_local_stream *s)
+{
+    if (--s->refs > 0) {
+        return;
+    }
+    s->magic = 0;
+    mr_free(s->path);
+    mr_free(s);
+}
+
+/* ---- ends ---- */
+
+static void over_locked(struct mr_local_stream *s, const mr_error *end)
+{
+    struct mr_local_channel *ch = s->channel;
+    bool open = s->state == MR_LOCAL_OPEN;
+
+    if (s->state >= MR_LOCAL_OVER) {
+        return;
+    }
+    s->state = MR_LOCAL_OVER;
+    s->end = *end;
+    if (ch != NULL) {
+        TAILQ_REMOVE(open ? &mr_local.open : &mr_local.waiting, s, client);
+        ch->calls--;
+        ch->open -= open;
+        mr_local.room |= open;
+        s->channel = NULL; /* It may be freed by whoever `ended` tells. */
+    }
+    mr_local_schedule_locked(s);
+}
+
+void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other)
+{
+    struct mr_local_stream *peer = s->peer;
+
+    if (s->state >= MR_LOCAL_OVER) {
+        return;
+    }
+    s->peer = NULL;
+    over_locked(s, why);
+    if (peer != NULL) {
+        peer->peer = NULL;
+        over_locked(peer, other);
+    }
+}
+
+static void cancel_locked(struct mr_local_stream *s)
+{
+    static const mr_error cancelled = {.code = MR_ECANCELED, .message = "cancelled"};
+
+    mr_local_break_locked(s, &cancelled, is_server(s) ? &cancelled : &client_gone);
+}
+
+void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms)
+{
+    static const mr_error late = {.code = MR_EDEADLINE, .message = "deadline exceeded"};
+    struct mr_local_stream *s, *next;
+
+    for (s = TAILQ_FIRST(clients); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, client);
+        if (s->due_ms <= now_ms) {
+            mr_local_break_locked(s, &late, &client_gone);
+        } else if (s->due_ms < *due_ms) {
+            *due_ms = s->due_ms;
+        }
+    }
+}
+
+/* All that was sent is with the other end. */
+static void close_locked(struct mr_local_stream *s)
+{
+    static const mr_error clean = {.code = MR_OK};
+    struct mr_local_stream *client = s->peer;
+
+    if (!is_server(s)) {
+        return; /* Who half-closes sends no more: nobody is told. */
+    }
+    s->peer = NULL;
+    over_locked(s, &clean);
+    client->peer = NULL;
+    client->has_status = true;
+    if (s->finish_code < 0) {
+        (void)mr_error_set(&client->end, s->finish_code, "%s",
+                           s->finish_message[0] != '\0' ? s->finish_message
+                                                        : mr_code_name(s->finish_code));
+    }
+    if (s->finish_code < 0 || TAILQ_EMPTY(&client->inbox)) {
+        over_locked(client, &client->end);
+    }
+}
+
+/* ---- parcels ---- */
+
+static void parcel_free(struct mr_local_parcel *p)
+{
+    for (size_t i = 0; p != NULL && i < p->n; i++) {
+        if (p->slices[i].release != NULL) {
+            p->slices[i].release(p->slices[i].ctx);
+        }
+    }
+    mr_free(p);
+}
+
+/* Takes the slices: also when there is no memory (NULL), they are released. */
+static struct mr_local_parcel *parcel_new(const struct mr_rpc_slice *slices, size_t n)
+{
+    struct mr_local_parcel *p = mr_malloc(sizeof *p + n * sizeof p->slices[0]);
+    bool failed = p == NULL;
+
+    for (size_t i = 0; i < n; i++) {
+        struct mr_rpc_slice slice = slices[i];
+
+        if (!failed && slice.release == NULL && slice.size > 0) {
+            slice.ctx = mr_memdup(slice.data, slice.size);
+            slice.data = slice.ctx;
+            slice.release = mr_free;
+            failed = slice.ctx == NULL;
+        }
+        if (p == NULL) {
+            if (slice.release != NULL) {
+                slice.release(slice.ctx);
+            }
+            continue;
+        }
+        p->size = i == 0 ? slice.size : p->size + slice.size;
+        p->slices[i] = slice;
+    }
+    if (p != NULL) {
+        p->n = n;
+        p->size = n == 0 ? 0 : p->size;
+    }
+    if (failed) {
+        parcel_free(p);
+        return NULL;
+    }
+    return p;
+}
+
+static struct mr_local_message *unpack(const struct mr_rpc_transport *transport,
+                                       const struct mr_local_parcel *p)
+{
+    struct mr_local_message *m = mr_malloc(sizeof *m + p->size);
+    size_t at = 0;
+
+    if (m == NULL) {
+        return NULL;
+    }
+    m->head.transport = transport;
+    m->size = p->size;
+    for (size_t i = 0; i < p->n; i++) {
+        if (p->slices[i].size > 0) {
+            memcpy(m->bytes + at, p->slices[i].data, p->slices[i].size);
+        }
+        at += p->slices[i].size;
+    }
+    return m;
+}
+
+/* ---- what the thread does ---- */
+
+/* The largest message that @s takes. */
+static size_t largest(const struct mr_local_stream *s)
+{
+    return is_server(s) ? s->server->limits.message_bytes : MR_RPC_REPLY_BYTES_MAX;
+}
+
+/* @s has sent what cannot arrive: too large, or (@size is no more than @max) there is no memory. */
+static void break_lost_locked(struct mr_local_stream *s, size_t size, size_t max)
+{
+    struct mr_local_stream *client = is_server(s) ? s->peer : s;
+    mr_error err;
+
+    if (size > max) {
+        (void)mr_error_set(&err, MR_EEXHAUSTED, "a message of %zu bytes, at most %zu are taken",
+                           size, max);
+    } else {
+        (void)mr_error_nomem(&err);
+    }
+    mr_local_break_locked(client, &err, &client_gone);
+}
+
+/* Into the other's inbox, if there is room; into nothing, if the other end is over. */
+static void move_parcel_locked(struct mr_local_stream *s)
+{
+    struct mr_local_parcel *p = s->parcel;
+    size_t size = p->size;
+    size_t max = s->peer != NULL ? largest(s->peer) : 0;
+    struct mr_local_message *m = NULL;
+
+    if (s->peer != NULL && s->peer->inbox_bytes >= MR_LOCAL_WINDOW_BYTES) {
+        return;
+    }
+    s->parcel = NULL;
+    mr_mutex_unlock(&mr_local.lock);
+    if (size <= max) {
+        m = unpack(s->head.transport, p);
+    }
+    parcel_free(p);
+    mr_mutex_lock(&mr_local.lock);
+    if (s->state == MR_LOCAL_OPEN && s->peer != NULL && m == NULL) {
+        break_lost_locked(s, size, max);
+    }
+    if (s->state != MR_LOCAL_OPEN || s->peer == NULL) {
+        mr_free(m);
+    } else {
+        TAILQ_INSERT_TAIL(&s->peer->inbox, m, link);
+        s->peer->inbox_bytes += size;
+        mr_local_schedule_locked(s->peer);
+    }
+    if (s->state != MR_LOCAL_OPEN) {
+        return;
+    }
+    s->sending = false;
+    if (s->closing) {
+        close_locked(s);
+    } else if (s->ops->sent != NULL) {
+        mr_mutex_unlock(&mr_local.lock);
+        s->ops->sent(s->ctx, &s->head);
+        mr_mutex_lock(&mr_local.lock);
+    }
+}
+
+static void deliver_locked(struct mr_local_stream *s)
+{
+    struct mr_local_message *m = TAILQ_FIRST(&s->inbox);
+
+    s->asked = false;
+    TAILQ_REMOVE(&s->inbox, m, link);
+    s->inbox_bytes -= m->size;
+    if (is_server(s)) {
+        mr_rpc_first_came(&s->server->firsts, &s->first);
+    }
+    if (s->peer != NULL && s->peer->parcel != NULL) {
+        mr_local_schedule_locked(s->peer);
+    }
+    if (s->has_status && TAILQ_EMPTY(&s->inbox)) {
+        over_locked(s, &s->end); /* `ended` comes after this message */
+    }
+    mr_mutex_unlock(&mr_local.lock);
+    s->ops->message(s->ctx, &s->head, &m->head);
+    mr_mutex_lock(&mr_local.lock);
+}
+
+static void end_locked(struct mr_local_stream *s)
+{
+    struct mr_local_server *srv = s->server;
+    struct mr_local_parcel *parcel = s->parcel;
+    struct mr_local_message *m;
+    mr_error end = s->end;
+
+    s->state = MR_LOCAL_ENDED;
+    s->parcel = NULL;
+    if (srv != NULL) {
+        mr_rpc_first_came(&srv->firsts, &s->first);
+    }
+    mr_mutex_unlock(&mr_local.lock);
+    while ((m = TAILQ_FIRST(&s->inbox)) != NULL) {
+        TAILQ_REMOVE(&s->inbox, m, link);
+        mr_free(m);
+    }
+    parcel_free(parcel);
+    if (s->ops != NULL) {
+        s->ops->ended(s->ctx, &s->head, end.code, end.code < 0 ? &end : NULL);
+    }
+    mr_mutex_lock(&mr_local.lock);
+    if (srv != NULL) {
+        TAILQ_REMOVE(&srv->streams, s, served);
+        mr_share_give(s->share, 1);
+        s->server = NULL;
+        mr_local.room = true;
+    }
+    mr_local.streams--;
+    (void)pthread_cond_broadcast(&mr_local.wake);
+    unref_locked(s);
+}
+
+void mr_local_stream_run_locked(struct mr_local_stream *s)
+{
+    s->queued = false;
+    TAILQ_REMOVE(&mr_local.work, s, work);
+    if (s->accept_due) {
+        s->accept_due = false;
+        mr_mutex_unlock(&mr_local.lock);
+        s->accept(s->method, &s->head);
+        mr_mutex_lock(&mr_local.lock);
+    }
+    if (s->state == MR_LOCAL_OPEN && s->parcel != NULL) {
+        move_parcel_locked(s);
+    }
+    if (s->state == MR_LOCAL_OPEN && s->asked && !TAILQ_EMPTY(&s->inbox)) {
+        deliver_locked(s);
+    }
+    if (s->state == MR_LOCAL_OVER) {
+        end_locked(s);
+    }
+    unref_locked(s);
+}
+
+/* ---- the port ---- */
+
+void mr_local_stream_receive(mr_rpc_stream *stream)
+{
+    struct mr_local_stream *s = of(stream);
+
+    MR_LOCK(&mr_local.lock);
+    if (s->state >= MR_LOCAL_OVER) {
+        return;
+    }
+    MR_ASSERT(!s->asked);
+    s->asked = true;
+    if (!TAILQ_EMPTY(&s->inbox)) {
+        mr_local_schedule_locked(s);
+    }
+}
+
+int mr_local_stream_send(mr_rpc_stream *stream, const struct mr_rpc_slice *slices, size_t n,
+                         bool more_follows, mr_error *err)
+{
+    struct mr_local_stream *s = of(stream);
+    struct mr_local_parcel *p = parcel_new(slices, n);
+
+    (void)more_follows;
+    if (p == NULL) {
+        return mr_error_nomem(err);
+    }
+    mr_mutex_lock(&mr_local.lock);
+    if (s->state < MR_LOCAL_OVER && !s->closing) {
+        MR_ASSERT(!s->sending);
+        s->sending = true;
+        s->parcel = p;
+        p = NULL;
+        mr_local_schedule_locked(s);
+    }
+    mr_mutex_unlock(&mr_local.lock);
+    if (p != NULL) {
+        parcel_free(p);
+        return mr_error_set(err, MR_ECANCELED, "sending on a stream that has ended");
+    }
+    return MR_OK;
+}
+
+static void begin_close(struct mr_local_stream *s, int code, const char *message)
+{
+    MR_LOCK(&mr_local.lock);
+    if (s->state >= MR_LOCAL_OVER || s->closing) {
+        return;
+    }
+    s->closing = true;
+    s->finish_code = code;
+    if (message != NULL) {
+        (void)snprintf(s->finish_message, sizeof s->finish_message, "%s", message);
+    }
+    if (!s->sending) {
+        close_locked(s);
+    }
+}
+
+void mr_local_stream_half_close(mr_rpc_stream *stream)
+{
+    MR_ASSERT(!is_server(of(stream)));
+    begin_close(of(stream), MR_OK, NULL);
+}
+
+void mr_local_stream_finish(mr_rpc_stream *stream, int code, const char *message)
+{
+    MR_ASSERT(is_server(of(stream)));
+    begin_close(of(stream), code, message);
+}
+
+void mr_local_stream_cancel(mr_rpc_stream *stream)
+{
+    MR_LOCK(&mr_local.lock);
+    cancel_locked(of(stream));
+}
+
+mr_rpc_stream *mr_local_stream_ref(mr_rpc_stream *stream)
+{
+    struct mr_local_stream *s = of(stream);
+
+    MR_LOCK(&mr_local.lock);
+    s->users++;
+    s->refs++;
+    return stream;
+}
+
+void mr_local_stream_unref(mr_rpc_stream *stream)
+{
+    struct mr_local_stream *s = of(stream);
+
+    MR_LOCK(&mr_local.lock);
+    MR_ASSERT(s->users > 0);
+    if (--s->users == 0 && !(is_server(s) && s->closing)) {
+        cancel_locked(s); /* Nobody is left who could end it. */
+    }
+    unref_locked(s);
+}
+
+const char *mr_local_stream_peer(const mr_rpc_stream *stream)
+{
+    return of(stream)->name;
+}
+
+const char *mr_local_stream_host(const mr_rpc_stream *stream)
+{
+    (void)of(stream);
+    return MR_LOCAL_HOST;
+}
+
+void mr_local_stream_accept(mr_rpc_stream *stream, const struct mr_rpc_stream_ops *ops, void *ctx)
+{
+    struct mr_local_stream *s = of(stream);
+
+    MR_ASSERT(is_server(s));
+    MR_LOCK(&mr_local.lock);
+    MR_ASSERT(s->ops == NULL);
+    s->ops = ops;
+    s->ctx = ctx;
+}
