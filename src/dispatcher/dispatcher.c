@@ -264,8 +264,30 @@ static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_S
 
 /* ---- life ---- */
 
+static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_store *store,
+                      mr_error *err)
+{
+    const struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
+                                         .ca_file = opts->etcd_ca,
+                                         .cert_file = opts->etcd_cert,
+                                         .key_file = opts->etcd_key,
+                                         .server_name = opts->etcd_server_name,
+                                         .user = opts->etcd_user,
+                                         .password_file = opts->etcd_password_file,
+                                         .seconds = &d->etcd_seconds};
+
+    d->store = store;
+    return store != NULL ? MR_OK : mr_etcd_open(&etcd, &d->store, err);
+}
+
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
                         mr_error *err)
+{
+    return mr_dispatcher_start_with(opts, NULL, ret, err);
+}
+
+int mr_dispatcher_start_with(const struct mr_dispatcher_options *opts, mr_store *store,
+                             mr_dispatcher **ret, mr_error *err)
 {
     const char *listen = opts->listen != NULL ? opts->listen : "0.0.0.0:5050";
     mr_dispatcher *d = mr_calloc(1, sizeof *d);
@@ -294,16 +316,7 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
         rc = advertise(d, opts->advertise, listen, port, err);
     }
     if (rc >= 0) {
-        struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
-                                       .ca_file = opts->etcd_ca,
-                                       .cert_file = opts->etcd_cert,
-                                       .key_file = opts->etcd_key,
-                                       .server_name = opts->etcd_server_name,
-                                       .user = opts->etcd_user,
-                                       .password_file = opts->etcd_password_file,
-                                       .seconds = &d->etcd_seconds};
-
-        rc = mr_etcd_open(&etcd, &d->store, err);
+        rc = open_store(d, opts, store, err);
     }
     if (rc >= 0) {
         loop.store = d->store;

@@ -12,6 +12,7 @@
 #ifndef MR_DISPATCHER_DISPATCHER_H
 #define MR_DISPATCHER_DISPATCHER_H
 
+#include "coord/store.h"
 #include "metrics/metrics.h"
 
 #include <millrace/base.h>
@@ -64,6 +65,10 @@ struct mr_dispatcher_options {
  */
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
                         mr_error *err);
+
+/* The same over @store, which is closed with the dispatcher: for tests. NULL: etcd. */
+int mr_dispatcher_start_with(const struct mr_dispatcher_options *opts, mr_store *store,
+                             mr_dispatcher **ret, mr_error *err);
 
 /* "host:port" as advertised. Lent, valid until the dispatcher is freed. */
 const char *mr_dispatcher_address(const mr_dispatcher *d);

@@ -1,0 +1,2 @@
+mr_test(cluster_local_test LABEL integration SOURCES ${MR_TEST_DIR}/cluster_local_test.c ${MR_TEST_DIR}/../support/live_store.c
+  LIBRARIES mr_dispatcher mr_worker mr_client mr_coord_fake LOCAL)

@@ -1,0 +1,20 @@
+/*
+ * The store in memory (coord/fake) on real time, for programs with threads: its clock goes with
+ * that of the machine, and its callbacks run on a thread of its own.
+ *
+ * Threads: any; what is lent by one is freed after all its clients were closed.
+ */
+#ifndef MR_TESTS_SUPPORT_LIVE_STORE_H
+#define MR_TESTS_SUPPORT_LIVE_STORE_H
+
+#include "coord/store.h"
+
+struct mr_live_store;
+
+struct mr_live_store *mr_live_store_new(uint64_t seed);
+void mr_live_store_free(struct mr_live_store *l);
+mr_store *mr_live_store_connect(struct mr_live_store *l); /* closed with its `close` */
+/* From now on this client gets no answer: mr_fake_cut(). */
+void mr_live_store_cut(mr_store *s);
+
+#endif
