@@ -20,7 +20,7 @@
 
 /* What waits for a reader that does not ask, besides one message. */
 #define MR_LOCAL_WINDOW_BYTES (64 * MR_KIB)
-#define MR_LOCAL_HOST "local"
+#define MR_LOCAL_HOST "127.0.0.1"
 
 enum {
     MR_LOCAL_RUNTIME = 0x4d526c72,
@@ -42,6 +42,7 @@ extern struct mr_local {
     unsigned users;                  /* of mr_rpc_acquire() */
     bool stopping;                   /* the last one goes */
     unsigned streams;                /* that have not ended */
+    int port;                        /* that was given last to a server that takes any */
     unsigned channels;               /* so far, for names */
     bool room;                       /* somebody who waits may be let in */
     int64_t due_ms;                  /* the thread looks at deadlines then, at the latest */

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Held while the thread is started or ended, before mr_local.lock. */
+/* guards `thread`, `pid` and `users` of mr_local; taken before its lock */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 static struct mr_local_runtime *of(const mr_rpc_runtime *rt)

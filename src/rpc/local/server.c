@@ -109,7 +109,7 @@ static void serve_locked(struct mr_local_server *srv, const struct mr_rpc_method
     s->accept_due = true;
     s->first.cut = cut_locked;
     s->first.host = MR_LOCAL_HOST;
-    (void)snprintf(s->name, sizeof s->name, MR_LOCAL_HOST ":%u", client->channel->number);
+    (void)snprintf(s->name, sizeof s->name, "ipv4:" MR_LOCAL_HOST ":%u", client->channel->number);
     TAILQ_INSERT_TAIL(&srv->streams, s, served);
     mr_local_schedule_locked(s);
     mr_local_schedule_locked(client);
@@ -161,7 +161,7 @@ int mr_local_stream_open(mr_rpc_channel *channel, const char *path, const char *
     s->ctx = ctx;
     s->channel = ch;
     s->wait_for_ready = wait_for_ready;
-    (void)snprintf(s->name, sizeof s->name, MR_LOCAL_HOST ":%d", ch->port);
+    (void)snprintf(s->name, sizeof s->name, "ipv4:" MR_LOCAL_HOST ":%d", ch->port);
     if (timeout_ms >= 0) {
         s->due_ms = mr_now_ms() + timeout_ms;
         mr_local_due_locked(s->due_ms);
@@ -211,8 +211,11 @@ int mr_local_server_listen(mr_rpc_server *server, const char *address, int *port
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(srv->port == 0);
     int wanted = (int)strtol(parsed.port, NULL, 10);
-    for (int any = PORT_MIN; wanted == 0 && any <= PORT_MAX; any++) {
-        wanted = at_port_locked(any) == NULL ? any : 0;
+    for (int i = PORT_MIN; wanted == 0 && i <= PORT_MAX; i++) {
+        /* Not again the one that was given last: callers may know who was there. */
+        mr_local.port =
+            mr_local.port < PORT_MIN || mr_local.port == PORT_MAX ? PORT_MIN : mr_local.port + 1;
+        wanted = at_port_locked(mr_local.port) == NULL ? mr_local.port : 0;
     }
     if (wanted == 0 || at_port_locked(wanted) != NULL) {
         return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken",

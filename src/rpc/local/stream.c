@@ -60,88 +60,6 @@ static void unref_locked(struct mr_local_stream *s)
     mr_free(s);
 }
 
-/* ---- ends ---- */
-
-static void over_locked(struct mr_local_stream *s, const mr_error *end)
-{
-    struct mr_local_channel *ch = s->channel;
-    bool open = s->state == MR_LOCAL_OPEN;
-
-    if (s->state >= MR_LOCAL_OVER) {
-        return;
-    }
-    s->state = MR_LOCAL_OVER;
-    s->end = *end;
-    if (ch != NULL) {
-        TAILQ_REMOVE(open ? &mr_local.open : &mr_local.waiting, s, client);
-        ch->calls--;
-        ch->open -= open;
-        mr_local.room |= open;
-        s->channel = NULL; /* It may be freed by whoever `ended` tells. */
-    }
-    mr_local_schedule_locked(s);
-}
-
-void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other)
-{
-    struct mr_local_stream *peer = s->peer;
-
-    if (s->state >= MR_LOCAL_OVER) {
-        return;
-    }
-    s->peer = NULL;
-    over_locked(s, why);
-    if (peer != NULL) {
-        peer->peer = NULL;
-        over_locked(peer, other);
-    }
-}
-
-static void cancel_locked(struct mr_local_stream *s)
-{
-    static const mr_error cancelled = {.code = MR_ECANCELED, .message = "cancelled"};
-
-    mr_local_break_locked(s, &cancelled, is_server(s) ? &cancelled : &client_gone);
-}
-
-void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms)
-{
-    static const mr_error late = {.code = MR_EDEADLINE, .message = "deadline exceeded"};
-    struct mr_local_stream *s, *next;
-
-    for (s = TAILQ_FIRST(clients); s != NULL; s = next) {
-        next = TAILQ_NEXT(s, client);
-        if (s->due_ms <= now_ms) {
-            mr_local_break_locked(s, &late, &client_gone);
-        } else if (s->due_ms < *due_ms) {
-            *due_ms = s->due_ms;
-        }
-    }
-}
-
-/* All that was sent is with the other end. */
-static void close_locked(struct mr_local_stream *s)
-{
-    static const mr_error clean = {.code = MR_OK};
-    struct mr_local_stream *client = s->peer;
-
-    if (!is_server(s)) {
-        return; /* Who half-closes sends no more: nobody is told. */
-    }
-    s->peer = NULL;
-    over_locked(s, &clean);
-    client->peer = NULL;
-    client->has_status = true;
-    if (s->finish_code < 0) {
-        (void)mr_error_set(&client->end, s->finish_code, "%s",
-                           s->finish_message[0] != '\0' ? s->finish_message
-                                                        : mr_code_name(s->finish_code));
-    }
-    if (s->finish_code < 0 || TAILQ_EMPTY(&client->inbox)) {
-        over_locked(client, &client->end);
-    }
-}
-
 /* ---- parcels ---- */
 
 static void parcel_free(struct mr_local_parcel *p)
@@ -209,13 +127,113 @@ static struct mr_local_message *unpack(const struct mr_rpc_transport *transport,
     return m;
 }
 
-/* ---- what the thread does ---- */
-
 /* The largest message that @s takes. */
 static size_t largest(const struct mr_local_stream *s)
 {
     return is_server(s) ? s->server->limits.message_bytes : MR_RPC_REPLY_BYTES_MAX;
 }
+
+/* ---- ends ---- */
+
+static void over_locked(struct mr_local_stream *s, const mr_error *end)
+{
+    struct mr_local_channel *ch = s->channel;
+    bool open = s->state == MR_LOCAL_OPEN;
+
+    if (s->state >= MR_LOCAL_OVER) {
+        return;
+    }
+    s->state = MR_LOCAL_OVER;
+    s->end = *end;
+    if (ch != NULL) {
+        TAILQ_REMOVE(open ? &mr_local.open : &mr_local.waiting, s, client);
+        ch->calls--;
+        ch->open -= open;
+        mr_local.room |= open;
+        s->channel = NULL; /* It may be freed by whoever `ended` tells. */
+    }
+    mr_local_schedule_locked(s);
+}
+
+void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other)
+{
+    struct mr_local_stream *peer = s->peer;
+
+    if (s->state >= MR_LOCAL_OVER) {
+        return;
+    }
+    s->peer = NULL;
+    over_locked(s, why);
+    if (peer != NULL) {
+        peer->peer = NULL;
+        over_locked(peer, other);
+    }
+}
+
+/* What was sent before is not overtaken, if the other end has asked for it. */
+static void hurry_parcel_locked(struct mr_local_stream *s)
+{
+    struct mr_local_stream *peer = s->peer;
+    struct mr_local_message *m = NULL;
+
+    if (s->parcel != NULL && peer != NULL && peer->asked && TAILQ_EMPTY(&peer->inbox) &&
+        s->parcel->size <= largest(peer)) {
+        m = unpack(s->head.transport, s->parcel);
+    }
+    if (m != NULL) {
+        TAILQ_INSERT_TAIL(&peer->inbox, m, link);
+        peer->inbox_bytes += m->size;
+    }
+}
+
+static void cancel_locked(struct mr_local_stream *s)
+{
+    static const mr_error cancelled = {.code = MR_ECANCELED, .message = "cancelled"};
+
+    hurry_parcel_locked(s);
+    mr_local_break_locked(s, &cancelled, is_server(s) ? &cancelled : &client_gone);
+    s->asked = false;
+}
+
+void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms)
+{
+    static const mr_error late = {.code = MR_EDEADLINE, .message = "deadline exceeded"};
+    struct mr_local_stream *s, *next;
+
+    for (s = TAILQ_FIRST(clients); s != NULL; s = next) {
+        next = TAILQ_NEXT(s, client);
+        if (s->due_ms <= now_ms) {
+            mr_local_break_locked(s, &late, &client_gone);
+        } else if (s->due_ms < *due_ms) {
+            *due_ms = s->due_ms;
+        }
+    }
+}
+
+/* All that was sent is with the other end. */
+static void close_locked(struct mr_local_stream *s)
+{
+    static const mr_error clean = {.code = MR_OK};
+    struct mr_local_stream *client = s->peer;
+
+    if (!is_server(s)) {
+        return; /* Who half-closes sends no more: nobody is told. */
+    }
+    s->peer = NULL;
+    over_locked(s, &clean);
+    client->peer = NULL;
+    client->has_status = true;
+    if (s->finish_code < 0) {
+        (void)mr_error_set(&client->end, s->finish_code, "%s",
+                           s->finish_message[0] != '\0' ? s->finish_message
+                                                        : mr_code_name(s->finish_code));
+    }
+    if (s->finish_code < 0 || TAILQ_EMPTY(&client->inbox)) {
+        over_locked(client, &client->end);
+    }
+}
+
+/* ---- what the thread does ---- */
 
 /* @s has sent what cannot arrive: too large, or (@size is no more than @max) there is no memory. */
 static void break_lost_locked(struct mr_local_stream *s, size_t size, size_t max)
@@ -286,7 +304,7 @@ static void deliver_locked(struct mr_local_stream *s)
     if (s->peer != NULL && s->peer->parcel != NULL) {
         mr_local_schedule_locked(s->peer);
     }
-    if (s->has_status && TAILQ_EMPTY(&s->inbox)) {
+    if (s->state == MR_LOCAL_OPEN && s->has_status && TAILQ_EMPTY(&s->inbox)) {
         over_locked(s, &s->end); /* `ended` comes after this message */
     }
     mr_mutex_unlock(&mr_local.lock);
@@ -340,8 +358,8 @@ void mr_local_stream_run_locked(struct mr_local_stream *s)
     if (s->state == MR_LOCAL_OPEN && s->parcel != NULL) {
         move_parcel_locked(s);
     }
-    if (s->state == MR_LOCAL_OPEN && s->asked && !TAILQ_EMPTY(&s->inbox)) {
-        deliver_locked(s);
+    if (s->state != MR_LOCAL_ENDED && s->asked && !TAILQ_EMPTY(&s->inbox)) {
+        deliver_locked(s); /* Also when it is over: it was asked for before. */
     }
     if (s->state == MR_LOCAL_OVER) {
         end_locked(s);
