@@ -42,7 +42,7 @@ __attribute__((visibility("default"))) int
 mr_grpc_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags) __asm__("accept4");
 
 /* One lock for all: a process has one server, or two. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards what `servers` holds */
 static LIST_HEAD(, mr_grpc_accepts) servers = LIST_HEAD_INITIALIZER(servers); /* lock */
 static atomic_uint nservers;
 

@@ -200,6 +200,7 @@ static void *watch(void *arg)
 grpc_server *mr_grpc_resets_server_create(struct mr_grpc_resets *r, const grpc_channel_args *args,
                                           unsigned calls_per_connection)
 {
+    /* guards the number of the newest server */
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
     mr_mutex_init(&r->lock);
