@@ -68,10 +68,11 @@ torture: build ## a cluster under faults, every element counted, MINUTES=2
 soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no element may be missing
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## clang-format, clang-tidy (minutes); of what has changed since a revision: SINCE=main
+lint: ## clang-format, clang-tidy, types of Python (minutes); C that has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh
 	cmake --preset dev
 	cmake --build --preset dev --target mr_generated -j $(JOBS)
+	@scripts/types.sh
 	@scripts/lint.sh $(DEV) $(SINCE)
 
 models: ## spin over docs/models: what is right, and mistakes that it must find (a minute)

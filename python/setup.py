@@ -1,10 +1,12 @@
 """
-`pip install ./python` from the source tree: builds the C library and the program with CMake and puts both beside the
-package (millrace/_lib), so that nothing else has to be installed. What it is built from has to be there: if not, it says
-what is missing and how to install it. It installs nothing behind pip's back.
+`pip install ./python` from the source tree: builds the C library and the program with CMake and
+puts both beside the package (millrace/_lib), so that nothing else has to be installed. What it is
+built from has to be there: if not, it says what is missing and how to install it. It installs
+nothing behind pip's back.
 
-MILLRACE_PREBUILT=<prefix of a `make install`> takes them from there instead; MILLRACE_PREBUILT=none leaves them out (they
-are then found through MILLRACE_LIBRARY and MILLRACE_PROGRAM, or the loader and PATH).
+MILLRACE_PREBUILT=<prefix of a `make install`> takes them from there instead; MILLRACE_PREBUILT=none
+leaves them out (they are then found through MILLRACE_LIBRARY and MILLRACE_PROGRAM, or the loader
+and PATH).
 """
 
 import os
@@ -27,16 +29,19 @@ def installed_prefix(scratch):
     if prebuilt:
         return None if prebuilt == "none" else pathlib.Path(prebuilt)
     if not (ROOT / "CMakeLists.txt").exists():
-        raise SystemExit("millrace: this is not the source tree, so there is nothing to build the C library from; set "
-                         "MILLRACE_PREBUILT to the prefix of an installation, or to 'none'")
+        raise SystemExit("millrace: this is not the source tree, so there is nothing to build the "
+                         "C library from; set MILLRACE_PREBUILT to the prefix of an installation, "
+                         "or to 'none'")
     dependencies = ROOT / "scripts" / "deps.sh"
     if dependencies.exists():
-        done = subprocess.run([str(dependencies)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        done = subprocess.run([str(dependencies)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True,
                               env={**os.environ, "PYTHON": sys.executable, "BUILD": "only"})
         if done.returncode != 0:
             raise SystemExit(f"millrace: it cannot be built here\n{done.stdout}")
     build, prefix = scratch / "cmake", scratch / "prefix"
-    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo", "-DMR_BUILD_TESTS=OFF",
+    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+                    "-DMR_BUILD_TESTS=OFF",
                     f"-DCMAKE_INSTALL_PREFIX={prefix}"], check=True)
     subprocess.run(["cmake", "--build", str(build), "--parallel", str(os.cpu_count())], check=True)
     subprocess.run(["cmake", "--install", str(build), "--strip"], check=True)
@@ -46,7 +51,8 @@ def installed_prefix(scratch):
 class build_with_library(build_py):
     def run(self):
         super().run()
-        prefix = installed_prefix(pathlib.Path(self.get_finalized_command("build").build_temp).resolve())
+        prefix = installed_prefix(
+            pathlib.Path(self.get_finalized_command("build").build_temp).resolve())
         if prefix is None:
             return
         target = pathlib.Path(self.build_lib) / "millrace" / "_lib"
@@ -75,4 +81,5 @@ class WithLibrary(Distribution):
         return True
 
 
-setup(cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel}, distclass=WithLibrary)
+setup(cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel},
+      distclass=WithLibrary)

@@ -1,6 +1,6 @@
 """
-Millrace feeds training jobs: read, decode, transform, shuffle and batch on a pool of workers that any number of training
-clients read from.
+Millrace feeds training jobs: read, decode, transform, shuffle and batch on a pool of workers that
+any number of training clients read from.
 
     import millrace as mr
 
@@ -8,39 +8,78 @@ clients read from.
     for x in ds: ...
 
 The names are tf.data's: a script ports by replacing `tf.data.` and `tf.` with `mr.`.
+
+Functions take tensors, arrays, Python literals and nested lists of them ("tensor_like" in their
+documentation). Inside a function that is given to `Dataset.map`, `filter`, ... they give symbolic
+tensors, elsewhere NumPy arrays. The argument `name`, which TensorFlow has everywhere, means
+nothing.
 """
 
-from . import _ffi, bitwise, errors, experimental, io, linalg, lookup, math, nn, service, strings, train  # noqa: F401
-from ._absent import (case, cond, map_fn, missing_modules as _missing_modules, numpy_function, py_function,  # noqa: F401
-                      switch_case, while_loop)
-from ._hints import missing_name as _missing_name
-from ._ops import abs_ as abs  # noqa: F401
-from ._ops import (add, argmax, argmin, as_string, broadcast_to, cast, clip_by_value, concat, constant, cos, divide,  # noqa: F401
-                   equal, exp, expand_dims, fill, floor, gather, greater, greater_equal, identity, less, less_equal,
-                   logical_and, logical_not, logical_or, matmul, maximum, minimum, multiply, negative, not_equal, one_hot,
-                   ones, ones_like, pad, rank, reduce_all, reduce_any, reduce_max, reduce_mean, reduce_min, reduce_prod,
-                   reduce_sum, reshape, reverse, shape, sigmoid, sign, sin, size, split, sqrt, square, squeeze, stack,
-                   subtract, tan, tanh, tile, transpose, truediv, unstack, where, zeros, zeros_like)
-from ._ops import pow_ as pow  # noqa: F401
-from ._ops import range_ as range  # noqa: F401
-from ._ops import round_ as round  # noqa: F401
-from ._ops import slice_ as slice  # noqa: F401
-from ._iterator import Losses, NumpyIterator  # noqa: F401
-from ._spec import DatasetSpec, TensorShape, TensorSpec  # noqa: F401
-from ._tensor import Tensor, convert_to_tensor  # noqa: F401
-from ._version import __version__  # noqa: F401
-from ._files import FixedLengthRecordDataset, TextLineDataset, TFRecordDataset  # noqa: F401
-from .dataset import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, Dataset  # noqa: F401
-from .dtypes import (DType, as_dtype, bfloat16, double, float16, float32, float64, half, int8, int16, int32,  # noqa: F401
-                     int64, string, uint8, uint16, uint32, uint64)
-from .dtypes import bool_ as bool  # noqa: F401
-from .errors import DataLossWarning  # noqa: F401
-from .options import AutotuneOptions, Options, ThreadingOptions  # noqa: F401
+from . import bitwise as bitwise, errors as errors, experimental as experimental, io as io
+from . import linalg as linalg, lookup as lookup, math as math, nn as nn, service as service
+from . import strings as strings, train as train
+from ._base.hints import missing_name as _missing_name
+from ._capi import ffi as _ffi
+from ._data.spec import DatasetSpec as DatasetSpec, TensorShape as TensorShape
+from ._data.spec import TensorSpec as TensorSpec
+from ._datasets.iterator import NumpyIterator as NumpyIterator
+from ._datasets.losses import Losses as Losses
+from ._files import FixedLengthRecordDataset as FixedLengthRecordDataset
+from ._files import TextLineDataset as TextLineDataset, TFRecordDataset as TFRecordDataset
+from ._graph.tensor import Tensor as Tensor, convert_to_tensor as convert_to_tensor
+from ._ops.absent import (
+    case as case, cond as cond, map_fn as map_fn, missing_modules as _missing_modules,
+    numpy_function as numpy_function, py_function as py_function, switch_case as switch_case,
+    while_loop as while_loop)
+from ._ops.arrays import (
+    broadcast_to as broadcast_to, concat as concat, expand_dims as expand_dims, gather as gather,
+    pad as pad, rank as rank, reshape as reshape, reverse as reverse, shape as shape,
+    size as size, slice as slice, split as split, squeeze as squeeze, stack as stack,
+    tile as tile, transpose as transpose, unstack as unstack, where as where)
+from ._ops.constants import (
+    cast as cast, constant as constant, fill as fill, one_hot as one_hot, ones as ones,
+    ones_like as ones_like, range as range, zeros as zeros, zeros_like as zeros_like)
+from ._ops.elementwise import (
+    abs as abs, add as add, clip_by_value as clip_by_value, cos as cos, divide as divide,
+    equal as equal, exp as exp, floor as floor, greater as greater, greater_equal as greater_equal,
+    identity as identity, less as less, less_equal as less_equal, logical_and as logical_and,
+    logical_not as logical_not, logical_or as logical_or, maximum as maximum, minimum as minimum,
+    multiply as multiply, negative as negative, not_equal as not_equal, pow as pow, round as round,
+    sigmoid as sigmoid, sign as sign, sin as sin, sqrt as sqrt, square as square,
+    subtract as subtract, tan as tan, tanh as tanh, truediv as truediv)
+from ._ops.reductions import (
+    argmax as argmax, argmin as argmin, matmul as matmul, reduce_all as reduce_all,
+    reduce_any as reduce_any, reduce_max as reduce_max, reduce_mean as reduce_mean,
+    reduce_min as reduce_min, reduce_prod as reduce_prod, reduce_sum as reduce_sum)
+from ._ops.text import as_string as as_string
+from ._version import __version__ as __version__
+from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
+from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset as Dataset
+from .dtypes import (
+    DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool, double as double,
+    float16 as float16, float32 as float32, float64 as float64, half as half, int8 as int8,
+    int16 as int16, int32 as int32, int64 as int64, string as string, uint8 as uint8,
+    uint16 as uint16, uint32 as uint32, uint64 as uint64)
+from .errors import DataLossWarning as DataLossWarning
+from .options import AutotuneOptions as AutotuneOptions, Options as Options
+from .options import ThreadingOptions as ThreadingOptions
 
 
-def version():
-    """Package, library and where the library is, in one line."""
-    return f"millrace {__version__}, libmillrace {_ffi.lib.mr_version().decode()} ({_ffi.library_path})"
+def version() -> str:
+    """Return the versions of the package and the library, and where the library is.
+
+    Returns
+    -------
+    str
+        One line, for reports of faults.
+
+    Examples
+    --------
+    >>> mr.version()
+    'millrace 0.1.0, libmillrace 0.1.0 (/.../libmillrace.so.0)'
+    """
+    library = _ffi.lib.mr_version().decode()
+    return f"millrace {__version__}, libmillrace {library} ({_ffi.library_path})"
 
 
 __getattr__ = _missing_name(__name__, _missing_modules)

@@ -1,12 +1,15 @@
-"""The `millrace` program: as `python3 -m millrace`, and as the command that comes with the package."""
+"""
+The `millrace` program: as `python3 -m millrace`, and as the command that comes with the package.
+"""
 
 import os
 import sys
+from typing import NoReturn
 
-from . import _ffi
+from ._capi import ffi as _ffi
 
 
-def main():
+def main() -> NoReturn:
     """Become the program of this package. One of PATH would be this command again."""
     program = _ffi.own_program()
     if program is None:

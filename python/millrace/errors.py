@@ -1,18 +1,24 @@
 """Errors of the library and the service, one class a canonical status code.
 
-Wrong arguments that are found in Python raise ValueError or TypeError; everything that the C library or a server says
-arrives here, through from_code().
+Wrong arguments that are found in Python raise ValueError or TypeError; everything that the C
+library or a server says arrives here, through from_code().
 """
 
-import warnings
+from __future__ import annotations
 
-from ._hints import missing_name as _missing_name
+import warnings
+from typing import Any
+
+from ._base.hints import missing_name as _missing_name
 
 __all__ = [
-    "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError", "DeadlineExceededError",
+    "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError",
+    "DeadlineExceededError",
     "NotFoundError", "AlreadyExistsError", "PermissionDeniedError", "ResourceExhaustedError",
-    "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError", "InternalError",
-    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning", "ShardingWarning",
+    "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError",
+    "InternalError",
+    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning",
+    "ShardingWarning",
     "from_code",
 ]
 
@@ -20,33 +26,68 @@ _RETRYABLE, _MAYBE_APPLIED, _FENCED, _PERMANENT = 1, 2, 4, 8
 
 
 class MillraceError(Exception):
-    """Base of all. `message` is the text, `code` the canonical number (3 is INVALID_ARGUMENT)."""
+    """Base of all errors of the library and of a service.
+
+    As ``mr_error`` of the C library, it says what a caller may do about it: beside the code there
+    are four properties, which go together in any combination.
+
+    Parameters
+    ----------
+    message : str
+        What went wrong, for people.
+    traits : int, default 0
+        The traits of the C error, as bits; the properties name them.
+
+    Attributes
+    ----------
+    message : str
+        The text.
+    code : int
+        The canonical number (3 is INVALID_ARGUMENT).
+    traits : int
+        The bits behind the properties.
+
+    Examples
+    --------
+    >>> try:
+    ...     mr.Dataset.range(0).get_single_element()
+    ... except mr.errors.MillraceError as e:
+    ...     print(type(e).__name__, e.code, e.message, e.retryable)
+    InvalidArgumentError 3 the dataset is empty False
+    """
 
     code = 2
 
-    def __init__(self, message, traits=0):
+    def __init__(self, message: str, traits: int = 0) -> None:
         super().__init__(message)
         self.message = message
         self.traits = traits
 
     @property
-    def retryable(self):
-        """The same call may succeed later."""
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later (``MR_RETRYABLE``)."""
         return bool(self.traits & _RETRYABLE)
 
     @property
-    def maybe_applied(self):
-        """What was asked for may have happened."""
+    def maybe_applied(self) -> bool:
+        """Whether what was asked for may have happened (``MR_MAYBE_APPLIED``)."""
         return bool(self.traits & _MAYBE_APPLIED)
 
     @property
-    def permanent(self):
-        """Of an iterator's: nothing comes behind it."""
+    def fenced(self) -> bool:
+        """Whether somebody else has taken the place of who asked (``MR_FENCED``).
+
+        Such as a dispatcher that no longer leads. Trying again as the same one cannot succeed.
+        """
+        return bool(self.traits & _FENCED)
+
+    @property
+    def permanent(self) -> bool:
+        """Whether an iterator has nothing behind this error (``MR_PERMANENT``)."""
         return bool(self.traits & _PERMANENT)
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.traits)
-
 
 OpError = MillraceError  # TensorFlow's name for the base
 
@@ -64,7 +105,9 @@ class UnknownError(MillraceError):
 
 
 class InvalidArgumentError(MillraceError):
-    """What was asked for is wrong, whatever the state of things: arguments, dtypes, shapes, values."""
+    """
+    What was asked for is wrong, whatever the state of things: arguments, dtypes, shapes, values.
+    """
 
     code = 3
 
@@ -148,21 +191,48 @@ class UnauthenticatedError(MillraceError):
 
 
 class DataLossWarning(UserWarning):
-    """A read from a service has elements missing, or ended after splits were handed out again (on_loss="warn")."""
+    """
+    A read from a service has elements missing, or ended after splits were handed out again
+    (on_loss="warn").
+    """
 
 
 class ShardingWarning(UserWarning):
-    """take, skip, shard, or a zip of several sources stands before a distribute() with DYNAMIC sharding: they mean a worker's share."""
+    """
+    take, skip, shard, or a zip of several sources stands before a distribute() with DYNAMIC
+    sharding: they mean a worker's share.
+    """
 
 
-# Each pass is told of, also by a loop that comes by the same line again; filters of the application go first.
+# Each pass is told of, also by a loop that comes by the same line again; filters of the application
+# go first.
 warnings.simplefilter("always", DataLossWarning, append=True)
 
 _BY_CODE = {cls.code: cls for cls in MillraceError.__subclasses__()}
 
 
-def from_code(code, message, traits=0):
-    """The exception for a negative `enum mr_code` (or the positive canonical number)."""
+def from_code(code: int, message: str, traits: int = 0) -> MillraceError:
+    """Make the exception for a code.
+
+    Parameters
+    ----------
+    code : int
+        A negative ``enum mr_code``, or the positive canonical number.
+    message : str
+        What went wrong.
+    traits : int, default 0
+        The traits of the C error, as bits.
+
+    Returns
+    -------
+    MillraceError
+        Of the class for this code; UnknownError if there is none.
+
+    Examples
+    --------
+    >>> mr.errors.from_code(14, "nobody answers", traits=1)
+    UnavailableError('nobody answers')
+    """
     return _BY_CODE.get(abs(code), UnknownError)(message, traits)
 
 

@@ -1,34 +1,53 @@
-"""Options of a dataset: deterministic order, memory, threads. Merged along a pipeline: the later value counts."""
+"""
+Options of a dataset: deterministic order, memory, threads. Merged along a pipeline: the later value
+counts.
+"""
+
+from __future__ import annotations
 
 import enum
+import typing
+from typing import Any, ClassVar, Mapping, Optional
 
 
 class _Group:
-    _FIELDS = {}
-    _ALIASES = {}  # older names
+    """Options by name. What a class annotates is what it has; each is None until it is set."""
 
-    def __init__(self):
+    _FIELDS: ClassVar[Mapping[str, type]] = {}
+    _ALIASES: ClassVar[Mapping[str, str]] = {}  # older names
+    _values: dict[str, Any]
+
+    def __init_subclass__(cls) -> None:
+        hints = {name: hint for name, hint in typing.get_type_hints(cls).items()
+                 if not name.startswith("_")}
+        cls._FIELDS = {name: next((t for t in typing.get_args(hint) if t is not type(None)), hint)
+                       for name, hint in hints.items()}
+
+    def __init__(self) -> None:
         object.__setattr__(self, "_values", {})
 
-    def __getattr__(self, name):
-        name = type(self)._ALIASES.get(name, name)
+    def _kind(self, name: str) -> type:
         if name.startswith("__") or name not in type(self)._FIELDS:
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}: it has {', '.join(type(self)._FIELDS)}")
-        kind = type(self)._FIELDS[name]
-        if isinstance(kind, type) and issubclass(kind, _Group):
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}: it has "
+                                 f"{', '.join(type(self)._FIELDS)}")
+        return type(self)._FIELDS[name]
+
+    def __getattr__(self, name: str) -> Any:
+        name = type(self)._ALIASES.get(name, name)
+        kind = self._kind(name)
+        if issubclass(kind, _Group):
             return self._values.setdefault(name, kind())
         return self._values.get(name)
 
-    def __setattr__(self, name, value):
+    def __setattr__(self, name: str, value: Any) -> None:
         name = type(self)._ALIASES.get(name, name)
-        if name not in type(self)._FIELDS:
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}: it has {', '.join(type(self)._FIELDS)}")
-        kind = type(self)._FIELDS[name]
+        kind = self._kind(name)
         if value is not None and not isinstance(value, kind):
-            raise TypeError(f"option {name!r} is {kind.__name__}, not {type(value).__name__} ({value!r})")
+            raise TypeError(f"option {name!r} is {kind.__name__}, not {type(value).__name__} "
+                            f"({value!r})")
         self._values[name] = value
 
-    def _given(self):
+    def _given(self) -> dict[str, Any]:
         """Path -> value of all that was set."""
         out = {}
         for name, value in self._values.items():
@@ -38,25 +57,27 @@ class _Group:
                 out[name] = value
         return out
 
-    def _put(self, path, value):
+    def _put(self, path: str, value: Any) -> None:
         name, _, rest = path.partition(".")
         if rest:
             getattr(self, name)._put(rest, value)
         else:
             setattr(self, name, value)
 
-    def __eq__(self, other):
-        return type(self) is type(other) and self._given() == other._given()
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, _Group) and type(self) is type(other)
+                and self._given() == other._given())
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self):
-        return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in sorted(self._given().items()))})"
+    def __repr__(self) -> str:
+        given = ", ".join(f"{k}={v!r}" for k, v in sorted(self._given().items()))
+        return f"{type(self).__name__}({given})"
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return self._given()
 
-    def __setstate__(self, given):
+    def __setstate__(self, given: Mapping[str, Any]) -> None:
         object.__setattr__(self, "_values", {})
         for path, value in given.items():
             self._put(path, value)
@@ -72,7 +93,10 @@ class AutotuneAlgorithm(enum.Enum):
 
 
 class AutoShardPolicy(enum.IntEnum):
-    """How tf.distribute cuts a dataset. Accepted: sharding here is that of mr.service.distribute, or Dataset.shard."""
+    """
+    How tf.distribute cuts a dataset. Accepted: sharding here is that of mr.service.distribute, or
+    Dataset.shard.
+    """
     OFF = -1
     AUTO = 0
     FILE = 1
@@ -81,48 +105,150 @@ class AutoShardPolicy(enum.IntEnum):
 
 
 class ExternalStatePolicy(enum.Enum):
-    """What becomes of state outside of a dataset that is serialized. Accepted: there is none here."""
+    """
+    What becomes of state outside of a dataset that is serialized. Accepted: there is none here.
+    """
     WARN = 0
     IGNORE = 1
     FAIL = 2
 
 
 class AutotuneOptions(_Group):
-    """enabled, cpu_budget (threads), ram_budget (bytes). The others are accepted and do nothing."""
-    _FIELDS = {"enabled": bool, "cpu_budget": int, "ram_budget": int, "autotune_algorithm": AutotuneAlgorithm,
-               "initial_parallelism": int, "min_parallelism": int}
+    """How much an iterator may use, as ``tf.data.experimental.AutotuneOptions``.
+
+    Attributes
+    ----------
+    cpu_budget : int, optional
+        Threads of an iterator. None: as many as there are CPUs.
+    ram_budget : int, optional
+        Bytes that an iterator may hold. None: the library's default.
+    enabled, autotune_algorithm, initial_parallelism, min_parallelism
+        Accepted; they do nothing.
+
+    Examples
+    --------
+    >>> options = mr.Options()
+    >>> options.autotune.cpu_budget = 2
+    >>> options
+    Options(autotune.cpu_budget=2)
+    """
+
+    enabled: Optional[bool]
+    cpu_budget: Optional[int]
+    ram_budget: Optional[int]
+    autotune_algorithm: Optional[AutotuneAlgorithm]
+    initial_parallelism: Optional[int]
+    min_parallelism: Optional[int]
 
 
 class ThreadingOptions(_Group):
-    """max_intra_op_parallelism, private_threadpool_size (threads of the iterator)."""
-    _FIELDS = {"max_intra_op_parallelism": int, "private_threadpool_size": int}
+    """Threads, as ``tf.data.ThreadingOptions``.
+
+    Attributes
+    ----------
+    private_threadpool_size : int, optional
+        Threads of an iterator; goes before ``AutotuneOptions.cpu_budget``.
+    max_intra_op_parallelism : int, optional
+        Accepted; it does nothing.
+
+    Examples
+    --------
+    >>> options = mr.Options()
+    >>> options.threading.private_threadpool_size = 4
+    >>> list(mr.Dataset.range(3).with_options(options))
+    [0, 1, 2]
+    """
+
+    max_intra_op_parallelism: Optional[int]
+    private_threadpool_size: Optional[int]
 
 
 class DistributeOptions(_Group):
     """Options for tf.distribute. Accepted; they do nothing."""
-    _FIELDS = {"auto_shard_policy": AutoShardPolicy, "num_devices": int}
+
+    auto_shard_policy: Optional[AutoShardPolicy]
+    num_devices: Optional[int]
 
 
 class OptimizationOptions(_Group):
     """Rewritings of tf.data's graphs. Accepted; they do nothing: what is safe is always done."""
-    _FIELDS = dict.fromkeys(
-        ("apply_default_optimizations", "filter_fusion", "filter_parallelization", "inject_prefetch", "map_and_batch_fusion",
-         "map_and_filter_fusion", "map_fusion", "map_parallelization", "noop_elimination", "parallel_batch",
-         "seq_interleave_prefetch", "shuffle_and_repeat_fusion"), bool)
+
+    apply_default_optimizations: Optional[bool]
+    filter_fusion: Optional[bool]
+    filter_parallelization: Optional[bool]
+    inject_prefetch: Optional[bool]
+    map_and_batch_fusion: Optional[bool]
+    map_and_filter_fusion: Optional[bool]
+    map_fusion: Optional[bool]
+    map_parallelization: Optional[bool]
+    noop_elimination: Optional[bool]
+    parallel_batch: Optional[bool]
+    seq_interleave_prefetch: Optional[bool]
+    shuffle_and_repeat_fusion: Optional[bool]
 
 
 class Options(_Group):
-    """deterministic (True unless set), autotune.*, threading.*. Names that begin with experimental_ are accepted, too."""
-    _FIELDS = {"deterministic": bool, "autotune": AutotuneOptions, "threading": ThreadingOptions, "dataset_name": str,
-               "framework_type": list, "experimental_distribute": DistributeOptions,
-               "experimental_external_state_policy": ExternalStatePolicy, "experimental_optimization": OptimizationOptions,
-               "experimental_slack": bool, "experimental_symbolic_checkpoint": bool, "experimental_warm_start": bool}
-    _ALIASES = {"experimental_deterministic": "deterministic", "experimental_threading": "threading"}
+    """Options of a dataset, as ``tf.data.Options``: given to ``Dataset.with_options``.
 
-    def merge(self, other):
-        """Both together; what @other sets counts."""
+    They are merged along a pipeline; what is set later counts. A name that is not an option is an
+    AttributeError, a value of another type a TypeError.
+
+    Attributes
+    ----------
+    deterministic : bool, optional
+        Whether parallel maps and interleaves keep the order of the elements; None is True.
+    autotune : AutotuneOptions
+        Threads and memory.
+    threading : ThreadingOptions
+        Threads.
+    dataset_name, framework_type, experimental_*
+        Accepted; they do nothing. ``experimental_deterministic`` and ``experimental_threading`` are
+        older names of the options above.
+
+    Examples
+    --------
+    >>> options = mr.Options()
+    >>> options.deterministic = False
+    >>> mr.Dataset.range(3).with_options(options).options()
+    Options(deterministic=False)
+    """
+
+    deterministic: Optional[bool]
+    autotune: AutotuneOptions
+    threading: ThreadingOptions
+    dataset_name: Optional[str]
+    framework_type: Optional[list]  # type: ignore[type-arg]
+    experimental_distribute: DistributeOptions
+    experimental_external_state_policy: Optional[ExternalStatePolicy]
+    experimental_optimization: OptimizationOptions
+    experimental_slack: Optional[bool]
+    experimental_symbolic_checkpoint: Optional[bool]
+    experimental_warm_start: Optional[bool]
+    _ALIASES = {"experimental_deterministic": "deterministic",
+                "experimental_threading": "threading"}
+
+    def merge(self, other: Options) -> Options:
+        """Return both together.
+
+        Parameters
+        ----------
+        other : Options
+            What it sets counts.
+
+        Returns
+        -------
+        Options
+            New options.
+
+        Examples
+        --------
+        >>> a, b = mr.Options(), mr.Options()
+        >>> a.deterministic, b.deterministic = True, False
+        >>> a.merge(b)
+        Options(deterministic=False)
+        """
         merged = Options()
-        for options in (self, other):
-            for path, value in options._given().items():
+        for given in (self, other):
+            for path, value in given._given().items():
                 merged._put(path, value)
         return merged

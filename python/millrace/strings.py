@@ -1,13 +1,13 @@
 """Mirrors tf.strings, as far as it is built."""
 
-from ._hints import missing_name as _missing_name
-from ._ops import as_string, substr, to_number  # noqa: F401
-from ._ops import regex_full_match, regex_replace, string_split as split, to_hash_bucket_fast  # noqa: F401
-from ._ops import string_join as join  # noqa: F401
-from ._ops import string_length as length  # noqa: F401
-from ._ops import string_lower as lower  # noqa: F401
-from ._ops import string_strip as strip  # noqa: F401
-from ._ops import string_upper as upper  # noqa: F401
+from ._base.hints import missing_name as _missing_name
+from ._ops.text import (
+    as_string as as_string, regex_full_match as regex_full_match, regex_replace as regex_replace,
+    string_join as join, string_length as length, string_lower as lower, string_split as split,
+    string_strip as strip, string_upper as upper, substr as substr,
+    to_hash_bucket_fast as to_hash_bucket_fast, to_number as to_number)
 
+__all__ = ["as_string", "join", "length", "lower", "regex_full_match", "regex_replace", "split",
+           "strip", "substr", "to_hash_bucket_fast", "to_number", "upper"]
 
 __getattr__ = _missing_name(__name__)

@@ -1,17 +1,23 @@
-"""tf.train's Example and its parts: what goes into TFRecord files, built in Python and serialized without protobuf.
+"""tf.train's Example and its parts: what goes into TFRecord files, serialized without protobuf.
 
-    Example(features=Features(feature={"label": Feature(int64_list=Int64List(value=[3]))})).SerializeToString()
+    Example(features=Features(feature={"label": Feature(int64_list=Int64List(value=[3]))}))
+
+Messages with equal bytes are equal. As in TensorFlow they can be changed: `value` of a list,
+`feature` of Features and `features` of an Example are attributes.
 """
 
-import struct
+from __future__ import annotations
 
-from ._hints import missing_name as _missing_name
-from ._wire import field, varint
+import struct
+from typing import Any, ClassVar, Iterable, Iterator, Mapping, TypeVar
+
+from ._base.hints import missing_name as _missing_name
+from ._base.wire import field, varint
 
 __all__ = ["BytesList", "Example", "Feature", "Features", "FloatList", "Int64List"]
 
 
-def _read_varint(data, at):
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(data) or shift > 63:
@@ -24,9 +30,10 @@ def _read_varint(data, at):
         shift += 7
 
 
-def _fields(data):
+def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
     """(number, wire type, value) of each field of a message."""
     at = 0
+    value: Any
     while at < len(data):
         key, at = _read_varint(data, at)
         wire = key & 7
@@ -45,84 +52,195 @@ def _fields(data):
         yield key >> 3, wire, value
 
 
-class _Message:
-    """Messages with equal bytes are equal."""
+_M = TypeVar("_M", bound="_Message")
 
-    def SerializeToString(self):
-        """The message as bytes."""
+
+class _Message:
+    def _bytes(self) -> bytes:
+        raise NotImplementedError
+
+    def _merge(self, data: bytes) -> None:
+        raise NotImplementedError
+
+    def SerializeToString(self) -> bytes:
+        """Write the message as bytes.
+
+        Returns
+        -------
+        bytes
+            As protobuf's, with features in the order of their names.
+
+        Examples
+        --------
+        >>> mr.train.Int64List(value=[1, 300]).SerializeToString()
+        b'\\n\\x03\\x01\\xac\\x02'
+        """
         return self._bytes()
 
-    def __eq__(self, other):
-        return type(self) is type(other) and self.SerializeToString() == other.SerializeToString()
+    def __eq__(self, other: object) -> bool:
+        return (isinstance(other, _Message) and type(self) is type(other)
+                and self.SerializeToString() == other.SerializeToString())
 
-    __hash__ = None
+    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
-    def FromString(cls, data):
-        """The message in @data; ValueError if it is none."""
+    def FromString(cls: type[_M], data: bytes) -> _M:
+        """Read a message.
+
+        Parameters
+        ----------
+        data : bytes
+            What `SerializeToString` gave, or protobuf.
+
+        Returns
+        -------
+        message
+            Of this class.
+
+        Raises
+        ------
+        ValueError
+            It is no such message.
+
+        Examples
+        --------
+        >>> mr.train.Int64List.FromString(mr.train.Int64List(value=[7]).SerializeToString())
+        Int64List(value=[7])
+        """
         message = cls()
         message._merge(bytes(data))
         return message
 
-    def ParseFromString(self, data):
-        """Become the message in @data; the number of its bytes."""
-        self.__init__()
+    def ParseFromString(self, data: bytes) -> int:
+        """Become a message that is read.
+
+        Parameters
+        ----------
+        data : bytes
+            What `SerializeToString` gave, or protobuf.
+
+        Returns
+        -------
+        int
+            The number of the bytes.
+
+        Raises
+        ------
+        ValueError
+            It is no such message.
+
+        Examples
+        --------
+        >>> numbers = mr.train.Int64List()
+        >>> numbers.ParseFromString(mr.train.Int64List(value=[7]).SerializeToString())
+        3
+        """
+        type(self).__init__(self)
         self._merge(bytes(data))
         return len(data)
 
 
 class _List(_Message):
-    def __init__(self, value=()):
-        self.value = [self._check(v) for v in value]
+    def __init__(self, value: Iterable[Any] = ()) -> None:
+        self.value: list[Any] = [self._check(v) for v in value]
 
-    def __repr__(self):
+    @staticmethod
+    def _check(value: Any) -> Any:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
         return f"{type(self).__name__}(value={self.value!r})"
 
 
 class BytesList(_List):
-    """Strings, as bytes."""
+    """A list of strings, as ``tf.train.BytesList``.
+
+    Parameters
+    ----------
+    value : iterable of bytes
+        The strings.
+
+    Raises
+    ------
+    TypeError
+        One is a str: encode it.
+
+    Examples
+    --------
+    >>> mr.train.BytesList(value=[b"a"])
+    BytesList(value=[b'a'])
+    """
 
     @staticmethod
-    def _check(value):
+    def _check(value: Any) -> bytes:
         if isinstance(value, str):
             raise TypeError(f"BytesList holds bytes, not str ({value!r}): encode it")
         return bytes(value)
 
-    def _bytes(self):
+    def _bytes(self) -> bytes:
         return b"".join(field(1, v) for v in self.value)
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         self.value += [value for number, _, value in _fields(data) if number == 1]
 
 
 class FloatList(_List):
-    """Numbers, as float32."""
+    """A list of numbers, which are written as float32, as ``tf.train.FloatList``.
 
-    _check = staticmethod(float)
+    Parameters
+    ----------
+    value : iterable of float
+        The numbers.
 
-    def _bytes(self):
+    Examples
+    --------
+    >>> mr.train.FloatList(value=[1, 2.5])
+    FloatList(value=[1.0, 2.5])
+    """
+
+    @staticmethod
+    def _check(value: Any) -> float:
+        return float(value)
+
+    def _bytes(self) -> bytes:
         return field(1, struct.pack(f"<{len(self.value)}f", *self.value)) if self.value else b""
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):
             if number == 1:  # packed or not: the bytes are the same
                 self.value += struct.unpack(f"<{len(value) // 4}f", value)
 
 
 class Int64List(_List):
-    """Integers."""
+    """A list of integers, as ``tf.train.Int64List``.
+
+    Parameters
+    ----------
+    value : iterable of int
+        The numbers.
+
+    Raises
+    ------
+    ValueError
+        One does not fit int64.
+
+    Examples
+    --------
+    >>> mr.train.Int64List(value=[1, 2])
+    Int64List(value=[1, 2])
+    """
 
     @staticmethod
-    def _check(value):
-        number = value.__index__()
+    def _check(value: Any) -> int:
+        number: int = value.__index__()
         if not -2**63 <= number < 2**63:
             raise ValueError(f"{number} does not fit int64")
         return number
 
-    def _bytes(self):
+    def _bytes(self) -> bytes:
         return field(1, b"".join(map(varint, self.value))) if self.value else b""
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         for number, wire, value in _fields(data):
             if number != 1:
                 continue
@@ -134,83 +252,172 @@ class Int64List(_List):
 
 
 class Feature(_Message):
-    """One of the three lists."""
+    """A list of strings, floats or integers, as ``tf.train.Feature``.
 
-    _KINDS = {"bytes_list": (1, BytesList), "float_list": (2, FloatList), "int64_list": (3, Int64List)}
+    Parameters
+    ----------
+    bytes_list : BytesList, optional
+        At most one of the three is given.
+    float_list : FloatList, optional
+        At most one of the three is given.
+    int64_list : Int64List, optional
+        At most one of the three is given.
 
-    def __init__(self, bytes_list=None, float_list=None, int64_list=None):
-        given = {"bytes_list": bytes_list, "float_list": float_list, "int64_list": int64_list}
-        given = {name: value for name, value in given.items() if value is not None}
+    Raises
+    ------
+    ValueError
+        More than one is given.
+    TypeError
+        A list is of another class.
+
+    Examples
+    --------
+    >>> mr.train.Feature(int64_list=mr.train.Int64List(value=[3]))
+    Feature(int64_list=Int64List(value=[3]))
+    """
+
+    _KINDS: ClassVar[dict[str, tuple[int, type[_List]]]] = {
+        "bytes_list": (1, BytesList), "float_list": (2, FloatList), "int64_list": (3, Int64List)}
+
+    def __init__(self, bytes_list: BytesList | None = None, float_list: FloatList | None = None,
+                 int64_list: Int64List | None = None) -> None:
+        lists = {"bytes_list": bytes_list, "float_list": float_list, "int64_list": int64_list}
+        given: dict[str, Any] = {name: value for name, value in lists.items() if value is not None}
+        self._kind: str | None
+        self._list: Any
         if len(given) > 1:
             raise ValueError(f"a Feature holds one list, not {' and '.join(given)}")
         self._kind, self._list = next(iter(given.items()), (None, None))
         if self._kind and not isinstance(self._list, self._KINDS[self._kind][1]):
-            raise TypeError(f"{self._kind} is a {self._KINDS[self._kind][1].__name__}, not {type(self._list).__name__}")
+            raise TypeError(f"{self._kind} is a {self._KINDS[self._kind][1].__name__}, not "
+                            f"{type(self._list).__name__}")
 
-    def _get(self, name):
+    def _get(self, name: str) -> Any:
         return self._list if self._kind == name else self._KINDS[name][1]()
 
-    bytes_list = property(lambda self: self._get("bytes_list"), doc="Its BytesList; an empty one if it holds another.")
-    float_list = property(lambda self: self._get("float_list"), doc="Its FloatList; an empty one if it holds another.")
-    int64_list = property(lambda self: self._get("int64_list"), doc="Its Int64List; an empty one if it holds another.")
+    @property
+    def bytes_list(self) -> BytesList:
+        """Its BytesList; an empty one if it holds another."""
+        found: BytesList = self._get("bytes_list")
+        return found
 
-    def WhichOneof(self, group):
-        """The name of the list that it holds; None if it holds none."""
+    @property
+    def float_list(self) -> FloatList:
+        """Its FloatList; an empty one if it holds another."""
+        found: FloatList = self._get("float_list")
+        return found
+
+    @property
+    def int64_list(self) -> Int64List:
+        """Its Int64List; an empty one if it holds another."""
+        found: Int64List = self._get("int64_list")
+        return found
+
+    def WhichOneof(self, group: str) -> str | None:
+        """Return which list it holds.
+
+        Parameters
+        ----------
+        group : str
+            "kind", as with protobuf; it means nothing.
+
+        Returns
+        -------
+        str or None
+            "bytes_list", "float_list" or "int64_list"; None if it holds none.
+
+        Examples
+        --------
+        >>> mr.train.Feature(float_list=mr.train.FloatList(value=[1.5])).WhichOneof("kind")
+        'float_list'
+        """
         return self._kind
 
-    def _bytes(self):
-        return b"" if self._kind is None else field(self._KINDS[self._kind][0], self._list.SerializeToString())
+    def _bytes(self) -> bytes:
+        if self._kind is None:
+            return b""
+        return field(self._KINDS[self._kind][0], self._list.SerializeToString())
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):
             for name, (tag, cls) in self._KINDS.items():
                 if tag == number:
                     self._kind, self._list = name, cls.FromString(value)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Feature({self._kind}={self._list!r})" if self._kind else "Feature()"
 
 
 class Features(_Message):
-    """A Feature for each name: a dict, `feature`."""
+    """Features by name, as ``tf.train.Features``.
 
-    def __init__(self, feature=None):
+    Parameters
+    ----------
+    feature : mapping, optional
+        Name -> Feature; the attribute `feature` is a dict of it.
+
+    Raises
+    ------
+    TypeError
+        A value is no Feature.
+
+    Examples
+    --------
+    >>> sorted(mr.train.Features(feature={"n": mr.train.Feature()}).feature)
+    ['n']
+    """
+
+    def __init__(self, feature: Mapping[str, Feature] | None = None) -> None:
         self.feature = dict(feature or {})
         for name, value in self.feature.items():
             if not isinstance(value, Feature):
                 raise TypeError(f"feature {name!r} is a {type(value).__name__}, not a Feature")
 
-    def _bytes(self):
+    def _bytes(self) -> bytes:
         out = bytearray()
         for name in sorted(self.feature):
-            out += field(1, field(1, name.encode()) + field(2, self.feature[name].SerializeToString()))
+            value = self.feature[name].SerializeToString()
+            out += field(1, field(1, name.encode()) + field(2, value))
         return bytes(out)
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         for number, _, entry in _fields(data):
             if number == 1:
                 parts = {tag: value for tag, _, value in _fields(entry)}
                 self.feature[parts.get(1, b"").decode()] = Feature.FromString(parts.get(2, b""))
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Features(feature={self.feature!r})"
 
 
 class Example(_Message):
-    """One record: `features`."""
+    """One record, as ``tf.train.Example``.
 
-    def __init__(self, features=None):
+    Parameters
+    ----------
+    features : Features, optional
+        What it holds; an attribute, too.
+
+    Examples
+    --------
+    >>> label = mr.train.Feature(int64_list=mr.train.Int64List(value=[3]))
+    >>> example = mr.train.Example(features=mr.train.Features(feature={"label": label}))
+    >>> mr.train.Example.FromString(example.SerializeToString()) == example
+    True
+    """
+
+    def __init__(self, features: Features | None = None) -> None:
         self.features = features if features is not None else Features()
 
-    def _bytes(self):
+    def _bytes(self) -> bytes:
         return field(1, self.features.SerializeToString())
 
-    def _merge(self, data):
+    def _merge(self, data: bytes) -> None:
         for number, _, value in _fields(data):
             if number == 1:
                 self.features._merge(value)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Example(features={self.features!r})"
 
 

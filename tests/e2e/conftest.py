@@ -25,7 +25,7 @@ import uuid
 import pytest
 
 import millrace as mr
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 sys.path.insert(0, os.path.dirname(__file__))
 

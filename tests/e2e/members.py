@@ -16,7 +16,7 @@ import time
 
 import pytest
 from conftest import NO_STATE, free_port, wait_until, with_parent
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 PROGRAM = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
 USER = "millrace"

@@ -11,7 +11,7 @@ import pytest
 
 import millrace as mr
 from interrupts import cut_off
-from millrace._tensor import current_graph
+from millrace._graph.symbol import current_graph
 
 Dataset = mr.Dataset
 

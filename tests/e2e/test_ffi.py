@@ -1,4 +1,4 @@
-"""The declarations in millrace/_ffi.py say what <millrace/*.h> say."""
+"""The declarations in millrace/_capi/ffi.py say what <millrace/*.h> say."""
 
 import ctypes
 import pathlib
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "src" / "include"
 HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "dataset.h", "iterator.h", "service.h"]

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import millrace as mr
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 BUILD = pathlib.Path(_ffi.library_path).resolve().parents[1]
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "quickstart.c"

@@ -51,7 +51,7 @@ def test_a_view_of_a_view_keeps_the_block_alive():
 
 
 def test_blocks_are_released_with_their_last_view():
-    from millrace import _block
+    from millrace._data import block as _block
     born = []
     original = _block.Block.__init__
 

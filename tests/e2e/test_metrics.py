@@ -15,7 +15,7 @@ import pytest
 import millrace as mr
 from conftest import free_port, run_state, wait_until
 from exposition import Page, get, page
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 Dataset = mr.Dataset
 PROGRAM = _ffi.program_path()

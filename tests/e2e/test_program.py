@@ -12,7 +12,7 @@ import pytest
 
 import millrace as mr
 from conftest import children_of, descendants_of, pid_gone, run_state, wait_until
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 PROGRAM = _ffi.program_path()
 

@@ -12,7 +12,7 @@ import pytest
 
 import millrace as mr
 from conftest import freeze, run_state, thaw, wait_until
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 Dataset = mr.Dataset
 

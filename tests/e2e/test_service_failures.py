@@ -19,7 +19,8 @@ import threading
 import pytest
 
 import millrace as mr
-from millrace import _ffi, _server
+from millrace._capi import ffi as _ffi
+from millrace._process import server as _server
 from conftest import (children_of, free_port, freeze, is_waiting, judge_private_state, lives_lost, pid_gone, thaw, wait_until,
                       with_parent)
 from interrupts import cut_off

@@ -14,7 +14,7 @@ from concurrent import futures
 import pytest
 
 import millrace as mr
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 from conftest import free_port, freeze, lives_lost, thaw, wait_until, with_parent
 
 Dataset = mr.Dataset

@@ -15,7 +15,7 @@ import pytest
 
 import millrace as mr
 from conftest import free_port, lives_lost, run_state, wait_until
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 Dataset = mr.Dataset
 AUTO = {"sharing": "auto"}

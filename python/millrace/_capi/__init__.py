@@ -1,0 +1,1 @@
+"""The C library: its declarations, its errors, who owns what it returns."""

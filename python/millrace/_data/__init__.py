@@ -1,0 +1,1 @@
+"""What elements look like and are made of: structures, specs, blocks."""

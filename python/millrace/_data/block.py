@@ -1,0 +1,240 @@
+"""Blocks as NumPy arrays, which the user may write to: nobody else reads their memory.
+
+A block that nobody else holds is lent to NumPy: one Block owns the reference, each numeric column
+becomes one base array whose memory object holds the Block, and elements are row views of that base.
+Where the block is shared (a constant, what a cache keeps, part of a larger block) the base is a
+copy. Read-only views would be no way out: torch.from_numpy() and whoever else goes by an address
+write through them. Strings become Python bytes, which are copies.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from typing import Any, Iterable, Sequence, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from .._capi import ffi as _ffi
+from .._capi.ffi import byref, check, lib
+from ..dtypes import as_dtype, from_code, string
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+class Block(_ffi.Owner):
+    """
+    Room for one reference to a block. The library writes it in the call itself: no exception comes
+    between the two.
+    """
+
+    def __init__(self) -> None:
+        self.ptr = ctypes.c_void_p()
+        unref = functools.partial(lib.mr_block_unref, self.ptr)  # NULL is fine
+        self._release = _ffi.in_turn(unref, _ffi.clear(self.ptr))
+        _blocks.add(self)
+
+
+_blocks: _ffi.Living[Block] = _ffi.Living()
+
+
+def _after_fork() -> None:
+    for block in _blocks:
+        block._release = int  # the parent's: never released here
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class _Memory:
+    """What np.asarray() makes a base array from: the memory, and the block that it lies in."""
+
+    __slots__ = ("__array_interface__", "block")
+
+    def __init__(self, block: Block, address: int, shape: tuple[int, ...],
+                 dtype: np.dtype[Any]) -> None:
+        self.block = block
+        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape,
+                                    "typestr": dtype.str}
+
+
+def _view(block: Block, address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array over @block's memory: not to be given away unless nobody else reads that."""
+    if address is None or 0 in shape:
+        return np.empty(shape, dtype)
+    # __array_interface__ has no letter for it. The kind is asked first: a name is put together at
+    # each use.
+    if dtype.kind == "V" and dtype.name == "bfloat16":
+        return _view(block, address, shape, np.dtype(np.uint16)).view(dtype)
+    return np.asarray(_Memory(block, address, shape, dtype))
+
+
+_U64: np.dtype[Any] = np.dtype(np.uint64)
+_I64: np.dtype[Any] = np.dtype(np.int64)
+
+
+def _strings(block: Block, column: _ffi.Column, first: int, count: int) -> list[bytes]:
+    """Values [first, first + count) of a string column as a list of bytes."""
+    if count == 0:
+        return []
+    offsets = _view(block, column.offsets, (first + count + 1,), _U64)[first:].tolist()
+    base = offsets[0]
+    heap = ctypes.string_at(column.data + base, offsets[-1] - base) if column.data else b""
+    return [heap[a - base:b - base] for a, b in zip(offsets, offsets[1:])]
+
+
+def object_array(values: Sequence[Any], shape: Sequence[int]) -> Array:
+    """@values as they are, in @shape."""
+    array: Array = np.empty(len(values), object)
+    array[:] = values
+    return array.reshape(shape)
+
+
+def _own(block: Block, address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any],
+         exclusive: bool) -> Array:
+    """
+    An array with @block's numbers that nobody else reads: over its memory if it is @exclusive.
+    """
+    view = _view(block, address, shape, dtype)
+    return view if exclusive else view.copy()
+
+
+def _column_rows(block: Block, rows: int, column: _ffi.Column, exclusive: bool) -> Iterable[Any]:
+    """An iterable of the @rows values of one column, in the form in which elements carry them."""
+    dtype = from_code(column.dtype)
+    if column.kind == _ffi.COLUMN_FIXED:
+        dims = tuple(column.dims[:column.rank])
+        if dtype is not string:
+            # The rows of a vector are NumPy scalars, which are copies.
+            return _own(block, column.data, (rows,) + dims, dtype.numpy_dtype(),
+                        exclusive or not dims)
+        count = rows * int(np.prod(dims, dtype=np.int64))
+        values = _strings(block, column, 0, count)
+        if column.rank == 0:
+            return values
+        return object_array(values, (rows,) + dims)
+    starts = _view(block, column.starts, (rows + 1,), _U64).tolist()
+    row_dims = _view(block, column.row_dims, (rows, column.rank), _I64)
+    shapes = [tuple(dims) for dims in row_dims.tolist()]
+    if dtype is string:
+        values = _strings(block, column, starts[0], starts[-1] - starts[0])
+        return [object_array(values[a - starts[0]:b - starts[0]], shape)
+                for a, b, shape in zip(starts, starts[1:], shapes)]
+    numpy_dtype, first = dtype.numpy_dtype(), starts[0]
+    address = None if column.data is None else column.data + first * numpy_dtype.itemsize
+    base = _own(block, address, (starts[-1] - first,), numpy_dtype, exclusive)
+    return [base[a - first:b - first].reshape(shape)
+            for a, b, shape in zip(starts, starts[1:], shapes)]
+
+
+def block_columns(block: Block) -> tuple[int, list[Iterable[Any]]]:
+    """Of a Block that holds one: (rows, one iterable a column)."""
+    rows: int = lib.mr_block_rows(block.ptr)
+    exclusive = lib.mr_block_exclusive(block.ptr)
+    columns = [lib.mr_block_column(block.ptr, i).contents
+               for i in range(lib.mr_block_column_count(block.ptr))]
+    return rows, [_column_rows(block, rows, column, exclusive) for column in columns]
+
+
+# ---- making blocks from arrays ----
+
+
+def _to_bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"a string tensor is made of bytes or str, not of {type(value).__name__} "
+                    f"({value!r})")
+
+
+def as_tensor_array(value: Any) -> Array:
+    """
+    @value as a NumPy array with TensorFlow's dtypes: Python integers are int32 (int64 where they do
+    not fit), floats float32, str is UTF-8 bytes in an object array; arrays and NumPy scalars keep
+    their dtype.
+    """
+    literal = not isinstance(value, (np.ndarray, np.generic)) and not hasattr(value, "__array__")
+    array: Array
+    if literal and isinstance(value, (bytes, str)):
+        array = np.empty((), object)
+        array[()] = value  # np.array(b"a\0") would lose the zero
+    else:
+        array = np.asarray(value) if not literal else _from_literal(value)
+    if array.dtype.kind in "SUO":
+        flat = array.reshape(-1)
+        out: Array = np.empty(len(flat), object)
+        out[:] = [_to_bytes(v) for v in flat.tolist()]
+        return out.reshape(array.shape)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    as_dtype(array.dtype)  # refuse complex, datetime, ...
+    return array
+
+
+def _holds_strings(value: Any) -> bool:
+    while isinstance(value, (list, tuple)):
+        if not value:
+            return False
+        value = value[0]
+    return isinstance(value, (bytes, str))
+
+
+def _holds_arrays(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(_holds_arrays(v) for v in value)
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _from_literal(value: Any) -> Array:
+    array: Array
+    if _holds_strings(value):
+        array = np.array(value, dtype=object)  # keeps trailing zero bytes
+    else:
+        try:
+            array = np.array(value)
+        except ValueError as e:  # ragged nesting
+            raise ValueError(
+                f"a list stands for one tensor, and this one has no shape: {e}") from None
+    if array.dtype.kind == "O" and not _holds_strings(value):
+        raise TypeError(f"cannot make a tensor of {type(value).__name__} ({value!r})")
+    if _holds_arrays(value):
+        return array  # a list of arrays keeps their dtype
+    if array.dtype == np.int64:
+        if array.size == 0 or (array.min() >= -2**31 and array.max() < 2**31):
+            array = array.astype(np.int32)
+    elif array.dtype == np.float64:
+        array = array.astype(np.float32)  # also the empty list
+    return array
+
+
+def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi.ConstantHandle:
+    """
+    A block of constants: with @per_row row r of column k is @arrays[k][r]; otherwise one row that
+    holds the arrays whole.
+    """
+    table = (_ffi.Column * max(1, len(arrays)))()
+    keep: list[Any] = []  # what the table points at, until mr_block_new() has copied it
+    for column, array in zip(table, arrays):
+        dims = array.shape[1:] if per_row else array.shape
+        if len(dims) > _ffi.RANK_MAX:
+            raise ValueError(f"rank {len(dims)} is above the limit of {_ffi.RANK_MAX}")
+        column.kind, column.dtype = _ffi.COLUMN_FIXED, as_dtype(array.dtype).code
+        column.rank = len(dims)
+        column.dims[:len(dims)] = dims
+        if array.dtype.kind == "O":
+            values = array.reshape(-1).tolist()
+            offsets = np.zeros(len(values) + 1, np.uint64)
+            np.cumsum([len(v) for v in values], out=offsets[1:])
+            heap = ctypes.create_string_buffer(b"".join(values))
+            column.offsets, column.data = offsets.ctypes.data, ctypes.addressof(heap)
+            keep += [offsets, heap]
+        else:
+            array = np.ascontiguousarray(array)
+            column.data = array.ctypes.data
+            keep.append(array)
+    ret, err = ctypes.c_void_p(), _ffi.Error()
+    check(lib.mr_block_new(rows, table, len(arrays), byref(ret), byref(err)), err)
+    return _ffi.ConstantHandle(ret)

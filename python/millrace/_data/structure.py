@@ -1,0 +1,168 @@
+"""Nested structures: what they are made of, their JSON (<millrace/spec.h>), and building them.
+
+In memory a structure is what its JSON parses to: "*" (a leaf), a list (a tuple), a dict (a dict, or
+a named tuple or a leaf that is a dataset under the reserved keys). A Python list is a leaf, because
+it stands for a tensor; so do NumPy arrays and scalars.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import dataclasses
+import json
+from typing import Any, Callable, Iterable, Iterator, Sequence, TypeAlias
+
+Structure: TypeAlias = Any  # what a structure's JSON parses to
+LEAF = "*"
+_NAMED = "!namedtuple"
+_DATASET = "!dataset"
+
+# Classes that came by, so that elements come back as what went in. Elsewhere (another process) a
+# class is made up.
+_named_classes: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+
+def _is_leaf(node: Structure) -> bool:
+    return node == LEAF or (isinstance(node, dict) and _DATASET in node)
+
+
+def dataset_of(node: Structure) -> Any:
+    """Of a leaf that is a dataset: [leaf table, structure] of its elements; None for tensors."""
+    return node[_DATASET] if isinstance(node, dict) else None
+
+
+def leaf_nodes(structure: Structure) -> list[Structure]:
+    """The leaves of @structure, in order, as they stand there."""
+    if _is_leaf(structure):
+        return [structure]
+    if isinstance(structure, dict):
+        structure = structure[_NAMED][2] if _NAMED in structure else structure.values()
+    return [leaf for child in structure for leaf in leaf_nodes(child)]
+
+
+def is_namedtuple(value: Any) -> bool:
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def _is_record(value: Any) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _remember(cls: Any, fields: Sequence[str]) -> None:
+    _named_classes[cls.__name__, tuple(fields)] = cls
+
+
+def named_class(name: str, fields: Sequence[str]) -> Any:
+    """The class for a named tuple of a structure."""
+    key = (name, tuple(fields))
+    if key not in _named_classes:
+        _named_classes[key] = collections.namedtuple(name, fields)
+    return _named_classes[key]
+
+
+def is_nest(value: Any) -> bool:
+    """Whether @value is structure, not a leaf."""
+    return isinstance(value, (tuple, collections.abc.Mapping)) or _is_record(value)
+
+
+def flatten(value: Any,
+            is_leaf: Callable[[Any], bool] = lambda value: False) -> tuple[list[Any], Structure]:
+    """(leaves, structure) of @value. None is refused: an element has no place for it."""
+    leaves: list[Any] = []
+
+    def walk(node: Any) -> Structure:
+        if node is None:
+            raise TypeError("None cannot be part of an element: leave the component out, or use a "
+                            "value that says it")
+        if is_leaf(node) or not is_nest(node):
+            leaves.append(node)
+            return LEAF
+        if isinstance(node, collections.abc.Mapping):
+            for key in node:
+                if not isinstance(key, str):
+                    raise TypeError("keys of an element's dict are strings, not "
+                                    f"{type(key).__name__} ({key!r})")
+                if key.startswith("!"):
+                    raise ValueError(f"key {key!r}: names that begin with '!' are reserved")
+            return {key: walk(node[key]) for key in sorted(node)}
+        if is_namedtuple(node):
+            fields = list(node._fields)
+            _remember(type(node), fields)
+            return {_NAMED: [type(node).__name__, fields, [walk(child) for child in node]]}
+        if _is_record(node):
+            fields = [f.name for f in dataclasses.fields(node)]
+            _remember(type(node), fields)
+            return {_NAMED: [type(node).__name__, fields,
+                             [walk(getattr(node, name)) for name in fields]]}
+        return [walk(child) for child in node]
+
+    structure = walk(value)
+    return leaves, structure
+
+
+def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
+    """The inverse of flatten(): @leaves in order, put back."""
+    it = iter(leaves)
+
+    def build(node: Structure) -> Any:
+        if _is_leaf(node):
+            return next(it)
+        if isinstance(node, list):
+            return tuple([build(child) for child in node])
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            return named_class(name, fields)(*[build(child) for child in children])
+        return {key: build(child) for key, child in node.items()}
+
+    return build(structure)
+
+
+def to_json(structure: Structure) -> str:
+    return json.dumps(structure, separators=(",", ":"), ensure_ascii=False)
+
+
+def from_json(text: str) -> Structure:
+    return json.loads(text)
+
+
+def row_builder(structure: Structure) -> Callable[..., Iterator[Any]]:
+    """
+    A function (iterables, one a leaf) -> iterator of elements. The code is generated, like
+    collections.namedtuple's, so that an element costs one pass of the interpreter's loop: names and
+    classes are bound as values, never pasted in.
+    """
+    if _is_leaf(structure):
+        return iter
+    bound: dict[str, Any] = {}
+    variables: list[str] = []
+
+    def bind(value: Any) -> str:
+        name = f"k{len(bound)}"
+        bound[name] = value
+        return name
+
+    def expression(node: Structure) -> str:
+        if _is_leaf(node):
+            variables.append(f"v{len(variables)}")
+            return variables[-1]
+        if isinstance(node, list):
+            return "(" + "".join(expression(child) + "," for child in node) + ")"
+        if _NAMED in node:
+            name, fields, children = node[_NAMED]
+            parts = ",".join(expression(child) for child in children)
+            return bind(named_class(name, fields)) + "(" + parts + ")"
+        parts = ",".join(bind(key) + ":" + expression(child) for key, child in node.items())
+        return "{" + parts + "}"
+
+    body = expression(structure)
+    if not variables:
+        raise ValueError("an element without components has no columns to be made of")
+    columns = ",".join("c" + v for v in variables)
+    target = variables[0] + "," if len(variables) == 1 else ",".join(variables)
+    source = f"def rows({columns}{''.join(f',{k}={k}' for k in bound)}): " \
+             f"return ({body} for {target} in zip({columns}))"
+    namespace = dict(bound)
+    exec(source, namespace)  # @body holds generated names only
+    rows: Callable[..., Iterator[Any]] = namespace["rows"]
+    return rows

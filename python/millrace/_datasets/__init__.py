@@ -1,0 +1,1 @@
+"""What a Dataset is made of: tracing, arguments, reading."""

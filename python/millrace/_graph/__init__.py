@@ -1,0 +1,1 @@
+"""Functions that are traced: symbolic tensors and the operators on them."""

@@ -1,0 +1,68 @@
+"""Python literals among tensors: TensorFlow's rules of dtypes. Nothing is promoted silently."""
+
+from __future__ import annotations
+
+from typing import Any, Iterable
+
+import numpy as np
+
+from .._data.block import Array, as_tensor_array
+from ..dtypes import DType, as_dtype
+from .symbol import Symbol
+
+
+def is_literal(value: Any) -> bool:
+    """A Python number, string, or list of them: something whose dtype is open."""
+    if isinstance(value, (list, tuple)):
+        return all(is_literal(v) for v in value)
+    return isinstance(value, (bool, int, float, str, bytes)) and not isinstance(value, np.generic)
+
+
+def dtype_of(value: Any) -> DType | None:
+    """The dtype that @value has by itself; None for literals and what cannot be a tensor."""
+    if isinstance(value, Symbol):
+        return value.dtype
+    if isinstance(value, (np.ndarray, np.generic)):
+        return as_dtype(value.dtype)
+    if isinstance(value, (list, tuple)):
+        return common_dtype(value)
+    return None
+
+
+def common_dtype(values: Iterable[Any]) -> DType | None:
+    """The dtype of the first of @values that has one."""
+    return next((d for d in map(dtype_of, values) if d is not None), None)
+
+
+def _literal_kind(value: Any) -> str:
+    while isinstance(value, (list, tuple)):
+        kinds = {_literal_kind(v) for v in value}
+        return max(kinds, key="bifs".index) if len(kinds) <= 1 or kinds <= {"i", "f"} else "?"
+    return {bool: "b", int: "i", float: "f"}.get(type(value), "s")
+
+
+def to_array(value: Any, like: DType | None = None) -> Array:
+    """
+    @value as an array of TensorFlow's dtype; a literal takes the dtype @like, or TypeError says why
+    it does not fit.
+    """
+    if like is None or not is_literal(value):
+        return as_tensor_array(value)
+    if isinstance(value, (list, tuple)) and not value:
+        return np.empty(np.shape(value), like.numpy_dtype())
+    kind = _literal_kind(value)
+    fits = {"b": like.is_bool, "i": like.is_integer or like.is_floating, "f": like.is_floating,
+            "s": like.kind == "s"}
+    if not fits.get(kind, False):
+        raise TypeError(f"the literal {value!r} does not fit {like.name}: nothing is converted "
+                        f"silently; use mr.cast, or a literal of that type")
+    if kind == "s":
+        return as_tensor_array(value)
+    if like.is_integer:
+        array: Array = np.array(value, object)
+        flat = array.reshape(-1)
+        if any(v < like.min or v > like.max for v in flat):
+            raise TypeError(f"the literal {value!r} does not fit {like.name} "
+                            f"({like.min}..{like.max})")
+        return array.astype(like.numpy_dtype())
+    return np.array(value, like.numpy_dtype())

@@ -1,0 +1,383 @@
+"""
+Tracing: functions given to map, filter, ... are called once with symbolic tensors and become graphs
+that run in C.
+
+A Graph is one function being traced; a Tensor is one value in it. Shapes, dtypes and errors come
+from the library, at the user's line: there is no second inference here. The dtype rules are
+TensorFlow's: nothing is promoted, and a Python literal takes the dtype of the tensor it meets, if
+it fits.
+
+Outside of any function the same operators work on arrays at once (eagerly), by way of a dataset of
+one element.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Callable, NoReturn, Sequence, TypeAlias
+
+from .._base.hints import OPERATORS, instead_of_numpy
+from .._capi import ffi as _ffi
+from .._capi.ffi import byref, check, lib
+from .._data import structure as _structure
+from .._data.block import Array, new_block
+from .._data.spec import TensorShape, from_leaf
+from ..dtypes import DType, DTypeLike, as_dtype
+from . import slicing as _slicing
+from .attrs import AttrTable
+from .literals import common_dtype, to_array
+from .operators import first_element, new_dataset
+from .symbol import Symbol, TensorLike, current_graph, holds_symbols
+
+_OUTPUTS_MAX = 4096  # MR_LEAVES_MAX: parse_example has one result a feature
+
+
+class Graph:
+    """One function being traced, over elements of the mr_spec at @spec."""
+
+    def __init__(self, spec: Any, outer: Graph | None) -> None:
+        ret, err = ctypes.c_void_p(), _ffi.Error()
+        check(lib.mr_builder_new(spec, outer.ptr if outer else None, byref(ret), byref(err)), err)
+        self._builder: _ffi.BuilderHandle | None = _ffi.BuilderHandle(ret)
+        self._captured: dict[int, Tensor] = {}
+        self.outer = outer  # held: the outer builder must outlive this one
+        self.inputs = [self._tensor(i) for i in range(lib.mr_spec_leaves(spec))]
+
+    @property
+    def ptr(self) -> ctypes.c_void_p:
+        if self._builder is None:
+            raise ValueError("this symbolic tensor belongs to a function that has been traced "
+                             "already; return it from the function instead of keeping it")
+        return self._builder.ptr
+
+    def close(self) -> None:
+        self._builder = None
+
+    def _tensor(self, index: int) -> Tensor:
+        leaf, err = _ffi.LeafSpec(), _ffi.Error()
+        check(lib.mr_builder_value_spec(self.ptr, index, byref(leaf), byref(err)), err)
+        return Tensor(self, index, from_leaf(leaf))
+
+    def constant(self, array: Array) -> Tensor:
+        block = new_block(1, [array])
+        ret, err = ctypes.c_uint32(), _ffi.Error()
+        check(lib.mr_builder_constant(self.ptr, block.ptr, byref(ret), byref(err)), err)
+        return self._tensor(ret.value)
+
+    def _capture(self, tensor: Tensor) -> Tensor:
+        """@tensor of a function around this one, seen from here: captured level by level."""
+        if self.outer is None:
+            raise ValueError("this symbolic tensor belongs to another function, which is not "
+                             "around this one; pass it as a component of the element instead")
+        outer = tensor if tensor.graph is self.outer else self.outer._capture(tensor)
+        if outer.index not in self._captured:
+            ret, err = ctypes.c_uint32(), _ffi.Error()
+            check(lib.mr_builder_capture(self.ptr, outer.index, byref(ret), byref(err)), err)
+            self._captured[outer.index] = self._tensor(ret.value)
+        return self._captured[outer.index]
+
+    def convert(self, value: Any, like: DType | None = None) -> Tensor:
+        """
+        @value as a tensor of this graph. A literal takes the dtype @like if it fits; TypeError if
+        not.
+        """
+        if isinstance(value, Tensor):
+            value.graph.ptr  # refuses tensors of finished functions
+            return value if value.graph is self else self._capture(value)
+        if isinstance(value, (list, tuple)) and holds_symbols(value):
+            return self._stack(value, like)
+        return self.constant(to_array(value, like))
+
+    def _stack(self, values: Sequence[Any], like: DType | None) -> Tensor:
+        hint = like or common_dtype(values)
+        return self.add("stack", [self.convert(v, hint) for v in values],
+                        AttrTable().int("axis", 0))[0]
+
+    def add(self, op: str, inputs: Sequence[Tensor],
+            attrs: AttrTable | None = None) -> list[Tensor]:
+        """Apply tensor operator @op to tensors of this graph; its results."""
+        table, count = (attrs or AttrTable()).as_array()
+        numbers = (ctypes.c_uint32 * max(1, len(inputs)))(*[t.index for t in inputs])
+        outputs, n, err = (ctypes.c_uint32 * _OUTPUTS_MAX)(), ctypes.c_size_t(), _ffi.Error()
+        check(lib.mr_builder_add(self.ptr, op.encode(), numbers, len(inputs), table, count, None, 0,
+                                 outputs, _OUTPUTS_MAX, byref(n), byref(err)), err)
+        return [self._tensor(outputs[i]) for i in range(n.value)]
+
+    def finish(self, outputs: Sequence[Tensor], structure: Any) -> _ffi.FunctionHandle:
+        """The function, whose result is @outputs in @structure."""
+        numbers = (ctypes.c_uint32 * max(1, len(outputs)))(*[t.index for t in outputs])
+        ret, err = ctypes.c_void_p(), _ffi.Error()
+        check(lib.mr_builder_finish(self.ptr, numbers, len(outputs),
+                                    _structure.to_json(structure).encode(), byref(ret),
+                                    byref(err)), err)
+        return _ffi.FunctionHandle(ret)
+
+    def finish_dataset(self, handle: _ffi.DatasetHandle) -> _ffi.FunctionHandle:
+        """The function, whose result is a dataset."""
+        ret, err = ctypes.c_void_p(), _ffi.Error()
+        check(lib.mr_builder_finish_dataset(self.ptr, handle.ptr, byref(ret), byref(err)), err)
+        return _ffi.FunctionHandle(ret)
+
+
+def apply(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
+          same_dtype: bool = True) -> list[Any]:
+    """
+    Tensor operator @op on tensors, arrays and literals: its results as a list. With @same_dtype,
+    literals take the dtype of the first input that has one. Symbolic inside a traced function, else
+    computed at once.
+    """
+    graph = current_graph()
+    like = common_dtype(inputs) if same_dtype else None
+    if graph is None:
+        for value in inputs:
+            if holds_symbols(value):
+                raise ValueError("a symbolic tensor exists only while its function is traced; "
+                                 "return it from the function instead of keeping it")
+        return _eager(op, [to_array(v, like) for v in inputs], attrs)
+    results: list[Any] = graph.add(op, [graph.convert(v, like) for v in inputs], attrs)
+    return results
+
+
+def apply1(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
+           same_dtype: bool = True) -> Any:
+    """apply() for operators with one result."""
+    return apply(op, inputs, attrs, same_dtype)[0]
+
+
+def _eager(op: str, arrays: Sequence[Array], attrs: AttrTable | None) -> list[Any]:
+    """The only element of a dataset of @arrays, mapped by a function of one operator."""
+    structure = _structure.to_json([_structure.LEAF] * len(arrays))
+    source = new_dataset("from_tensors", attrs=AttrTable().bytes("structure", structure).block(
+        "tensors", new_block(1, arrays)))
+    graph = Graph(lib.mr_dataset_spec(source.ptr), None)
+    try:
+        outputs = graph.add(op, graph.inputs, attrs)
+        function = graph.finish(outputs, [_structure.LEAF] * len(outputs))
+    finally:
+        graph.close()
+    return first_element(new_dataset("map", [source], functions=[function]))
+
+
+def convert_to_tensor(value: TensorLike, dtype: DTypeLike | None = None,
+                      dtype_hint: DTypeLike | None = None, name: str | None = None) -> Any:
+    """Make a tensor: symbolic in a function that is traced, else a NumPy array.
+
+    As ``tf.convert_to_tensor``, but that outside of functions there are only arrays.
+
+    Parameters
+    ----------
+    value : tensor_like
+        A tensor, an array, a number, a string, or nested lists of them.
+    dtype : dtype_like, optional
+        What the result has. By default an array keeps its own; Python integers become int32 (int64
+        where they do not fit), floats float32.
+    dtype_hint : dtype_like, optional
+        What a literal becomes if it fits; ignored where it does not.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        A tensor of the function that is being traced, or an array.
+
+    Raises
+    ------
+    TypeError
+        `value` cannot be a tensor, or a literal does not fit `dtype`.
+    ValueError
+        `value` is a tensor of another dtype than `dtype`: use mr.cast.
+
+    Examples
+    --------
+    >>> mr.convert_to_tensor([1, 2, 3])
+    array([1, 2, 3], dtype=int32)
+    >>> mr.convert_to_tensor(1, dtype_hint=mr.float32)
+    array(1., dtype=float32)
+    """
+    like = None if dtype is None else as_dtype(dtype)
+    if like is None and dtype_hint is not None:
+        try:
+            return convert_to_tensor(value, dtype_hint)
+        except (TypeError, ValueError):
+            pass  # a hint
+    graph = current_graph()
+    if graph is not None:
+        tensor = graph.convert(value, like)
+        if like is not None and tensor.dtype is not like:
+            raise ValueError(f"a tensor of dtype {tensor.dtype.name} was given where {like.name} "
+                             "is wanted: use mr.cast")
+        return tensor
+    if holds_symbols(value):
+        raise ValueError("a symbolic tensor exists only while its function is traced")
+    array = to_array(value, like)
+    if like is None or as_dtype(array.dtype) is like:
+        return array
+    return array.astype(like.numpy_dtype())
+
+
+def _refuse(what: str, way_out: str) -> Callable[..., NoReturn]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(f"{what}: this is a symbolic tensor (dtype {self.dtype.name}, shape "
+                        f"{self.shape}), which has no value while the function is traced. "
+                        f"{way_out}")
+    method.__doc__ = f"Not of a symbolic tensor. {way_out}"
+    return method
+
+
+_Operator: TypeAlias = "Callable[[Tensor, Any], Any]"
+
+
+def _binary(op: str) -> tuple[_Operator, _Operator]:
+    def method(self: Tensor, other: Any) -> Any:
+        return apply1(op, [self, other])
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return apply1(op, [other, self])
+    return method, reflected
+
+
+def _logical(on_bool: str, on_ints: str) -> tuple[_Operator, _Operator]:
+    def method(self: Tensor, other: Any) -> Any:
+        return apply1(on_bool if self.dtype.is_bool else on_ints, [self, other])
+
+    def reflected(self: Tensor, other: Any) -> Any:
+        return apply1(on_bool if self.dtype.is_bool else on_ints, [other, self])
+    return method, reflected
+
+
+class Tensor(Symbol):
+    """A value inside a function that is being traced: a shape and a dtype, and no numbers yet.
+
+    Functions given to ``Dataset.map``, ``filter``, ... get them and return them. They take part in
+    the operators of Python (``+``, ``<``, ``&``, ``x[...]``) and in the functions of ``mr``. What
+    asks for a value (``if``, ``len``, ``int``, NumPy's functions) raises TypeError, which says what
+    to use. As with tf.Tensor inside of tf.function.
+
+    Attributes
+    ----------
+    shape : TensorShape
+        As far as it is known.
+    dtype : DType
+        The element type.
+    ndim : int or None
+        The number of dimensions; None if that is unknown.
+    spec : TensorSpec
+        Shape and dtype together.
+
+    Examples
+    --------
+    >>> def double(x):
+    ...     print(x)
+    ...     return x * 2
+    >>> list(mr.Dataset.range(3).map(double))
+    <mr.Tensor %0 shape=() dtype=int64>
+    [0, 2, 4]
+    """
+
+    __array_priority__ = 1000
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **arguments: Any) -> Any:
+        """`array * tensor` is __rmul__'s; other functions of NumPy say what to use."""
+        if method == "__call__" and len(inputs) == 2 and ufunc in OPERATORS and not arguments:
+            here, reflected = OPERATORS[ufunc]
+            left, right = inputs
+            if isinstance(left, Tensor):
+                return getattr(left, here)(right)
+            return getattr(right, reflected)(left)
+        self._refuse_numpy(ufunc.__name__)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Any, named: Any) -> NoReturn:
+        self._refuse_numpy(function.__name__, function.__module__)
+
+    def _refuse_numpy(self, name: str, module: str = "numpy") -> NoReturn:
+        _refuse(f"{module}.{name} of a tensor", instead_of_numpy(name, module))(self)
+
+    def get_shape(self) -> TensorShape:
+        """Return the shape, as far as it is known.
+
+        Returns
+        -------
+        TensorShape
+            The same as `shape`.
+
+        Examples
+        --------
+        >>> ds = mr.Dataset.range(6).batch(2, drop_remainder=True)
+        >>> list(ds.map(lambda x: mr.constant(x.get_shape().as_list())).take(1))
+        [array([2], dtype=int32)]
+        """
+        return self.shape
+
+    def __repr__(self) -> str:
+        return f"<mr.Tensor %{self.index} shape={self.shape} dtype={self.dtype.name}>"
+
+    __sub__, __rsub__ = _binary("sub")
+    __mul__, __rmul__ = _binary("mul")
+    __truediv__, __rtruediv__ = _binary("div")
+    __floordiv__, __rfloordiv__ = _binary("floor_div")
+    __mod__, __rmod__ = _binary("floor_mod")
+    __pow__, __rpow__ = _binary("pow")
+    __matmul__, __rmatmul__ = _binary("matmul")
+    __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
+    __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
+    __eq__, __ne__ = _binary("equal")[0], _binary("not_equal")[0]  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]  # == is element-wise
+    __and__, __rand__ = _logical("logical_and", "bitwise_and")
+    __or__, __ror__ = _logical("logical_or", "bitwise_or")
+    __xor__, __rxor__ = _logical("logical_xor", "bitwise_xor")
+    __lshift__, __rlshift__ = _binary("left_shift")
+    __rshift__, __rrshift__ = _binary("right_shift")
+
+    def __add__(self, other: Any) -> Any:
+        if self.dtype.kind == "s":  # + joins strings, as with tf.string
+            return apply1("string_join", [self, other])
+        return apply1("add", [self, other])
+
+    def __radd__(self, other: Any) -> Any:
+        if self.dtype.kind == "s":
+            return apply1("string_join", [other, self])
+        return apply1("add", [other, self])
+
+    def __neg__(self) -> Any:
+        return apply1("neg", [self])
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __abs__(self) -> Any:
+        return self if self.dtype.is_unsigned else apply1("abs", [self])
+
+    def __invert__(self) -> Any:
+        return apply1("logical_not" if self.dtype.is_bool else "invert", [self])
+
+    def __getitem__(self, key: Any) -> Any:
+        attrs, gathers = _slicing.plan(self, key)
+        result: Any = self if attrs is None else apply1("strided_slice", [self], attrs)
+        for axis, index in gathers:
+            result = apply1("gather", [result, index], AttrTable().int("axis", axis),
+                            same_dtype=False)
+        return result
+
+    __bool__ = _refuse("a tensor used as a condition (if, while, and, or, not)",
+                       "Use mr.where(condition, x, y), & | ~ instead of and/or/not, or "
+                       "Dataset.filter.")
+    __len__ = _refuse("len() of a tensor",
+                      "Use x.shape[0], or mr.shape(x)[0] where the size is not known.")
+    __int__ = _refuse("int() of a tensor", "Use mr.cast(x, mr.int64).")
+    __float__ = _refuse("float() of a tensor", "Use mr.cast(x, mr.float32).")
+    __index__ = _refuse("a tensor used as a Python index or count",
+                        "Use mr.gather, mr.range, or a constant.")
+    __complex__ = _refuse("complex() of a tensor", "Complex numbers do not exist here.")
+    __array__ = _refuse("a NumPy function applied to a tensor",
+                        "Use the function of the same name in mr.")
+    __format__ = _refuse("a tensor in an f-string or format()",
+                         "Use mr.strings.as_string and mr.strings.join.")
+    __contains__ = _refuse("`in` applied to a tensor", "Use mr.reduce_any(x == value).")
+    numpy = _refuse("x.numpy()", "Values exist when the dataset is iterated.")
+
+    def __iter__(self) -> NoReturn:
+        _refuse("iterating over a tensor",
+                "Use mr.unstack(x), indexing, or operators on the whole tensor.")(self)

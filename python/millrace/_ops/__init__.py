@@ -1,0 +1,1 @@
+"""Tensor functions; the public modules (math, strings, ...) say which belongs where."""

@@ -1,0 +1,603 @@
+"""Tensors joined, cut, turned and chosen from, under TensorFlow's names. `name` means nothing."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import dtypes, errors
+from .._data.spec import integer
+from .._graph.attrs import AttrTable
+from .._graph.literals import dtype_of, is_literal, to_array
+from .._graph.symbol import Symbol, TensorLike, current_graph
+from .._graph.tensor import apply, apply1, convert_to_tensor
+from ..dtypes import DTypeLike
+from .constants import convert_to_array, static_shape
+
+
+def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None,
+          name: str | None = None) -> Any:
+    """Choose between two tensors, element-wise.
+
+    Parameters
+    ----------
+    condition : tensor_like of bool
+        Where it holds, the result is that of `x`.
+    x, y : tensor_like
+        Of one dtype; all three broadcast.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of the shape to which the three broadcast.
+
+    Raises
+    ------
+    UnimplementedError
+        Without `x` and `y`: the indices of what holds are not built.
+
+    Examples
+    --------
+    >>> mr.where([True, False], [1, 2], [10, 20])
+    array([ 1, 20], dtype=int32)
+    """
+    if x is None or y is None:
+        raise errors.UnimplementedError("mr.where with the condition alone is not built: give x "
+                                        "and y")
+    hint = dtype_of(x) or dtype_of(y)
+    graph = current_graph()
+    if graph is None:
+        arrays = [convert_to_array(condition, "bool"), to_array(x, hint), to_array(y, hint)]
+        return apply1("select", arrays, same_dtype=False)
+    tensors = [graph.convert(condition, dtypes.bool_), graph.convert(x, hint),
+               graph.convert(y, hint)]
+    return apply1("select", tensors, same_dtype=False)
+
+
+def reshape(tensor: TensorLike, shape: Any, name: str | None = None) -> Any:
+    """Give values another shape; their order stays.
+
+    Parameters
+    ----------
+    tensor : tensor_like
+        The values.
+    shape : sequence of int, or tensor_like of int
+        One dimension may be -1: what is left for it.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of that shape.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The number of values does not fit.
+
+    Examples
+    --------
+    >>> mr.reshape([1, 2, 3, 4], [2, -1])
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
+    dims = static_shape(shape)
+    if dims is None:
+        return apply1("reshape", [tensor, shape], same_dtype=False)
+    return apply1("reshape", [tensor], AttrTable().shape("shape", dims))
+
+
+def expand_dims(input: TensorLike, axis: int, name: str | None = None) -> Any:
+    """Add an axis of size 1.
+
+    Parameters
+    ----------
+    input : tensor_like
+        The values.
+    axis : int
+        Where the new axis is; a negative one counts from the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With one axis more.
+
+    Examples
+    --------
+    >>> mr.expand_dims([1, 2], 0)
+    array([[1, 2]], dtype=int32)
+    """
+    return apply1("expand_dims", [input], AttrTable().int("axis", axis))
+
+
+def squeeze(input: TensorLike, axis: Any = None, name: str | None = None) -> Any:
+    """Take away axes of size 1.
+
+    Parameters
+    ----------
+    input : tensor_like
+        The values.
+    axis : int or sequence of int, optional
+        Which; by default all that have size 1.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With fewer axes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An axis of `axis` has another size.
+
+    Examples
+    --------
+    >>> mr.squeeze([[1, 2]])
+    array([1, 2], dtype=int32)
+    """
+    attrs = AttrTable()
+    if axis is not None:
+        attrs.ints("axes", np.atleast_1d(axis))
+    return apply1("squeeze", [input], attrs)
+
+
+def transpose(a: TensorLike, perm: Any = None, conjugate: bool = False,
+              name: str = "transpose") -> Any:
+    """Put the axes in another order.
+
+    Parameters
+    ----------
+    a : tensor_like
+        The values.
+    perm : sequence of int, optional
+        Which axis of `a` comes where; reversed by default.
+    conjugate : bool, default False
+        Accepted and ignored: there are no complex numbers.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With the axes in that order.
+
+    Examples
+    --------
+    >>> mr.transpose([[1, 2, 3], [4, 5, 6]])
+    array([[1, 4],
+           [2, 5],
+           [3, 6]], dtype=int32)
+    """
+    return apply1("transpose", [a], AttrTable() if perm is None else AttrTable().ints("perm", perm))
+
+
+def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
+    """Repeat values so that they fill a shape, as NumPy broadcasts.
+
+    Parameters
+    ----------
+    input : tensor_like
+        The values.
+    shape : sequence of int
+        Constant: of a tensor as shape see Raises.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of that shape.
+
+    Raises
+    ------
+    UnimplementedError
+        `shape` is a tensor: use mr.tile or mr.fill.
+
+    Examples
+    --------
+    >>> mr.broadcast_to([1, 2], [2, 2])
+    array([[1, 2],
+           [1, 2]], dtype=int32)
+    """
+    dims = static_shape(shape)
+    if dims is None:
+        raise errors.UnimplementedError("mr.broadcast_to with a shape that is a tensor is not "
+                                        "built: use mr.tile, mr.fill")
+    return apply1("broadcast_to", [input], AttrTable().shape("shape", dims))
+
+
+def concat(values: Sequence[TensorLike], axis: int, name: str = "concat") -> Any:
+    """Join tensors along an axis.
+
+    Parameters
+    ----------
+    values : sequence of tensor_like
+        Of one dtype; their shapes differ along `axis` alone.
+    axis : int
+        Which axis; a negative one counts from the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        The values one behind the other.
+
+    Examples
+    --------
+    >>> mr.concat([[1, 2], [3]], axis=0)
+    array([1, 2, 3], dtype=int32)
+    """
+    values = values if isinstance(values, (list, tuple)) else [values]
+    return apply1("concat", list(values), AttrTable().int("axis", axis))
+
+
+def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
+    """Join tensors along a new axis.
+
+    Parameters
+    ----------
+    values : sequence of tensor_like
+        Of one dtype and shape.
+    axis : int, default 0
+        Where the new axis is; a negative one counts from the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With one axis more.
+
+    Examples
+    --------
+    >>> mr.stack([[1, 2], [3, 4]])
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+    """
+    values = values if isinstance(values, (list, tuple)) else unstack(values)
+    return apply1("stack", list(values), AttrTable().int("axis", axis))
+
+
+def unstack(value: TensorLike, num: int | None = None, axis: int = 0,
+            name: str = "unstack") -> list[Any]:
+    """Take a tensor apart along an axis, whose size has to be known.
+
+    Parameters
+    ----------
+    value : tensor_like
+        What is taken apart.
+    num : int, optional
+        The size of the axis, as a check.
+    axis : int, default 0
+        Which axis; a negative one counts from the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    list of Tensor or numpy.ndarray
+        One for each place along the axis.
+
+    Raises
+    ------
+    ValueError
+        The axis has another size than `num`.
+
+    Examples
+    --------
+    >>> mr.unstack([[1, 2], [3, 4]])
+    [array([1, 2], dtype=int32), array([3, 4], dtype=int32)]
+    """
+    results = apply("unstack", [value], AttrTable().int("axis", axis))
+    if num is not None and num != len(results):
+        raise ValueError(f"unstack: num is {num}, the axis has {len(results)}")
+    return results
+
+
+def split(value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None,
+          name: str = "split") -> list[Any]:
+    """Cut a tensor into parts along an axis, whose size has to be known.
+
+    Parameters
+    ----------
+    value : tensor_like
+        What is cut.
+    num_or_size_splits : int or sequence of int
+        So many equal parts, or parts of these sizes, of which one may be -1.
+    axis : int, default 0
+        Which axis; a negative one counts from the end.
+    num : int, optional
+        Accepted and ignored.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    list of Tensor or numpy.ndarray
+        The parts.
+
+    Raises
+    ------
+    ValueError
+        The sizes do not add up to that of the axis.
+
+    Examples
+    --------
+    >>> mr.split([1, 2, 3, 4, 5], [2, -1])
+    [array([1, 2], dtype=int32), array([3, 4, 5], dtype=int32)]
+    """
+    tensor: Any = value if isinstance(value, Symbol) else convert_to_tensor(value)
+    size, rank = tensor.shape[axis], len(tensor.shape)
+    axis = axis + rank if axis < 0 else axis
+    if isinstance(num_or_size_splits, int):
+        if size is None or size % num_or_size_splits:
+            raise ValueError(f"split: an axis of size {size} cannot be cut into "
+                             f"{num_or_size_splits} equal parts")
+        sizes = [size // num_or_size_splits] * num_or_size_splits
+    else:
+        sizes = [integer("num_or_size_splits", s) for s in num_or_size_splits]
+        if -1 in sizes and size is not None:
+            sizes[sizes.index(-1)] = size - sum(sizes) - 1
+        if size is None or sum(sizes) != size:
+            raise ValueError(f"split: sizes {sizes} do not add up to {size}")
+    ends = np.cumsum(sizes).tolist()
+    lead = (builtins.slice(None),) * axis
+    return [tensor[lead + (builtins.slice(e - s, e),)] for s, e in zip(sizes, ends)]
+
+
+def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) -> Any:
+    """Cut a piece out of a tensor.
+
+    Parameters
+    ----------
+    input_ : tensor_like
+        What it is cut out of.
+    begin : sequence of int
+        Where it begins along each axis.
+    size : sequence of int
+        How long it is along each axis; -1: to the end.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        The piece.
+
+    Raises
+    ------
+    UnimplementedError
+        `begin` or `size` are tensors: use mr.gather.
+
+    Examples
+    --------
+    >>> mr.slice([1, 2, 3, 4], [1], [2])
+    array([2, 3], dtype=int32)
+    """
+    dims, sizes = static_shape(begin), static_shape(size)
+    if dims is None or sizes is None:
+        raise errors.UnimplementedError("mr.slice with begin or size that are tensors is not "
+                                        "built: use mr.gather")
+    key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
+    tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
+    return tensor[key]
+
+
+def gather(params: TensorLike, indices: TensorLike, validate_indices: Any = None,
+           axis: int | None = None, batch_dims: int = 0, name: str | None = None) -> Any:
+    """Pick slices by number along an axis.
+
+    Parameters
+    ----------
+    params : tensor_like
+        What is picked from.
+    indices : tensor_like of int
+        Numbers along the axis, of any shape, from 0 on.
+    validate_indices : optional
+        Accepted and ignored: they are always checked.
+    axis : int, optional
+        Which axis (0); a negative one counts from the end.
+    batch_dims : int, default 0
+        Others are not built.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With the axes of `indices` in place of the axis.
+
+    Raises
+    ------
+    InvalidArgumentError
+        An index is out of range.
+
+    Examples
+    --------
+    >>> mr.gather([10, 20, 30], [2, 0])
+    array([30, 10], dtype=int32)
+    """
+    if batch_dims != 0:
+        raise errors.UnimplementedError("mr.gather with batch_dims is not built")
+    return apply1("gather", [params, indices], AttrTable().int("axis", 0 if axis is None else axis),
+                  same_dtype=False)
+
+
+def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
+    """Repeat a tensor along each axis.
+
+    Parameters
+    ----------
+    input : tensor_like
+        The values.
+    multiples : sequence of int
+        How often along each axis.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        The repetitions side by side.
+
+    Raises
+    ------
+    UnimplementedError
+        `multiples` is a tensor.
+
+    Examples
+    --------
+    >>> mr.tile([1, 2], [2])
+    array([1, 2, 1, 2], dtype=int32)
+    """
+    counts = static_shape(multiples)
+    if counts is None:
+        raise errors.UnimplementedError("mr.tile with multiples that are tensors is not built")
+    return apply1("tile", [input], AttrTable().ints("multiples", counts))
+
+
+def pad(tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0,
+        name: str | None = None) -> Any:
+    """Add values around a tensor.
+
+    Parameters
+    ----------
+    tensor : tensor_like
+        What is padded.
+    paddings : array_like of int, of shape (rank, 2)
+        How many values come before and behind, along each axis.
+    mode : str, default "CONSTANT"
+        Others are not built.
+    constant_values : scalar, default 0
+        What is added.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        The larger tensor.
+
+    Examples
+    --------
+    >>> mr.pad([1, 2], [[1, 2]])
+    array([0, 1, 2, 0, 0], dtype=int32)
+    """
+    if mode.upper() != "CONSTANT":
+        raise errors.UnimplementedError(f"mr.pad with mode {mode!r} is not built: only CONSTANT is")
+    flat = np.asarray(paddings).reshape(-1)
+    dtype = dtype_of(tensor)
+    inputs = [tensor]
+    if not (is_literal(constant_values) and constant_values == 0):
+        inputs.append(constant_values)
+    elif dtype is None:
+        inputs = [convert_to_tensor(tensor)]
+    return apply1("pad", inputs, AttrTable().ints("paddings", flat))
+
+
+def reverse(tensor: TensorLike, axis: Any, name: str | None = None) -> Any:
+    """Turn the order round along axes.
+
+    Parameters
+    ----------
+    tensor : tensor_like
+        The values.
+    axis : int or sequence of int
+        Which axes.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Of the same shape.
+
+    Examples
+    --------
+    >>> mr.reverse([1, 2, 3], [0])
+    array([3, 2, 1], dtype=int32)
+    """
+    return apply1("reverse", [tensor], AttrTable().ints("axes", np.atleast_1d(axis)))
+
+
+def shape(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Any:
+    """Return the shape as a tensor: it is known when the element is.
+
+    Parameters
+    ----------
+    input : tensor_like
+        Whose shape.
+    out_type : dtype_like, default "int32"
+        Or int64.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        A vector.
+
+    Examples
+    --------
+    >>> mr.shape([[1, 2, 3]])
+    array([1, 3], dtype=int32)
+    """
+    return apply1("shape", [input], AttrTable().dtype("dtype", out_type))
+
+
+def size(input: TensorLike, out_type: DTypeLike = "int32", name: str | None = None) -> Any:
+    """Count the values of a tensor.
+
+    Parameters
+    ----------
+    input : tensor_like
+        Whose values.
+    out_type : dtype_like, default "int32"
+        Or int64.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy scalar
+        The number.
+
+    Examples
+    --------
+    >>> mr.size([[1, 2, 3]])
+    3
+    """
+    return apply1("size", [input], AttrTable().dtype("dtype", out_type))
+
+
+def rank(input: TensorLike, name: str | None = None) -> Any:
+    """Count the axes of a tensor.
+
+    Parameters
+    ----------
+    input : tensor_like
+        Whose axes.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy scalar
+        The number, as int32.
+
+    Examples
+    --------
+    >>> mr.rank([[1, 2, 3]])
+    2
+    """
+    return apply1("rank", [input])

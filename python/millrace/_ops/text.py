@@ -1,0 +1,389 @@
+"""Strings and their bytes, under TensorFlow's names and arguments. `name` means nothing.
+
+The public names are those of mr.strings and mr.io.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from .. import errors
+from .._graph.attrs import AttrTable
+from .._graph.literals import is_literal
+from .._graph.symbol import TensorLike
+from .._graph.tensor import apply1, convert_to_tensor
+from ..dtypes import DTypeLike
+from .docs import STRING, documented
+
+
+def _text(value: Any) -> Any:
+    """A literal as strings: an empty list has no dtype of its own."""
+    return convert_to_tensor(value, "string") if is_literal(value) else value
+
+
+def as_string(input: TensorLike, precision: int = -1, scientific: bool = False,
+              shortest: bool = False, width: int = -1, fill: str = "",
+              name: str | None = None) -> Any:
+    """Write numbers as text; strings stay as they are.
+
+    Parameters
+    ----------
+    input : tensor_like
+        Numbers, bools or strings.
+    precision : int, default -1
+        Digits behind the point, of floats; -1: six.
+    scientific, shortest : bool, default False
+        Floats with an exponent; or as short as goes without loss. Not both.
+    width, fill : default -1 and ""
+        Others are not built.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.as_string([1.5, 2.0], precision=2)
+    array([b'1.50', b'2.00'], dtype=object)
+    """
+    if width != -1 or fill:
+        raise errors.UnimplementedError("mr.strings.as_string with width or fill is not built")
+    attrs = AttrTable().int("precision", precision).bool("scientific", scientific)
+    return apply1("as_string", [input], attrs.bool("shortest", shortest))
+
+
+def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | None = None) -> Any:
+    """Read numbers from text.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str.
+    out_type : dtype_like, default "float32"
+        What the result has.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Numbers, in the shape of `input`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A string is no number, or does not fit.
+
+    Examples
+    --------
+    >>> mr.strings.to_number(["1.5", "2"])
+    array([1.5, 2. ], dtype=float32)
+    """
+    return apply1("string_to_number", [_text(input)], AttrTable().dtype("dtype", out_type))
+
+
+def string_split(input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1,
+                 name: str | None = None) -> Any:
+    """Cut a string into parts, as Python's str.split does.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        A scalar.
+    sep : str or bytes, optional
+        Where it is cut; by default between runs of blanks.
+    maxsplit : int, default -1
+        How often at most; -1: wherever it goes.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        The vector of the parts. (TensorFlow gives a ragged tensor for vectors; there are none
+        here.)
+
+    Examples
+    --------
+    >>> mr.strings.split("a stitch in time")
+    array([b'a', b'stitch', b'in', b'time'], dtype=object)
+    """
+    attrs = AttrTable().int("maxsplit", maxsplit)
+    if sep is not None and sep not in ("", b""):
+        attrs.bytes("sep", sep)
+    return apply1("string_split", [_text(input)], attrs)
+
+
+def regex_replace(input: TensorLike, pattern: str | bytes, rewrite: str | bytes,
+                  replace_global: bool = True, name: str | None = None) -> Any:
+    """Replace what matches a pattern, element-wise.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    pattern : str or bytes
+        A regular expression.
+    rewrite : str or bytes
+        What takes the place of a match; ``\\0`` to ``\\9`` stand for its groups.
+    replace_global : bool, default True
+        All matches, or the first alone.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings, in the shape of `input`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The pattern is no regular expression.
+
+    Examples
+    --------
+    >>> mr.strings.regex_replace(["a1b22"], "[0-9]+", "-")
+    array([b'a-b-'], dtype=object)
+    """
+    attrs = AttrTable().bytes("pattern", pattern).bytes("rewrite", rewrite)
+    return apply1("regex_replace", [_text(input)], attrs.bool("replace_global", replace_global))
+
+
+def regex_full_match(input: TensorLike, pattern: str | bytes, name: str | None = None) -> Any:
+    """Return whether the whole string matches a pattern, element-wise.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    pattern : str or bytes
+        A regular expression.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Bools, in the shape of `input`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        The pattern is no regular expression.
+
+    Examples
+    --------
+    >>> mr.strings.regex_full_match(["a1", "b"], "[a-z][0-9]")
+    array([ True, False])
+    """
+    return apply1("regex_full_match", [_text(input)], AttrTable().bytes("pattern", pattern))
+
+
+def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = None) -> Any:
+    """Give each string a number, the same for equal ones.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    num_buckets : int
+        The numbers are below it: a string's XXH3-64, modulo. (TensorFlow's numbers are others.)
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        int64, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.strings.to_hash_bucket_fast(["a", "b", "a"], 100)
+    array([19, 15, 19])
+    """
+    return apply1("string_to_hash_bucket", [_text(input)],
+                  AttrTable().int("num_buckets", num_buckets))
+
+
+def string_length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Any:
+    """Count the bytes or the characters of strings.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    unit : {"BYTE", "UTF8_CHAR"}, default "BYTE"
+        What is counted.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        int32, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.strings.length(["abc", ""])
+    array([3, 0], dtype=int32)
+    """
+    return apply1("string_length", [_text(input)], AttrTable().bytes("unit", unit))
+
+
+def string_join(inputs: Sequence[TensorLike], separator: str | bytes = "",
+                name: str | None = None) -> Any:
+    """Join strings, element-wise.
+
+    Parameters
+    ----------
+    inputs : sequence of tensor_like of string
+        They broadcast.
+    separator : str or bytes, default ""
+        What stands between them.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings.
+
+    Examples
+    --------
+    >>> mr.strings.join([["a", "b"], "x"], separator="-")
+    array([b'a-x', b'b-x'], dtype=object)
+    """
+    inputs = [_text(value) for value in inputs]
+    if not inputs:
+        return convert_to_tensor(b"")
+    return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
+
+
+def substr(input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYTE",
+           name: str | None = None) -> Any:
+    """Cut pieces out of strings, element-wise.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    pos : tensor_like of int
+        Where a piece begins; a negative position counts from the end.
+    len : tensor_like of int
+        How many bytes; fewer where the string ends.
+    unit : str, default "BYTE"
+        Others are not built.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings, in the shape of `input`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        `pos` is outside of a string.
+
+    Examples
+    --------
+    >>> mr.strings.substr(["hello", "world"], 1, 3)
+    array([b'ell', b'orl'], dtype=object)
+    """
+    if unit != "BYTE":
+        raise errors.UnimplementedError(f"mr.strings.substr with unit {unit!r} is not built: "
+                                        "only BYTE is")
+    return apply1("substr", [_text(input), pos, len], same_dtype=False)
+
+
+def _ascii(op: str, input: Any, encoding: str) -> Any:
+    if encoding:
+        raise errors.UnimplementedError(f"mr.strings.{op[7:]} with encoding {encoding!r} is not "
+                                        "built: ASCII only")
+    return apply1(op, [_text(input)])
+
+
+@documented(STRING)
+def string_lower(input: TensorLike, encoding: str = "", name: str | None = None) -> Any:
+    """Write ASCII letters in lower case.
+
+    >>> mr.strings.lower(["Hello"])
+    array([b'hello'], dtype=object)
+    """
+    return _ascii("string_lower", input, encoding)
+
+
+@documented(STRING)
+def string_upper(input: TensorLike, encoding: str = "", name: str | None = None) -> Any:
+    """Write ASCII letters in upper case.
+
+    >>> mr.strings.upper(["Hello"])
+    array([b'HELLO'], dtype=object)
+    """
+    return _ascii("string_upper", input, encoding)
+
+
+def string_strip(input: TensorLike, name: str | None = None) -> Any:
+    """Take ASCII blanks off both ends.
+
+    Parameters
+    ----------
+    input : tensor_like of string
+        Bytes or str, of any shape.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        Strings, in the shape of `input`.
+
+    Examples
+    --------
+    >>> mr.strings.strip([" a b "])
+    array([b'a b'], dtype=object)
+    """
+    return apply1("string_strip", [_text(input)])
+
+
+def decode_raw(input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True,
+               fixed_length: int | None = None, name: str | None = None) -> Any:
+    """Read the bytes of strings as numbers.
+
+    Parameters
+    ----------
+    input_bytes : tensor_like of string
+        All of one length, which is a multiple of the size of a number.
+    out_type : dtype_like
+        What the numbers are.
+    little_endian : bool, default True
+        Their order of bytes.
+    fixed_length : optional
+        Not built.
+    name : str, optional
+        Accepted and ignored.
+
+    Returns
+    -------
+    Tensor or numpy.ndarray
+        With one axis more than `input_bytes`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        A length is no multiple of the size.
+
+    Examples
+    --------
+    >>> mr.io.decode_raw(b"abcd", mr.uint8)
+    array([ 97,  98,  99, 100], dtype=uint8)
+    """
+    if fixed_length is not None:
+        raise errors.UnimplementedError("mr.io.decode_raw with fixed_length is not built")
+    return apply1("decode_raw", [input_bytes],
+                  AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian))

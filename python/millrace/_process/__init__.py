@@ -1,0 +1,1 @@
+"""The `millrace` program as a child process."""

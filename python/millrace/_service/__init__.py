@@ -1,0 +1,1 @@
+"""What mr.service is made of: configs, checks of arguments, jobs."""
