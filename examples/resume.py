@@ -6,7 +6,7 @@ import sys
 import millrace as mr
 
 
-def main(path):
+def main(path: str) -> None:
     ds = mr.Dataset.range(1000).shuffle(100, seed=7).batch(10)
     it = iter(ds)
     if os.path.exists(path):

@@ -1,80 +1,59 @@
-"""Lines over time and bars, as a PNG. Needs Pillow (python3-pil)."""
+"""Figures of the demonstrations, drawn by matplotlib (Debian: python3-matplotlib)."""
 
-from PIL import Image, ImageDraw, ImageFont
+from __future__ import annotations
 
-WIDTH, HEIGHT, SCALE = 1100, 460, 2  # drawn larger, then reduced: smooth lines
-INK, GRID = "#222222", "#dddddd"
-COLOURS = ("#1b6ca8", "#d1495b", "#2e933c", "#e8a23d", "#7d4e9f", "#555555")
+from typing import Any, Mapping, Sequence
 
+import matplotlib
 
-class Plot:
-    def __init__(self):
-        self._image = Image.new("RGB", (WIDTH * SCALE, HEIGHT * SCALE), "white")
-        self._draw = ImageDraw.Draw(self._image)
-        self._texts = []  # drawn last, at the size of the font: it has one
+matplotlib.use("Agg")  # a file, no window
+from matplotlib import pyplot  # noqa: E402
 
-    def _line(self, points, colour, width=1):
-        self._draw.line([(x * SCALE, y * SCALE) for x, y in points], fill=colour, width=int(width * SCALE), joint="curve")
+# Okabe and Ito's colours, which the colour-blind tell apart, too.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+MARK = "#555555"
 
-    def _text(self, x, y, text, colour=INK, align="left"):
-        font = ImageFont.load_default()
-        left, _, right, _ = font.getbbox(text)
-        x -= {"left": 0, "right": right - left, "middle": (right - left) / 2}[align]
-        self._texts.append(((round(x), round(y)), text, colour))
-
-    def _axis(self, box, top, unit):
-        """Horizontal lines up to @top; what a value's height is."""
-        x0, y0, x1, y1 = box
-        step = nice(top / 5)
-        value = 0
-        while value <= top:
-            y = y1 - (y1 - y0) * value / top
-            self._line([(x0, y), (x1, y)], GRID)
-            self._text(x0 - 6, y - 6, f"{value:,.0f}", align="right")
-            value += step
-        self._text(x0, y0 - 34, unit)
-        return lambda v: y1 - (y1 - y0) * v / top
-
-    def lines(self, box, unit, series):
-        """@series: {name: [(seconds, value), ...]}."""
-        x0, _, x1, y1 = box
-        last = max((p[0] for points in series.values() for p in points), default=1) or 1
-        height = self._axis(box, 1.05 * max((p[1] for points in series.values() for p in points), default=1), unit)
-        step = nice(last / 6)
-        for i in range(int(last / step) + 1):
-            x = x0 + (x1 - x0) * i * step / last
-            self._text(x, y1 + 6, f"{i * step:g} s", align="middle")
-        for i, (name, points) in enumerate(series.items()):
-            colour = COLOURS[i % len(COLOURS)]
-            if len(points) > 1:
-                self._line([(x0 + (x1 - x0) * t / last, height(v)) for t, v in points], colour, 2)
-            self._line([(x0 + 14, box[1] + 10 + 16 * i), (x0 + 34, box[1] + 10 + 16 * i)], colour, 3)
-            self._text(x0 + 40, box[1] + 4 + 16 * i, name)
-
-    def bars(self, box, unit, values):
-        x0, _, x1, y1 = box
-        height = self._axis(box, 1.1 * max(values.values()), unit)
-        width = (x1 - x0) / len(values)
-        for i, (name, value) in enumerate(values.items()):
-            left = x0 + i * width + width / 5
-            self._draw.rectangle([left * SCALE, height(value) * SCALE, (left + 0.6 * width) * SCALE, y1 * SCALE],
-                                 fill=COLOURS[i % len(COLOURS)])
-            self._text(left + 0.3 * width, height(value) - 16, f"{value:.1f}", align="middle")
-            self._text(left + 0.3 * width, y1 + 6, name, align="middle")
-
-    def save(self, path):
-        image = self._image.resize((WIDTH, HEIGHT), Image.LANCZOS)
-        draw = ImageDraw.Draw(image)
-        for at, text, colour in self._texts:
-            draw.text(at, text, fill=colour, font=ImageFont.load_default())
-        image.save(path)
+STYLE = {
+    "font.size": 13, "axes.titlesize": 14, "figure.titlesize": 18, "legend.fontsize": 12,
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
+    "grid.color": "#dddddd", "lines.linewidth": 2.5,
+    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
+}
 
 
-def nice(value):
-    """1, 2 or 5 times a power of ten, at least @value."""
-    power = 1e-6
-    while True:
-        for digit in (1, 2, 5):
-            if digit * power >= value:
-                return digit * power
-        power *= 10
+class Figure:
+    """Panels side by side under one title; `panels` are matplotlib's Axes. Saved by save()."""
+
+    def __init__(self, title: str, widths: Sequence[float]) -> None:
+        matplotlib.rcParams.update(STYLE)
+        self._figure: Any = pyplot.figure(figsize=(15, 6.5), layout="constrained")
+        self.panels: list[Any] = list(self._figure.subplots(1, len(widths), width_ratios=widths))
+        self._figure.suptitle(title)
+
+    def save(self, path: str) -> None:
+        self._figure.savefig(path, dpi=150)
+        pyplot.close(self._figure)
+
+
+def label(axes: Any, title: str, x: str, y: str) -> None:
+    """Title of a panel, and its axes with their units."""
+    axes.set_title(title, loc="left")
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+
+
+def mark(axes: Any, at: float, text: str, height: float = 0.97, left: bool = False) -> None:
+    """A vertical line where something happened, and what; @height is a share of the panel's."""
+    axes.axvline(at, color=MARK, linestyle="--", linewidth=1.5)
+    axes.annotate(text, (at, height), xycoords=("data", "axes fraction"),
+                  xytext=(-6 if left else 6, 0), textcoords="offset points", va="top",
+                  ha="right" if left else "left", color=MARK,
+                  bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.8})
+
+
+def bars(axes: Any, values: Mapping[str, float], form: str = "{:.1f}") -> None:
+    """One bar a name, with its value on it."""
+    drawn = axes.bar(list(values), list(values.values()), color=COLOURS[:len(values)], width=0.6)
+    axes.bar_label(drawn, labels=[form.format(v) for v in values.values()], padding=3)
+    axes.margins(y=0.12)
+    axes.grid(axis="x", visible=False)

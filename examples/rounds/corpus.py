@@ -1,14 +1,19 @@
-"""The text of the demo: the licences that each Debian has, a paragraph a line, and the words in it."""
+"""
+The text of the demo: the licences that each Debian has, a paragraph a line, and the words in it.
+"""
+
+from __future__ import annotations
 
 import collections
 import pathlib
 import re
 
-SOURCE = pathlib.Path("/usr/share/common-licenses")  # package base-files; each may be copied verbatim, as it says itself
+# Each may be copied verbatim, as it says itself.
+SOURCE = pathlib.Path("/usr/share/common-licenses")  # package base-files
 WORDS = 4000  # of the vocabulary; the others are one
 
 
-def paragraphs():
+def paragraphs() -> list[str]:
     found = []
     for path in sorted(SOURCE.iterdir()):
         if not path.is_symlink():  # "GPL" is "GPL-3" once more
@@ -19,10 +24,11 @@ def paragraphs():
     return found
 
 
-def write(directory):
+def write(directory: pathlib.Path) -> tuple[int, int]:
     """Write text.txt and words.txt to @directory; how many paragraphs and words there are."""
     lines = paragraphs()
     counts = collections.Counter(word for line in lines for word in line.split())
     (directory / "text.txt").write_text("\n".join(lines) + "\n")
-    (directory / "words.txt").write_text("\n".join(word for word, _ in counts.most_common(WORDS)) + "\n")
+    words = [word for word, _ in counts.most_common(WORDS)]
+    (directory / "words.txt").write_text("\n".join(words) + "\n")
     return len(lines), sum(counts.values())
