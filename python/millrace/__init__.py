@@ -76,7 +76,7 @@ def version() -> str:
     Examples
     --------
     >>> mr.version()
-    'millrace 0.1.0, libmillrace 0.1.0 (/.../libmillrace.so.0)'
+    'millrace ..., libmillrace ... (/...)'
     """
     library = _ffi.lib.mr_version().decode()
     return f"millrace {__version__}, libmillrace {library} ({_ffi.library_path})"

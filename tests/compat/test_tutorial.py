@@ -8,7 +8,7 @@ import shlex
 import subprocess
 import sys
 
-from millrace import _ffi
+from millrace._capi import ffi as _ffi
 
 PAGE = pathlib.Path(__file__).parents[2] / "docs/use/tutorial.md"
 FILES = re.compile(r"^```python\n# (\S+)\n(.*?)^```$", re.M | re.S)

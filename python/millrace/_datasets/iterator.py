@@ -408,10 +408,8 @@ class NumpyIterator:
 
         Raises
         ------
-        UnimplementedError
-            The pipeline reads from a service, or has another part without a position.
         FailedPreconditionError
-            The iterator is closed.
+            The iterator is closed, or the pipeline reads from a service.
 
         Examples
         --------
