@@ -51,6 +51,10 @@ def mark(axes: Any, at: float, text: str, height: float = 0.97, left: bool = Fal
                   bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.8})
 
 
+def legend(axes: Any) -> None:
+    axes.legend(loc="upper left", framealpha=0.9, edgecolor="none")
+
+
 def bars(axes: Any, values: Mapping[str, float], form: str = "{:.1f}") -> None:
     """One bar a name, with its value on it."""
     drawn = axes.bar(list(values), list(values.values()), color=COLOURS[:len(values)], width=0.6)

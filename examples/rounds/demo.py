@@ -134,7 +134,7 @@ def table(with_: Cost, without: Cost) -> None:
 
 
 def draw(path: str, run: Run, with_: Cost, without: Cost) -> None:
-    from plot import Figure, bars, label, mark  # it needs matplotlib
+    from plot import Figure, bars, label, legend, mark  # it needs matplotlib
 
     figure = Figure(f"{REPLICAS} replicas read text in coordinated rounds", [3, 1.2, 1.2])
     steps, padding, waiting = figure.panels
@@ -146,7 +146,7 @@ def draw(path: str, run: Run, with_: Cost, without: Cost) -> None:
              height=0.14 if what == "a worker" else 0.32)
     label(steps, "All stay in the same step, through both kills", "time since the first step [s]",
           "steps done")
-    steps.legend(loc="upper left", frameon=False)
+    legend(steps)
     costs = {"coordinated": with_, "uncoordinated": without}
     bars(padding, {n: 100 * c.padding for n, c in costs.items()}, "{:.0f} %")
     label(padding, "Padding", "", "share of what is computed [%]")

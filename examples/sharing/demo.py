@@ -255,7 +255,7 @@ def table(shared: Search, alone: Search) -> None:
 
 
 def draw(path: str, shared: Search, alone: Search) -> None:
-    from plot import MARK, Figure, bars, label, mark  # it needs matplotlib
+    from plot import MARK, Figure, bars, label, legend, mark  # it needs matplotlib
 
     figure = Figure("Four trainers share one costly production of images", [3, 1])
     images, cpu = figure.panels
@@ -264,16 +264,17 @@ def draw(path: str, shared: Search, alone: Search) -> None:
         images.plot([at - shared.began for at, _ in points], [n for _, n in points], label=text,
                     **style)
 
-    line(shared.produced, "made by the workers, once for all", color=MARK, linewidth=6, alpha=0.35)
-    for t in shared.trainers.values():
+    line(shared.produced, "made by the workers, once for all", color=MARK, linewidth=12, alpha=0.3)
+    # They lie on each other: the first ones are broader.
+    for t, width in zip(shared.trainers.values(), (7, 4.5, 2.5, 2.5)):
         missed = f", {t.done['skipped']:,} missed" if t.done["skipped"] else ""
-        line(t.points, f"trainer {t.name}, rate {RATES[t.name]}{missed}")
+        line(t.points, f"trainer {t.name}, rate {RATES[t.name]}{missed}", linewidth=width)
     late, first = shared.trainers["late"], shared.trainers["A"]
     mark(images, late.points[0][0] - shared.began, "the late trainer starts", height=0.62)
     mark(images, first.points[-1][0] - shared.began, "A is done: the slow one hurries", height=0.3,
          left=True)
     label(images, "In the hands of each trainer", "time since the start [s]", "images")
-    images.legend(loc="upper left", frameon=False)
+    legend(images)
     bars(cpu, {"shared": shared.cpu_s, "four alone": alone.cpu_s}, "{:.0f} s")
     label(cpu, "What the workers computed", "", "CPU time [s]")
     figure.save(path)
