@@ -47,6 +47,7 @@ def first_element(dataset: _ffi.DatasetHandle) -> list[Any]:
     options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
     check(lib.mr_iterator_open(dataset.ptr, byref(options), byref(once.ptr), byref(error)), error)
     while not block.ptr:
-        check(lib.mr_iterator_next_block(once.ptr, 1, _SLICE_MS, byref(block.ptr), byref(error)),
-              error)
+        rc = check(lib.mr_iterator_next_block(once.ptr, 1, _SLICE_MS, byref(block.ptr),
+                                              byref(error)), error)
+        assert rc != _ffi.MR_END
     return [next(iter(column)) for column in block_columns(block)[1]]
