@@ -1,2 +1,2 @@
 add_executable(client_bench ${CMAKE_CURRENT_LIST_DIR}/client_bench.c)
-target_link_libraries(client_bench PRIVATE mr_options mr_client mr_proto)
+target_link_libraries(client_bench PRIVATE mr_flags mr_client mr_proto)

@@ -1,6 +1,6 @@
 if(TARGET millrace_shared)
   foreach(reader read rounds)
     add_executable(${reader}_bench ${CMAKE_CURRENT_LIST_DIR}/${reader}_bench.c ${CMAKE_CURRENT_LIST_DIR}/support.c)
-    target_link_libraries(${reader}_bench PRIVATE mr_options millrace_shared Threads::Threads)
+    target_link_libraries(${reader}_bench PRIVATE mr_flags millrace_shared Threads::Threads)
   endforeach()
 endif()

@@ -1,31 +1,31 @@
 # One target a directory: the arrows between directories are the target_link_libraries() lines.
 
-add_library(mr_options INTERFACE)
-target_compile_options(mr_options INTERFACE
+add_library(mr_flags INTERFACE)
+target_compile_options(mr_flags INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wswitch-enum -Wstrict-prototypes -Wmissing-prototypes
   -Wno-unused-parameter -fvisibility=hidden -fno-strict-aliasing)
-target_compile_definitions(mr_options INTERFACE _GNU_SOURCE)
-target_include_directories(mr_options INTERFACE
-  ${CMAKE_SOURCE_DIR}/src/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
+target_compile_definitions(mr_flags INTERFACE _GNU_SOURCE)
+target_include_directories(mr_flags INTERFACE
+  ${CMAKE_SOURCE_DIR}/src/include ${CMAKE_BINARY_DIR}/include ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
 if(MR_WERROR)
-  target_compile_options(mr_options INTERFACE -Werror)
+  target_compile_options(mr_flags INTERFACE -Werror)
 endif()
 if(MR_SLOW_ASSERTIONS)
-  target_compile_definitions(mr_options INTERFACE MR_SLOW_ASSERTIONS)
+  target_compile_definitions(mr_flags INTERFACE MR_SLOW_ASSERTIONS)
 endif()
 if(MR_SANITIZE)
-  target_compile_options(mr_options INTERFACE -fsanitize=${MR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-  target_link_options(mr_options INTERFACE -fsanitize=${MR_SANITIZE})
-  target_compile_definitions(mr_options INTERFACE MR_SANITIZE)
+  target_compile_options(mr_flags INTERFACE -fsanitize=${MR_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(mr_flags INTERFACE -fsanitize=${MR_SANITIZE})
+  target_compile_definitions(mr_flags INTERFACE MR_SANITIZE)
 endif()
 if(MR_FUZZ)
-  target_compile_options(mr_options INTERFACE -fsanitize=fuzzer-no-link) # a fuzzer that does not see its way through what it calls is blind
+  target_compile_options(mr_flags INTERFACE -fsanitize=fuzzer-no-link) # a fuzzer that does not see its way through what it calls is blind
 endif()
 
 # mr_library(<name> <sources...>): static library mr_<name>.
 function(mr_library name)
   add_library(mr_${name} STATIC ${ARGN})
-  target_link_libraries(mr_${name} PUBLIC mr_options)
+  target_link_libraries(mr_${name} PUBLIC mr_flags)
 endfunction()
 
 # mr_choice(<library> <local> <otherwise>): executables that link @library get @local with it, if they have the property
@@ -88,7 +88,7 @@ function(mr_test name)
   if(T_LOCAL OR (MR_SANITIZE STREQUAL "thread" AND NOT T_SOCKETS))
     set_target_properties(${name} PROPERTIES MR_LOCAL ON)
   endif()
-  target_link_libraries(${name} PRIVATE mr_options ${T_LIBRARIES} cmocka)
+  target_link_libraries(${name} PRIVATE mr_flags ${T_LIBRARIES} cmocka)
   mr_links_uninstrumented(${name} uninstrumented)
   add_test(NAME ${name} COMMAND ${name} ${T_ARGS})
   set_tests_properties(${name} PROPERTIES LABELS "${T_LABEL}")
@@ -124,6 +124,16 @@ function(mr_proto target root)
   endif()
 endfunction()
 
+# mr_rpc_header(<target> <root> <files relative to root...>): millrace/service.rpc.h, the methods of their `service` blocks.
+function(mr_rpc_header target root)
+  set(out ${CMAKE_CURRENT_BINARY_DIR}/gen/millrace/service.rpc.h)
+  list(TRANSFORM ARGN PREPEND ${root}/ OUTPUT_VARIABLE protos)
+  set(script ${CMAKE_SOURCE_DIR}/cmake/rpc_header.cmake)
+  add_custom_command(OUTPUT ${out} COMMAND ${CMAKE_COMMAND} -DOUT=${out} "-DPROTOS=${protos}" -P ${script}
+    DEPENDS ${protos} ${script} VERBATIM)
+  target_sources(${target} PRIVATE ${out})
+endfunction()
+
 # mr_fuzz(<name> CORPUS <directory> SOURCES ... LIBRARIES ... [MUTATIONS <n>]): a decoder's fuzz target (LLVMFuzzerTestOneInput).
 # As a ctest entry it replays the corpus, and some thousand mutations of it (n of each file), under any compiler; configured with
 # clang and -DMR_FUZZ=ON it is a libFuzzer program.
@@ -144,5 +154,5 @@ function(mr_fuzz name)
     endif()
     mr_test_timeout(${name} 120)
   endif()
-  target_link_libraries(${name} PRIVATE mr_options ${F_LIBRARIES})
+  target_link_libraries(${name} PRIVATE mr_flags ${F_LIBRARIES})
 endfunction()

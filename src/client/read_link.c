@@ -15,6 +15,7 @@
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "client/registration.h"
+#include "millrace/service.rpc.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -146,8 +147,8 @@ static int call(mr_reader *r, const char *method, ProtobufCMessage *request,
 static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req,
                              Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
-    return call(ctx, "RegisterDataset", &req->base, &millrace__register_dataset_reply__descriptor,
-                (ProtobufCMessage **)reply, err);
+    return call(ctx, MR_METHOD_REGISTER_DATASET, &req->base,
+                &millrace__register_dataset_reply__descriptor, (ProtobufCMessage **)reply, err);
 }
 
 static int register_dataset(mr_reader *r, mr_error *err)
@@ -159,7 +160,7 @@ static int register_dataset(mr_reader *r, mr_error *err)
         r->dataset_id = mr_strdup(r->opts.dataset_id);
         return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
     }
-    req.compression = r->opts.compression;
+    req.compression = (char *)(uintptr_t)r->opts.compression;
     int rc = mr_registration_send(r->opts.service, r->opts.input, &req, send_registration, r,
                                   &reply, err);
     if (rc == MR_OK) {
@@ -270,7 +271,7 @@ static int open_job(mr_reader *r, mr_error *err)
     job.name = r->opts.job_name;
     job.mode = r->opts.mode;
     job.guarantee = r->opts.guarantee;
-    job.target_workers = r->opts.target_workers;
+    job.target_workers = (char *)(uintptr_t)r->opts.target_workers;
     job.trainer = r->opts.trainer;
     job.sharing = r->opts.sharing;
     job.lag = r->opts.lag;
@@ -290,7 +291,7 @@ static int open_job(mr_reader *r, mr_error *err)
         req.iteration_id = r->iteration_id;
     }
     int64_t age_ms = mr_now_ms() - r->opened_ms;
-    int rc = call(r, "Open", &req.base, &millrace__open_reply__descriptor,
+    int rc = call(r, MR_METHOD_OPEN, &req.base, &millrace__open_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
     if (rc == MR_OK) {
         rc = take_open_reply(r, reply, age_ms, err);
@@ -326,8 +327,8 @@ static int heartbeat(mr_reader *r, mr_error *err)
     req.n_refusing = mr_read_refusing(r, refusing, UNREACHABLE_MAX);
     req.refusing = refusing;
     req.waits = mr_read_ask(r);
-    int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
-                  (ProtobufCMessage **)&reply, err);
+    int rc = call(r, MR_METHOD_CLIENT_HEARTBEAT, &req.base,
+                  &millrace__client_heartbeat_reply__descriptor, (ProtobufCMessage **)&reply, err);
     mr_rounds_report_clear(&report);
     free_list(unreachable, req.n_unreachable);
     free_list(refusing, req.n_refusing);
@@ -386,7 +387,7 @@ static int follow(mr_reader *r, mr_error *err)
 
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    int rc = mr_control_watch_new(r->control, "WatchClient", &req.base,
+    int rc = mr_control_watch_new(r->control, MR_METHOD_WATCH_CLIENT, &req.base,
                                   &millrace__client_update__descriptor, &watch_ops, r, &watch, err);
     while (rc == MR_OK && rest(r) && !over(r, &reopen) && !reopen) {
         rc = heartbeat(r, err);
@@ -423,8 +424,8 @@ static void leave(mr_reader *r)
 
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    int rc = call(r, "ReleaseClient", &req.base, &millrace__release_client_reply__descriptor,
-                  (ProtobufCMessage **)&reply, &err);
+    int rc = call(r, MR_METHOD_RELEASE_CLIENT, &req.base,
+                  &millrace__release_client_reply__descriptor, (ProtobufCMessage **)&reply, &err);
     if (rc == MR_OK) {
         millrace__release_client_reply__free_unpacked(reply, NULL);
         MR_LOCK(&r->lock);

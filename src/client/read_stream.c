@@ -19,6 +19,7 @@
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "element/frame.h"
+#include "millrace/service.rpc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -531,8 +532,8 @@ void mr_read_task_connect_locked(struct mr_read_task *t)
         rc = mr_rpc_channel_new(r->rt, t->address, NULL, &t->channel, &err);
     }
     if (rc == MR_OK) {
-        rc = mr_rpc_stream_open(t->channel, "/millrace.Worker/Read", NULL, -1, false, &stream_ops,
-                                t, &t->stream, &err);
+        rc = mr_rpc_stream_open(t->channel, MR_PATH_READ, NULL, -1, false, &stream_ops, t,
+                                &t->stream, &err);
     }
     if (rc < 0) {
         t->retry_ms = mr_now_ms() + RETRY_MS_MAX;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/sync.h"
 #include "client/hand_log.h"
+#include "millrace/service.rpc.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -595,7 +596,7 @@ static void say_goodbye(mr_reader *r)
     fill_release_locked(r, &unheard, &req);
     mr_mutex_unlock(&r->lock);
     if (r->attached) {
-        mr_control_tell(r->control, "ReleaseClient", &req.base, GOODBYE_MS);
+        mr_control_tell(r->control, MR_METHOD_RELEASE_CLIENT, &req.base, GOODBYE_MS);
     }
 }
 

@@ -11,6 +11,8 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
+#include "millrace/service.rpc.h"
+
 #include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
@@ -259,7 +261,7 @@ int mr_control_call(mr_control *c, const char *method, ProtobufCMessage *request
     char path[MR_NAME_BYTES_MAX];
     int rc;
 
-    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
+    (void)snprintf(path, sizeof path, MR_SERVICE_DISPATCHER "%s", method);
     if (timeout_ms >= 0) {
         p.until_ms = p.begin_ms + timeout_ms;
     }
@@ -316,7 +318,7 @@ void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *reques
     char path[MR_NAME_BYTES_MAX];
     mr_error err;
 
-    (void)snprintf(path, sizeof path, "/millrace.Dispatcher/%s", method);
+    (void)snprintf(path, sizeof path, MR_SERVICE_DISPATCHER "%s", method);
     MR_LOCK(&c->lock);
     if (c->leader == NULL) {
         return;

@@ -45,9 +45,9 @@ void mr_control_free(mr_control *c);
 void mr_control_speak_as(mr_control *c, const struct mr_identity *who);
 
 /*
- * Call "/millrace.Dispatcher/<method>" at the leader. @request's first field is a RequestHeader,
- * which is set during the call; the reply's is a ReplyHeader. MR_OK: *@reply is the caller's
- * (protobuf_c_message_free_unpacked(reply, NULL)).
+ * Call @method (MR_METHOD_OPEN: millrace/service.rpc.h) at the leader. @request's first field is a
+ * RequestHeader, which is set during the call; the reply's is a ReplyHeader. MR_OK: *@reply is the
+ * caller's (protobuf_c_message_free_unpacked(reply, NULL)).
  *
  * Errors: what the leader said, if it was definite; MR_EUNAVAIL naming the addresses after
  * @timeout_ms (-1: never), with MR_MAYBE_APPLIED if an attempt may have reached a leader;
@@ -88,7 +88,7 @@ struct mr_control_watch_ops {
 };
 
 /*
- * Open the server stream "/millrace.Dispatcher/<method>" and keep it open: when it breaks, ends, or
+ * Open the server stream @method and keep it open: when it breaks, ends, or
  * a leader with a newer epoch is heard of, it is opened again at the next leader. @request is
  * packed anew each time and must stay as it is.
  */

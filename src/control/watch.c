@@ -11,6 +11,8 @@
 #include "base/sync.h"
 #include "control/internal.h"
 
+#include "millrace/service.rpc.h"
+
 #include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
@@ -267,7 +269,7 @@ int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *re
     if (w == NULL) {
         return mr_error_nomem(err);
     }
-    (void)snprintf(w->path, sizeof w->path, "/millrace.Dispatcher/%s", method);
+    (void)snprintf(w->path, sizeof w->path, MR_SERVICE_DISPATCHER "%s", method);
     w->control = c;
     w->request = request;
     w->update_type = update_type;

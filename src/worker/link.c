@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "control/control.h"
+#include "millrace/service.rpc.h"
 #include "worker/progress.h"
 
 #include <millrace/base.h>
@@ -147,7 +148,7 @@ int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
                     const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err)
 {
     return call_until_answered(
-        link, "GetDataset", &req->base, &millrace__get_dataset_reply__descriptor,
+        link, MR_METHOD_GET_DATASET, &req->base, &millrace__get_dataset_reply__descriptor,
         (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
@@ -155,7 +156,7 @@ int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
                    const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err)
 {
     return call_until_answered(
-        link, "GetSplits", &req->base, &millrace__get_splits_reply__descriptor,
+        link, MR_METHOD_GET_SPLITS, &req->base, &millrace__get_splits_reply__descriptor,
         (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
 }
 
@@ -163,7 +164,7 @@ int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
                        const struct mr_worker_task *t, mr_error *err)
 {
     ProtobufCMessage *reply;
-    int rc = call_until_answered(link, "TaskEnded", &req->base,
+    int rc = call_until_answered(link, MR_METHOD_TASK_ENDED, &req->base,
                                  &millrace__task_ended_reply__descriptor, -1, t, &reply, err);
 
     if (rc == MR_OK) {
@@ -288,7 +289,7 @@ static int register_life(struct mr_link *link, bool *other, mr_error *err)
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-    int rc = mr_control_call(link->control, "RegisterWorker", &req.base,
+    int rc = mr_control_call(link->control, MR_METHOD_REGISTER_WORKER, &req.base,
                              &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
                              &link->cancel, (ProtobufCMessage **)(void *)&reply, err);
     if (rc < 0) {
@@ -351,9 +352,9 @@ static bool join(struct mr_link *link)
         int rc = register_once(link, &err);
 
         if (rc == MR_OK) {
-            rc = mr_control_watch_new(link->control, "WatchWorker", &link->watch_request.base,
-                                      &millrace__worker_update__descriptor, &watch_ops, link,
-                                      &link->watch, &err);
+            rc = mr_control_watch_new(
+                link->control, MR_METHOD_WATCH_WORKER, &link->watch_request.base,
+                &millrace__worker_update__descriptor, &watch_ops, link, &link->watch, &err);
         }
         if (link_stopping(link)) {
             return false;
@@ -407,7 +408,7 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
     req.incarnation = w->incarnation;
     req.leaving = leaving && *from == 0;
     req.draining = is_draining(w);
-    int rc = mr_control_call(link->control, "WorkerHeartbeat", &req.base,
+    int rc = mr_control_call(link->control, MR_METHOD_WORKER_HEARTBEAT, &req.base,
                              &millrace__worker_heartbeat_reply__descriptor,
                              leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS,
                              leaving ? &never : &link->cancel, &reply, err);

@@ -30,19 +30,19 @@ foreach(header IN LISTS headers)
 endforeach()
 
 add_library(mr_headers_internal OBJECT EXCLUDE_FROM_ALL ${internal})
-target_link_libraries(mr_headers_internal PRIVATE mr_options mr_proto mr_etcd_proto mr_grpc
+target_link_libraries(mr_headers_internal PRIVATE mr_flags mr_proto mr_etcd_proto mr_grpc
   PkgConfig::jansson PkgConfig::zlib)
 
 # As a stranger's compiler would see them: nothing of ours on the command line but the path.
 add_library(mr_headers_public OBJECT EXCLUDE_FROM_ALL ${public_c})
-target_include_directories(mr_headers_public PRIVATE ${CMAKE_SOURCE_DIR}/src/include)
+target_include_directories(mr_headers_public PRIVATE ${CMAKE_SOURCE_DIR}/src/include ${CMAKE_BINARY_DIR}/include)
 set_target_properties(mr_headers_public PROPERTIES C_STANDARD 11 C_EXTENSIONS OFF)
 target_compile_options(mr_headers_public PRIVATE -Wall -Wextra -Wpedantic -Wstrict-prototypes -Wshadow -Werror)
 set(targets mr_headers_internal mr_headers_public)
 
 if(CMAKE_CXX_COMPILER)
   add_library(mr_headers_cxx OBJECT EXCLUDE_FROM_ALL ${public_cxx})
-  target_include_directories(mr_headers_cxx PRIVATE ${CMAKE_SOURCE_DIR}/src/include)
+  target_include_directories(mr_headers_cxx PRIVATE ${CMAKE_SOURCE_DIR}/src/include ${CMAKE_BINARY_DIR}/include)
   set_target_properties(mr_headers_cxx PROPERTIES CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
   target_compile_options(mr_headers_cxx PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wold-style-cast -Werror)
   list(APPEND targets mr_headers_cxx)

@@ -8,53 +8,41 @@
 #include "dispatcher/core/core.h"
 #include "dispatcher/loop/mailbox.h"
 #include "element/unpack.h"
+#include "millrace/service.rpc.h"
 
 #include <millrace/base.h>
 #include <string.h>
 
+/* Path, types and stream of each come from the service block of service.proto. */
 #define METHOD(name, kind, ...)                                                                    \
     {                                                                                              \
-        .path = "/millrace.Dispatcher/" name, .command = kind, __VA_ARGS__                         \
+        MR_TYPES_##name, .command = MR_COMMAND_##kind, __VA_ARGS__                                 \
     }
-#define TYPES(request_type, reply_type)                                                            \
-    .request = &millrace__##request_type##__descriptor,                                            \
-    .reply = &millrace__##reply_type##__descriptor
+#define BY_CLIENT .speaker = "client"
+#define BY_WORKER .speaker = "incarnation"
 
 const struct mr_method mr_methods[] = {
-    METHOD("RegisterDataset", MR_COMMAND_REGISTER_DATASET,
-           TYPES(register_dataset_request, register_dataset_reply), .writes = true, .contact = true,
-           .bulk = true),
-    METHOD("GetDataset", MR_COMMAND_GET_DATASET, TYPES(get_dataset_request, get_dataset_reply),
-           .contact = true),
-    METHOD("Open", MR_COMMAND_OPEN, TYPES(open_request, open_reply), .contact = true,
-           .writes = true, .speaker = "client"),
-    METHOD("WatchClient", MR_COMMAND_WATCH_CLIENT, TYPES(watch_client_request, client_update),
-           .stream = true, .contact = true, .speaker = "client"),
-    METHOD("ClientHeartbeat", MR_COMMAND_CLIENT_HEARTBEAT,
-           TYPES(client_heartbeat_request, client_heartbeat_reply), .speaker = "client"),
-    METHOD("ReleaseClient", MR_COMMAND_RELEASE_CLIENT,
-           TYPES(release_client_request, release_client_reply), .writes = true,
-           .speaker = "client"),
-    METHOD("RegisterWorker", MR_COMMAND_REGISTER_WORKER,
-           TYPES(register_worker_request, register_worker_reply), .writes = true, .contact = true,
-           .speaker = "incarnation"),
-    METHOD("WatchWorker", MR_COMMAND_WATCH_WORKER, TYPES(watch_worker_request, worker_update),
-           .stream = true, .contact = true, .speaker = "incarnation"),
-    METHOD("WorkerHeartbeat", MR_COMMAND_WORKER_HEARTBEAT,
-           TYPES(worker_heartbeat_request, worker_heartbeat_reply), .speaker = "incarnation"),
-    METHOD("GetSplits", MR_COMMAND_GET_SPLITS, TYPES(get_splits_request, get_splits_reply),
-           .writes = true, .speaker = "incarnation"),
-    METHOD("TaskEnded", MR_COMMAND_TASK_ENDED, TYPES(task_ended_request, task_ended_reply),
-           .writes = true, .speaker = "incarnation"),
-    METHOD("DeleteDataset", MR_COMMAND_DELETE_DATASET,
-           TYPES(delete_dataset_request, delete_dataset_reply)),
-    METHOD("DeleteJob", MR_COMMAND_DELETE_JOB, TYPES(delete_job_request, delete_job_reply)),
-    METHOD("Status", MR_COMMAND_STATUS, TYPES(status_request, status_reply), .contact = true),
+    METHOD(REGISTER_DATASET, REGISTER_DATASET, .writes = true, .contact = true, .bulk = true),
+    METHOD(GET_DATASET, GET_DATASET, .contact = true),
+    METHOD(OPEN, OPEN, .contact = true, .writes = true, BY_CLIENT),
+    METHOD(WATCH_CLIENT, WATCH_CLIENT, .contact = true, BY_CLIENT),
+    METHOD(CLIENT_HEARTBEAT, CLIENT_HEARTBEAT, BY_CLIENT),
+    METHOD(RELEASE_CLIENT, RELEASE_CLIENT, .writes = true, BY_CLIENT),
+    METHOD(REGISTER_WORKER, REGISTER_WORKER, .writes = true, .contact = true, BY_WORKER),
+    METHOD(WATCH_WORKER, WATCH_WORKER, .contact = true, BY_WORKER),
+    METHOD(WORKER_HEARTBEAT, WORKER_HEARTBEAT, BY_WORKER),
+    METHOD(GET_SPLITS, GET_SPLITS, .writes = true, BY_WORKER),
+    METHOD(TASK_ENDED, TASK_ENDED, .writes = true, BY_WORKER),
+    METHOD(DELETE_DATASET, DELETE_DATASET, ),
+    METHOD(DELETE_JOB, DELETE_JOB, ),
+    METHOD(STATUS, STATUS, .contact = true),
     /* Between dispatchers: the standby's live stream to a term (coord/election.h). Any message with
      * a header will do. */
-    METHOD("Follow", MR_COMMAND_STATUS, TYPES(follow_request, status_reply), .stream = true,
-           .follow = true),
+    METHOD(FOLLOW, STATUS, .follow = true),
 };
+
+_Static_assert(sizeof mr_methods / sizeof mr_methods[0] == MR_METHODS_DISPATCHER,
+               "every method of the service block has a row");
 
 const size_t mr_methods_count = sizeof mr_methods / sizeof mr_methods[0];
 

@@ -1,4 +1,5 @@
 #include "dispatcher/loop/peer.h"
+#include "millrace/service.rpc.h"
 
 #include "base/address.h"
 #include "base/alloc.h"
@@ -121,8 +122,8 @@ static void open_stream(mr_peer *p)
         mr_free(f);
         return;
     }
-    if (mr_rpc_stream_open(f->channel, "/millrace.Dispatcher/Follow", NULL, -1, false, &follow_ops,
-                           f, &f->stream, NULL) < 0) {
+    if (mr_rpc_stream_open(f->channel, MR_PATH_FOLLOW, NULL, -1, false, &follow_ops, f, &f->stream,
+                           NULL) < 0) {
         mr_rpc_channel_free(f->channel);
         mr_free(f);
         return;

@@ -10,6 +10,7 @@
 #ifndef MILLRACE_BASE_H
 #define MILLRACE_BASE_H
 
+#include <millrace/version.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,11 +32,6 @@
 #endif
 
 MR_BEGIN_DECLS
-
-#define MR_VERSION_MAJOR 0
-#define MR_VERSION_MINOR 1
-#define MR_VERSION_PATCH 0
-#define MR_VERSION "0.1.0"
 
 /* The negatives of the canonical status codes, so that one number serves C, the wire and Python. */
 enum mr_code {
