@@ -116,101 +116,63 @@ static int add_methods(mr_dispatcher *d, mr_error *err)
 
 /* ---- options ---- */
 
-static int64_t or_default(int64_t value, int64_t otherwise)
-{
-    return value != 0 ? value : otherwise;
-}
-
-/* Each leader starts silence anew, so with more than that nobody would be given up between two
- * failovers. */
-#define SILENCE_MS_MAX (3600 * 1000)
-
 static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_error *err)
 {
     long long least_ms = 3 * heartbeat_ms;
 
-    if (ms < least_ms) {
-        return mr_error_set(err, MR_EINVAL,
-                            "--%s-timeout %lld ms: at least three heartbeats (%lld ms) are needed",
-                            who, (long long)ms, least_ms);
-    }
-    if (ms > SILENCE_MS_MAX) {
-        return mr_error_set(err, MR_EINVAL,
-                            "--%s-timeout %lld ms: at most an hour (%d ms) is allowed", who,
-                            (long long)ms, SILENCE_MS_MAX);
-    }
-    return MR_OK;
+    return ms >= least_ms
+               ? MR_OK
+               : mr_error_set(
+                     err, MR_EINVAL,
+                     "--%s-timeout %lld ms: at least three heartbeats (%lld ms) are needed", who,
+                     (long long)ms, least_ms);
 }
 
-static int check_retentions(const struct mr_loop_options *o, mr_error *err)
-{
-    const struct {
-        const char *name;
-        int64_t ms;
-    } retentions[] = {
-        {"finished", o->finished_retention_ms}, {"client", o->client_retention_ms},
-        {"worker", o->worker_retention_ms},     {"job", o->job_retention_ms},
-        {"dataset", o->dataset_retention_ms},
-    };
-
-    for (size_t i = 0; i < sizeof retentions / sizeof retentions[0]; i++) {
-        if (retentions[i].ms <= 0) {
-            return mr_error_set(err, MR_EINVAL, "--%s-retention %lld ms: it must be positive",
-                                retentions[i].name, (long long)retentions[i].ms);
-        }
-    }
-    return MR_OK;
-}
-
-static int check_options(const struct mr_dispatcher_options *o, struct mr_loop_options *out,
-                         mr_error *err)
+/* What the table of options cannot say. */
+static int check_options(const struct mr_dispatcher_options *o, mr_error *err)
 {
     char root[MR_ROOT_SIZE];
+    int rc;
 
-    *out = (struct mr_loop_options){
-        .cluster = o->cluster != NULL ? o->cluster : "default",
-        .etcd_quota_bytes = or_default(o->etcd_quota_bytes, 2048 * (int64_t)MR_MIB),
-        .etcd_write_budget = or_default(o->etcd_write_budget, 1000000),
-        .lease_ttl_ms = or_default(o->lease_ttl_ms, 10000),
-        .heartbeat_ms = or_default(o->heartbeat_ms, 1000),
-        .worker_timeout_ms = or_default(o->worker_timeout_ms, 10000),
-        .client_timeout_ms = or_default(o->client_timeout_ms, 120000),
-        .job_gc_timeout_ms = or_default(o->job_gc_timeout_ms, 300000),
-        .gc_dynamic = o->gc_dynamic,
-        .finished_retention_ms = or_default(o->finished_retention_ms, 600000),
-        .client_retention_ms = or_default(o->client_retention_ms, 600000),
-        .worker_retention_ms = or_default(o->worker_retention_ms, 600000),
-        .job_retention_ms = or_default(o->job_retention_ms, INT64_C(7) * 86400000),
-        .stall_timeout_ms = or_default(o->stall_timeout_ms, 60000),
-        .task_timeout_ms = o->task_timeout_ms,
-        .dataset_retention_ms = or_default(o->dataset_retention_ms, 86400000)};
-    if (o->etcd_endpoints == NULL || o->etcd_endpoints[0] == '\0') {
+    if (o->etcd_endpoints == NULL) {
         return mr_error_set(err, MR_EINVAL,
                             "--etcd-endpoints is needed: host:port of an etcd, or of several");
     }
-    if (out->lease_ttl_ms < 1000 || out->lease_ttl_ms > 60000 || out->lease_ttl_ms % 1000 != 0) {
+    if (o->lease_ttl_ms % 1000 != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "--lease-ttl %lld ms: whole seconds from 1s to 60s are allowed",
-                            (long long)out->lease_ttl_ms);
+                            (long long)o->lease_ttl_ms);
     }
-    if (out->etcd_write_budget < 1000 || out->etcd_quota_bytes < 0) {
-        return mr_error_set(err, MR_EINVAL,
-                            "--etcd-write-budget %lld: at least 1000 bytes per second are needed",
-                            (long long)out->etcd_write_budget);
+    rc = mr_dispatcher_options_check(o, err);
+    if (rc >= 0) {
+        rc = check_timeout("worker", o->worker_timeout_ms, o->heartbeat_ms, err);
     }
-    if (out->heartbeat_ms < 10 || out->heartbeat_ms > 60000) {
-        return mr_error_set(err, MR_EINVAL, "--heartbeat %lld ms: 10 to 60000 are allowed",
-                            (long long)out->heartbeat_ms);
+    if (rc >= 0) {
+        rc = check_timeout("client", o->client_timeout_ms, o->heartbeat_ms, err);
     }
-    int rc = check_timeout("worker", out->worker_timeout_ms, out->heartbeat_ms, err);
+    return rc < 0 ? rc : mr_root_of(o->cluster, root, err);
+}
 
-    if (rc >= 0) {
-        rc = check_timeout("client", out->client_timeout_ms, out->heartbeat_ms, err);
-    }
-    if (rc >= 0) {
-        rc = check_retentions(out, err);
-    }
-    return rc < 0 ? rc : mr_root_of(out->cluster, root, err);
+static struct mr_loop_options loop_options(const struct mr_dispatcher_options *o)
+{
+    return (struct mr_loop_options){
+        .cluster = o->cluster,
+        .etcd_quota_bytes = o->etcd_quota_bytes,
+        .etcd_write_budget = o->etcd_write_budget,
+        .lease_ttl_ms = o->lease_ttl_ms,
+        .heartbeat_ms = o->heartbeat_ms,
+        .worker_timeout_ms = o->worker_timeout_ms,
+        .client_timeout_ms = o->client_timeout_ms,
+        .job_gc_timeout_ms = o->job_gc_timeout_ms,
+        .gc_dynamic = o->gc_dynamic,
+        .finished_retention_ms = o->finished_retention_ms,
+        .client_retention_ms = o->client_retention_ms,
+        .worker_retention_ms = o->worker_retention_ms,
+        .job_retention_ms = o->job_retention_ms,
+        .dataset_retention_ms = o->dataset_retention_ms,
+        .stall_timeout_ms = o->stall_timeout_ms,
+        .task_timeout_ms = o->task_timeout_ms,
+    };
 }
 
 /* What others are told: as asked for, or where it listens. */
@@ -268,12 +230,12 @@ static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts
                       mr_error *err)
 {
     const struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
-                                         .ca_file = opts->etcd_ca,
-                                         .cert_file = opts->etcd_cert,
-                                         .key_file = opts->etcd_key,
-                                         .server_name = opts->etcd_server_name,
-                                         .user = opts->etcd_user,
-                                         .password_file = opts->etcd_password_file,
+                                         .ca_file = opts->etcd.ca,
+                                         .cert_file = opts->etcd.cert,
+                                         .key_file = opts->etcd.key,
+                                         .server_name = opts->etcd.server_name,
+                                         .user = opts->etcd.user,
+                                         .password_file = opts->etcd.password_file,
                                          .seconds = &d->etcd_seconds};
 
     d->store = store;
@@ -286,19 +248,19 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
     return mr_dispatcher_start_with(opts, NULL, ret, err);
 }
 
-int mr_dispatcher_start_with(const struct mr_dispatcher_options *opts, mr_store *store,
+int mr_dispatcher_start_with(const struct mr_dispatcher_options *options, mr_store *store,
                              mr_dispatcher **ret, mr_error *err)
 {
-    const char *listen = opts->listen != NULL ? opts->listen : "0.0.0.0:5050";
+    struct mr_dispatcher_options opts = *options;
     mr_dispatcher *d = mr_calloc(1, sizeof *d);
-    struct mr_loop_options loop;
     int port = 0;
     int rc;
 
     if (d == NULL) {
         return mr_error_nomem(err);
     }
-    rc = check_options(opts, &loop, err);
+    mr_dispatcher_options_fill(&opts);
+    rc = check_options(&opts, err);
     if (rc >= 0) {
         rc = mr_rpc_acquire(&d->rpc, err);
     }
@@ -310,20 +272,22 @@ int mr_dispatcher_start_with(const struct mr_dispatcher_options *opts, mr_store 
         rc = mr_rpc_server_new(d->rpc, &limits, &d->server, err);
     }
     if (rc >= 0) {
-        rc = mr_rpc_server_listen(d->server, listen, NULL, &port, err);
+        rc = mr_rpc_server_listen(d->server, opts.listen, NULL, &port, err);
     }
     if (rc >= 0) {
-        rc = advertise(d, opts->advertise, listen, port, err);
+        rc = advertise(d, opts.advertise, opts.listen, port, err);
     }
     if (rc >= 0) {
-        rc = open_store(d, opts, store, err);
+        rc = open_store(d, &opts, store, err);
     }
     if (rc >= 0) {
+        struct mr_loop_options loop = loop_options(&opts);
+
         loop.store = d->store;
         loop.rpc = d->rpc;
         loop.address = d->address;
         loop.socket = d->socket;
-        socket_identity(listen, port, d->socket);
+        socket_identity(opts.listen, port, d->socket);
         rc = mr_loop_start(&loop, &d->loop, err);
     }
     if (rc >= 0) {

@@ -14,10 +14,10 @@
 #include "base/rng.h"
 #include "main/child.h"
 #include "main/commands.h"
-#include "main/etcd_options.h"
 #include "main/output.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
+#include "options/programs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,6 @@
 #include <jansson.h>
 #include <millrace/base.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,18 +38,6 @@
 #define DISPATCHER_STOP_MS 10000
 #define ADDRESS_BYTES 64
 #define LIST_BYTES (SERVERS_MAX * ADDRESS_BYTES)
-
-struct dev_values {
-    int64_t dispatchers;
-    int64_t workers;
-    int64_t port;
-    const char *etcd_endpoints;
-    const char *work_dir;
-    const char *cluster;
-    int64_t lease_ttl;
-    struct etcd_values etcd;
-    struct run_options run;
-};
 
 struct server {
     bool is_worker;
@@ -72,49 +59,6 @@ struct dev {
     struct server servers[2 * SERVERS_MAX];
     size_t n;
 };
-
-#define AT(field) offsetof(struct dev_values, field)
-
-static const struct opt own_options[] = {
-    {"dispatchers", OPT_INT, AT(dispatchers), "N", "3", 1, SERVERS_MAX, NULL, "replicas; one leads",
-     0},
-    {"workers", OPT_INT, AT(workers), "N", "2", 0, SERVERS_MAX, NULL, "they run the pipelines", 0},
-    {"port", OPT_INT, AT(port), "PORT", "0", 0, 65000, NULL,
-     "of the first dispatcher, the others take the next ones;\n0: free ports", 0},
-    {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", NULL, 0, 0, NULL,
-     "host:port,... of an etcd to use; without it a private one", 0},
-    {"work-dir", OPT_STRING, AT(work_dir), "DIR", NULL, 0, 0, NULL,
-     "home of the private etcd, made if it is missing: a restart with\nthe same directory "
-     "recovers; without it a "
-     "temporary directory",
-     0},
-    {"cluster", OPT_STRING, AT(cluster), "NAME", "dev", 0, 0, NULL,
-     "keys in etcd begin with /millrace/NAME/", 0},
-    {"lease-ttl", OPT_DURATION, AT(lease_ttl), "DURATION", "10s", 1000, 60000, NULL,
-     "how long a silent leader stays leader", 0},
-};
-
-const struct opt_program *dev_program(void)
-{
-    static struct opt shared[ETCD_OPTIONS + RUN_SHARED_OPTIONS];
-    static struct opt_program program = {
-        .name = "dev",
-        .summary = "a whole cluster on this machine, until Ctrl-C",
-        .examples = "  millrace dev                                  # an etcd, three dispatchers, "
-                    "two workers\n"
-                    "  millrace dev --dispatchers 1 --workers 1 --port 5050\n"
-                    "  millrace dev --work-dir ~/.cache/millrace     # jobs and datasets outlive a "
-                    "restart\n",
-        .opts = own_options,
-        .n_opts = sizeof own_options / sizeof own_options[0],
-        .more = shared,
-        .n_more = ETCD_OPTIONS + RUN_SHARED_OPTIONS,
-    };
-
-    etcd_options(AT(etcd), shared);
-    run_shared_options(AT(run), shared + ETCD_OPTIONS);
-    return &program;
-}
 
 static const char *kind_of(const struct server *s)
 {
@@ -181,6 +125,26 @@ static int read_ready(struct server *s, int fd, mr_error *err)
     return rc;
 }
 
+#define ETCD(...) +1
+enum {
+    ETCD_OPTIONS =
+#include "options/etcd.def"
+};
+#undef ETCD
+
+/* As arguments for another program: pairs, lent, NULL behind the last one. */
+static void etcd_arguments(const struct mr_etcd_access *v, const char **out)
+{
+#define ETCD(field, type, name, ...)                                                               \
+    if (v->field != NULL) {                                                                        \
+        *out++ = "--" name;                                                                        \
+        *out++ = v->field;                                                                         \
+    }
+#include "options/etcd.def"
+#undef ETCD
+    *out = NULL;
+}
+
 /* Start the child and wait until it serves. */
 static int start_server(struct dev *dev, struct server *s, mr_error *err)
 {
@@ -210,7 +174,7 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     const char *const worker_args[] = {"--dispatcher", dev->service, "--drain-timeout", "0s", NULL};
     const char *const *more = s->is_worker ? worker_args : dispatcher_args;
 
-    (void)etcd_arguments(&dev->v->etcd, dispatcher_args + 4);
+    etcd_arguments(&dev->v->etcd, dispatcher_args + 4);
     for (size_t i = 0; more[i] != NULL; i++) {
         argv[16 + i] = more[i];
     }
@@ -400,13 +364,13 @@ int command_dev(int argc, char **argv)
 {
     struct dev_values v = {0};
     mr_error err = {0};
-    int rc = opt_parse(dev_program(), argc, argv, &v, &err);
+    int rc = opt_parse(&mr_program_dev, argc, argv, &v, &err);
 
     if (rc == OPT_DONE) {
         return 0;
     }
     if (rc == OPT_RUN) {
-        rc = etcd_check_home(v.etcd_endpoints, v.work_dir, &err);
+        rc = private_etcd_check_home(v.etcd_endpoints, v.work_dir, &err);
     }
     if (rc == OPT_RUN) {
         rc = run_dev(&v, &err);

@@ -1,9 +1,9 @@
 /* millrace: one executable; the first argument says which program it is to be. */
 #include "base/error.h"
 #include "main/commands.h"
-#include "main/options.h"
 #include "main/output.h"
 #include "main/run.h"
+#include "options/programs.h"
 
 #include <millrace/base.h>
 #include <signal.h>
@@ -18,7 +18,7 @@
 struct command {
     const char *name;
     int (*run)(int argc, char **argv);
-    const struct opt_program *(*program)(void);
+    const struct opt_program *program;
     bool serves; /* and ends in order when it is told to, from the first moment on */
 };
 
@@ -44,13 +44,6 @@ static void let_signals_through(void)
     (void)syscall(SYS_rt_sigprocmask, SIG_SETMASK, &signals_before, NULL, sizeof signals_before);
 }
 
-static int end_output(const char *program)
-{
-    mr_error err = {0};
-
-    return output_end(&err) < 0 ? run_fail(program, NULL, &err) : 0;
-}
-
 static int command_version(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--json") == 0) {
@@ -58,19 +51,19 @@ static int command_version(int argc, char **argv)
     } else {
         printf("millrace %s\n", MR_VERSION);
     }
-    return end_output("version");
+    return 0;
 }
 
 static int command_help(int argc, char **argv);
 
 static const struct command commands[] = {
-    {"dev", command_dev, dev_program, true},
-    {"status", command_status, status_program, false},
-    {"dataset", command_dataset, dataset_program, false},
-    {"job", command_job, job_program, false},
-    {"state", command_state, state_program, false},
-    {"dispatcher", command_dispatcher, dispatcher_program, true},
-    {"worker", command_worker, worker_program, true},
+    {"dev", command_dev, &mr_program_dev, true},
+    {"status", command_status, &mr_program_status, false},
+    {"dataset", command_dataset, &mr_program_dataset, false},
+    {"job", command_job, &mr_program_job, false},
+    {"state", command_state, &mr_program_state, false},
+    {"dispatcher", command_dispatcher, &mr_program_dispatcher, true},
+    {"worker", command_worker, &mr_program_worker, true},
     {"version", command_version, NULL, false},
     {"help", command_help, NULL, false},
 };
@@ -89,15 +82,13 @@ static void print_help(FILE *out)
                  "\n"
                  "Commands:\n");
     for (size_t i = 0; i < COMMANDS; i++) {
-        const char *summary = commands[i].program != NULL ? commands[i].program()->summary
+        const char *summary = commands[i].program != NULL ? commands[i].program->summary
                               : strcmp(commands[i].name, "help") == 0
-                                  ? "this text; help COMMAND: of a command"
-                                  : "of this program; --json for more";
+                                  ? "print this text, or with COMMAND the help of that command"
+                                  : "print the version; --json: and the compiler";
         fprintf(out, "  %-12s %s\n", commands[i].name, summary);
     }
-    fprintf(out, "\nExit status: 0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, "
-                 "5 refused,\n"
-                 "6 precondition, 124 timeout, 130 interrupted.\n");
+    fprintf(out, "\nExit status: %s.\n", mr_exit_statuses);
 }
 
 static const struct command *find(const char *name)
@@ -132,11 +123,18 @@ static int command_help(int argc, char **argv)
         return unknown(argv[1]);
     }
     if (c != NULL && c->program != NULL) {
-        opt_print_help(c->program());
+        opt_print_help(c->program, stdout);
     } else {
         print_help(stdout);
     }
-    return end_output("help");
+    return 0;
+}
+
+static int end_output(const char *program)
+{
+    mr_error err = {0};
+
+    return output_end(&err) < 0 ? run_fail(program, NULL, &err) : 0;
 }
 
 int main(int argc, char **argv)
@@ -152,11 +150,17 @@ int main(int argc, char **argv)
         return EXIT_USAGE;
     }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        print_help(stdout);
-        return end_output("help");
+        c = find("help");
+        argc = 2; /* of all */
+    } else if (strcmp(argv[1], "--version") == 0) {
+        c = find("version");
+        argc = 2;
     }
-    if (strcmp(argv[1], "--version") == 0) {
-        return command_version(1, argv);
+    if (c == NULL) {
+        return unknown(argv[1]);
     }
-    return c == NULL ? unknown(argv[1]) : c->run(argc - 1, argv + 1);
+    int status = c->run(argc - 1, argv + 1);
+
+    return status == 0 ? end_output(c->name)
+                       : status; /* What a program prints is all out, or it has failed. */
 }

@@ -354,6 +354,16 @@ static int wait_ready(struct private_etcd *e, mr_error *err)
     return MR_OK;
 }
 
+int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_error *err)
+{
+    if (endpoints != NULL && work_dir != NULL) {
+        return mr_error_set(
+            err, MR_EINVAL,
+            "--work-dir is the home of a private etcd, and --etcd-endpoints names another");
+    }
+    return MR_OK;
+}
+
 int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error *err)
 {
     struct private_etcd *e = mr_calloc(1, sizeof *e);

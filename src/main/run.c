@@ -23,27 +23,6 @@
 #define STOP_SECONDS_MAX 60
 #define TRIM_MS 10000
 
-static const struct opt shared[RUN_SHARED_OPTIONS] = {
-    {"log-level", OPT_CHOICE, offsetof(struct run_options, log_level), "LEVEL", "info", 0, 0,
-     "debug|info|warn|error|off", "what is worth a line on stderr", OPT_SHARED},
-    {"log-format", OPT_CHOICE, offsetof(struct run_options, log_format), "FORMAT", "auto", 0, 0,
-     "auto|text|json", "auto: text on a terminal, JSON otherwise", OPT_SHARED},
-    {"owner-pid", OPT_INT, offsetof(struct run_options, owner_pid), "PID", NULL, 1, INT32_MAX, NULL,
-     "end when that process ends", OPT_NO_ENV},
-    {"ready-fd", OPT_INT, offsetof(struct run_options, ready_fd), "FD", NULL, 1, INT32_MAX, NULL,
-     "write {\"address\":\"host:port\",\"pid\":...} to that descriptor once it serves", OPT_NO_ENV},
-    {"last-log-fd", OPT_INT, offsetof(struct run_options, last_log_fd), "FD", NULL, 1, INT32_MAX,
-     NULL, "keep the last lines of the log in that file", OPT_NO_ENV},
-};
-
-void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS])
-{
-    memcpy(table, shared, sizeof shared);
-    for (size_t i = 0; i < RUN_SHARED_OPTIONS; i++) {
-        table[i].offset += offset;
-    }
-}
-
 static int start_log(const struct run_options *opts, const char *component, mr_error *err)
 {
     enum mr_log_level level;

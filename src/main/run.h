@@ -12,24 +12,10 @@
 #ifndef MR_MAIN_RUN_H
 #define MR_MAIN_RUN_H
 
-#include "main/options.h"
+#include "options/programs.h"
 
 #include <jansson.h>
 #include <millrace/base.h>
-
-/* The values of run_shared_options. */
-struct run_options {
-    const char *log_level;
-    const char *log_format;
-    int64_t owner_pid;
-    int64_t ready_fd;
-    int64_t last_log_fd;
-};
-
-#define RUN_SHARED_OPTIONS 5
-
-/* Fills in the table of shared options for a structure in which the values are at @offset. */
-void run_shared_options(size_t offset, struct opt table[RUN_SHARED_OPTIONS]);
 
 struct run {
     int signal_fd;

@@ -6,69 +6,14 @@
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"
-#include "main/etcd_options.h"
-#include "main/options.h"
 #include "main/output.h"
 #include "main/run.h"
+#include "options/programs.h"
 
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define EXIT_USAGE 2
-
-struct state_values {
-    const char *words[2]; /* get KEY, tree, check */
-    const char *etcd_endpoints;
-    const char *cluster;
-    bool json;
-    bool strict;
-    int64_t timeout;
-    struct etcd_values etcd;
-};
-
-#define AT(field) offsetof(struct state_values, field)
-
-static const struct opt own_options[] = {
-    {"etcd-endpoints", OPT_STRING, AT(etcd_endpoints), "LIST", "localhost:2379", 0, 0, NULL,
-     "host:port,... of etcd, the home of the state", 0},
-    {"cluster", OPT_STRING, AT(cluster), "NAME", "default", 0, 0, NULL,
-     "keys begin with /millrace/NAME/", 0},
-    {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
-    {"strict", OPT_FLAG, AT(strict), "", NULL, 0, 0, NULL,
-     "check: left-overs are wrong, too. A leader that was killed may\nleave some; the next one "
-     "deletes them",
-     0},
-    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL,
-     "for the whole call", 0},
-};
-
-const struct opt_program *state_program(void)
-{
-    static struct opt shared[ETCD_OPTIONS];
-    static const struct opt_program program = {
-        .name = "state",
-        .summary = "the stored state of a cluster: shown, or verified",
-        .examples =
-            "  millrace state tree                          # every key, with a line about what it "
-            "says\n"
-            "  millrace state get jobs/train | jq           # one value; of all below it with a "
-            "slash: jobs/\n"
-            "  millrace state check --cluster prod --etcd-endpoints etcd-0:2379,etcd-1:2379\n"
-            "                                               # exit status 0: nothing wrong, 6: "
-            "something is\n",
-        .opts = own_options,
-        .n_opts = sizeof own_options / sizeof own_options[0],
-        .more = shared,
-        .n_more = ETCD_OPTIONS,
-        .usage = "get KEY|tree|check",
-        .args_offset = AT(words),
-        .n_args = 2,
-    };
-
-    etcd_options(AT(etcd), shared);
-    return &program;
-}
 
 static int print(struct mr_buf *out, mr_error *err)
 {
@@ -206,7 +151,7 @@ int command_state(int argc, char **argv)
     struct mr_buf out = MR_BUF_INIT;
     mr_store *store = NULL;
     mr_error err = {0};
-    int rc = opt_parse(state_program(), argc, argv, &v, &err);
+    int rc = opt_parse(&mr_program_state, argc, argv, &v, &err);
 
     if (rc == OPT_DONE) {
         return 0;

@@ -2,46 +2,15 @@
  * programs. */
 #include "base/error.h"
 #include "main/commands.h"
-#include "main/options.h"
 #include "main/run.h"
 #include "main/table.h"
+#include "options/programs.h"
 
 #include <jansson.h>
 #include <millrace/base.h>
 #include <millrace/service.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-struct status_values {
-    const char *service;
-    bool json;
-    int64_t timeout;
-};
-
-#define AT(field) offsetof(struct status_values, field)
-
-static const struct opt own_options[] = {
-    {"service", OPT_STRING, AT(service), "LIST", "localhost:5050", 0, 0, NULL,
-     "host:port,... of the dispatchers; grpc:// in front is fine", OPT_SHARED},
-    {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "one JSON document", 0},
-    {"timeout", OPT_DURATION, AT(timeout), "DURATION", "10s", 1, 3600000, NULL,
-     "for the whole call", 0},
-};
-
-const struct opt_program *status_program(void)
-{
-    static const struct opt_program program = {
-        .name = "status",
-        .summary = "what a cluster is doing",
-        .examples = "  millrace status\n"
-                    "  millrace status --service a:5050,b:5050,c:5050 --json | jq .workers\n",
-        .opts = own_options,
-        .n_opts = sizeof own_options / sizeof own_options[0],
-    };
-
-    return &program;
-}
 
 /* The document says so, too, but among other things. */
 static void warn_of_silence(const char *text)
@@ -76,7 +45,7 @@ int command_status(int argc, char **argv)
 {
     struct status_values v = {0};
     mr_error err = {0};
-    int rc = opt_parse(status_program(), argc, argv, &v, &err);
+    int rc = opt_parse(&mr_program_status, argc, argv, &v, &err);
 
     if (rc == OPT_DONE) {
         return 0;

@@ -8,15 +8,13 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "engine/env.h"
+#include "millrace/service.rpc.h"
 
 #include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
 
-#define READ_PATH "/millrace.Worker/Read"
-#define LISTEN_DEFAULT "127.0.0.1:0"
-#define DISPATCHER_TIMEOUT_MS 3600000u
-#define TASKS_MAX 1024u
+#define TAGS_MAX 64
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
 /*
@@ -56,51 +54,56 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     return mr_rpc_check_advertised(w->address, err);
 }
 
-static int copy_tags(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
+/* @list: words with commas between, or NULL. */
+static int copy_tags(mr_worker *w, const char *list, mr_error *err)
 {
-    w->tags = mr_calloc(opts->ntags, sizeof w->tags[0]);
+    w->tags = mr_calloc(TAGS_MAX, sizeof w->tags[0]);
     if (w->tags == NULL) {
         return mr_error_nomem(err);
     }
-    for (size_t i = 0; i < opts->ntags; i++) {
-        if (strlen(opts->tags[i]) == 0 || strlen(opts->tags[i]) > MR_NAME_BYTES_MAX) {
-            return mr_error_set(err, MR_EINVAL, "tag %zu has %zu bytes, not 1 to %d", i,
-                                strlen(opts->tags[i]), MR_NAME_BYTES_MAX);
+    for (const char *at = list == NULL ? "" : list; *at != '\0'; at += strspn(at, ",")) {
+        size_t n = strcspn(at, ",");
+
+        if (w->ntags == TAGS_MAX) {
+            return mr_error_set(err, MR_EINVAL, "--tags: more than %d", TAGS_MAX);
         }
-        w->tags[i] = mr_strdup(opts->tags[i]);
-        if (w->tags[i] == NULL) {
-            return mr_error_nomem(err);
+        if (n > MR_NAME_BYTES_MAX) {
+            return mr_error_set(err, MR_EINVAL, "--tags: a tag of %zu bytes, more than %d", n,
+                                MR_NAME_BYTES_MAX);
         }
-        w->ntags++;
+        if (n > 0) {
+            w->tags[w->ntags] = mr_strndup(at, n);
+            if (w->tags[w->ntags] == NULL) {
+                return mr_error_nomem(err);
+            }
+            w->ntags++;
+        }
+        at += n;
     }
     return MR_OK;
 }
 
 static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
 {
-    const char *list = opts->dispatchers;
-
-    if (list == NULL || list[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "a worker needs the address of a dispatcher");
+    if (opts->dispatchers == NULL) {
+        return mr_error_set(err, MR_EINVAL,
+                            "--dispatcher is needed: host:port of a dispatcher, or of several");
     }
-    w->dispatchers = mr_strdup(list);
-    w->cluster_wanted =
-        opts->cluster == NULL || opts->cluster[0] == '\0' ? NULL : mr_strdup(opts->cluster);
-    if (w->dispatchers == NULL ||
-        (opts->cluster != NULL && opts->cluster[0] != '\0' && w->cluster_wanted == NULL)) {
+    w->dispatchers = mr_strdup(opts->dispatchers);
+    w->cluster_wanted = opts->cluster == NULL ? NULL : mr_strdup(opts->cluster);
+    if (w->dispatchers == NULL || (opts->cluster != NULL && w->cluster_wanted == NULL)) {
         return mr_error_nomem(err);
     }
-    w->heartbeat_ms = opts->heartbeat_ms;
-    w->dispatcher_timeout_ms =
-        opts->dispatcher_timeout_ms == 0 ? DISPATCHER_TIMEOUT_MS : opts->dispatcher_timeout_ms;
-    w->threads = opts->threads;
-    mr_shares_init(&w->at_work, "tasks at work",
-                   opts->tasks_max == 0 ? TASKS_MAX : opts->tasks_max);
+    w->heartbeat_ms = (uint32_t)opts->heartbeat_ms;
+    w->dispatcher_timeout_ms = (uint64_t)opts->dispatcher_timeout_ms;
+    w->threads = (uint32_t)opts->threads;
+    mr_shares_init(&w->at_work, "tasks at work", (uint32_t)opts->tasks_max);
     struct mr_windows_options windows = {.dir = opts->cache_dir,
-                                         .disk_bytes_max = opts->cache_bytes_max,
-                                         .memory_bytes_max = opts->cache_memory_bytes_max};
-    uint64_t budget =
-        opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 2;
+                                         .disk_bytes_max = (uint64_t)opts->cache_bytes_max,
+                                         .memory_bytes_max =
+                                             (uint64_t)opts->cache_memory_bytes_max};
+    uint64_t budget = opts->memory_budget_bytes != 0 ? (uint64_t)opts->memory_budget_bytes
+                                                     : mr_machine_memory_bytes() / 2;
     int rc = mr_memory_new(budget, NULL, &w->memory, err);
     if (rc == MR_OK) {
         windows.memory = w->memory;
@@ -112,28 +115,24 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
                                                               : DEFINITION_WAIT_MS,
                                 &w->definitions, err);
     }
-    return rc < 0 ? rc : copy_tags(w, opts, err);
+    return rc < 0 ? rc : copy_tags(w, opts->tags, err);
 }
 
 static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
 {
-    const char *listen =
-        opts->listen == NULL || opts->listen[0] == '\0' ? LISTEN_DEFAULT : opts->listen;
-    const char *advertise =
-        opts->advertise == NULL || opts->advertise[0] == '\0' ? NULL : opts->advertise;
     int rc = mr_rpc_acquire(&w->rt, err);
 
     if (rc == MR_OK) {
         rc = mr_rpc_server_new(w->rt, NULL, &w->server, err);
     }
     if (rc == MR_OK) {
-        rc = mr_rpc_server_stream(w->server, READ_PATH, mr_conn_accept, w, err);
+        rc = mr_rpc_server_stream(w->server, MR_PATH_READ, mr_conn_accept, w, err);
     }
     if (rc == MR_OK) {
-        rc = mr_rpc_server_listen(w->server, listen, NULL, &w->port, err);
+        rc = mr_rpc_server_listen(w->server, opts->listen, NULL, &w->port, err);
     }
     if (rc == MR_OK) {
-        rc = choose_address(w, listen, advertise, err);
+        rc = choose_address(w, opts->listen, opts->advertise, err);
     }
     /* The link first: a connection may come in as soon as the server runs. */
     if (rc == MR_OK) {
@@ -162,8 +161,9 @@ bool mr_worker_begin_life(struct mr_worker *w)
     return true;
 }
 
-int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_error *err)
+int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr_error *err)
 {
+    struct mr_worker_options opts = *options;
     mr_worker *w = mr_calloc(1, sizeof *w);
     int rc;
 
@@ -175,10 +175,11 @@ int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_er
     TAILQ_INIT(&w->tasks);
     TAILQ_INIT(&w->waiting);
     mr_shares_init(&w->waiting_shares, "streams whose tasks are not here",
-                   opts->waiting_max == 0 ? WAITING_MAX : opts->waiting_max);
-    rc = mr_worker_begin_life(w) ? copy_options(w, opts, err) : mr_error_nomem(err);
+                   opts.waiting_max == 0 ? WAITING_MAX : (uint32_t)opts.waiting_max);
+    mr_worker_options_fill(&opts);
+    rc = mr_worker_begin_life(w) ? copy_options(w, &opts, err) : mr_error_nomem(err);
     if (rc == MR_OK) {
-        rc = start_server(w, opts, err);
+        rc = start_server(w, &opts, err);
     }
     if (rc < 0) {
         mr_error_wrap(err, "starting a worker");

@@ -13,40 +13,11 @@
 #define MR_WORKER_WORKER_H
 
 #include "metrics/metrics.h"
+#include "options/programs.h" /* struct mr_worker_options */
 
 #include <millrace/base.h>
 
 typedef struct mr_worker mr_worker;
-
-/* Zero or NULL means "the default" in every field but `dispatchers`. Everything is copied. */
-struct mr_worker_options {
-    const char *dispatchers; /* "host:port[,host:port...]", with or without "grpc://"; required */
-    const char *listen;      /* host:port, port 0: any; default "127.0.0.1:0" */
-    /* what clients are told; "%port%" is the bound port; default: the listen address, or this
-     * host's (mr_rpc_advertise()) */
-    const char *advertise;
-    const char *const *tags; /* for status and target_workers */
-    size_t ntags;
-    uint32_t heartbeat_ms; /* default: what the dispatcher says, 1000 before it did */
-    /* how long a task waits for splits while no dispatcher answers; default 1 h */
-    uint64_t dispatcher_timeout_ms;
-    /* of all tasks together, with their buffers and windows in memory; default: half of the
-     * memory this process may use */
-    uint64_t memory_budget_bytes;
-    uint32_t threads;     /* of the engine; default: cores this process may use */
-    uint32_t tasks_max;   /* at work at once, with a thread each; default 1024 */
-    uint32_t waiting_max; /* streams whose tasks are not here yet; default 4096 */
-    /* no room comes free for a definition, and its task fails; default 10 min */
-    int64_t definition_wait_ms;
-    /* for the windows of shared productions, common to the workers of a machine: each has a
-     * directory of its own in it; default: one of this user's in TMPDIR */
-    const char *cache_dir;
-    uint64_t cache_bytes_max; /* on disk, of all windows and of each; default 10 GiB */
-    /* what is not on disk yet; default 1/8 of the machine's, 128 MiB to 2 GiB, and at most a
-     * quarter of the budget, of which it is a part */
-    uint64_t cache_memory_bytes_max;
-    const char *cluster; /* refuse others; default: the first one that answers */
-};
 
 /*
  * Start serving. MR_EUNAVAIL if the address is taken, MR_EINVAL names a bad option. Registration

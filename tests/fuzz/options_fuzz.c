@@ -1,6 +1,6 @@
 /* A command line: one argument a line, for a table with options of every type. What is accepted is
  * within its bounds. */
-#include "main/options.h"
+#include "options/option.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,17 +20,19 @@ struct values {
     bool json;
 };
 
+#define ROW(field, type_, name_, ...)                                                              \
+    {                                                                                              \
+        .name = (name_), .type = OPT_##type_, .offset = offsetof(struct values, field),            \
+        __VA_ARGS__                                                                                \
+    }
+
 static const struct opt table[] = {
-    {"listen", OPT_STRING, offsetof(struct values, listen), "HOST:PORT", "127.0.0.1:1", 0, 0, NULL,
-     "where", 0},
-    {"log-format", OPT_CHOICE, offsetof(struct values, format), "FORMAT", "auto", 0, 0,
-     "auto|text|json", "how", 0},
-    {"number", OPT_INT, offsetof(struct values, number), "N", "3", 1, 64, NULL, "many", 0},
-    {"lease-ttl", OPT_DURATION, offsetof(struct values, ttl), "DURATION", "10s", 1000, 60000, NULL,
-     "long", 0},
-    {"budget", OPT_SIZE, offsetof(struct values, budget), "SIZE", "1MiB", 1, INT64_MAX, NULL,
-     "much", 0},
-    {"json", OPT_FLAG, offsetof(struct values, json), "", NULL, 0, 0, NULL, "or not", 0},
+    ROW(listen, STRING, "listen", TEXT("127.0.0.1:1"), .help = "where"),
+    ROW(format, CHOICE, "log-format", TEXT("auto"), .choices = "auto|text|json", .help = "how"),
+    ROW(number, INT, "number", DEFAULT(3, ), RANGE(1, , 64, ), .help = "many"),
+    ROW(ttl, DURATION, "lease-ttl", DEFAULT(10, s), RANGE(1, s, 60, s), .help = "long"),
+    ROW(budget, SIZE, "budget", DEFAULT(1, MiB), AT_LEAST(1, ), .help = "much"),
+    ROW(json, FLAG, "json", .help = "or not"),
 };
 
 static const struct opt_program program = {.name = "tester",

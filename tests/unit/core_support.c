@@ -146,6 +146,9 @@ void table_open(struct table *t, const struct mr_core_config *config)
     if (config != NULL) {
         t->config = *config;
     }
+    if (t->config.worker_timeout_ms == 0) {
+        t->config.worker_timeout_ms = 60000; /* so that nobody is lost in passing */
+    }
     load(t);
 }
 

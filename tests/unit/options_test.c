@@ -1,5 +1,5 @@
 /* Options tables: spellings, units, bounds, precedence, and what people are told. */
-#include "main/options.h"
+#include "options/programs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,23 +19,31 @@ struct values {
     const char *serve;
     const char *advertise;
     const char *peer;
+    const char *needed;
+    int64_t least;
 };
 
-#define AT(field) offsetof(struct values, field)
+#define ROW(field, type_, name_, ...)                                                              \
+    {                                                                                              \
+        .name = (name_), .type = OPT_##type_, .offset = offsetof(struct values, field),            \
+        __VA_ARGS__                                                                                \
+    }
 
 static const struct opt table[] = {
-    {"listen", OPT_STRING, AT(listen), "HOST:PORT", "127.0.0.1:1", 0, 0, NULL, "where", 0},
-    {"log-format", OPT_CHOICE, AT(format), "FORMAT", "auto", 0, 0, "auto|text|json", "how",
-     OPT_SHARED},
-    {"number", OPT_INT, AT(number), "N", "3", 1, 64, NULL, "many", 0},
-    {"lease-ttl", OPT_DURATION, AT(ttl), "DURATION", "10s", 1000, 60000, NULL, "long", 0},
-    {"budget", OPT_SIZE, AT(budget), "SIZE", NULL, 0, 0, NULL, "much", 0},
-    {"json", OPT_FLAG, AT(json), "", NULL, 0, 0, NULL, "or not", 0},
-    {"owner-pid", OPT_INT, AT(owner), "PID", NULL, 0, 0, NULL, "whose", OPT_NO_ENV},
-    {"serve", OPT_LISTEN, AT(serve), "HOST:PORT", NULL, 0, 0, NULL, "where", 0},
-    {"advertise", OPT_ADVERTISE, AT(advertise), "HOST:PORT", NULL, 0, 0, NULL, "where for others",
-     0},
-    {"peer", OPT_HOST, AT(peer), "NAME", NULL, 0, 0, NULL, "whom", 0},
+    ROW(listen, STRING, "listen", .value = "HOST:PORT", TEXT("127.0.0.1:1"), .help = "where"),
+    ROW(format, CHOICE, "log-format", TEXT("auto"), .choices = "auto|text|json",
+        .flags = OPT_SHARED, .help = "how"),
+    ROW(number, INT, "number", DEFAULT(3, ), RANGE(1, , 64, ), .help = "many"),
+    ROW(ttl, DURATION, "lease-ttl", DEFAULT(10, s), RANGE(1, s, 60, s), .help = "long"),
+    ROW(budget, SIZE, "budget", .help = "much"),
+    ROW(json, FLAG, "json", .help = "or not"),
+    ROW(owner, INT, "owner-pid", .flags = OPT_NO_ENV, .help = "whose"),
+    ROW(serve, LISTEN, "serve", .help = "where"),
+    ROW(advertise, ADVERTISE, "advertise", .help = "where for others"),
+    ROW(peer, HOST, "peer", .help = "whom"),
+    ROW(needed, STRING, "needed", TEXT("x"), .flags = OPT_REQUIRED,
+        .help = "host:port of somebody"),
+    ROW(least, SIZE, "least", AT_LEAST(16, MiB), .help = "much"),
 };
 
 static const struct opt_program program = {
@@ -308,6 +316,60 @@ static void flag_wins_over_variable_wins_over_default(void **state)
     unsetenv("MILLRACE_TESTER_LOG_FORMAT");
 }
 
+static void what_is_needed_is_named_when_it_is_empty(void **state)
+{
+    check_refused("--needed=", NULL, "--needed is needed: host:port of somebody");
+    check_refused("--least", "1MiB", "--least 1MiB: must be at least 16MiB");
+}
+
+/* One default each, whoever asks: program, library, judgement. */
+static void libraries_have_the_defaults_of_the_programs(void **state)
+{
+    struct mr_dispatcher_options lib = {.cluster = "", .heartbeat_ms = 20};
+    struct dispatcher_values v = {0};
+    char *argv[] = {(char[]){"dispatcher"}, NULL};
+    mr_error err;
+
+    assert_int_equal(opt_parse(&mr_program_dispatcher, 1, argv, &v, &err), OPT_RUN);
+    mr_dispatcher_options_fill(&lib);
+    assert_int_equal(lib.heartbeat_ms, 20);
+    assert_string_equal(lib.listen, "127.0.0.1:5050");
+    assert_string_equal(lib.cluster, v.lib.cluster);
+    assert_int_equal(lib.worker_timeout_ms, 10000);
+    lib.heartbeat_ms = 0;
+    lib.listen = v.lib.listen;
+    lib.cluster = v.lib.cluster;
+    mr_dispatcher_options_fill(&lib);
+    assert_memory_equal(&lib, &v.lib, sizeof lib);
+    assert_int_equal(mr_dispatcher_options_check(&lib, &err), MR_OK);
+    lib.worker_timeout_ms = 2 * 3600 * 1000;
+    assert_int_equal(mr_dispatcher_options_check(&lib, &err), MR_EINVAL);
+    assert_string_equal(err.message, "--worker-timeout 7200000ms: must be from 100ms to 1h");
+}
+
+/* Each program's table: names once, defaults within their bounds, help without line breaks. */
+static void the_tables_hold_together(void **state)
+{
+    for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
+        for (size_t i = 0; i < (*p)->n_opts; i++) {
+            const struct opt *o = &(*p)->opts[i];
+            char text[512];
+
+            for (size_t k = 0; k < i; k++) {
+                assert_string_not_equal(o->name, (*p)->opts[k].name);
+            }
+            if (o->min_text != NULL && o->deflt != NULL) {
+                assert_in_range(o->deflt_number, o->min, o->max);
+            }
+            assert_true((o->type == OPT_CHOICE) == (o->choices != NULL));
+            assert_null(strchr(o->help, '\n'));
+            assert_true(o->help[strlen(o->help) - 1] != '.');
+            opt_describe(o, text, sizeof text);
+            assert_true(strlen(text) < sizeof text - 1);
+        }
+    }
+}
+
 static void nearest_name(void **state)
 {
     static const char *const names[] = {"dispatcher", "worker", "dev", "status", "job"};
@@ -332,6 +394,9 @@ int main(void)
         cmocka_unit_test(mistakes_are_explained),
         cmocka_unit_test(words_stand_before_among_and_behind_options),
         cmocka_unit_test(flag_wins_over_variable_wins_over_default),
+        cmocka_unit_test(what_is_needed_is_named_when_it_is_empty),
+        cmocka_unit_test(libraries_have_the_defaults_of_the_programs),
+        cmocka_unit_test(the_tables_hold_together),
         cmocka_unit_test(nearest_name),
     };
 

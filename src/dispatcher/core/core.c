@@ -1,29 +1,37 @@
 /* The life of a core, its clock and how it fails; step() itself. */
 #include "dispatcher/core/internal.h"
+#include "options/programs.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct mr_core_config defaults = {
-    .worker_timeout_ms = 60 * 1000,
-    .client_timeout_ms = 120 * 1000,
-    .job_gc_timeout_ms = 300 * 1000,
-    .finished_retention_ms = 600 * 1000,
-    .client_retention_ms = 600 * 1000,
-    .worker_retention_ms = 600 * 1000,
-    .job_retention_ms = INT64_C(7) * 24 * 3600 * 1000,
-    .dataset_retention_ms = INT64_C(24) * 3600 * 1000,
-    .takeover_grace_ms = 20 * 1000,
-    .heartbeat_ms = 1000,
-    .stall_timeout_ms = 60 * 1000,
-};
+#define TAKEOVER_GRACE_MS 20000
 
-static void default_to(int64_t *value, int64_t or)
+static void default_to(int64_t *value, int64_t otherwise)
 {
     if (*value <= 0) {
-        *value = or ;
+        *value = otherwise;
     }
+}
+
+/* As a dispatcher without options has it. */
+static void set_defaults(struct mr_core_config *config)
+{
+    struct mr_dispatcher_options o = {0};
+
+    mr_dispatcher_options_fill(&o);
+    default_to(&config->worker_timeout_ms, o.worker_timeout_ms);
+    default_to(&config->client_timeout_ms, o.client_timeout_ms);
+    default_to(&config->job_gc_timeout_ms, o.job_gc_timeout_ms);
+    default_to(&config->finished_retention_ms, o.finished_retention_ms);
+    default_to(&config->client_retention_ms, o.client_retention_ms);
+    default_to(&config->worker_retention_ms, o.worker_retention_ms);
+    default_to(&config->job_retention_ms, o.job_retention_ms);
+    default_to(&config->dataset_retention_ms, o.dataset_retention_ms);
+    default_to(&config->heartbeat_ms, o.heartbeat_ms);
+    default_to(&config->stall_timeout_ms, o.stall_timeout_ms);
+    default_to(&config->takeover_grace_ms, TAKEOVER_GRACE_MS);
 }
 
 mr_core *mr_core_new(const struct mr_core_config *config)
@@ -35,17 +43,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     }
     core->config = *config;
     core->counter = core->versions = (uint64_t)config->loads << 32;
-    default_to(&core->config.worker_timeout_ms, defaults.worker_timeout_ms);
-    default_to(&core->config.client_timeout_ms, defaults.client_timeout_ms);
-    default_to(&core->config.job_gc_timeout_ms, defaults.job_gc_timeout_ms);
-    default_to(&core->config.finished_retention_ms, defaults.finished_retention_ms);
-    default_to(&core->config.client_retention_ms, defaults.client_retention_ms);
-    default_to(&core->config.worker_retention_ms, defaults.worker_retention_ms);
-    default_to(&core->config.job_retention_ms, defaults.job_retention_ms);
-    default_to(&core->config.dataset_retention_ms, defaults.dataset_retention_ms);
-    default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
-    default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
-    default_to(&core->config.stall_timeout_ms, defaults.stall_timeout_ms);
+    set_defaults(&core->config);
     mr_hosts_init(core);
     TAILQ_INIT(&core->production_list);
     TAILQ_INIT(&core->dataset_list);

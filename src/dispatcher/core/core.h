@@ -75,28 +75,28 @@ struct mr_core_config {
      * counting */
     uint32_t loads;
 
-    /* 0: the default. */
-    int64_t worker_timeout_ms; /* 60 s: a worker that was silent this long is lost */
-    int64_t client_timeout_ms; /* 120 s */
-    /* 300 s: an iteration that its last client left this long ago is collected */
+    /* 0: the default, of src/options/dispatcher.def. */
+    int64_t worker_timeout_ms; /* a worker that was silent this long is lost */
+    int64_t client_timeout_ms;
+    /* an iteration that its last client left this long ago is collected */
     int64_t job_gc_timeout_ms;
     bool gc_dynamic; /* a DYNAMIC one too, though its job has not gone on to a later one */
 
     /* How long records are kept after the end of what they are about. Below an hour each leader
      * starts anew, above it wall_ms is compared. */
-    int64_t finished_retention_ms; /* 10 min: iterations */
-    int64_t client_retention_ms;   /* 10 min: released clients */
-    int64_t worker_retention_ms;   /* 10 min: lost workers */
-    int64_t job_retention_ms;      /* 7 days: named jobs that nobody uses */
-    int64_t dataset_retention_ms; /* 1 day: datasets without a name of their own that nobody uses */
+    int64_t finished_retention_ms; /* iterations */
+    int64_t client_retention_ms;   /* released clients */
+    int64_t worker_retention_ms;   /* lost workers */
+    int64_t job_retention_ms;      /* named jobs that nobody uses */
+    int64_t dataset_retention_ms;  /* datasets without a name of their own that nobody uses */
 
     /* 20 s: nobody is given up earlier than this after mr_core_ready() */
     int64_t takeover_grace_ms;
-    int64_t heartbeat_ms; /* 1 s: what workers are told */
+    int64_t heartbeat_ms; /* what workers are told */
     bool may_resign;      /* MR_EFFECT_RESIGN is understood */
-    /* 60 s: a task that makes nothing for so long, while clients wait, is shown as stalled */
+    /* a task that makes nothing for so long, while clients wait, is shown as stalled */
     int64_t stall_timeout_ms;
-    /* 0, never: one that is stalled so long is closed as if its worker were lost */
+    /* 0: never; one that is stalled so long is closed as if its worker were lost */
     int64_t task_timeout_ms;
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */

@@ -1,0 +1,118 @@
+/*
+ * The programs and their options: structures made of the tables (*.def), so that a field, its flag,
+ * its default and its help are one row. A new option is one row there, and the code that uses the
+ * field.
+ *
+ * Threads: constant data.
+ */
+#ifndef MR_OPTIONS_PROGRAMS_H
+#define MR_OPTIONS_PROGRAMS_H
+
+#include "options/option.h"
+
+#define FIELD(field, type, name, ...) OPT_C_##type field;
+#define NOTHING(...)
+
+/* Access to an etcd; NULL: not given. */
+struct mr_etcd_access {
+#define ETCD FIELD
+#include "options/etcd.def"
+#undef ETCD
+};
+
+struct run_options {
+#define RUN FIELD
+#include "options/run.def"
+#undef RUN
+};
+
+#define ETCD NOTHING
+#define RUN NOTHING
+#define OPTION FIELD
+#define MAIN NOTHING
+
+/* Of mr_dispatcher_start(). Zero (NULL) means the default of the table; `etcd_endpoints` is
+ * required. Strings are copied. */
+struct mr_dispatcher_options {
+#include "options/dispatcher.def"
+    struct mr_etcd_access etcd;
+};
+
+/* Of mr_worker_start(), in the same way; `dispatchers` is required. */
+struct mr_worker_options {
+#include "options/worker.def"
+    /* Not of the program. */
+    int64_t waiting_max; /* streams whose tasks are not here yet; default 4096 */
+    /* No room comes free for a definition, and its task fails; default 10 min. */
+    int64_t definition_wait_ms;
+};
+
+#undef OPTION
+#undef MAIN
+#define OPTION NOTHING
+#define MAIN FIELD
+
+struct dispatcher_values {
+    struct mr_dispatcher_options lib;
+    struct run_options run;
+#include "options/dispatcher.def"
+};
+
+struct worker_values {
+    struct mr_worker_options lib;
+    struct run_options run;
+#include "options/worker.def"
+};
+
+#undef OPTION
+#undef MAIN
+#define OPTION FIELD
+
+struct dev_values {
+    struct mr_etcd_access etcd;
+    struct run_options run;
+#include "options/dev.def"
+};
+
+struct status_values {
+#include "options/status.def"
+};
+
+struct dataset_values {
+    const char *words[2]; /* delete ID */
+#include "options/dataset.def"
+};
+
+struct job_values {
+    const char *words[2]; /* show or delete, NAME */
+#include "options/job.def"
+};
+
+struct state_values {
+    const char *words[2]; /* get KEY, tree, check */
+    struct mr_etcd_access etcd;
+#include "options/state.def"
+};
+
+#undef OPTION
+#undef ETCD
+#undef RUN
+#undef FIELD
+#undef NOTHING
+
+extern const struct opt_program mr_program_dispatcher, mr_program_worker, mr_program_dev,
+    mr_program_status, mr_program_dataset, mr_program_job, mr_program_state;
+
+/* All of them, in the order of `millrace help`; NULL ends them. */
+extern const struct opt_program *const mr_programs[];
+
+/* What exit statuses mean, one sentence. */
+extern const char mr_exit_statuses[];
+
+/* Zero fields become what the table says. */
+void mr_dispatcher_options_fill(struct mr_dispatcher_options *options);
+void mr_worker_options_fill(struct mr_worker_options *options);
+/* MR_EINVAL names what is beyond its bounds. */
+int mr_dispatcher_options_check(const struct mr_dispatcher_options *options, mr_error *err);
+
+#endif
