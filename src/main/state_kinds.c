@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "coord/records.pb-c.h"
+#include "dispatcher/core/keys.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 #include "json/pbjson.h"
@@ -344,21 +345,12 @@ static const struct state_kind kinds[] = {
     {MR_KEY_BATCH, &millrace__coord__batch_record__descriptor, "", false, false, say_batch},
     {MR_KEY_INCARNATION, &millrace__coord__incarnation_record__descriptor, "", false, false,
      say_incarnation},
-    {"schema", &millrace__schema_record__descriptor, "", false, false, say_schema},
-    {"datasets/", &millrace__dataset_record__descriptor, "", false, false, say_dataset},
-    {"blobs/", &millrace__blob_part__descriptor, "", false, false, say_part},
-    {"jobs/", &millrace__job_record__descriptor, "id", false, false, say_job},
-    {"productions/", &millrace__production_record__descriptor, "id", false, false, say_production},
-    {"iterations/", &millrace__iteration_record__descriptor, "id losses_counted_to", false, false,
-     say_iteration},
-    {"tasks/", &millrace__task_record__descriptor, "", false, true, say_task},
-    {"cursors/", &millrace__cursor_record__descriptor, "", false, true, say_cursor},
-    {"grants/", &millrace__grant_record__descriptor, "", false, true, say_grant},
-    {"rounds/", &millrace__rounds_record__descriptor, "", false, true, say_rounds},
-    {"consumers/", &millrace__consumer_record__descriptor, "", false, true, say_consumer},
-    {"workers/", &millrace__worker_record__descriptor, "registered draining lost", false, false,
-     say_worker},
-    {"clients/", &millrace__client_record__descriptor, "iteration_id", false, false, say_client},
+    {MR_KEY_BLOBS, &millrace__blob_part__descriptor, "", false, false, say_part},
+#define KIND(noun, key, spoils, stamps)                                                            \
+    {key,   &millrace__##noun##_record__descriptor,    stamps,                                     \
+     false, MR_SPOILS_##spoils == MR_SPOILS_ITERATION, say_##noun},
+    MR_KINDS(KIND)
+#undef KIND
 };
 
 const struct state_kind *state_kind_of(const char *key)

@@ -30,20 +30,33 @@ def test_every_field_is_told_of():
 
 
 def test_every_key_is_told_of():
-    """Those that `millrace state` knows, which the unit tests compare with those that the dispatcher loads."""
-    table = (ROOT / "src" / "main" / "state_kinds.c").read_text()
-    names = dict(re.findall(r'#define (MR_KEY_\w+) "([^"]+)"', (ROOT / "coord" / "record.h").read_text()))
-    kinds = [names.get(k.strip('"'), k.strip('"')) for k in re.findall(r'^    \{(MR_KEY_\w+|"[a-z]+/?"), &millrace__', table, re.M)]
-    assert len(kinds) > 15
-    rows = re.findall(r"^\| (`[^|]*) \|", DOC, re.M)
-    told = [key.rstrip("/") for row in rows for key in re.findall(r"`([a-z]+(?:/[a-z]+)?/?)(?:<[^`]*|~[^`]*)?`", row)]
-    assert [kind for kind in kinds if kind.rstrip("/") not in told] == []
+    """The table of kinds of keys (src/dispatcher/core/keys.h) and that of the page are the same, with their records."""
+    keys = (ROOT / "src" / "dispatcher" / "core" / "keys.h").read_text()
+    names = dict(re.findall(r'#define (MR_KEY_\w+) "([^"]+)"', (ROOT / "coord" / "record.h").read_text() + keys))
+    records = {names[key]: noun.capitalize() + "Record" for noun, key in re.findall(r"KIND\((\w+), (MR_KEY_\w+),", keys)}
+    assert len(records) == 12 and len(names) > 16
+    told = {}
+    for row in re.findall(r"^\| (`.*)", DOC.split("## Keys")[1].split("\n### ")[0], re.M):
+        cell, value = row.split(" | ")[:2]
+        for key in re.findall(r"`([a-z]+(?:/[a-z]+)?/?)(?:<[^`]*|~[^`]*)?`", cell):
+            told.setdefault(key, value)
+    assert told.keys() == set(names.values())
+    assert [key for key, record in records.items() if f"`{record}`" not in told[key]] == []
 
 
 def test_every_feature_is_told_of():
     core = "".join(p.read_text() for p in (ROOT / "src" / "dispatcher" / "core").glob("*.[ch]"))
     features = set(re.findall(r'#define MR_FEATURE_\w+ "(\w+)"', core))
     assert features and [f for f in features if f"`{f}`" not in DOC] == []
+
+
+def test_defaults_are_those_of_the_options():
+    options = (ROOT / "docs" / "options.md").read_text().split("## millrace dispatcher")[1]
+    defaults = dict(re.findall(r"^\| `(--[a-z-]+)[^`]*`\*? \| ([^|]*) \|", options, re.M))
+    told = re.findall(r"^\| `(--[a-z-]+)` \| ([^|]+) \|", DOC, re.M)
+    assert len(told) >= 9
+    for option, default in told:
+        assert defaults[option] == ("" if default == "never" else default.replace(" ", "")), option
 
 
 def test_examples_are_records():

@@ -5,6 +5,7 @@
  * the last leader stopped, and is left over.
  */
 #include "dispatcher/core/internal.h"
+#include "dispatcher/core/keys.h"
 
 #include "json/pbjson.h"
 
@@ -19,31 +20,16 @@ struct staged_record {
 };
 STAILQ_HEAD(staged_list, staged_record);
 
+#define KIND(noun, prefix, spoils, stamps)                                                         \
+    {prefix, &millrace__##noun##_record__descriptor, mr_adopt_##noun, MR_SPOILS_##spoils},
 /* In the order of adoption. */
 static const struct {
     const char *prefix;
     const ProtobufCMessageDescriptor *desc;
     mr_adopt_fn *adopt;
-    enum {
-        SPOILS_ALL,
-        SPOILS_JOBS,      /* those that rest on it */
-        SPOILS_ITERATION, /* that its key names first */
-        SPOILS_ITSELF,
-    } bad;
-} kinds[] = {
-    {"schema", &millrace__schema_record__descriptor, mr_adopt_schema, SPOILS_ALL},
-    {"datasets/", &millrace__dataset_record__descriptor, mr_adopt_dataset, SPOILS_JOBS},
-    {"jobs/", &millrace__job_record__descriptor, mr_adopt_job, SPOILS_JOBS},
-    {"workers/", &millrace__worker_record__descriptor, mr_adopt_worker, SPOILS_ITSELF},
-    {"productions/", &millrace__production_record__descriptor, mr_adopt_production, SPOILS_JOBS},
-    {"iterations/", &millrace__iteration_record__descriptor, mr_adopt_iteration, SPOILS_JOBS},
-    {"tasks/", &millrace__task_record__descriptor, mr_adopt_task, SPOILS_ITERATION},
-    {"cursors/", &millrace__cursor_record__descriptor, mr_adopt_cursor, SPOILS_ITERATION},
-    {"grants/", &millrace__grant_record__descriptor, mr_adopt_grant, SPOILS_ITERATION},
-    {"rounds/", &millrace__rounds_record__descriptor, mr_adopt_rounds, SPOILS_ITERATION},
-    {"consumers/", &millrace__consumer_record__descriptor, mr_adopt_consumer, SPOILS_ITERATION},
-    {"clients/", &millrace__client_record__descriptor, mr_adopt_client, SPOILS_ITSELF},
-};
+    enum mr_spoils bad;
+} kinds[] = {MR_KINDS(KIND)};
+#undef KIND
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 struct mr_staged {
@@ -53,11 +39,10 @@ struct mr_staged {
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {
-        "schema",   "datasets/", "jobs/",   "workers/",   "productions/", "iterations/", "tasks/",
-        "cursors/", "grants/",   "rounds/", "consumers/", "clients/",     NULL};
+#define PREFIX(noun, prefix, spoils, stamps) prefix,
+    static const char *const prefixes[] = {MR_KINDS(PREFIX) NULL};
+#undef PREFIX
 
-    _Static_assert(sizeof prefixes / sizeof prefixes[0] == KINDS + 1, "one prefix for each kind");
     return prefixes;
 }
 
@@ -144,7 +129,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         mr_error why;
         int rc = mr_pbjson_parse(kinds[i].desc, value, size, &rec, &why);
 
-        if (rc == MR_EINVAL && kinds[i].bad != SPOILS_ALL) {
+        if (rc == MR_EINVAL && kinds[i].bad != MR_SPOILS_ALL) {
             return stage_bad(&staged->lists[i], key, &why, err);
         }
         if (rc < 0) {
@@ -162,7 +147,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         rc = mr_vet_record(rec, &why);
         if (rc < 0) {
             mr_record_free(rec);
-            if (kinds[i].bad != SPOILS_ALL) {
+            if (kinds[i].bad != MR_SPOILS_ALL) {
                 return stage_bad(&staged->lists[i], key, &why, err);
             }
             mr_error_wrap(&why, "the value of '%.120s'", key);
@@ -242,19 +227,19 @@ static bool do_without(mr_core *core, size_t kind, const struct staged_record *s
     struct mr_iteration *it;
 
     switch (kinds[kind].bad) {
-    case SPOILS_JOBS:
+    case MR_SPOILS_JOBS:
         mr_core_spoil_jobs(core, staged->key, owner, why);
         return true;
-    case SPOILS_ITERATION:
+    case MR_SPOILS_ITERATION:
         it = iteration_of(core, staged->key);
         if (it != NULL && !it->rec->finished) {
             mr_iteration_spoil(core, it, staged->key, why);
         }
         mr_core_leave_over(core, staged->key);
         return true;
-    case SPOILS_ITSELF:
+    case MR_SPOILS_ITSELF:
         return mr_core_do_without(core, staged->key, why);
-    case SPOILS_ALL:
+    case MR_SPOILS_ALL:
         break;
     }
     return false;
