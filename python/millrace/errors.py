@@ -104,9 +104,10 @@ class UnknownError(MillraceError):
     code = 2
 
 
-class InvalidArgumentError(MillraceError):
+class InvalidArgumentError(MillraceError, ValueError):
     """
-    What was asked for is wrong, whatever the state of things: arguments, dtypes, shapes, values.
+    What was asked for is wrong, whatever the state of things: arguments, dtypes, shapes, values. A
+    ValueError, too.
     """
 
     code = 3

@@ -21,7 +21,7 @@ from ._service.config import DispatcherConfig as DispatcherConfig, WorkerConfig 
 from ._service.flags import dispatcher_flags, worker_flags
 from ._service.job import (
     CrossTrainerCache as CrossTrainerCache, JobArguments, ShardingPolicy as ShardingPolicy,
-    _check_compression, _check_mode, _check_service, _check_text, _job_attrs)
+    _check_compression, _check_service, _check_text, _is_dynamic, _job_attrs)
 from .dataset import Dataset, apply_operator
 
 __all__ = ["CrossTrainerCache", "DispatchServer", "DispatcherConfig", "ShardingPolicy",
@@ -147,7 +147,6 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
     ...         print(sorted(ds))
     [0, 1, 4, 9]
     """
-    compression = _check_compression(compression)
     attrs = _job_attrs(JobArguments(
         processing_mode=processing_mode, service=service, job_name=job_name,
         consumer_index=consumer_index, num_consumers=num_consumers,
@@ -156,10 +155,9 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
         target_workers=target_workers, guarantee=guarantee, on_loss=on_loss, sharing=sharing,
         lag=lag,
         last_round=last_round, resume_round=resume_round, connect_timeout_ms=connect_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms, first_epoch=first_epoch))
-    attrs.bytes("compression", compression)
+        heartbeat_interval_ms=heartbeat_interval_ms, first_epoch=first_epoch), _check_compression(compression))
     address = _check_service(service)
-    dynamic = _check_mode(processing_mode) == ShardingPolicy.DYNAMIC
+    dynamic = _is_dynamic(processing_mode)
 
     def transformation(dataset: Dataset) -> Dataset:
         if not isinstance(dataset, Dataset):

@@ -3,9 +3,10 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "element/spec_proto.h"
-#include "rounds/schedule.h"
+#include "terms/terms.h"
 
 #include <inttypes.h>
+#include <millrace/service.h>
 #include <string.h>
 
 static const struct mr_attr *find(const struct mr_attr *attrs, size_t n, const char *name)
@@ -30,263 +31,136 @@ static int text(const struct mr_attr *attrs, size_t n, const char *name, const c
     return *ret != NULL ? MR_OK : mr_error_nomem(err);
 }
 
-static int64_t number(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback)
+/* Of an argument that must be at least 1; @fallback without it. */
+static int count(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback,
+                 int64_t *ret, mr_error *err)
 {
     const struct mr_attr *a = find(attrs, n, name);
 
-    return a != NULL && a->i > 0 ? a->i : fallback;
-}
-
-static int parse_mode(const char *name, Millrace__ProcessingMode *ret, mr_error *err)
-{
-    static const char *const later[] = {"FILE", "DATA", "FILE_OR_DATA", "HINT"};
-
-    if (strcmp(name, "OFF") == 0 || strcmp(name, "parallel_epochs") == 0) {
-        *ret = MILLRACE__PROCESSING_MODE__PROCESSING_OFF;
-        return MR_OK;
+    if (a != NULL && a->i < 1) {
+        return mr_error_set(err, MR_EINVAL, "%s %" PRId64 " must be at least 1", name, a->i);
     }
-    if (strcmp(name, "DYNAMIC") == 0 || strcmp(name, "distributed_epoch") == 0) {
-        *ret = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-        return MR_OK;
-    }
-    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
-        if (strcmp(name, later[i]) == 0) {
-            return mr_error_set(err, MR_EUNIMPL,
-                                "processing_mode '%s' is not built: OFF and DYNAMIC are", name);
-        }
-    }
-    return mr_error_set(
-        err, MR_EINVAL,
-        "processing_mode '%s' is none of OFF, DYNAMIC, parallel_epochs, distributed_epoch", name);
-}
-
-static int parse_guarantee(const char *name, Millrace__Guarantee *ret, mr_error *err)
-{
-    if (strcmp(name, "at_most_once") == 0) {
-        *ret = MILLRACE__GUARANTEE__AT_MOST_ONCE;
-    } else if (strcmp(name, "at_least_once") == 0) {
-        *ret = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
-    } else if (strcmp(name, "exactly_once") == 0) {
-        return mr_error_set(err, MR_EUNIMPL,
-                            "guarantee '%s' is not built: at_most_once and at_least_once are",
-                            name);
-    } else {
-        return mr_error_set(err, MR_EINVAL, "guarantee '%s' is none of at_most_once, at_least_once",
-                            name);
-    }
+    *ret = a != NULL ? a->i : fallback;
     return MR_OK;
 }
 
-static int parse_on_loss(const char *name, enum mr_on_loss *ret, mr_error *err)
+static struct mr_terms_number number(const struct mr_attr *attrs, size_t n, const char *name)
 {
-    if (strcmp(name, "warn") == 0) {
-        *ret = MR_ON_LOSS_WARN;
-    } else if (strcmp(name, "report") == 0) {
-        *ret = MR_ON_LOSS_REPORT;
-    } else if (strcmp(name, "error") == 0) {
-        *ret = MR_ON_LOSS_ERROR;
-    } else {
-        return mr_error_set(err, MR_EINVAL, "on_loss '%s' is none of warn, report, error", name);
-    }
-    return MR_OK;
+    const struct mr_attr *a = find(attrs, n, name);
+
+    return (struct mr_terms_number){.given = a != NULL, .value = a != NULL ? a->i : 0};
 }
 
-static int parse_target(const char *name, mr_error *err)
+/* An argument that is one of some words; @fallback without it. */
+static int choice(const struct mr_attr *attrs, size_t n, const char *name,
+                  const struct mr_word *words, const char *fallback, int *ret, mr_error *err)
 {
-    if (strcmp(name, "AUTO") == 0 || strcmp(name, "ANY") == 0) {
-        return MR_OK;
+    char *given = NULL;
+    int rc = text(attrs, n, name, fallback, &given, err);
+
+    if (rc == MR_OK) {
+        rc = mr_word_parse(name, words, given, ret, err);
     }
-    return mr_error_set(err, MR_EUNIMPL, "target_workers '%s' is not built: AUTO and ANY are",
-                        name);
+    mr_free(given);
+    return rc;
 }
 
-static int parse_sharing(const char *name, Millrace__Sharing *ret, mr_error *err)
-{
-    if (strcmp(name, "off") == 0) {
-        *ret = MILLRACE__SHARING__SHARING_OFF;
-    } else if (strcmp(name, "auto") == 0) {
-        *ret = MILLRACE__SHARING__SHARING_AUTO;
-    } else {
-        return mr_error_set(err, MR_EINVAL, "sharing '%s' is none of off, auto", name);
-    }
-    return MR_OK;
-}
-
-static int parse_lag(const char *name, Millrace__Lag *ret, mr_error *err)
-{
-    if (strcmp(name, "skip") == 0) {
-        *ret = MILLRACE__LAG__LAG_SKIP;
-    } else if (strcmp(name, "wait") == 0) {
-        *ret = MILLRACE__LAG__LAG_WAIT;
-    } else {
-        return mr_error_set(err, MR_EINVAL, "lag '%s' is none of skip, wait", name);
-    }
-    return MR_OK;
-}
-
-/* What goes together, as the dispatcher sees it, too: here it is said before anything was sent. */
-static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_read_options *o,
+static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                          mr_error *err)
 {
-    if (find(attrs, n, "trainer_id") == NULL) {
-        return o->lag == MILLRACE__LAG__LAG_SKIP || mr_read_options_share(o)
-                   ? MR_OK
-                   : mr_error_set(err, MR_EINVAL,
-                                  "lag is for a job that shares: give trainer_id or sharing");
+    static const struct mr_word on_losses[] = {{"warn", MR_ON_LOSS_WARN, false},
+                                               {"report", MR_ON_LOSS_REPORT, false},
+                                               {"error", MR_ON_LOSS_ERROR, false},
+                                               {NULL, 0, false}};
+    int mode = 0, guarantee = 0, sharing = 0, lag = 0, last_round = 0;
+    int on_loss = 0, target = 0, compression = 0;
+    const struct {
+        const char *name;
+        const struct mr_word *words;
+        const char *fallback;
+        int *value;
+    } choices[] = {
+        {"guarantee", mr_words_guarantee, "at_most_once", &guarantee},
+        {"on_loss", on_losses, "warn", &on_loss},
+        {"target_workers", mr_words_target_workers, "AUTO", &target},
+        {"compression", mr_words_compression, "AUTO", &compression},
+        {"sharing", mr_words_sharing, "off", &sharing},
+        {"lag", mr_words_lag, "skip", &lag},
+        {"last_round", mr_words_last_round, "drop", &last_round},
+        {"processing_mode", mr_words_processing_mode, "", &mode},
+    };
+    int rc = MR_OK;
+
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0] && rc == MR_OK; i++) {
+        rc = choice(attrs, n, choices[i].name, choices[i].words, choices[i].fallback,
+                    choices[i].value, err);
     }
-    if (o->trainer[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "trainer_id is empty");
-    }
-    if (o->job_name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL,
-                            "trainer_id needs a job_name: trainers meet by that name");
-    }
-    if (o->sharing != MILLRACE__SHARING__SHARING_OFF) {
-        return mr_error_set(
-            err, MR_EINVAL,
-            "trainer_id and sharing: trainers share with those of their job_name only");
-    }
-    if (o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
-        return mr_error_set(err, MR_EINVAL,
-                            "trainer_id with guarantee 'at_least_once': what is handed out again "
-                            "would come twice to all trainers");
-    }
-    return MR_OK;
+    o->mode = (Millrace__ProcessingMode)mode;
+    o->guarantee = (Millrace__Guarantee)guarantee;
+    o->on_loss = (enum mr_on_loss)on_loss;
+    o->target_workers = mr_word_of(mr_words_target_workers, target);
+    o->compression = mr_word_of(mr_words_compression, compression);
+    o->sharing = (Millrace__Sharing)sharing;
+    o->lag = (Millrace__Lag)lag;
+    o->last_round = (Millrace__LastRound)last_round;
+    return rc;
 }
 
-static int parse_share(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
+/* A name may be left out; one that is given and empty is a mistake. */
+static int parse_names(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                        mr_error *err)
 {
-    char *sharing = NULL;
-    char *lag = NULL;
-    int rc = text(attrs, n, "trainer_id", "", &o->trainer, err);
+    int rc = text(attrs, n, "job_name", "", &o->job_name, err);
 
     if (rc == MR_OK) {
-        rc = text(attrs, n, "sharing", "off", &sharing, err);
+        rc = text(attrs, n, "trainer_id", "", &o->trainer, err);
     }
-    if (rc == MR_OK) {
-        rc = parse_sharing(sharing, &o->sharing, err);
+    if (rc == MR_OK && o->job_name[0] == '\0' && find(attrs, n, "job_name") != NULL) {
+        rc =
+            mr_error_set(err, MR_EINVAL,
+                         "job_name must not be empty: leave it out for a job of this reader's own");
     }
-    if (rc == MR_OK) {
-        rc = text(attrs, n, "lag", "skip", &lag, err);
+    if (rc == MR_OK && o->trainer[0] == '\0' && find(attrs, n, "trainer_id") != NULL) {
+        rc = mr_error_set(err, MR_EINVAL, "trainer_id must not be empty");
     }
-    if (rc == MR_OK) {
-        rc = parse_lag(lag, &o->lag, err);
-    }
-    if (rc == MR_OK) {
-        rc = check_sharing(attrs, n, o, err);
-    }
-    mr_free(sharing);
-    mr_free(lag);
     return rc;
 }
 
-static int parse_last_round(const char *name, Millrace__LastRound *ret, mr_error *err)
+static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
+                     struct mr_read_options *o, mr_error *err)
 {
-    if (strcmp(name, "drop") == 0) {
-        *ret = MILLRACE__LAST_ROUND__LAST_ROUND_DROP;
-    } else if (strcmp(name, "pad") == 0) {
-        *ret = MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
-    } else {
-        return mr_error_set(err, MR_EINVAL, "last_round '%s' is none of drop, pad", name);
+    struct mr_terms terms = {
+        .job_name = o->job_name,
+        .trainer_id = o->trainer,
+        .processing_mode = o->mode,
+        .guarantee = o->guarantee,
+        .sharing = o->sharing,
+        .lag = o->lag,
+        .last_round = o->last_round,
+        .num_consumers = number(attrs, n, "num_consumers"),
+        .consumer_index = number(attrs, n, "consumer_index"),
+        .resume_round = number(attrs, n, "resume_round"),
+        .first_epoch = number(attrs, n, "first_epoch"),
+    };
+    int rc = mr_terms_check(&terms, err);
+
+    if (rc < 0) {
+        return rc;
     }
+    /* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
+    o->begins = ordinal == 0;
+    o->repetition = (uint64_t)terms.first_epoch.value + ordinal;
+    o->num_consumers = (uint32_t)terms.num_consumers.value;
+    o->consumer_index = (uint32_t)terms.consumer_index.value;
+    o->resumes =
+        terms.resume_round.given && o->begins; /* a later epoch begins with its first round */
+    o->resume_round = o->resumes ? (uint64_t)terms.resume_round.value : 0;
     return MR_OK;
-}
-
-/* A coordinated job; what belongs to one alone is refused without it. */
-static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
-                          mr_error *err)
-{
-    static const char *const others[] = {"consumer_index", "last_round", "resume_round"};
-    const struct mr_attr *num = find(attrs, n, "num_consumers");
-    const struct mr_attr *index = find(attrs, n, "consumer_index");
-    const struct mr_attr *resume = find(attrs, n, "resume_round");
-    char *last = NULL;
-
-    for (size_t i = 0; num == NULL && i < sizeof others / sizeof others[0]; i++) {
-        if (find(attrs, n, others[i]) != NULL) {
-            return mr_error_set(err, MR_EINVAL, "%s is for coordinated reads: give num_consumers",
-                                others[i]);
-        }
-    }
-    if (num == NULL) {
-        return MR_OK;
-    }
-    if (num->i < 1 || num->i > MR_ROUND_CONSUMERS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "num_consumers %" PRId64 " is not within 1..%d", num->i,
-                            MR_ROUND_CONSUMERS_MAX);
-    }
-    if (index == NULL || index->i < 0 || index->i >= num->i) {
-        return mr_error_set(err, MR_EINVAL, "consumer_index %" PRId64 " is not within 0..%" PRId64,
-                            index == NULL ? -1 : index->i, num->i - 1);
-    }
-    if (resume != NULL && resume->i < 0) {
-        return mr_error_set(err, MR_EINVAL, "resume_round %" PRId64 " is negative", resume->i);
-    }
-    if (o->job_name[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL,
-                            "num_consumers needs a job_name: consumers meet by that name");
-    }
-    if (mr_read_options_share(o)) {
-        return mr_error_set(
-            err, MR_EINVAL,
-            "num_consumers with trainer_id or sharing: a coordinated read does not share");
-    }
-    o->num_consumers = (uint32_t)num->i;
-    o->consumer_index = (uint32_t)index->i;
-    o->resumes = resume != NULL && o->begins; /* a later epoch begins with its first round */
-    o->resume_round = o->resumes ? (uint64_t)resume->i : 0;
-    int rc = text(attrs, n, "last_round", "drop", &last, err);
-    if (rc == MR_OK) {
-        rc = parse_last_round(last, &o->last_round, err);
-    }
-    mr_free(last);
-    return rc;
 }
 
 bool mr_read_options_share(const struct mr_read_options *o)
 {
-    return (o->trainer != NULL && o->trainer[0] != '\0') ||
-           o->sharing != MILLRACE__SHARING__SHARING_OFF;
-}
-
-/* What the job asks for and this library cannot give is refused here, not ignored. */
-static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
-                         mr_error *err)
-{
-    char *guarantee = NULL;
-    char *on_loss = NULL;
-    char *mode = NULL;
-    int rc = text(attrs, n, "guarantee", "at_most_once", &guarantee, err);
-
-    if (rc == MR_OK) {
-        rc = parse_guarantee(guarantee, &o->guarantee, err);
-    }
-    if (rc == MR_OK) {
-        rc = text(attrs, n, "on_loss", "warn", &on_loss, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_on_loss(on_loss, &o->on_loss, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_target(o->target_workers, err);
-    }
-    if (rc == MR_OK) {
-        rc = text(attrs, n, "processing_mode", "", &mode, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_mode(mode, &o->mode, err);
-    }
-    if (rc == MR_OK && o->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
-        o->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "guarantee 'at_least_once' needs DYNAMIC sharding: nobody takes over "
-                          "another worker's copy");
-    }
-    mr_free(guarantee);
-    mr_free(on_loss);
-    mr_free(mode);
-    return rc;
+    return o->trainer != NULL && mr_terms_share(o->trainer, o->sharing);
 }
 
 static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input,
@@ -305,55 +179,46 @@ static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input,
     return rc < 0 ? rc : mr_spec_unpack(spec->bytes, spec->size, &o->spec, err);
 }
 
-/* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
-static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
-                       struct mr_read_options *o, mr_error *err)
+static int parse_arguments(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
+                           struct mr_read_options *o, mr_error *err)
 {
-    const struct mr_attr *given = find(attrs, n, "first_epoch");
-    int64_t first = given != NULL ? given->i : 0;
+    int64_t outstanding = 0;
+    int rc = count(attrs, n, "max_outstanding_requests", 0, &outstanding, err);
 
-    if (first < 0) {
-        return mr_error_set(err, MR_EINVAL, "first_epoch %" PRId64 " is negative", first);
+    o->max_outstanding = (uint64_t)outstanding;
+    if (rc == MR_OK) {
+        rc = count(attrs, n, "connect_timeout_ms", 60000, &o->connect_timeout_ms, err);
     }
-    if (first > 0 && o->job_name[0] == '\0') {
-        return mr_error_set(
-            err, MR_EINVAL,
-            "first_epoch needs a job_name: a job without one begins with its reader");
+    if (rc == MR_OK) {
+        rc = count(attrs, n, "heartbeat_ms", 1000, &o->heartbeat_ms, err);
     }
-    o->repetition = (uint64_t)first + ordinal;
-    return MR_OK;
+    if (rc == MR_OK) {
+        rc = text(attrs, n, "service", "", &o->service, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_names(attrs, n, o, err);
+    }
+    if (rc == MR_OK) {
+        rc = parse_choices(attrs, n, o, err);
+    }
+    return rc == MR_OK ? parse_job(attrs, n, ordinal, o, err) : rc;
+}
+
+int mr_service_check_read(const struct mr_attr *attrs, size_t nattrs, mr_error *err)
+{
+    struct mr_read_options o = {0};
+    int rc = parse_arguments(attrs, nattrs, 0 /* ordinal */, &o, err);
+
+    mr_read_options_clear(&o);
+    return rc;
 }
 
 int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
                           uint64_t ordinal, struct mr_read_options *ret, mr_error *err)
 {
     memset(ret, 0, sizeof *ret);
-    ret->begins = ordinal == 0;
-    ret->max_outstanding = (uint64_t)number(attrs, nattrs, "max_outstanding_requests", 0);
-    ret->connect_timeout_ms = number(attrs, nattrs, "connect_timeout_ms", 60000);
-    ret->heartbeat_ms = number(attrs, nattrs, "heartbeat_ms", 1000);
-    int rc = text(attrs, nattrs, "service", "", &ret->service, err);
-    if (rc == MR_OK) {
-        rc = text(attrs, nattrs, "job_name", "", &ret->job_name, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_epoch(attrs, nattrs, ordinal, ret, err);
-    }
-    if (rc == MR_OK) {
-        rc = text(attrs, nattrs, "compression", "AUTO", &ret->compression, err);
-    }
-    if (rc == MR_OK) {
-        rc = text(attrs, nattrs, "target_workers", "AUTO", &ret->target_workers, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_choices(attrs, nattrs, ret, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_share(attrs, nattrs, ret, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_consumer(attrs, nattrs, ret, err);
-    }
+    int rc = parse_arguments(attrs, nattrs, ordinal, ret, err);
+
     return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
 }
 
@@ -362,8 +227,6 @@ void mr_read_options_clear(struct mr_read_options *o)
     mr_free(o->service);
     mr_free(o->job_name);
     mr_free(o->trainer);
-    mr_free(o->compression);
-    mr_free(o->target_workers);
     mr_free(o->dataset_id);
     mr_dataset_unref(o->input);
     mr_spec_unref(o->spec);

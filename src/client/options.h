@@ -35,8 +35,8 @@ struct mr_read_options {
     Millrace__LastRound last_round;
     bool resumes; /* begin with resume_round, whatever the others do */
     uint64_t resume_round;
-    char *compression;
-    char *target_workers;
+    const char *compression; /* constants */
+    const char *target_workers;
     uint64_t max_outstanding; /* elements; 0: by bytes only */
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;

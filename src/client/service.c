@@ -8,6 +8,8 @@
 #include "control/control.h"
 #include "element/spec_proto.h"
 #include "millrace/service.pb-c.h"
+#include "millrace/service.rpc.h"
+#include "terms/terms.h"
 
 #define TIMEOUT_MS 60000
 
@@ -56,7 +58,7 @@ static int send_registration(void *ctx, Millrace__RegisterDatasetRequest *req,
 {
     const struct sender *s = ctx;
 
-    return call(s->service, "RegisterDataset", &req->base,
+    return call(s->service, MR_METHOD_REGISTER_DATASET, &req->base,
                 &millrace__register_dataset_reply__descriptor, s->timeout_ms,
                 (ProtobufCMessage **)reply, err);
 }
@@ -67,10 +69,15 @@ int mr_service_register(const char *service, mr_dataset *ds, const char *dataset
     Millrace__RegisterDatasetRequest req = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
     Millrace__RegisterDatasetReply *reply = NULL;
     struct sender sender = {service, timeout_ms};
+    int word;
 
     req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
     req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
-    int rc = mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err);
+    int rc = mr_word_parse("compression", mr_words_compression, req.compression, &word, err);
+    if (rc < 0) {
+        return rc;
+    }
+    rc = mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err);
     if (rc == MR_OK) {
         rc = copy_text(reply->dataset_id, ret, err);
         millrace__register_dataset_reply__free_unpacked(reply, NULL);
@@ -85,8 +92,8 @@ int mr_service_dataset_spec(const char *service, const char *dataset_id, int tim
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc = call(service, "GetDataset", &req.base, &millrace__get_dataset_reply__descriptor,
-                  timeout_ms, &msg, err);
+    int rc = call(service, MR_METHOD_GET_DATASET, &req.base,
+                  &millrace__get_dataset_reply__descriptor, timeout_ms, &msg, err);
     if (rc < 0) {
         return rc;
     }
@@ -103,8 +110,8 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
 {
     Millrace__StatusRequest req = MILLRACE__STATUS_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
-    int rc = call(service, "Status", &req.base, &millrace__status_reply__descriptor, timeout_ms,
-                  &msg, err);
+    int rc = call(service, MR_METHOD_STATUS, &req.base, &millrace__status_reply__descriptor,
+                  timeout_ms, &msg, err);
 
     if (rc == MR_OK) {
         rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
@@ -120,8 +127,8 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc = call(service, "DeleteDataset", &req.base, &millrace__delete_dataset_reply__descriptor,
-                  timeout_ms, &msg, err);
+    int rc = call(service, MR_METHOD_DELETE_DATASET, &req.base,
+                  &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err);
 
     if (rc == MR_OK) {
         protobuf_c_message_free_unpacked(msg, NULL);
@@ -137,7 +144,7 @@ int mr_service_delete_job(const char *service, const char *job, bool force, int 
 
     req.job = (char *)(uintptr_t)job;
     req.force = force;
-    int rc = call(service, "DeleteJob", &req.base, &millrace__delete_job_reply__descriptor,
+    int rc = call(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
                   timeout_ms, &msg, err);
 
     if (rc == MR_OK) {

@@ -13,7 +13,7 @@ PACKAGE = pathlib.Path(mr.__file__).parent
 # From what everything may use to what nobody uses: a module imports those of its own line and of
 # the lines before.
 LAYERS = [
-    ["_version", "_base"],
+    ["_version", "_base", "_options"],
     ["errors", "dtypes", "options"],
     ["_capi"],
     ["_process"],

@@ -17,6 +17,9 @@ add_test(NAME core_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_core> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
 add_test(NAME rounds_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_rounds> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
+add_test(NAME terms_purity_test
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_terms> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
+set_tests_properties(terms_purity_test PROPERTIES LABELS unit TIMEOUT 30)
 set_tests_properties(core_purity_test rounds_purity_test PROPERTIES LABELS unit TIMEOUT 30)
 foreach(name joining sharing)
   mr_test(core_${name}_test LABEL unit SOURCES ${MR_TEST_DIR}/core_${name}_test.c ${MR_TEST_DIR}/core_sharing_support.c

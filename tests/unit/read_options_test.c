@@ -2,6 +2,8 @@
 #include "client/options.h"
 #include "element/spec_proto.h"
 
+#include <millrace/service.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -335,7 +337,7 @@ static void consumers_that_cannot_be(void **state)
         const char *what; /* the error names */
     } cases[] = {
         {{NUMBER("consumer_index", 0)}, 1, "consumer_index"},
-        {{TEXT("last_round", "drop")}, 1, "last_round"},
+        {{TEXT("last_round", "pad")}, 1, "last_round"},
         {{NUMBER("resume_round", 0)}, 1, "resume_round"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 0), NUMBER("consumer_index", 0)},
          3,
@@ -375,6 +377,43 @@ static void consumers_that_cannot_be(void **state)
     }
 }
 
+/* What Python asks before it builds anything: no spec, no input. */
+static void arguments_are_checked_without_a_dataset(void **state)
+{
+    static const struct {
+        struct mr_attr attr;
+        int rc;
+        const char *message;
+    } cases[] = {
+        {TEXT("processing_mode", "OFF"), MR_OK, NULL},
+        {TEXT("job_name", ""), MR_EINVAL,
+         "job_name must not be empty: leave it out for a job of this reader's own"},
+        {NUMBER("max_outstanding_requests", 0), MR_EINVAL,
+         "max_outstanding_requests 0 must be at least 1"},
+        {NUMBER("first_epoch", INT64_MAX), MR_EINVAL,
+         "first_epoch 9223372036854775807 must be from 0 to 9007199254740992"},
+        {TEXT("compression", "ZIP"), MR_EINVAL,
+         "compression 'ZIP' must be one of AUTO, SNAPPY, NONE"},
+        {TEXT("guarantee", "exactly_once"), MR_EUNIMPL,
+         "guarantee 'exactly_once' is not built yet; use one of at_most_once, at_least_once"},
+        {NUMBER("consumer_index", 0), MR_EINVAL,
+         "consumer_index is for coordinated reads: give num_consumers, too"},
+        {NUMBER("num_consumers", 2), MR_EINVAL,
+         "num_consumers needs a consumer_index, from 0 to 1"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct mr_attr attrs[] = {cases[i].attr, TEXT("processing_mode", "OFF")};
+        mr_error err = {0};
+
+        assert_int_equal(mr_service_check_read(attrs, 2, &err), cases[i].rc);
+        if (cases[i].message != NULL) {
+            assert_string_equal(err.message, cases[i].message);
+        }
+    }
+}
+
 static void a_spec_is_needed(void **state)
 {
     struct mr_attr attrs[] = {TEXT("service", "a:1"), TEXT("processing_mode", "OFF")};
@@ -398,6 +437,7 @@ int main(void)
         cmocka_unit_test(a_reader_is_no_consumer_by_itself),
         cmocka_unit_test(consumers),
         cmocka_unit_test(consumers_that_cannot_be),
+        cmocka_unit_test(arguments_are_checked_without_a_dataset),
         cmocka_unit_test(a_spec_is_needed),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

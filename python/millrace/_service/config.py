@@ -2,11 +2,12 @@
 
 import dataclasses
 import os
+import textwrap
 from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from .. import errors
+from .. import _options, errors
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,8 +15,7 @@ class DispatcherConfig:
     """How a dispatcher runs.
 
     A server that is started with the config of an earlier one (same etcd and cluster, same port) is
-    a restart of it. None stands for the default of ``millrace dispatcher --help``, which is in
-    brackets.
+    a restart of it. None stands for the default of ``millrace dispatcher --help``.
 
     Attributes
     ----------
@@ -33,27 +33,26 @@ class DispatcherConfig:
     lease_ttl_s : float, optional
         After how many seconds without a sign of life a leader is replaced.
     client_timeout_ms : int, optional
-        Milliseconds: a client that is silent so long is gone [2 min]; one that comes back is
+        Milliseconds: a client that is silent so long is gone; one that comes back is
         attached again.
     worker_timeout_ms : int, optional
-        Milliseconds: a worker that is silent so long is lost [10 s].
+        Milliseconds: a worker that is silent so long is lost.
     job_gc_timeout_ms : int, optional
-        Milliseconds: an iteration that nobody reads any more is removed [5 min]; the last one of a
+        Milliseconds: an iteration that nobody reads any more is removed; the last one of a
         job with DYNAMIC sharding waits for readers as long as the job, unless
         `gc_dynamic_sharding_jobs`.
     gc_dynamic_sharding_jobs : bool, default False
         See `job_gc_timeout_ms`.
     job_retention_ms : int, optional
-        Milliseconds that a named job without clients is kept [7 days].
+        Milliseconds that a named job without clients is kept.
     dataset_retention_ms : int, optional
-        Milliseconds that a dataset is kept that has no name of its own and that nothing uses [1
-        day].
+        Milliseconds that a dataset is kept that has no name of its own and that nothing uses.
     finished_retention_ms, client_retention_ms, worker_retention_ms : int, optional
         Milliseconds that the records of finished iterations, of departed clients and of lost
-        workers are kept [10 min each].
+        workers are kept.
     heartbeat_interval_ms : int, optional
-        Milliseconds between the reports of clients and workers [1 s, or a third of the shorter
-        timeout].
+        Milliseconds between the reports of clients and workers, at most a third of the
+        shorter timeout.
     etcd_ca_file, etcd_cert_file, etcd_key_file, etcd_server_name : str, optional
         TLS to etcd (docs/run/etcd.md).
     etcd_user, etcd_password_file : str, optional
@@ -129,14 +128,14 @@ class WorkerConfig:
         Milliseconds between reports to the dispatcher, which says how often by default.
     dispatcher_timeout_ms : int, optional
         Milliseconds that it waits for a dispatcher that does not answer: when it starts (then
-        UnavailableError), and for the splits of a task [1 h].
+        UnavailableError), and for the splits of a task.
     worker_tags : sequence of str, optional
         Words, without commas, that the status shows.
     cache_dir : str, optional
         Where the windows of shared productions are kept, on local disk; workers may be given the
-        same directory [one of this user's in TMPDIR].
+        same directory.
     cross_trainer_cache_size_bytes : int, optional
-        Bytes that all windows of this worker hold together at most [10 GiB].
+        Bytes that all windows of this worker hold together at most.
     shutdown_quiet_period_ms : int, default 0
         Milliseconds that ``stop()`` lets clients read what it has begun under DYNAMIC sharding;
         when they have, nothing is lost with it. 0: it goes at once, and what it had begun counts as
@@ -167,6 +166,18 @@ class WorkerConfig:
     shutdown_quiet_period_ms: int = 0
     metrics_port: Optional[int] = None
 
+
+def _note_defaults(config: type, options: Sequence[_options.Option]) -> None:
+    """Says the defaults of the program, which its table of options knows."""
+    told = [f"{o.field} {o.default_text}" for o in options if o.default_text]
+    text = textwrap.fill(f"Defaults of the program: {', '.join(told)}.", 96,
+                         initial_indent="    ", subsequent_indent="    ")
+    config.__doc__ = (config.__doc__ or "").replace(
+        "    Examples\n", f"    Notes\n    -----\n{text}\n\n    Examples\n")
+
+
+_note_defaults(DispatcherConfig, _options.DISPATCHER)
+_note_defaults(WorkerConfig, _options.WORKER)
 
 _KINDS: dict[Any, tuple[Any, ...]] = {
     str: (str, os.PathLike), int: (int, np.integer), float: (int, float, np.number),

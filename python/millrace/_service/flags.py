@@ -2,76 +2,48 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Sequence
+
+from .. import _options
 from .config import DispatcherConfig, WorkerConfig
 
-_DISPATCHER_MS = ("client_timeout", "worker_timeout", "job_gc_timeout", "job_retention",
-                  "dataset_retention", "finished_retention", "client_retention", "worker_retention")
-_DISPATCHER_ETCD = {"etcd_ca_file": "etcd-ca", "etcd_cert_file": "etcd-cert",
-                    "etcd_key_file": "etcd-key",
-                    "etcd_server_name": "etcd-server-name", "etcd_user": "etcd-user",
-                    "etcd_password_file": "etcd-password-file",
-                    "etcd_write_budget_bytes": "etcd-write-budget",
-                    "etcd_quota_bytes": "etcd-quota"}
 
-
-def _heartbeat_ms(config: DispatcherConfig) -> int | None:
-    """As configured, or what the shortest timeout needs; None: the program's default will do."""
-    if config.heartbeat_interval_ms is not None:
-        return config.heartbeat_interval_ms
+def _with_heartbeat(config: DispatcherConfig) -> DispatcherConfig:
+    """@config with heartbeats that its shortest timeout allows, if none were configured."""
     timeouts = (config.client_timeout_ms, config.worker_timeout_ms)
     shortest = min((t for t in timeouts if t is not None), default=3000)
-    return max(shortest // 3, 1) if shortest < 3000 else None
+    if config.heartbeat_interval_ms is None and shortest < 3000:
+        return dataclasses.replace(config, heartbeat_interval_ms=max(shortest // 3, 1))
+    return config
 
 
-def _metrics_flags(config: DispatcherConfig | WorkerConfig) -> list[str]:
+def _flags(options: Sequence[_options.Option],
+           config: DispatcherConfig | WorkerConfig) -> list[str]:
+    """Those of the fields that are set, as the table of the program's options has them."""
     port = config.metrics_port
-    return [] if port is None else [f"--metrics-address=127.0.0.1:{port}"]
+    flags = [f"--listen=127.0.0.1:{config.port}"]
+    flags += [] if port is None else [f"--metrics-address=127.0.0.1:{port}"]
+    for option in options:
+        value = getattr(config, option.field)
+        if value is True:
+            flags.append(option.flag)
+        elif value is not None and value is not False and (value or value == 0):
+            if option.unit in ("s", "ms"):
+                flags.append(f"{option.flag}={round(value * (1000 if option.unit == 's' else 1))}ms")
+            else:
+                text = ",".join(value) if isinstance(value, (list, tuple)) else value
+                flags.append(f"{option.flag}={text}{option.unit}")
+    return flags
 
 
 def dispatcher_flags(config: DispatcherConfig) -> list[str]:
     """The options of `millrace dispatcher`."""
-    flags = [f"--listen=127.0.0.1:{config.port}", *_metrics_flags(config)]
     if config.etcd_endpoints:
-        endpoints = config.etcd_endpoints
-        text = endpoints if isinstance(endpoints, str) else ",".join(endpoints)
-        flags.append("--etcd-endpoints=" + text)
-    elif config.work_dir:
-        flags.append(f"--work-dir={config.work_dir}")
-    if config.cluster:
-        flags.append(f"--cluster={config.cluster}")
-    if config.lease_ttl_s is not None:
-        flags.append(f"--lease-ttl={round(config.lease_ttl_s * 1000)}ms")
-    heartbeat_ms = _heartbeat_ms(config)
-    if heartbeat_ms is not None:
-        flags.append(f"--heartbeat={heartbeat_ms}ms")
-    for name in _DISPATCHER_MS:
-        value = getattr(config, name + "_ms")
-        if value is not None:
-            flags.append(f"--{name.replace('_', '-')}={value}ms")
-    for name, flag in _DISPATCHER_ETCD.items():
-        value = getattr(config, name)
-        if value is not None:
-            flags.append(f"--{flag}={value}" + ("B" if name.endswith("_bytes") else ""))
-    if config.gc_dynamic_sharding_jobs:
-        flags.append("--gc-dynamic")
-    return flags
+        config = dataclasses.replace(config, work_dir=None)
+    return _flags(_options.DISPATCHER, _with_heartbeat(config))
 
 
 def worker_flags(config: WorkerConfig) -> list[str]:
     """The options of `millrace worker`."""
-    flags = [f"--dispatcher={config.dispatcher_address}", f"--listen=127.0.0.1:{config.port}",
-             *_metrics_flags(config)]
-    if config.worker_address:
-        flags.append(f"--advertise-address={config.worker_address}")
-    if config.heartbeat_interval_ms is not None:
-        flags.append(f"--heartbeat={config.heartbeat_interval_ms}ms")
-    if config.dispatcher_timeout_ms is not None:
-        flags.append(f"--dispatcher-timeout={config.dispatcher_timeout_ms}ms")
-    flags.append(f"--drain-timeout={config.shutdown_quiet_period_ms}ms")
-    if config.worker_tags:
-        flags.append("--tags=" + ",".join(config.worker_tags))
-    if config.cache_dir:
-        flags.append(f"--cache-dir={config.cache_dir}")
-    if config.cross_trainer_cache_size_bytes is not None:
-        flags.append(f"--cache-bytes={config.cross_trainer_cache_size_bytes}B")
-    return flags
+    return _flags(_options.WORKER, config)

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 
 from .. import errors
+from .._capi import ffi as _ffi
+from .._capi.ffi import byref, check, lib
 from .._graph.attrs import AttrTable
 from .._process import server as _server
 
@@ -36,11 +38,6 @@ class ShardingPolicy(enum.IntEnum):
     HINT = 5
 
 
-_LEGACY_MODES = {"parallel_epochs": ShardingPolicy.OFF, "distributed_epoch": ShardingPolicy.DYNAMIC}
-_TARGETS = ("AUTO", "ANY", "LOCAL")
-_GUARANTEES = ("at_most_once", "at_least_once", "exactly_once")
-_LAST_ROUNDS = ("drop", "pad")
-_LAGS = ("skip", "wait")
 _ON_LOSS = {"warn": "report", "error": "error"}  # who warns is the iterator, in Python
 
 
@@ -79,18 +76,18 @@ class CrossTrainerCache:
         return f"CrossTrainerCache(trainer_id={self.trainer_id!r})"
 
 
-def _check_mode(mode: Any) -> ShardingPolicy:
+def _mode_name(mode: Any) -> str:
+    """As the library has it; which modes there are it says."""
     if isinstance(mode, ShardingPolicy):
-        policy = mode
-    elif isinstance(mode, str) and mode in _LEGACY_MODES:
-        policy = _LEGACY_MODES[mode]
-    else:
-        raise ValueError(f"{mode!r} is not a processing mode: use a ShardingPolicy, "
-                         "\"parallel_epochs\" or \"distributed_epoch\"")
-    if policy not in (ShardingPolicy.OFF, ShardingPolicy.DYNAMIC):
-        raise errors.UnimplementedError(f"ShardingPolicy.{policy.name} is not built: OFF and "
-                                        "DYNAMIC are")
-    return policy
+        return mode.name
+    if isinstance(mode, str) and mode not in ShardingPolicy.__members__:
+        return mode
+    raise ValueError(f"{mode!r} is not a processing mode: use a ShardingPolicy, "
+                     "\"parallel_epochs\" or \"distributed_epoch\"")
+
+
+def _is_dynamic(mode: Any) -> bool:
+    return mode in (ShardingPolicy.DYNAMIC, "distributed_epoch")
 
 
 def _check_service(service: Any, what: str = "service") -> str:
@@ -122,82 +119,23 @@ def _check_text(what: str, value: Any) -> bytes:
     return value.encode()
 
 
+def _word(what: str, value: Any) -> str:
+    """A string; which ones there are the library says."""
+    if not isinstance(value, str):
+        raise ValueError(f"{what} is a string, not {type(value).__name__} ({value!r})")
+    return value
+
+
+def _whole(what: str, value: Any) -> int:
+    """An integer; within which bounds the library says."""
+    if (isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer))
+            or not -2**63 <= value < 2**63):
+        raise ValueError(f"{what} is an integer, not {value!r}")
+    return int(value)
+
+
 def _check_compression(compression: Any) -> str:
-    if compression not in ("AUTO", "SNAPPY", None):
-        raise ValueError(f"compression {compression!r}: it is \"AUTO\", \"SNAPPY\" or None")
-    return "NONE" if compression is None else str(compression)
-
-
-def _check_name(job_name: Any) -> str | None:
-    if job_name is not None and not isinstance(job_name, str):
-        raise ValueError(f"job_name is a string, not {type(job_name).__name__} ({job_name!r})")
-    if job_name == "":
-        raise ValueError("job_name cannot be empty: leave it out for a job of this reader's own")
-    return job_name
-
-
-def _check_consumers(job_name: str | None, consumer_index: Any, num_consumers: Any, last_round: Any,
-                     resume_round: Any) -> None:
-    if last_round not in _LAST_ROUNDS:
-        raise ValueError(f"last_round {last_round!r}: it is \"drop\" or \"pad\"")
-    if num_consumers is None and consumer_index is None:
-        for what, value, default in (("last_round", last_round, "drop"),
-                                     ("resume_round", resume_round, None)):
-            if value != default:
-                raise ValueError(f"{what}={value!r} is for coordinated reads: give num_consumers "
-                                 "and consumer_index")
-        return
-    if (num_consumers is None) != (consumer_index is None):
-        raise ValueError("consumer_index and num_consumers are given together, or not at all")
-    if job_name is None:
-        raise ValueError("num_consumers needs a job_name: consumers meet by that name")
-    for what, value in (("num_consumers", num_consumers), ("consumer_index", consumer_index)):
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise ValueError(f"{what} is an integer, not {value!r}")
-    if num_consumers < 1:  # pyright: ignore[reportOptionalOperand]
-        raise ValueError(f"num_consumers is at least 1: got {num_consumers}")
-    if not 0 <= consumer_index < num_consumers:
-        raise ValueError(f"consumer_index {consumer_index} is not within "
-                         f"0..{num_consumers - 1}")  # pyright: ignore[reportOptionalOperand]
-    if resume_round is not None and (isinstance(resume_round, bool)
-                                     or not isinstance(resume_round, int)
-                                     or resume_round < 0):
-        raise ValueError(f"resume_round is an integer, at least 0, not {resume_round!r}")
-
-
-def _check_sharing(cache: Any, sharing: Any, lag: Any, job_name: str | None, coordinated: bool,
-                   guarantee: str) -> None:
-    """
-    Arguments that are wrong by themselves are ValueError, those that do not go together
-    InvalidArgumentError.
-    """
-    if cache is not None and not isinstance(cache, CrossTrainerCache):
-        raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cache).__name__}")
-    if sharing not in (None, "auto"):
-        raise ValueError(f"sharing {sharing!r}: it is None or \"auto\"")
-    if lag not in _LAGS:
-        raise ValueError(f"lag {lag!r}: it is \"skip\" or \"wait\"")
-    if cache is None and sharing is None:
-        if lag != "skip":
-            raise ValueError(f"lag={lag!r} is for a job that shares: give cross_trainer_cache or "
-                             "sharing=\"auto\"")
-        return
-    if coordinated:
-        raise errors.InvalidArgumentError("a coordinated read (num_consumers) has no use for a "
-                                          "shared production: leave out cross_trainer_cache and "
-                                          "sharing")
-    if cache is None:
-        return
-    if job_name is None:
-        raise errors.InvalidArgumentError("cross_trainer_cache needs a job_name: trainers meet by "
-                                          "that name")
-    if sharing is not None:
-        raise errors.InvalidArgumentError("cross_trainer_cache shares within its job_name, "
-                                          "sharing=\"auto\" with everybody: give one of them")
-    if guarantee == "at_least_once":
-        raise errors.InvalidArgumentError("cross_trainer_cache with guarantee \"at_least_once\": "
-                                          "what is handed out again would come twice to all "
-                                          "trainers")
+    return "NONE" if compression is None else _word("compression", compression)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -224,62 +162,39 @@ class JobArguments:
     first_epoch: Any
 
 
-def _job_attrs(job: JobArguments) -> AttrTable:
-    """The attributes that "distribute" and "from_dataset_id" share; checks them all first."""
-    attrs = AttrTable().bytes("service", _check_service(job.service))
-    name = _check_name(job.job_name)
-    if not isinstance(job.target_workers, str) or job.target_workers.upper() not in _TARGETS:
-        raise ValueError(f"target_workers {job.target_workers!r}: it is \"AUTO\", \"ANY\" or "
-                         "\"LOCAL\"")
-    if job.guarantee not in _GUARANTEES:
-        raise ValueError(f"guarantee {job.guarantee!r}: it is one of {', '.join(_GUARANTEES)}")
+def _job_attrs(job: JobArguments, compression: str | None = None) -> AttrTable:
+    """
+    The attributes that "distribute" and "from_dataset_id" share. Types are checked here; the rules
+    about values, and which arguments go together, are the library's (mr_service_check_read()).
+    """
+    cache = job.cross_trainer_cache
+    if cache is not None and not isinstance(cache, CrossTrainerCache):
+        raise ValueError(f"cross_trainer_cache is a CrossTrainerCache, not {type(cache).__name__}")
     if job.on_loss not in _ON_LOSS:
-        raise ValueError(f"on_loss {job.on_loss!r}: it is \"warn\" or \"error\"")
-    coordinated = (job.num_consumers, job.consumer_index) != (None, None)
-    _check_sharing(job.cross_trainer_cache, job.sharing, job.lag, name, coordinated, job.guarantee)
-    for key, value in (("max_outstanding_requests", job.max_outstanding_requests),
-                       ("connect_timeout_ms", job.connect_timeout_ms),
-                       ("heartbeat_ms", job.heartbeat_interval_ms)):
-        if value is None:
-            continue
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{key} is a positive integer, not {value!r}")
-        attrs.int(key, value)
-    _check_consumers(name, job.consumer_index, job.num_consumers, job.last_round, job.resume_round)
+        raise ValueError(f"on_loss {job.on_loss!r} must be one of {', '.join(_ON_LOSS)}")
     if job.data_transfer_protocol not in (None, "grpc"):
         raise errors.UnimplementedError(f"data_transfer_protocol {job.data_transfer_protocol!r} is "
                                         "not built: \"grpc\" is")
-    if job.guarantee == "exactly_once":
-        raise errors.UnimplementedError(
-            "guarantee \"exactly_once\" is not built: \"at_most_once\" and \"at_least_once\" are")
-    if job.target_workers.upper() == "LOCAL":
-        raise errors.UnimplementedError("target_workers \"LOCAL\" is not built: \"AUTO\" and "
-                                        "\"ANY\" are")
-    policy = _check_mode(job.processing_mode)
-    attrs.bytes("processing_mode", policy.name).bytes("target_workers", job.target_workers.upper())
-    if job.guarantee == "at_least_once" and policy != ShardingPolicy.DYNAMIC:
-        raise ValueError("guarantee \"at_least_once\" needs ShardingPolicy.DYNAMIC: nobody takes "
-                         "over another worker's copy")
-    attrs.bytes("guarantee", job.guarantee).bytes("on_loss", _ON_LOSS[job.on_loss])
-    if name is not None:
-        attrs.bytes("job_name", name)
-    if job.cross_trainer_cache is not None:
-        attrs.bytes("trainer_id", job.cross_trainer_cache.trainer_id)
-    if job.sharing is not None:
-        attrs.bytes("sharing", job.sharing)
-    if job.lag != "skip":
-        attrs.bytes("lag", job.lag)
-    if job.num_consumers is not None:
-        attrs.int("num_consumers", job.num_consumers).int("consumer_index", job.consumer_index)
-        attrs.bytes("last_round", job.last_round)
-    if job.resume_round is not None:
-        attrs.int("resume_round", job.resume_round)
-    if (isinstance(job.first_epoch, bool) or not isinstance(job.first_epoch, (int, np.integer))
-            or not 0 <= job.first_epoch < 2**53):
-        raise ValueError(f"first_epoch is an integer, at least 0, not {job.first_epoch!r}")
-    if job.first_epoch > 0:
-        if name is None:
-            raise ValueError("first_epoch needs a job_name: a job without one begins with its "
-                             "reader")
-        attrs.int("first_epoch", job.first_epoch)
+    attrs = AttrTable().bytes("service", _check_service(job.service))
+    attrs.bytes("processing_mode", _mode_name(job.processing_mode))
+    attrs.bytes("target_workers", _word("target_workers", job.target_workers).upper())
+    attrs.bytes("on_loss", _ON_LOSS[job.on_loss])
+    for name, word, default in (("guarantee", job.guarantee, "at_most_once"),
+                                ("job_name", job.job_name, None), ("sharing", job.sharing, None),
+                                ("lag", job.lag, "skip"), ("last_round", job.last_round, "drop"),
+                                ("compression", compression, None)):
+        if word != default:
+            attrs.bytes(name, _word(name, word))
+    if cache is not None:
+        attrs.bytes("trainer_id", cache.trainer_id)
+    for name, number in (("num_consumers", job.num_consumers),
+                         ("consumer_index", job.consumer_index), ("resume_round", job.resume_round),
+                         ("max_outstanding_requests", job.max_outstanding_requests),
+                         ("connect_timeout_ms", job.connect_timeout_ms),
+                         ("heartbeat_ms", job.heartbeat_interval_ms),
+                         ("first_epoch", job.first_epoch or None)):
+        if number is not None:
+            attrs.int(name, _whole(name, number))
+    err = _ffi.Error()
+    check(lib.mr_service_check_read(*attrs.as_array(), byref(err)), err)
     return attrs

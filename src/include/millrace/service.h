@@ -34,6 +34,12 @@ MR_BEGIN_DECLS
 MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *dataset_id,
                                const char *compression, int timeout_ms, char **ret, mr_error *err);
 
+/*
+ * Check the arguments of a read, the attributes of "distribute" and "from_dataset_id", before anything
+ * is built or sent: MR_EINVAL or MR_EUNIMPL names the argument and the rule. Does not block.
+ */
+MR_API int mr_service_check_read(const struct mr_attr *attrs, size_t nattrs, mr_error *err);
+
 /* The element spec of a registered dataset; MR_ENOTFOUND names the id. The caller owns *@ret. */
 MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms,
                                    mr_spec **ret, int64_t *cardinality, mr_error *err);
