@@ -50,7 +50,9 @@ def test_version():
     (["status", "--jsn"], "no option --jsn; did you mean --json?"),
     (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
     (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
-    (["worker"], "--dispatcher is needed"),
+    (["worker"], "--dispatcher is needed: host:port of a dispatcher"),
+    (["worker", "--dispatcher", ""], "--dispatcher is needed: host:port of a dispatcher"),
+    (["dispatcher", "--etcd-endpoints", ""], "--etcd-endpoints is needed"),
     (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
     (["job", "delete"], "delete which job?"),
     (["job", "show"], "show which job?"),
@@ -170,6 +172,21 @@ def test_why_dev_does_not_start_is_told_once(options, said):
     assert done.stderr.count(said) == 1, done.stderr
     assert "See: millrace help dev" in done.stderr and "says no address" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("millrace ")]) == 1, done.stderr
+
+
+@pytest.mark.parametrize("args", [["dispatcher", "--etcd-endpoints=127.0.0.1:1"], ["worker", "--dispatcher=127.0.0.1:1"]],
+                         ids=["dispatcher", "worker"])
+def test_a_server_does_not_say_that_it_serves_before_it_can(args):
+    process = subprocess.Popen([PROGRAM, *args, "--listen=127.0.0.1:0", f"--owner-pid={os.getpid()}", "--log-format=text"],
+                               stderr=subprocess.PIPE, text=True)
+    said = []
+    while not said or "listening; serves once" not in said[-1]:
+        said.append(process.stderr.readline())
+        assert said[-1] != "", "it has ended"
+    process.terminate()
+    said += process.stderr.readlines()
+    assert process.wait(60) == 0
+    assert [line for line in said if "serving" in line] == []
 
 
 def test_taken_address_is_told(tmp_path):
