@@ -51,7 +51,7 @@ def test_every_feature_is_told_of():
 
 
 def test_defaults_are_those_of_the_options():
-    options = (ROOT / "docs" / "options.md").read_text().split("## millrace dispatcher")[1]
+    options = (ROOT / "docs/run/options.md").read_text().split("## millrace dispatcher")[1]
     defaults = dict(re.findall(r"^\| `(--[a-z-]+)[^`]*`\*? \| ([^|]*) \|", options, re.M))
     told = re.findall(r"^\| `(--[a-z-]+)` \| ([^|]+) \|", DOC, re.M)
     assert len(told) >= 9

@@ -1,8 +1,8 @@
 /*
  * Every kind of key that the dispatcher stores, once: what a takeover loads, what `millrace state`
- * shows and judges, and what docs/state.md describes (state_test compares). A new kind is a line
+ * shows and judges, and what docs/run/state.md describes (a test compares). A new kind is a line
  * here, a message in state.proto, a function that adopts it (load.c), one that says it in a line
- * (main/state_kinds.c), and a row in docs/state.md. The keys of coordination itself are in
+ * (main/state_kinds.c), and a row in docs/run/state.md. The keys of coordination itself are in
  * coord/record.h.
  */
 #ifndef MR_DISPATCHER_CORE_KEYS_H
