@@ -80,7 +80,8 @@ static int take_ready(struct server *s, const json_t *doc, mr_error *err)
     }
     if (address == NULL || strlen(address) >= sizeof s->address || metrics == NULL ||
         strlen(metrics) >= sizeof s->metrics) {
-        return mr_error_set(err, MR_EINTERNAL, "%s %d says no address", kind_of(s), s->number);
+        return mr_error_set(err, MR_EINTERNAL, "%s %d did not say where it serves", kind_of(s),
+                            s->number);
     }
     (void)snprintf(s->address, sizeof s->address, "%s", address);
     (void)snprintf(s->metrics, sizeof s->metrics, "%s", metrics);
@@ -105,7 +106,7 @@ static int read_ready(struct server *s, int fd, mr_error *err)
             if (mr_now_ms() < deadline) {
                 continue;
             }
-            return mr_error_set(err, MR_EDEADLINE, "%s %d does not serve after %d s", kind_of(s),
+            return mr_error_set(err, MR_EDEADLINE, "%s %d did not serve within %d s", kind_of(s),
                                 s->number, READY_MS / 1000);
         }
         n = read(fd, line + len, sizeof line - 1 - len);
@@ -324,7 +325,7 @@ static void tend(struct dev *dev)
                 s->restarts++;
                 s->restart_at_ms = mr_now_ms() + mr_backoff_ms(s->restarts, 1000 /* base */,
                                                                10000 /* max */, mr_random_u64());
-                mr_log(MR_LOG_ERROR, "starting the server again did not work", "server", "%s",
+                mr_log(MR_LOG_ERROR, "the server could not be started again", "server", "%s",
                        kind_of(s), "number", "%d", s->number, "error", "%s", err.message, NULL);
             }
         }

@@ -58,8 +58,8 @@ static void remove_tree(const char *path)
         errno != ENOENT) {
         char why[128];
 
-        mr_log(MR_LOG_WARN, "a temporary directory stays behind", "path", "%s", path, "error", "%s",
-               strerror_r(errno, why, sizeof why), NULL);
+        mr_log(MR_LOG_WARN, "a temporary directory was left behind", "path", "%s", path, "error",
+               "%s", strerror_r(errno, why, sizeof why), NULL);
     }
 }
 
@@ -443,7 +443,7 @@ void private_etcd_tend(struct private_etcd *e)
     note_death(e);
     if (e->pid == 0 && mr_now_ms() >= e->restart_at_ms && run_etcd(e, &err) < 0) {
         e->restart_at_ms = mr_now_ms() + 1000;
-        mr_log(MR_LOG_ERROR, "starting the private etcd again did not work; retrying in 1 s",
+        mr_log(MR_LOG_ERROR, "the private etcd could not be started again; retrying in 1 s",
                "error", "%s", err.message, NULL);
     }
 }

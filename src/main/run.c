@@ -45,7 +45,7 @@ static int watch_owner(int64_t pid, int *ret, mr_error *err)
     int fd = (int)syscall(SYS_pidfd_open, (pid_t)pid, 0);
 
     if (fd < 0 && errno == ESRCH) {
-        return mr_error_set(err, MR_EPRECOND, "the owner, process %lld, is gone already",
+        return mr_error_set(err, MR_EPRECOND, "the owner, process %lld, has ended already",
                             (long long)pid);
     }
     if (fd < 0) {
@@ -64,8 +64,8 @@ static void take_descriptors(void)
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
         files.rlim_cur = files.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &files) != 0) {
-            mr_log(MR_LOG_WARN, "raising the limit of descriptors, going on with what there are",
-                   "error", "%s", strerror(errno), NULL);
+            mr_log(MR_LOG_WARN, "the limit of open files could not be raised", "error", "%s",
+                   strerror(errno), NULL);
         }
     }
 }
@@ -157,9 +157,9 @@ static enum run_event read_signals(struct run *run)
         if (info.ssi_signo == SIGCHLD) {
             event = event == RUN_STOP ? RUN_STOP : RUN_CHILD;
         } else if (info.ssi_signo == SIGHUP && !run->ends_with_terminal) {
-            mr_log(MR_LOG_INFO, "SIGHUP: there is nothing to read anew, going on", NULL);
+            mr_log(MR_LOG_INFO, "SIGHUP is ignored: there is nothing to reload", NULL);
         } else if (info.ssi_signo == SIGUSR1 || info.ssi_signo == SIGUSR2) {
-            mr_log(MR_LOG_INFO, "a signal that means nothing here, going on", "signal", "%s",
+            mr_log(MR_LOG_INFO, "a signal is ignored", "signal", "%s",
                    info.ssi_signo == SIGUSR1 ? "SIGUSR1" : "SIGUSR2", NULL);
         } else {
             mr_log(MR_LOG_INFO, "stopping", "signal", "%s", name_of(info.ssi_signo), NULL);
@@ -240,7 +240,8 @@ void run_stopping(struct run *run)
     if (mr_thread_start(&thread, "stop-watch", end_at_once, NULL, &err) == MR_OK) {
         (void)pthread_detach(thread);
     } else {
-        mr_log(MR_LOG_WARN, "a second signal will not be heard", "error", "%s", err.message, NULL);
+        mr_log(MR_LOG_WARN, "a second signal will not end this process at once", "error", "%s",
+               err.message, NULL);
     }
 }
 

@@ -56,8 +56,8 @@ static void drain(struct run *run, mr_worker *w, int64_t timeout_ms)
         through = mr_worker_wait_drained(w, stage, SLICE_MS);
         again = !through && run_wait(run, 0) == RUN_STOP;
     }
-    mr_log(MR_LOG_INFO, through ? "drained, leaving" : "leaving with tasks that are not through",
-           NULL);
+    mr_log(MR_LOG_INFO,
+           through ? "drained, leaving" : "leaving before clients have read everything", NULL);
 }
 
 static int page(void *ctx, mr_metrics **ret, mr_error *err)

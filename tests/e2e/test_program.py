@@ -170,7 +170,7 @@ def test_why_dev_does_not_start_is_told_once(options, said):
     done = run("dev", *options)
     assert done.returncode == 2
     assert done.stderr.count(said) == 1, done.stderr
-    assert "See: millrace help dev" in done.stderr and "says no address" not in done.stderr
+    assert "See: millrace help dev" in done.stderr and "where it serves" not in done.stderr
     assert len([line for line in done.stderr.splitlines() if line.startswith("millrace ")]) == 1, done.stderr
 
 
@@ -378,4 +378,4 @@ def test_an_owner_that_is_gone_is_refused():
     owner.wait()
     done = run("worker", "--dispatcher=127.0.0.1:1", f"--owner-pid={owner.pid}")
     assert done.returncode == 6
-    assert "is gone already" in done.stderr
+    assert "has ended already" in done.stderr

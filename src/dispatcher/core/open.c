@@ -203,7 +203,7 @@ static int check_name_use(const mr_core *core, const struct wish *wish, mr_error
             wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
     }
     if (cached && family != NULL && family->njobs >= MR_JOB_TRAINERS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most",
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, the maximum",
                             wish->name, family->njobs);
     }
     return cached && family != NULL ? compare_wish(TAILQ_FIRST(&family->jobs), wish, err) : MR_OK;
