@@ -73,11 +73,11 @@ void mr_round_queue_clear(struct mr_round_queue *q)
 int mr_coordinated_attach_locked(mr_reader *r, const Millrace__OpenReply *reply, mr_error *err)
 {
     uint64_t asked = r->opts.max_outstanding;
-    struct mr_rounds_config config = {.consumer_index = r->opts.consumer_index,
-                                      .session = reply->consumer_session,
-                                      .from_round = reply->from_round,
-                                      .placed = r->opts.resumes,
-                                      .ahead = AHEAD_ROUNDS};
+    struct mr_client_rounds_config config = {.consumer_index = r->opts.consumer_index,
+                                             .session = reply->consumer_session,
+                                             .from_round = reply->from_round,
+                                             .placed = r->opts.resumes,
+                                             .ahead = AHEAD_ROUNDS};
 
     if (asked > 0 && asked < AHEAD_ROUNDS) {
         config.ahead = asked < AHEAD_ROUNDS_MIN ? AHEAD_ROUNDS_MIN : (uint32_t)asked;
@@ -86,7 +86,7 @@ int mr_coordinated_attach_locked(mr_reader *r, const Millrace__OpenReply *reply,
         r->heartbeat_ms = reply->report_ms;
     }
     if (r->rounds == NULL) {
-        r->rounds = mr_rounds_new(&config);
+        r->rounds = mr_client_rounds_new(&config);
     }
     return r->rounds != NULL ? MR_OK : mr_error_nomem(err);
 }
@@ -98,7 +98,7 @@ static void follow_locked(mr_reader *r)
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        t->closed = r->finished || !mr_rounds_wants(r->rounds, t->id);
+        t->closed = r->finished || !mr_client_rounds_wants(r->rounds, t->id);
         if (t->closed && t->stream != NULL && !t->goodbye) {
             mr_read_task_drop_locked(t);
         }
@@ -115,7 +115,7 @@ void mr_coordinated_update_locked(mr_reader *r, const Millrace__RoundsUpdate *up
 {
     mr_error err;
 
-    if (mr_rounds_update(r->rounds, update, &err) < 0) {
+    if (mr_client_rounds_update(r->rounds, update, &err) < 0) {
         mr_reader_fail_locked(r, &err);
     }
     follow_locked(r);
@@ -124,26 +124,26 @@ void mr_coordinated_update_locked(mr_reader *r, const Millrace__RoundsUpdate *up
 uint64_t mr_coordinated_report(mr_reader *r, Millrace__ConsumerReport *ret)
 {
     MR_LOCK(&r->lock);
-    return r->rounds != NULL ? mr_rounds_report(r->rounds, ret) : 0;
+    return r->rounds != NULL ? mr_client_rounds_report(r->rounds, ret) : 0;
 }
 
 void mr_coordinated_reported(mr_reader *r, uint64_t number)
 {
     MR_LOCK(&r->lock);
     if (r->rounds != NULL && number != 0) {
-        mr_rounds_reported(r->rounds, number);
+        mr_client_rounds_reported(r->rounds, number);
     }
 }
 
 bool mr_coordinated_must_report_locked(const mr_reader *r)
 {
-    return r->rounds != NULL && mr_rounds_must_report(r->rounds);
+    return r->rounds != NULL && mr_client_rounds_must_report(r->rounds);
 }
 
 void mr_coordinated_finish_locked(mr_reader *r)
 {
     if (r->end_err.code == MR_OK) {
-        mr_rounds_finish(r->rounds);
+        mr_client_rounds_finish(r->rounds);
     } else {
         mr_reader_fail_locked(r, &r->end_err);
     }
@@ -156,7 +156,7 @@ int mr_coordinated_open_locked(struct mr_read_task *t, Millrace__RoundOpen *ret,
 {
     millrace__round_open__init(ret);
     t->rounds.stream_bytes = 0;
-    return mr_rounds_open(t->reader->rounds, t->id, ret, err);
+    return mr_client_rounds_open(t->reader->rounds, t->id, ret, err);
 }
 
 bool mr_coordinated_tell_locked(struct mr_read_task *t, Millrace__ReadRequest *ret)
@@ -166,7 +166,7 @@ bool mr_coordinated_tell_locked(struct mr_read_task *t, Millrace__ReadRequest *r
 
     /* With nothing queued one element always may come, however large it is. */
     ret->limit_bytes = q->stream_bytes + (budget > q->bytes ? budget - q->bytes : 0);
-    return mr_rounds_tell(t->reader->rounds, t->id, ret);
+    return mr_client_rounds_tell(t->reader->rounds, t->id, ret);
 }
 
 static uint64_t rows_of(const struct mr_frame_content *c)
@@ -221,7 +221,7 @@ int mr_coordinated_receive_locked(struct mr_read_task *t, const struct mr_frame_
                             "a message of a coordinated job has %" PRIu64 " elements of %zu rounds",
                             rows_of(c), header == NULL ? 0 : header->n_rounds);
     }
-    int rc = mr_rounds_receive(r->rounds, t->id, header, &first, err);
+    int rc = mr_client_rounds_receive(r->rounds, t->id, header, &first, err);
     if (rc == MR_OK) {
         rc = queue_elements(&t->rounds, c, first, err);
         if (rc < 0) {
@@ -249,7 +249,7 @@ static struct mr_read_task *find_queue(const mr_reader *r, const char *task_id, 
 }
 
 /* The pipeline whose round is due has failed, or its worker has refused us for good. */
-static void check_due(mr_reader *r, const struct mr_rounds_next *next)
+static void check_due(mr_reader *r, const struct mr_client_rounds_next *next)
 {
     struct mr_read_task *t;
 
@@ -286,9 +286,9 @@ static const char *address_of(const mr_reader *r, const char *task_id)
 
 void mr_coordinated_explain_locked(mr_reader *r, char *out, size_t size)
 {
-    struct mr_rounds_next next;
+    struct mr_client_rounds_next next;
 
-    if (mr_rounds_next(r->rounds, &next, NULL) < 0 || next.task_id == NULL) {
+    if (mr_client_rounds_next(r->rounds, &next, NULL) < 0 || next.task_id == NULL) {
         (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
     } else if (find_queue(r, next.task_id, next.round) != NULL) {
         (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it",
@@ -301,7 +301,7 @@ void mr_coordinated_explain_locked(mr_reader *r, char *out, size_t size)
 
 int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
 {
-    struct mr_rounds_next next;
+    struct mr_client_rounds_next next;
     struct mr_read_task *t;
     mr_error why;
 
@@ -310,17 +310,17 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
                    ? MR_END
                    : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
     }
-    if (mr_rounds_next(r->rounds, &next, &why) < 0) {
+    if (mr_client_rounds_next(r->rounds, &next, &why) < 0) {
         return fail(r, &why, err);
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        drop_below(&t->rounds, mr_rounds_position(r->rounds));
+        drop_below(&t->rounds, mr_client_rounds_position(r->rounds));
         if (t->gone) {
             mr_read_task_list_locked(t);
         }
     }
-    if (mr_rounds_must_report(r->rounds)) {
+    if (mr_client_rounds_must_report(r->rounds)) {
         mr_reader_wake_locked(r);
     }
     if (next.turn != MR_ROUNDS_TAKE) {
@@ -340,7 +340,7 @@ int mr_coordinated_take_locked(mr_reader *r, mr_block **ret, mr_error *err)
         return fail(r, &why, err);
     }
     *ret = pop(&t->rounds);
-    mr_rounds_taken(r->rounds);
+    mr_client_rounds_taken(r->rounds);
     mr_read_task_tell_locked(t, false);
     return MR_OK;
 }

@@ -38,7 +38,7 @@ int mr_coordinated_attach_locked(struct mr_reader *r, const Millrace__OpenReply 
                                  mr_error *err);
 /* What the dispatcher says of the rounds. Streams are opened and cut as it follows. */
 void mr_coordinated_update_locked(struct mr_reader *r, const Millrace__RoundsUpdate *update);
-/* For a heartbeat: as mr_rounds_report() and mr_rounds_reported(). These two take the lock
+/* For a heartbeat: as mr_client_rounds_report() and mr_client_rounds_reported(). These two take the lock
  * themselves. */
 uint64_t mr_coordinated_report(struct mr_reader *r, Millrace__ConsumerReport *ret);
 void mr_coordinated_reported(struct mr_reader *r, uint64_t number);

@@ -328,7 +328,7 @@ static int heartbeat(mr_reader *r, mr_error *err)
     req.waits = mr_read_ask(r);
     int rc = call(r, "ClientHeartbeat", &req.base, &millrace__client_heartbeat_reply__descriptor,
                   (ProtobufCMessage **)&reply, err);
-    mr_rounds_report_clear(&report);
+    mr_client_rounds_report_clear(&report);
     free_list(unreachable, req.n_unreachable);
     free_list(refusing, req.n_refusing);
     if (rc == MR_OK) {

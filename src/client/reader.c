@@ -319,7 +319,7 @@ static void reader_free(mr_reader *r)
 {
     mr_read_given_clear_locked(r); /* nobody is left to lock out */
     mr_read_tasks_free(r);
-    mr_rounds_free(r->rounds);
+    mr_client_rounds_free(r->rounds);
     mr_control_free(r->control);
     if (r->rt != NULL) {
         mr_rpc_release(r->rt);

@@ -156,7 +156,7 @@ struct mr_reader {
     char *job_id;
     char *iteration_id;
     int64_t heartbeat_ms;
-    mr_rounds *rounds; /* coordinated, and attached */
+    mr_client_rounds *rounds; /* coordinated, and attached */
     bool attached;
     int64_t opened_ms;
     int64_t heard_ms; /* a dispatcher answered last */

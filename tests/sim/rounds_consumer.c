@@ -20,7 +20,7 @@ struct consumer {
     bool resume;
     uint64_t resume_round;
     char iteration[64];
-    mr_rounds *rounds;
+    mr_client_rounds *rounds;
     bool opened, attached, watching, dead, ended, said_end;
     uint64_t version;
     int64_t call_at, beat_at, watch_at, paused_until;
@@ -69,7 +69,7 @@ const char *consumer_why(const struct consumer *c)
 
 uint64_t consumer_position(const struct consumer *c)
 {
-    return c->rounds != NULL ? mr_rounds_position(c->rounds) : 0;
+    return c->rounds != NULL ? mr_client_rounds_position(c->rounds) : 0;
 }
 
 uint64_t consumer_next_best(const struct consumer *c)
@@ -119,7 +119,7 @@ void consumer_free(struct consumer *c)
     }
     letters_clear(&c->updates);
     letters_clear(&c->answers);
-    mr_rounds_free(c->rounds);
+    mr_client_rounds_free(c->rounds);
     free(c);
 }
 
@@ -210,11 +210,11 @@ static void take_opened(struct world *w, struct consumer *c, const struct letter
         }
         c->ended = true;
     } else if (!c->opened) {
-        struct mr_rounds_config config = {c->seat, reply->consumer_session, reply->from_round,
-                                          c->resume, w->knobs.ahead};
+        struct mr_client_rounds_config config = {c->seat, reply->consumer_session,
+                                                 reply->from_round, c->resume, w->knobs.ahead};
 
         snprintf(c->iteration, sizeof c->iteration, "%s", reply->iteration_id);
-        c->rounds = mr_rounds_new(&config);
+        c->rounds = mr_client_rounds_new(&config);
     }
     c->opened = true;
     c->attached = true;
@@ -271,11 +271,11 @@ static void take_update(struct world *w, struct consumer *c, const struct letter
     if (update->rounds != NULL && w->bug == BUG_HORIZON_IGNORED) {
         update->rounds->horizon += 1000;
     }
-    if (update->rounds != NULL && mr_rounds_update(c->rounds, update->rounds, &err) < 0) {
+    if (update->rounds != NULL && mr_client_rounds_update(c->rounds, update->rounds, &err) < 0) {
         fail(w, c, err.code, err.message);
     }
     if (update->finished) {
-        mr_rounds_finish(c->rounds);
+        mr_client_rounds_finish(c->rounds);
     }
     millrace__client_update__free_unpacked(update, NULL);
 }
@@ -288,7 +288,7 @@ static void take_answers(struct world *w, struct consumer *c)
         if (letter->kind == CALL_OPEN) {
             take_opened(w, c, letter);
         } else if (letter->kind == CALL_BEAT_CLIENT && letter->code == MR_OK && c->report != 0) {
-            mr_rounds_reported(c->rounds, c->report);
+            mr_client_rounds_reported(c->rounds, c->report);
             c->report = 0;
         } else if (letter->kind == CALL_BEAT_CLIENT && letter->code == MR_ENOTFOUND && !c->ended) {
             c->attached = false; /* open again */
@@ -328,7 +328,7 @@ static void beat(struct world *w, struct consumer *c)
 
     request.client = (char *)(uintptr_t)consumer_id(c->number);
     request.iteration_id = c->iteration;
-    c->report = mr_rounds_report(c->rounds, &report);
+    c->report = mr_client_rounds_report(c->rounds, &report);
     request.rounds = &report;
     Millrace__ClosingReport doubts[DOUBTS_MAX], *list[DOUBTS_MAX];
     Millrace__ClosingReport **closing = report.closing;
@@ -347,7 +347,7 @@ static void beat(struct world *w, struct consumer *c)
         report.closing = closing;
         report.n_closing = 0;
     }
-    mr_rounds_report_clear(&report);
+    mr_client_rounds_report_clear(&report);
     c->beat_at = w->now + 200;
 }
 
@@ -376,7 +376,8 @@ static void talk(struct world *w, struct consumer *c)
     if (c->watching && c->version == 0 && w->now >= c->watch_at) {
         c->watching = false;
     }
-    if (w->now >= c->beat_at || (mr_rounds_must_report(c->rounds) && w->now + 190 >= c->beat_at)) {
+    if (w->now >= c->beat_at ||
+        (mr_client_rounds_must_report(c->rounds) && w->now + 190 >= c->beat_at)) {
         beat(w, c);
     }
 }
@@ -397,7 +398,7 @@ static void take_elements(struct world *w, struct consumer *c, struct stream *s,
 {
     Millrace__RoundHeader *header =
         millrace__round_header__unpack(NULL, letter->size, letter->bytes);
-    uint64_t before = mr_rounds_first(c->rounds);
+    uint64_t before = mr_client_rounds_first(c->rounds);
 
     if (w->bug == BUG_NO_BARRIER) {
         header->complete_before = 0;
@@ -405,7 +406,7 @@ static void take_elements(struct world *w, struct consumer *c, struct stream *s,
     mr_error err;
     size_t first;
 
-    if (mr_rounds_receive(c->rounds, s->task, header, &first, &err) < 0) {
+    if (mr_client_rounds_receive(c->rounds, s->task, header, &first, &err) < 0) {
         if (err.code == MR_EPRECOND) {
             fail(w, c, err.code, err.message); /* it was to begin with a round that is gone */
         } else {
@@ -413,7 +414,7 @@ static void take_elements(struct world *w, struct consumer *c, struct stream *s,
         }
         first = header->n_rounds;
     }
-    w->rare[RARE_BEGAN_BEHIND] += mr_rounds_first(c->rounds) != before ? 1 : 0;
+    w->rare[RARE_BEGAN_BEHIND] += mr_client_rounds_first(c->rounds) != before ? 1 : 0;
     for (size_t i = first; i < header->n_rounds; i++) {
         struct element *e;
 
@@ -444,7 +445,7 @@ static void read_stream(struct world *w, struct consumer *c, struct stream *s)
         }
         free(letter);
     }
-    if (!s->broken && mr_rounds_tell(c->rounds, s->task, &request)) {
+    if (!s->broken && mr_client_rounds_tell(c->rounds, s->task, &request)) {
         stream_send(w, s, true, letter_new(&request.base), LETTER_REQUEST);
     }
 }
@@ -478,7 +479,8 @@ static void open_stream(struct world *w, struct consumer *c, const char *task)
     struct stream *s;
     mr_error err;
 
-    if (!worker_is_there(w, worker_of(task)) || mr_rounds_open(c->rounds, task, &open, &err) < 0) {
+    if (!worker_is_there(w, worker_of(task)) ||
+        mr_client_rounds_open(c->rounds, task, &open, &err) < 0) {
         return;
     }
     s = calloc(1, sizeof *s);
@@ -499,14 +501,14 @@ static void run_streams(struct world *w, struct consumer *c)
     for (s = TAILQ_FIRST(&c->streams); s != NULL; s = next) {
         next = TAILQ_NEXT(s, link);
         s->broken = s->broken || chance(w, w->knobs.break_stream) || !worker_is_there(w, s->worker);
-        if (s->broken || !mr_rounds_wants(c->rounds, s->task)) {
+        if (s->broken || !mr_client_rounds_wants(c->rounds, s->task)) {
             stream_free(c, s);
         } else {
             read_stream(w, c, s);
         }
     }
     for (size_t i = 0; i < c->ntasks; i++) {
-        if (mr_rounds_wants(c->rounds, c->tasks[i]) && !has_stream(c, c->tasks[i])) {
+        if (mr_client_rounds_wants(c->rounds, c->tasks[i]) && !has_stream(c, c->tasks[i])) {
             open_stream(w, c, c->tasks[i]);
         }
     }
@@ -535,11 +537,11 @@ static bool unqueue(struct consumer *c, const char *task, uint64_t round, struct
 static void read_on(struct world *w, struct consumer *c)
 {
     for (int i = 0; i < 4 && half(w); i++) {
-        struct mr_rounds_next next;
+        struct mr_client_rounds_next next;
         struct group group = {0};
         mr_error err;
 
-        if (mr_rounds_next(c->rounds, &next, &err) < 0) {
+        if (mr_client_rounds_next(c->rounds, &next, &err) < 0) {
             fail(w, c, err.code, err.message);
             return;
         }
@@ -560,7 +562,7 @@ static void read_on(struct world *w, struct consumer *c)
                    c->number, c->seat, (unsigned long long)next.round, next.task_id);
         }
         judge_returned(w->judge, c->seat, c->number, next.round, group, c->seat);
-        mr_rounds_taken(c->rounds);
+        mr_client_rounds_taken(c->rounds);
     }
 }
 
