@@ -244,12 +244,6 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
     return rc;
 }
 
-bool mr_read_options_share(const struct mr_read_options *o)
-{
-    return (o->trainer != NULL && o->trainer[0] != '\0') ||
-           o->sharing != MILLRACE__SHARING__SHARING_OFF;
-}
-
 /* What the job asks for and this library cannot give is refused here, not ignored. */
 static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                          mr_error *err)

@@ -51,7 +51,11 @@ struct mr_read_options {
 };
 
 /* The job may get its elements from a production that other jobs use, too. */
-bool mr_read_options_share(const struct mr_read_options *o);
+static inline bool mr_read_options_share(const struct mr_read_options *o)
+{
+    return (o->trainer != NULL && o->trainer[0] != '\0') ||
+           o->sharing != MILLRACE__SHARING__SHARING_OFF;
+}
 
 /* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free
  * with mr_read_options_clear(), also after a failure. */

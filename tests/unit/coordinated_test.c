@@ -425,15 +425,15 @@ static void only_a_connection_ends_a_refusal(void **state)
     mr_error late = {.code = MR_EUNAVAIL,
                      .message = "Failed to connect to remote host: FD shutdown"};
 
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 0);
-    mr_read_note_failure_locked(&t, &refused);
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &refused);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 1);
-    mr_read_note_failure_locked(&t, &refused);
+    mr_read_note_failure(&t, &refused);
     assert_int_equal(t.refused, 2);
     t.connected = true;
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 0);
 }
 

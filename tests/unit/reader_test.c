@@ -518,9 +518,9 @@ static unsigned channels(struct fixture *f)
     unsigned n = 0;
 
     MR_LOCK(&f->r->lock);
-    TAILQ_FOREACH(t, &f->r->tasks, link)
+    TAILQ_FOREACH(t, &f->r->read.tasks, link)
     {
-        n += t->channel != NULL;
+        n += t->line != NULL;
     }
     return n;
 }
@@ -554,8 +554,8 @@ static void who_is_in_line_connects_in_the_end(void **state)
 
     open_reader(f, 0);
     mr_mutex_lock(&f->r->lock);
-    f->r->connecting = 1000;
-    f->r->begun_ms = until;
+    f->r->read.connecting = 1000;
+    f->r->read.begun_ms = until;
     mr_mutex_unlock(&f->r->lock);
     add_workers(f, 2, 10);
     fake_dispatcher_push(&f->d);
@@ -563,17 +563,18 @@ static void who_is_in_line_connects_in_the_end(void **state)
         assert_true(mr_now_ms() < until);
         usleep(1000);
         mr_mutex_lock(&f->r->lock);
-        in_line = f->r->ntasks == 2 && f->r->in_line;
+        in_line = f->r->read.ntasks == 2 && f->r->read.in_line;
         mr_mutex_unlock(&f->r->lock);
     }
-    assert_int_equal(f->r->streams, 0);
+    assert_int_equal(f->r->read.streams, 0);
     mr_mutex_lock(&f->r->lock);
-    f->r->begun_ms = 0;
-    mr_read_retry_locked(f->r, 0);
+    f->r->read.begun_ms = 0;
+    mr_read_retry(&f->r->read, 0);
+    mr_reader_wake_locked(f->r);
     mr_mutex_unlock(&f->r->lock);
     pull_to_the_end(f);
     expect_each_once(f, 2, 10);
-    assert_int_equal(f->r->connecting, 0); /* all are through */
+    assert_int_equal(f->r->read.connecting, 0); /* all are through */
 }
 
 static void wait_for_tasks(struct fixture *f, unsigned n)
@@ -585,7 +586,7 @@ static void wait_for_tasks(struct fixture *f, unsigned n)
         assert_true(mr_now_ms() < until);
         usleep(1000);
         mr_mutex_lock(&f->r->lock);
-        have = f->r->ntasks;
+        have = f->r->read.ntasks;
         mr_mutex_unlock(&f->r->lock);
     } while (have != n);
 }
@@ -620,7 +621,7 @@ static void workers_that_come_and_go_leave_nothing_behind(void **state)
     }
     pull_n(f, 90);
     MR_LOCK(&f->r->lock);
-    assert_int_equal(f->r->by_key.count, f->r->ntasks);
+    assert_int_equal(f->r->read.by_key.count, f->r->read.ntasks);
 }
 
 /* The application may be in the middle of them; what was missed there is told at the end. */
@@ -694,7 +695,7 @@ static void nobody_can_be_reached(void **state)
     /* It stays, and nobody is asked for it: whoever tries for ever loads neither workers nor
      * dispatchers. */
     mr_mutex_lock(&f->r->lock);
-    while (f->r->streams > 0) {
+    while (f->r->read.streams > 0) {
         assert_true(mr_cond_wait_ms(&f->r->due, &f->r->lock, LONG_MS));
     }
     mr_mutex_unlock(&f->r->lock);
@@ -727,33 +728,33 @@ static void workers_that_cannot_be_reached_are_told_of_in_one_line(void **state)
         usleep(1000);
         failing = 0;
         MR_LOCK(&f->r->lock);
-        TAILQ_FOREACH(t, &f->r->tasks, link)
+        TAILQ_FOREACH(t, &f->r->read.tasks, link)
         {
             failing += t->failing_ms != 0;
             later_ms = t->failing_ms > later_ms ? t->failing_ms : later_ms;
         }
     }
     MR_LOCK(&f->r->lock); /* the reader's own clock has to wait */
-    f->r->away = (struct mr_read_away){0};
-    assert_int_equal(mr_read_tell_away_locked(f->r, later_ms + 1000), later_ms + 2000);
-    assert_int_equal(f->r->away.told_ms, 0); /* it may come back */
-    (void)mr_read_tell_away_locked(f->r, later_ms + 3000);
-    assert_int_equal(f->r->away.told, 2);
-    assert_int_equal(f->r->away.told_ms, later_ms + 3000);
-    (void)mr_read_tell_away_locked(f->r, later_ms + 9000);
-    assert_int_equal(f->r->away.told_ms, later_ms + 3000);
-    TAILQ_FOREACH(t, &f->r->tasks, link)
+    f->r->read.away = (struct mr_read_away){0};
+    assert_int_equal(mr_read_tell_away(&f->r->read, later_ms + 1000), later_ms + 2000);
+    assert_int_equal(f->r->read.away.told_ms, 0); /* it may come back */
+    (void)mr_read_tell_away(&f->r->read, later_ms + 3000);
+    assert_int_equal(f->r->read.away.told, 2);
+    assert_int_equal(f->r->read.away.told_ms, later_ms + 3000);
+    (void)mr_read_tell_away(&f->r->read, later_ms + 9000);
+    assert_int_equal(f->r->read.away.told_ms, later_ms + 3000);
+    TAILQ_FOREACH(t, &f->r->read.tasks, link)
     {
         t->failing_ms = 0; /* as when elements come */
     }
-    (void)mr_read_tell_away_locked(f->r, later_ms + 10000);
-    assert_int_equal(f->r->away.told, 0);
-    assert_int_equal(f->r->away.told_ms, later_ms + 10000);
-    TAILQ_LAST(&f->r->tasks, mr_read_tasks)->failing_ms = later_ms;
-    (void)mr_read_tell_away_locked(f->r, later_ms + 11000); /* so often nobody wants to know */
-    assert_int_equal(f->r->away.told, 0);
-    (void)mr_read_tell_away_locked(f->r, later_ms + 13000);
-    assert_int_equal(f->r->away.told, 1);
+    (void)mr_read_tell_away(&f->r->read, later_ms + 10000);
+    assert_int_equal(f->r->read.away.told, 0);
+    assert_int_equal(f->r->read.away.told_ms, later_ms + 10000);
+    TAILQ_LAST(&f->r->read.tasks, mr_read_tasks)->failing_ms = later_ms;
+    (void)mr_read_tell_away(&f->r->read, later_ms + 11000); /* so often nobody wants to know */
+    assert_int_equal(f->r->read.away.told, 0);
+    (void)mr_read_tell_away(&f->r->read, later_ms + 13000);
+    assert_int_equal(f->r->read.away.told, 1);
 }
 
 static void who_cannot_be_reached_takes_no_credit_and_is_reported(void **state)
@@ -988,17 +989,19 @@ static void who_waits_and_misses_goes_on(void **state)
 /* When the last line was written, when so much of its wait is over; 0: there is none. */
 static int64_t said_after(struct fixture *f, int64_t s)
 {
-    int64_t now = f->r->wait.since_ms + 1000 * s;
+    int64_t now = f->r->read.wait.since_ms + 1000 * s;
 
-    f->r->wait.seen_ms = now;
-    (void)mr_read_look_at_wait_locked(f->r, now);
-    return f->r->wait.said_ms == 0 ? 0 : (f->r->wait.said_ms - f->r->wait.since_ms) / 1000;
+    f->r->read.wait.seen_ms = now;
+    (void)mr_read_look_at_wait(&f->r->read, now);
+    return f->r->read.wait.said_ms == 0
+               ? 0
+               : (f->r->read.wait.said_ms - f->r->read.wait.since_ms) / 1000;
 }
 
 static bool is_taken_on(struct fixture *f)
 {
     MR_LOCK(&f->r->lock);
-    return f->r->attached && f->r->ntasks > 0;
+    return f->r->read.attached && f->r->read.ntasks > 0;
 }
 
 static void a_wait_is_told_of_more_and_more_rarely(void **state)
@@ -1013,19 +1016,19 @@ static void a_wait_is_told_of_more_and_more_rarely(void **state)
         assert_int_equal(pull(f, 1, 10, NULL), MR_TIMEOUT);
     } while (!is_taken_on(f));
     MR_LOCK(&f->r->lock); /* the reader's own clock has to wait */
-    mr_read_fed_locked(f->r);
-    mr_read_hungry_locked(f->r, 1000000);
-    f->r->wait.since_ms = 1000000;
+    mr_read_fed(&f->r->read);
+    mr_read_waits(&f->r->read);
+    f->r->read.wait.since_ms = 1000000;
     for (size_t i = 0; i < sizeof at / sizeof at[0]; i++) {
         assert_int_equal(said_after(f, at[i][0]), at[i][1]);
     }
     /* Who does not come back for an element does not wait. */
-    f->r->wait.said_ms = 0;
-    assert_int_equal(mr_read_look_at_wait_locked(f->r, f->r->wait.seen_ms + 5000),
-                     f->r->wait.seen_ms + 6000);
-    assert_int_equal(f->r->wait.said_ms, 0);
-    mr_read_fed_locked(f->r);
-    assert_int_equal(f->r->wait.since_ms, 0);
+    f->r->read.wait.said_ms = 0;
+    assert_int_equal(mr_read_look_at_wait(&f->r->read, f->r->read.wait.seen_ms + 5000),
+                     f->r->read.wait.seen_ms + 6000);
+    assert_int_equal(f->r->read.wait.said_ms, 0);
+    mr_read_fed(&f->r->read);
+    assert_int_equal(f->r->read.wait.since_ms, 0);
 }
 
 /* A production that ends and a reader that is behind: the end is told when all was returned. */
@@ -1414,7 +1417,7 @@ static void open_with_one_in_the_queue(struct fixture *f)
 static void wait_until_nothing_is_connected(struct fixture *f)
 {
     MR_LOCK(&f->r->lock);
-    while (f->r->streams > 0) {
+    while (f->r->read.streams > 0) {
         assert_true(mr_cond_wait_ms(&f->r->due, &f->r->lock, LONG_MS));
     }
 }
