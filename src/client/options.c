@@ -135,7 +135,7 @@ static int check_sharing(const struct mr_attr *attrs, size_t n, const struct mr_
                                   "lag is for a job that shares: give trainer_id or sharing");
     }
     if (o->trainer[0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "trainer_id is empty");
+        return mr_error_set(err, MR_EINVAL, "trainer_id must not be empty");
     }
     if (o->job_name[0] == '\0') {
         return mr_error_set(err, MR_EINVAL,
@@ -213,15 +213,17 @@ static int parse_consumer(const struct mr_attr *attrs, size_t n, struct mr_read_
         return MR_OK;
     }
     if (num->i < 1 || num->i > MR_ROUND_CONSUMERS_MAX) {
-        return mr_error_set(err, MR_EINVAL, "num_consumers %" PRId64 " is not within 1..%d", num->i,
-                            MR_ROUND_CONSUMERS_MAX);
+        return mr_error_set(err, MR_EINVAL, "num_consumers must be within 1..%d, and is %" PRId64,
+                            MR_ROUND_CONSUMERS_MAX, num->i);
     }
     if (index == NULL || index->i < 0 || index->i >= num->i) {
-        return mr_error_set(err, MR_EINVAL, "consumer_index %" PRId64 " is not within 0..%" PRId64,
-                            index == NULL ? -1 : index->i, num->i - 1);
+        return mr_error_set(err, MR_EINVAL,
+                            "consumer_index must be within 0..%" PRId64 ", and is %" PRId64,
+                            num->i - 1, index == NULL ? -1 : index->i);
     }
     if (resume != NULL && resume->i < 0) {
-        return mr_error_set(err, MR_EINVAL, "resume_round %" PRId64 " is negative", resume->i);
+        return mr_error_set(err, MR_EINVAL, "resume_round must not be negative, and is %" PRId64,
+                            resume->i);
     }
     if (o->job_name[0] == '\0') {
         return mr_error_set(err, MR_EINVAL,
@@ -307,7 +309,8 @@ static int parse_epoch(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
     int64_t first = given != NULL ? given->i : 0;
 
     if (first < 0) {
-        return mr_error_set(err, MR_EINVAL, "first_epoch %" PRId64 " is negative", first);
+        return mr_error_set(err, MR_EINVAL, "first_epoch must not be negative, and is %" PRId64,
+                            first);
     }
     if (first > 0 && o->job_name[0] == '\0') {
         return mr_error_set(

@@ -287,7 +287,7 @@ static void epochs_count_from_the_first_one(void **state)
     mr_read_options_clear(&o);
     attrs[4].i = -1;
     assert_int_equal(mr_read_options_parse(attrs, 6, NULL, 0, &o, &err), MR_EINVAL);
-    assert_non_null(strstr(err.message, "first_epoch -1"));
+    assert_non_null(strstr(err.message, "first_epoch must not be negative, and is -1"));
     mr_read_options_clear(&o);
 }
 
@@ -339,10 +339,10 @@ static void consumers_that_cannot_be(void **state)
         {{NUMBER("resume_round", 0)}, 1, "resume_round"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 0), NUMBER("consumer_index", 0)},
          3,
-         "num_consumers 0"},
+         "num_consumers must be within 1..1024, and is 0"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", -1), NUMBER("consumer_index", 0)},
          3,
-         "num_consumers -1"},
+         "num_consumers must be within 1..1024, and is -1"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 1025), NUMBER("consumer_index", 0)},
          3,
          "1024"},
@@ -352,14 +352,14 @@ static void consumers_that_cannot_be(void **state)
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 3)}, 2, "consumer_index"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", 3)},
          3,
-         "consumer_index 3"},
+         "consumer_index must be within 0..2, and is 3"},
         {{TEXT("job_name", "j"), NUMBER("num_consumers", 3), NUMBER("consumer_index", -1)},
          3,
-         "consumer_index -1"},
+         "consumer_index must be within 0..2, and is -1"},
         {{NUMBER("num_consumers", 3), NUMBER("consumer_index", 0)}, 2, "job_name"},
         {{TOGETHER, TEXT("last_round", "keep")}, 4, "last_round 'keep'"},
         {{TOGETHER, TEXT("last_round", "")}, 4, "last_round"},
-        {{TOGETHER, NUMBER("resume_round", -1)}, 4, "resume_round -1"},
+        {{TOGETHER, NUMBER("resume_round", -1)}, 4, "resume_round must not be negative, and is -1"},
         {{TOGETHER, TEXT("trainer_id", "t")}, 4, "does not share"},
         {{TOGETHER, TEXT("sharing", "auto")}, 4, "does not share"},
     };
