@@ -7,11 +7,11 @@
  * What was accepted counts as received at once, so there is no way back: an element that cannot be
  * queued then ends the read.
  */
+#include "client/modes/coordinated.h"
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "client/read/internal.h"
-#include "client/rounds.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -61,6 +61,11 @@ static mr_client_rounds *rounds_of(const struct mr_read *r)
 
     MR_ASSERT(c->magic == MAGIC);
     return c->rounds;
+}
+
+const mr_client_rounds *mr_coordinated_rounds(const struct mr_read *r)
+{
+    return rounds_of(r);
 }
 
 static struct coordinated_task *task_of(const struct mr_read_task *t)
