@@ -1,7 +1,5 @@
-/*
- * The calls and the watch of a reader's session with the dispatchers; what they say is
- * client/read/attach.c's.
- */
+/* The calls and the watch of a reader's session with the dispatchers; what they say is
+ * client/read/attach.c's. */
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"

@@ -29,11 +29,10 @@ struct mr_reader {
     pthread_t timer;
     atomic_bool cancelled; /* also the cancel flag of all calls */
 
-    pthread_mutex_t lock; /* guards `read`, its tasks and their lines */
-    pthread_cond_t ready; /* for pull */
-    pthread_cond_t due;   /* for calls, and for who closes */
-    pthread_cond_t
-        timer_due; /* for the timer, which has much more to do: for each message that comes */
+    pthread_mutex_t lock;     /* guards `read`, its tasks and their lines */
+    pthread_cond_t ready;     /* for pull */
+    pthread_cond_t due;       /* for calls, and for who closes */
+    pthread_cond_t timer_due; /* for the timer, which is woken for each message that comes */
     struct mr_read read;
 };
 
@@ -57,10 +56,8 @@ static inline mr_reader *mr_reader_of(const struct mr_read *read)
 
 /* Something is to happen to the read: take the lock, and the time. */
 void mr_reader_enter(mr_reader *r);
-/*
- * It has: wake whom that concerns. The lock is kept; or let go before they are woken, who would
- * wait for it again.
- */
+/* It has: wake whom that concerns. The lock is kept; or let go before they are woken, who would
+ * wait for it again. */
 void mr_reader_wake_locked(mr_reader *r);
 void mr_reader_leave(mr_reader *r);
 

@@ -1,7 +1,5 @@
-/*
- * The streams to the workers (/millrace.Worker/Read), on rpc's thread; what they say is
- * client/read/link.c's.
- */
+/* The streams to the workers (/millrace.Worker/Read), on rpc's thread; what they say is
+ * client/read/link.c's. */
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"

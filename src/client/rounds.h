@@ -1,11 +1,11 @@
 /*
- * A consumer of a coordinated job (docs/change/rounds.md): which round comes next and from whom, whether
- * it may be returned, and what is to be told to workers and to the dispatcher. It knows rounds by
- * their number; the elements are the caller's, who queues them by task, in the order in which they
- * were accepted, and drops those that are below mr_client_rounds_position().
+ * A consumer of a coordinated job (docs/change/rounds.md): which round comes next and from whom,
+ * whether it may be returned, and what is to be told to workers and to the dispatcher. It knows
+ * rounds by their number; the elements are the caller's, who queues them by task, in the order in
+ * which they were accepted, and drops those that are below mr_client_rounds_position().
  *
  *     mr_client_rounds_update() ◄── ClientUpdate.rounds: the first must be complete
- *     mr_client_rounds_open(), mr_client_rounds_receive(), mr_client_rounds_tell() ── the stream of each task
+ *     mr_client_rounds_open(), _receive(), _tell() ── the stream of each task
  *     mr_client_rounds_next() ── take, and mr_client_rounds_taken(); or wait; or the end
  *     mr_client_rounds_report() ──► ClientHeartbeatRequest.rounds
  *

@@ -29,10 +29,8 @@ static void do_watch(struct sim *sim, struct sim_client *client)
     sim_call(sim, &client->control, false, client->number, MR_COMMAND_WATCH_CLIENT, &request.base);
 }
 
-/*
- * ---------------------------------------------------------------- one repetition after the
- * other
- */
+/* ---------------------------------------------------------------- one repetition after the
+ * other */
 
 static void begin_read(struct sim *sim, struct sim_client *client)
 {
@@ -92,10 +90,8 @@ void sim_client_drained(struct sim *sim, struct sim_client *client)
     sim->ends++;
 }
 
-/*
- * The application closes it. An anonymous job goes with its client: that one moves from repetition
- * to repetition and leaves at the last.
- */
+/* The application closes it. An anonymous job goes with its client: that one moves from repetition
+ * to repetition and leaves at the last. */
 static void close_read(struct sim *sim, struct sim_client *client)
 {
     bool last = client->repetition + 1 >= client->plan.repetitions;

@@ -16,10 +16,8 @@
 #define BREAK_MS 300 /* asked in vain for so long */
 #define NUMBERS 4    /* of an element */
 
-/*
- * ---------------------------------------------------------------- messages, on a network as bad as
- * the other one
- */
+/* ---------------------------------------------------------------- messages, on a network as bad as
+ * the other one */
 
 static void delivered(struct sim *sim, void *arg)
 {

@@ -514,10 +514,8 @@ static void run_streams(struct world *w, struct consumer *c)
 
 /* ---------------------------------------------------------------- the application */
 
-/*
- * That a round is missing in the middle must never happen; the other reasons are told to whoever
- * runs the job.
- */
+/* That a round is missing in the middle must never happen; the other reasons are told to whoever
+ * runs the job. */
 static void fail(struct world *w, struct consumer *c, const mr_error *why)
 {
     if (why->code == MR_EDATALOSS) {

@@ -1,7 +1,5 @@
-/*
- * Reads without a service: time is a number, what they ask for and say is a transcript. One line
- * for each thing, "[ms] what", as a test makes it happen.
- */
+/* Reads without a service: time is a number, what they ask for and say is a transcript. One line
+ * for each thing, "[ms] what", as a test makes it happen. */
 #include "base/error.h"
 #include "client/hand_log.h"
 #include "client/read/internal.h"

@@ -1,7 +1,5 @@
-/*
- * What the tests of readers share: a dispatcher and up to three workers that do as a test says, a
- * reader, and what came of it.
- */
+/* What the tests of readers share: a dispatcher and up to three workers that do as a test says, a
+ * reader, and what came of it. */
 #ifndef MR_TESTS_READER_SUPPORT_H
 #define MR_TESTS_READER_SUPPORT_H
 

@@ -213,7 +213,7 @@ static void follow(struct mr_read *r)
         if (t->closed && !t->goodbye) {
             mr_read_cut(t);
         }
-        mr_read_happened(t);
+        mr_read_changed(t);
     }
     mr_read_retry(r, 0);
     /* The tick connects; the session reports; the application may have waited for just this. */
@@ -283,7 +283,7 @@ static int open_stream(struct mr_read_task *base, Millrace__ReadOpen *ret, mr_er
     return mr_client_rounds_open(rounds_of(base->read), base->id, &t->opening, err);
 }
 
-static bool has_word(struct mr_read_task *base)
+static bool must_send(struct mr_read_task *base)
 {
     Millrace__ReadRequest req = MILLRACE__READ_REQUEST__INIT;
 
@@ -461,7 +461,7 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     {
         drop_below(&task_of(base)->queue, mr_client_rounds_position(rounds));
         if (base->gone) {
-            mr_read_happened(base);
+            mr_read_changed(base);
         }
     }
     if (mr_client_rounds_must_report(rounds)) {
@@ -473,10 +473,8 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     }
     t = find_queue(r, &next);
     if (t == NULL) {
-        /*
-         * Its worker sent later ones first, which a schedule that came only then does not bear
-         * out.
-         */
+        /* Its worker sent later ones first, which a schedule that came only then does not bear
+         * out. */
         (void)mr_error_set(&why, MR_EDATALOSS,
                            "round %" PRIu64 " is due, and task %.60s has left its element out",
                            next.round, next.task_id);
@@ -542,7 +540,7 @@ const struct mr_read_mode mr_read_mode_coordinated = {
     .reported = reported,
     .must_report = must_report,
     .open = open_stream,
-    .has_word = has_word,
+    .must_send = must_send,
     .fill = fill,
     .receive = receive,
     .is_empty = is_empty,

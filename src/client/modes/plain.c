@@ -1,7 +1,5 @@
-/*
- * Reading whatever worker has something: each task has a session and a queue, and gives elements
- * when its turn comes.
- */
+/* Reading whatever worker has something: each task has a session and a queue, and gives elements
+ * when its turn comes. */
 #include "client/modes/plain.h"
 
 #include "base/alloc.h"
@@ -75,7 +73,7 @@ static int open_session(struct mr_read_task *base, Millrace__ReadOpen *ret, mr_e
     return MR_OK;
 }
 
-static bool has_word(struct mr_read_task *base)
+static bool must_send(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
     uint64_t limit, limit_bytes;
@@ -94,7 +92,7 @@ static void fill(struct mr_read_task *base, Millrace__ReadRequest *ret)
     ret->given_elements = mr_read_options_share(&base->read->opts) ? t->session.returned : 0;
 }
 
-static void said(struct mr_read_task *base, const Millrace__ReadRequest *req)
+static void on_send(struct mr_read_task *base, const Millrace__ReadRequest *req)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
 
@@ -115,15 +113,13 @@ static int receive(struct mr_read_task *base, const struct mr_frame_content *c, 
     return rc;
 }
 
-static void forgotten(struct mr_read_task *base)
+static void session_lost(struct mr_read_task *base)
 {
     struct mr_session *s = &mr_plain_task_of(base)->session;
 
     if (mr_read_options_share(&base->read->opts)) {
-        /*
-         * It has given to others what we had not returned. At least once, better twice than
-         * never.
-         */
+        /* It has given to others what we had not returned. At least once, better twice than
+         * never. */
         mr_session_clear(s);
     }
     mr_session_next(s);
@@ -140,10 +136,8 @@ static void stream_ended(struct mr_read_task *base)
 
 /* ---- lists ---- */
 
-/*
- * What came and what was taken is said with the next credit, or soon: a message of its own for each
- * would cost more.
- */
+/* What came and what was taken is said with the next credit, or soon: a message of its own for each
+ * would cost more. */
 static bool has_news(const struct mr_plain_task *t)
 {
     const struct mr_session *s = &t->session;
@@ -169,7 +163,7 @@ static void list_news(struct mr_plain *p, struct mr_plain_task *t)
     }
 }
 
-static void happened(struct mr_read_task *base)
+static void changed(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
     struct mr_plain *p = mr_plain_of(base->read);
@@ -394,14 +388,14 @@ const struct mr_read_mode mr_read_mode_plain = {
     .task_new = task_new,
     .task_free = task_free,
     .open = open_session,
-    .has_word = has_word,
+    .must_send = must_send,
     .fill = fill,
-    .said = said,
+    .on_send = on_send,
     .receive = receive,
-    .forgotten = forgotten,
+    .session_lost = session_lost,
     .stream_ended = stream_ended,
-    .weigh = mr_plain_weigh,
-    .happened = happened,
+    .recount = mr_plain_recount,
+    .changed = changed,
     .unlink = unlink_task,
     .unused = mr_plain_unused,
     .is_empty = is_empty,
@@ -411,7 +405,7 @@ const struct mr_read_mode mr_read_mode_plain = {
     .used = mr_plain_used,
     .explain = mr_read_explain_workers,
     .tick = tick,
-    .settle = mr_plain_settle,
-    .held_behind = mr_plain_held_behind,
+    .count_used = mr_plain_count_used,
+    .held_downstream = mr_plain_held_downstream,
     .is_consistent = is_consistent,
 };

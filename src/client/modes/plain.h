@@ -47,10 +47,9 @@ typedef TAILQ_HEAD(mr_plain_tasks, mr_plain_task) mr_plain_tasks;
 struct mr_plain {
     uint32_t magic;
     mr_plain_tasks full; /* have elements, or have failed; in turn: who was read last stands last */
-    mr_plain_tasks
-        touched; /* something happened there since the application found that nobody has elements */
-    mr_plain_tasks news; /* have something to tell their worker */
-    int64_t ack_ms;      /* when to look at `news`, or INT64_MAX */
+    mr_plain_tasks touched; /* have changed since the application found that nobody has elements */
+    mr_plain_tasks news;    /* have something to tell their worker */
+    int64_t ack_ms;         /* when to look at `news`, or INT64_MAX */
     /* credits */
     unsigned shares; /* tasks that they are for */
     bool reshared;   /* of few credits each has more, for somebody has left */
@@ -86,7 +85,7 @@ static inline struct mr_plain_task *mr_plain_task_of(const struct mr_read_task *
 bool mr_plain_few_credits(const struct mr_read *r);
 /* What the worker of @t may be told. */
 void mr_plain_limits(const struct mr_plain_task *t, uint64_t *limit, uint64_t *limit_bytes);
-void mr_plain_weigh(struct mr_read_task *t);
+void mr_plain_recount(struct mr_read_task *t);
 /* Few credits for many tasks: give out those that are free. */
 void mr_plain_grant(struct mr_read *r);
 /* ... take back those that lie at slow workers. When to look again, or INT64_MAX. */
@@ -104,8 +103,8 @@ void mr_plain_given_clear(struct mr_read *r);
 /* These are slots. */
 void mr_plain_ask(struct mr_read *r);
 void mr_plain_used(struct mr_read *r, uint64_t used);
-void mr_plain_settle(struct mr_read *r);
-uint64_t mr_plain_held_behind(const struct mr_read *r, bool settled);
+void mr_plain_count_used(struct mr_read *r);
+uint64_t mr_plain_held_downstream(const struct mr_read *r, bool closing);
 /* The application waits. When to look again, or INT64_MAX. */
 int64_t mr_plain_given_wait(struct mr_read *r);
 

@@ -47,7 +47,7 @@ static bool has_share(const struct mr_read_task *t)
     return !t->end && !t->closed && (t->connected || t->failing_ms == 0);
 }
 
-void mr_plain_weigh(struct mr_read_task *base)
+void mr_plain_recount(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
     struct mr_plain *p = mr_plain_of(base->read);
@@ -160,5 +160,5 @@ void mr_plain_took(struct mr_plain_task *t)
     } else if (!mr_plain_few_credits(base->read)) {
         mr_read_tell(base, false);
     }
-    mr_read_happened(base);
+    mr_read_changed(base);
 }

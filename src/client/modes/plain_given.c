@@ -20,10 +20,8 @@
 #include "client/hand_log.h"
 #include "client/modes/plain.h"
 
-/*
- * Given for an element that is not there yet. A worker keeps as much for a reader, if it has 32 MiB
- * or more.
- */
+/* Given for an element that is not there yet. A worker keeps as much for a reader, if it has 32 MiB
+ * or more. */
 #define GATHERED_BYTES (8 * MR_MIB)
 #define GATHERED_MS 50
 
@@ -121,10 +119,8 @@ static bool is_at_least_once(const struct mr_read *r)
     return r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
 }
 
-/*
- * What was given so far was for elements that the application was handed; a part of the last one
- * may not have been.
- */
+/* What was given so far was for elements that the application was handed; a part of the last one
+ * may not have been. */
 static void begin_gathering(struct mr_read *r, uint64_t pull)
 {
     struct mr_plain *p = mr_plain_of(r);
@@ -164,19 +160,15 @@ int64_t mr_plain_given_wait(struct mr_read *r)
     return INT64_MAX;
 }
 
-/*
- * The pull that the application was handed nothing of, or not all, has taken some of what this read
- * gave.
- */
+/* The pull that the application was handed nothing of, or not all, has taken some of what this read
+ * gave. */
 static bool is_in_hand(const struct mr_read *r)
 {
     return gathers(r) && mr_plain_of(r)->pull == atomic_load(&r->opts.hand_log->pulls);
 }
 
-/*
- * At the goodbye: how many of the elements that were given are used. At least once, where that is
- * not known the last ones are said not to be; else nobody else may get them.
- */
+/* At the goodbye: how many of the elements that were given are used. At least once, where that is
+ * not known the last ones are said not to be; else nobody else may get them. */
 static uint64_t count_used(const struct mr_read *r)
 {
     const struct mr_hand_log *log = r->opts.hand_log;
@@ -195,7 +187,7 @@ static uint64_t count_used(const struct mr_read *r)
     return gathers(r) && p->pull_first > p->used ? p->pull_first : p->used;
 }
 
-void mr_plain_settle(struct mr_read *r)
+void mr_plain_count_used(struct mr_read *r)
 {
     const struct mr_hand_log *log = r->opts.hand_log;
     struct mr_plain *p = mr_plain_of(r);
@@ -213,12 +205,12 @@ void mr_plain_settle(struct mr_read *r)
     }
 }
 
-uint64_t mr_plain_held_behind(const struct mr_read *r, bool settled)
+uint64_t mr_plain_held_downstream(const struct mr_read *r, bool closing)
 {
     const struct mr_plain *p = mr_plain_of(r);
     bool mixed = r->opts.hand_log != NULL && r->opts.hand_log->way == MR_HAND_MIXED;
 
-    if (settled) {
+    if (closing) {
         return p->held_back;
     }
     return mixed && r->taken > p->handed ? r->taken - p->handed : 0;

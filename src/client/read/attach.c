@@ -45,10 +45,8 @@ static void call(struct mr_read *r, struct mr_read_step *ret, const char *method
     ret->kind = MR_READ_STEP_CALL;
     ret->method = method;
     ret->reply = reply;
-    /*
-     * Until a dispatcher has answered for the first time; afterwards only the application's
-     * patience ends it.
-     */
+    /* Until a dispatcher has answered for the first time; afterwards only the application's
+     * patience ends it. */
     ret->timeout_ms = r->attached ? -1 : r->opts.connect_timeout_ms;
     ret->request = mr_read_copy(request);
     if (ret->request == NULL) {

@@ -1,7 +1,5 @@
-/*
- * How many connections are being made at once, and how long an attempt counts: a thousand at once
- * would take both ends longer than that, and all fail, again and again.
- */
+/* How many connections are being made at once, and how long an attempt counts: a thousand at once
+ * would take both ends longer than that, and all fail, again and again. */
 #include "client/read/internal.h"
 
 #define CONNECTING_MAX 32u

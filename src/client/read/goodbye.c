@@ -14,8 +14,8 @@ void mr_read_say_goodbye(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    if (r->mode->settle != NULL) {
-        r->mode->settle(r);
+    if (r->mode->count_used != NULL) {
+        r->mode->count_used(r);
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
@@ -25,13 +25,11 @@ void mr_read_say_goodbye(struct mr_read *r)
             mr_read_cut(t); /* Nobody may be there who takes anything back: it is counted. */
             continue;
         }
-        if (!t->streams && !r->failed && !t->settled && !t->closed && owes) {
+        if (!t->streams && !r->failed && !t->done && !t->closed && owes) {
             mr_read_connect(t); /* It was about to try again. */
         }
-        /*
-         * Also one on which nothing came yet: the worker may have sent. One that does not connect
-         * ends by itself.
-         */
+        /* Also one on which nothing came yet: the worker may have sent. One that does not connect
+         * ends by itself. */
         if (t->streams && !t->goodbye) {
             t->goodbye = true;
             mr_read_tell(t, true);
@@ -39,10 +37,11 @@ void mr_read_say_goodbye(struct mr_read *r)
     }
 }
 
-static uint64_t held_behind(const struct mr_read *r)
+static uint64_t held_downstream(const struct mr_read *r)
 {
-    return mr_read_has_others(r) && r->mode->held_behind != NULL ? r->mode->held_behind(r, true)
-                                                                 : 0;
+    return mr_read_has_others(r) && r->mode->held_downstream != NULL
+               ? r->mode->held_downstream(r, true)
+               : 0;
 }
 
 static void say_what_is_not_counted(const struct mr_read *r)
@@ -104,7 +103,7 @@ ProtobufCMessage *mr_read_release(struct mr_read *r)
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
     Millrace__Unheard unheard[MR_HOLDERS_MAX];
     Millrace__Unheard *list[MR_HOLDERS_MAX];
-    uint64_t behind = held_behind(r);
+    uint64_t behind = held_downstream(r);
     struct mr_read_task *t;
 
     count_abandoned(r, behind);

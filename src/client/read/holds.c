@@ -14,7 +14,7 @@ bool mr_read_has_others(const struct mr_read *r)
 
 uint64_t mr_read_unused(const struct mr_read_task *t)
 {
-    bool kept = !t->settled || (t->failed && !t->refused_open);
+    bool kept = !t->done || (t->failed && !t->refused_open);
 
     return kept && mr_read_counts(t->read) ? t->read->mode->unused(t) : 0;
 }
@@ -43,8 +43,8 @@ uint64_t mr_read_holds(const struct mr_read *r)
 
 bool mr_read_is_used_up(const struct mr_read *r)
 {
-    bool behind =
-        mr_read_counts(r) && r->mode->held_behind != NULL && r->mode->held_behind(r, false) > 0;
+    bool behind = mr_read_counts(r) && r->mode->held_downstream != NULL &&
+                  r->mode->held_downstream(r, false) > 0;
 
     return mr_read_holds(r) == 0 && !behind;
 }

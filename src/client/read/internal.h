@@ -14,30 +14,24 @@ ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg);
 
 /* ---- tasks.c ---- */
 
-/*
- * The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or
- * there is no room and the read has failed for it.
- */
+/* The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or
+ * there is no room and the read has failed for it. */
 struct mr_read_task *mr_read_task_get(struct mr_read *r, const Millrace__TaskInfo *info,
                                       bool *is_new);
 /* Something has happened to @t: the lists follow. Last of all, when its worker was told. */
-void mr_read_happened(struct mr_read_task *t);
-/* mode->weigh(), if it has one. */
-void mr_read_weigh(struct mr_read_task *t);
+void mr_read_changed(struct mr_read_task *t);
+/* mode->recount(), if it has one. */
+void mr_read_recount(struct mr_read_task *t);
 /* The link is to look at everything again, and so is the tick. */
 void mr_read_wake(struct mr_read *r);
-/*
- * Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then
- * one element.
- */
+/* Bytes that may wait in each of @tasks tasks; little when memory is short, and never nothing: then
+ * one element. */
 size_t mr_read_share_bytes(const struct mr_read *r, unsigned tasks);
 
 /* ---- connecting.c ---- */
 
-/*
- * Not too many connect at the moment. Else tasks without a stream are looked at when some of those
- * are through.
- */
+/* Not too many connect at the moment. Else tasks without a stream are looked at when some of those
+ * are through. */
 bool mr_read_may_connect(struct mr_read *r);
 /* @t connects, and is through: it is connected, or that has failed. */
 void mr_read_connect_begins(struct mr_read_task *t);
@@ -74,10 +68,8 @@ size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max);
 size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max);
 /* None of the workers was ever reached, for the connect timeout; @err names them. */
 bool mr_read_nobody_reached(const struct mr_read *r, mr_error *err);
-/*
- * Tell people how many workers cannot be reached, if it is another number than they know. When to
- * look again.
- */
+/* Tell people how many workers cannot be reached, if it is another number than they know. When to
+ * look again. */
 int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms);
 
 /* ---- waits.c ---- */
@@ -102,22 +94,16 @@ void mr_read_explain_workers(const struct mr_read *r, char *out, size_t size);
 
 /* Would others read what this read goes with? */
 bool mr_read_has_others(const struct mr_read *r);
-/*
- * Does it count what this read goes with? Else nobody else would read it, or somebody does. That
- * this read alone has failed is no reason not to: others miss what it had read ahead.
- */
+/* Does it count what this read goes with? Else nobody else would read it, or somebody does. That
+ * this read alone has failed is no reason not to: others miss what it had read ahead. */
 bool mr_read_counts(const struct mr_read *r);
-/*
- * What came of @t and is not used, if that counts. Of one that we broke off ourselves, since its
- * elements are not what they should be, the worker keeps them.
- */
+/* What came of @t and is not used, if that counts. Of one that we broke off ourselves, since its
+ * elements are not what they should be, the worker keeps them. */
 uint64_t mr_read_unused(const struct mr_read_task *t);
 /* Its worker takes nothing back any more. */
 bool mr_read_task_is_over(const struct mr_read_task *t);
-/*
- * Elements that nobody gets when this read goes: the application is not through with them, and
- * their task is over.
- */
+/* Elements that nobody gets when this read goes: the application is not through with them, and
+ * their task is over. */
 uint64_t mr_read_holds(const struct mr_read *r);
 uint64_t mr_read_holds_of(const struct mr_read_task *t);
 /* There are none, nor does an operator behind the read that mixes elements hold any. */
@@ -130,10 +116,8 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end);
 
 /* ---- take.c ---- */
 
-/*
- * @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now:
- * a read of an endless dataset has no end to tell it at.
- */
+/* @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now:
+ * a read of an endless dataset has no end to tell it at. */
 void mr_read_missed(struct mr_read *r, uint64_t n);
 
 #endif

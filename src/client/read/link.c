@@ -51,16 +51,16 @@ static void refused(struct mr_read_task *t, const Millrace__ReadHeader *h)
     (void)snprintf(t->why, sizeof t->why, "%.159s", h->message);
     t->refused_why = true;
     if (h->code == MR_EABORTED && t->end) {
-        t->settled = true; /* It has closed the session, so it knows. */
+        t->done = true; /* It has closed the session, so it knows. */
     } else if (h->code == MR_EABORTED) {
-        if (t->read->mode->forgotten != NULL) {
-            t->read->mode->forgotten(t);
+        if (t->read->mode->session_lost != NULL) {
+            t->read->mode->session_lost(t);
         }
         t->session = 0;
         t->failures = 0;
     } else if (h->code != MR_EUNAVAIL && h->code != MR_EEXHAUSTED) {
         fail_task(t, &err);
-        t->settled = true;
+        t->done = true;
     }
 }
 
@@ -80,10 +80,8 @@ static void note_skipped(struct mr_read_task *t, uint64_t skipped)
     }
 }
 
-/*
- * What the application does not have yet is still ours to give back, or to lose, so the worker
- * keeps it.
- */
+/* What the application does not have yet is still ours to give back, or to lose, so the worker
+ * keeps it. */
 static bool owes_returns(const struct mr_read_task *t)
 {
     return t->read->mode->unused != NULL && t->read->mode->unused(t) > 0;
@@ -127,7 +125,7 @@ static void note_connection(struct mr_read_task *t)
         t->connected = true;
         t->connected_ms = t->read->now_ms;
         mr_read_connect_ends(t);
-        mr_read_weigh(t);
+        mr_read_recount(t);
     }
 }
 
@@ -155,10 +153,10 @@ bool mr_read_message(struct mr_read_task *t, const struct mr_frame_content *c)
     if (rc < 0) {
         break_off(t, &err);
     } else {
-        mr_read_weigh(t);
+        mr_read_recount(t);
         mr_read_tell(t, t->goodbye || t->end);
     }
-    mr_read_happened(t);
+    mr_read_changed(t);
     return rc == MR_OK;
 }
 
@@ -166,16 +164,16 @@ void mr_read_garbled(struct mr_read_task *t, const mr_error *err)
 {
     note_connection(t);
     break_off(t, err);
-    mr_read_happened(t);
+    mr_read_changed(t);
 }
 
 void mr_read_alien(struct mr_read_task *t, const mr_error *err)
 {
     note_connection(t);
     fail_task(t, err);
-    t->settled = true;
+    t->done = true;
     t->read->port->cut(t);
-    mr_read_happened(t);
+    mr_read_changed(t);
 }
 
 void mr_read_sent(struct mr_read_task *t)
@@ -183,7 +181,7 @@ void mr_read_sent(struct mr_read_task *t)
     t->sending = false;
     note_connection(t);
     mr_read_tell(t, t->unsaid);
-    mr_read_happened(t);
+    mr_read_changed(t);
 }
 
 /* ---- a stream ends, and begins ---- */
@@ -216,18 +214,18 @@ void mr_read_ended(struct mr_read_task *t, int rc, const mr_error *err)
     t->streams = t->connected = t->sending = t->unsaid = t->refused_why = false;
     r->streams--;
     if (rc == MR_OK && (t->end || (t->said_bye && !t->refused_open))) {
-        t->settled = true;
+        t->done = true;
     } else if (rc == MR_EABORTED && t->said_bye) {
         t->closed = true; /* Our goodbye came after its end. */
     }
-    if (!t->settled && !t->closed && !r->stopping && !r->failed) {
+    if (!t->done && !t->closed && !r->stopping && !r->failed) {
         try_later(t, said_why ? NULL : rc < 0 ? err->message : "it refuses");
     }
     if (r->mode->stream_ended != NULL) {
         r->mode->stream_ended(t);
     }
-    mr_read_weigh(t);
-    mr_read_happened(t);
+    mr_read_recount(t);
+    mr_read_changed(t);
     mr_read_wake(r);
     r->wakes |= MR_READ_WAKE_TAKE;
 }
@@ -240,7 +238,7 @@ void mr_read_connect(struct mr_read_task *t)
     if (r->port->connect(t, &err) < 0) {
         t->retry_ms = r->now_ms + RETRY_MS_MAX;
         mr_read_task_fails(t, err.message, r->now_ms);
-        mr_read_weigh(t);
+        mr_read_recount(t);
         mr_read_retry(r, t->retry_ms);
         return;
     }

@@ -17,10 +17,8 @@ struct mr_read_mode {
     const char *name;
     /* Does it read what these options ask for? The first one that does is taken. */
     bool (*reads)(const struct mr_read_options *opts);
-    /*
-     * A task is read as long as a schedule has it, not as long as the task list names it: closing
-     * is the mode's.
-     */
+    /* A task is read as long as a schedule has it, not as long as the task list names it: closing
+     * is the mode's. */
     bool on_schedule;
 
     /* ---- life ---- */
@@ -28,19 +26,14 @@ struct mr_read_mode {
     /* Set r->of_mode, which end() frees; it takes NULL. */
     int (*begin)(struct mr_read *r, mr_error *err);
     void (*end)(struct mr_read *r);
-    /*
-     * Zeroed but for what is the mode's; NULL: out of memory. Whoever asked fills in the rest and
-     * frees it by free().
-     */
+    /* Zeroed but for what is the mode's; NULL: out of memory. Whoever asked fills in the rest. */
     struct mr_read_task *(*task_new)(void);
     void (*task_free)(struct mr_read_task *t);
 
     /* ---- the dispatcher ---- */
 
-    /*
-     * Open was answered, and the iteration is not over. Again when a new leader did not know us.
-     * NULL: nothing.
-     */
+    /* Open was answered, and the iteration is not over. Again when a new leader did not know us.
+     * NULL: nothing. */
     int (*opened)(struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err);
     /* The task list has come and was taken in. NULL: nothing. */
     void (*updated)(struct mr_read *r, const Millrace__ClientUpdate *u);
@@ -57,16 +50,17 @@ struct mr_read_mode {
 
     /* ---- the link to a worker ---- */
 
-    /*
-     * A stream begins: its session and where it goes on. What @ret points to lives until the next
-     * open().
-     */
+    /* A stream begins: its session and where it goes on. What @ret points to lives until the next
+     * open(). */
     int (*open)(struct mr_read_task *t, Millrace__ReadOpen *ret, mr_error *err);
     /* Is there anything to say that cannot wait? */
-    bool (*has_word)(struct mr_read_task *t);
-    /* What the next message says. It leaves then: said() follows, unless the stream has ended. */
+    bool (*must_send)(struct mr_read_task *t);
+    /*
+     * What the next message says. It leaves then: on_send() follows, unless the stream has
+     * ended.
+     */
     void (*fill)(struct mr_read_task *t, Millrace__ReadRequest *ret);
-    void (*said)(struct mr_read_task *t, const Millrace__ReadRequest *req); /* NULL: nothing */
+    void (*on_send)(struct mr_read_task *t, const Millrace__ReadRequest *req); /* NULL: nothing */
     /*
      * Elements came, or only the header. *@news: the application may have something to take now.
      * MR_EDATALOSS: they cannot be; the stream is broken off, and what is missing asked for again.
@@ -74,45 +68,35 @@ struct mr_read_mode {
      */
     int (*receive)(struct mr_read_task *t, const struct mr_frame_content *c, bool *news,
                    mr_error *err);
-    /*
-     * The worker does not know the session: the next stream begins another. NULL: each has one of
-     * its own anyway.
-     */
-    void (*forgotten)(struct mr_read_task *t);
+    /* The worker does not know the session: the next stream begins another. NULL: each has one of
+     * its own anyway. */
+    void (*session_lost)(struct mr_read_task *t);
     void (*stream_ended)(struct mr_read_task *t); /* NULL: nothing */
 
     /* ---- a task ---- */
 
-    /*
-     * Something in it has changed that others' limits depend on; before anybody is told of it.
-     * NULL: nothing.
-     */
-    void (*weigh)(struct mr_read_task *t);
+    /* Something in it has changed that others' limits depend on; before anybody is told of it.
+     * NULL: nothing. */
+    void (*recount)(struct mr_read_task *t);
     /* Something has happened to it, and its worker was told. NULL: nothing. */
-    void (*happened)(struct mr_read_task *t);
+    void (*changed)(struct mr_read_task *t);
     /* It leaves the lists: nothing of it is left. NULL: nothing. */
     void (*unlink)(struct mr_read_task *t);
-    /*
-     * Elements that came and are not used: they may still go back. NULL: nobody else would get
-     * them.
-     */
+    /* Elements that came and are not used: they may still go back. NULL: nobody else would get
+     * them. */
     uint64_t (*unused)(const struct mr_read_task *t);
-    bool (*is_empty)(
-        const struct mr_read_task *t); /* nothing of it is left that anybody asks for */
+    /* Nothing of it is left that anybody asks for. */
+    bool (*is_empty)(const struct mr_read_task *t);
 
     /* ---- the application ---- */
 
     /* It wants more. NULL: nothing. */
     void (*ask)(struct mr_read *r);
-    /*
-     * MR_OK, MR_TIMEOUT, MR_END or an error; one that stays goes to mr_read_fail() and is
-     * MR_TIMEOUT here.
-     */
+    /* MR_OK, MR_TIMEOUT, MR_END or an error; one that stays goes to mr_read_fail() and is
+     * MR_TIMEOUT here. */
     int (*take)(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err);
-    /*
-     * It has taken nothing and will wait: who could send more if it were allowed to is allowed to.
-     * When to look again.
-     */
+    /* It has taken nothing and will wait: who could send more if it were allowed to is allowed to.
+     * When to look again. */
     int64_t (*hungry)(struct mr_read *r);
     /* It is through with the first @used elements. NULL: nothing. */
     void (*used)(struct mr_read *r, uint64_t used);
@@ -124,12 +108,10 @@ struct mr_read_mode {
     /* ---- the goodbye ---- */
 
     /* Decide what was used of what was given. NULL: nothing. */
-    void (*settle)(struct mr_read *r);
-    /*
-     * Elements that operators behind the read have taken up, and nobody was handed: while it reads,
-     * and (settled) when it closes. NULL: none.
-     */
-    uint64_t (*held_behind)(const struct mr_read *r, bool settled);
+    void (*count_used)(struct mr_read *r);
+    /* Elements that operators behind the read have taken up, and nobody was handed: while it reads,
+     * and (@closing) when it closes. NULL: none. */
+    uint64_t (*held_downstream)(const struct mr_read *r, bool closing);
     bool (*is_consistent)(const struct mr_read *r); /* for assertions */
 };
 

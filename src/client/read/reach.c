@@ -20,10 +20,8 @@
 /* Attempts after which a refused connection is no accident. */
 #define REFUSED_TIMES 2u
 #define TRIED_BYTES 120
-/*
- * Workers that cannot be reached are worth a line in the log after this, and another number of them
- * after as long.
- */
+/* Workers that cannot be reached are worth a line in the log after this, and another number of them
+ * after as long. */
 #define COMPLAIN_MS 3000
 #define LOOK_MS 1000
 
@@ -44,7 +42,7 @@ size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->settled && !t->closed;
+        bool wanted = !t->done && !t->closed;
 
         if (wanted && n < max && mr_read_task_is_away(t, r->now_ms) &&
             r->now_ms - t->failing_ms >= UNREACHABLE_MS) {
@@ -79,7 +77,7 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
     r->away.look_ms = now_ms + LOOK_MS;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->settled && !t->closed;
+        bool wanted = !t->done && !t->closed;
 
         all += wanted;
         if (wanted && mr_read_task_is_away(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
@@ -110,7 +108,7 @@ size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (!t->settled && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
+        if (!t->done && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
             list[n++] = t->incarnation;
         }
     }
@@ -124,10 +122,8 @@ void mr_read_note_failure(struct mr_read_task *t, const mr_error *err)
     } else if (strstr(err->message, "Connection refused") != NULL) {
         t->refused++; /* gRPC has no code for it, only the text of ECONNREFUSED */
     }
-    /*
-     * Whatever else goes wrong on the way there says nothing: gRPC's poll engine overlooks an
-     * answer now and then, and the attempt ends by its timeout.
-     */
+    /* Whatever else goes wrong on the way there says nothing: gRPC's poll engine overlooks an
+     * answer now and then, and the attempt ends by its timeout. */
 }
 
 /* The addresses that were tried, as many as fit. */

@@ -60,7 +60,7 @@ static int64_t reconnect(struct mr_read *r)
     r->retry_ms = INT64_MAX;
     for (; t != NULL; t = behind) {
         behind = TAILQ_NEXT(t, link);
-        if (t->streams || t->settled || t->closed) {
+        if (t->streams || t->done || t->closed) {
             continue;
         }
         if (t->retry_ms > r->now_ms) {

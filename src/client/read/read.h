@@ -6,11 +6,11 @@
  * over gRPC, the simulator in virtual time) sets `now_ms`, hands in what came, does what struct
  * mr_read_port asks for, and wakes whom `wakes` names. One call at a time; none of them blocks.
  *
- *     mr_read_next_step(), mr_read_answered() ── calls: register, open, heartbeat, release; the watch (attach.c)
+ *     mr_read_next_step(), mr_read_answered() ── calls and the watch (attach.c)
  *     mr_read_updated(), mr_read_watch_refused() ◄── what the watch brings (update.c)
  *     mr_read_message(), _sent(), _ended() ◄── the stream of a task (link.c)
  *     mr_read_take() ──► an element, or the end; mr_read_hungry() when there is none yet (take.c)
- *     mr_read_tick() ── acknowledgements, credits, connections that are tried again, lines in the log (read.c)
+ *     mr_read_tick() ── what is due: acknowledgements, credits, connecting again (read.c)
  *     mr_read_say_goodbye(), mr_read_release() ── closing (goodbye.c)
  *
  * How jobs differ in what is read next is behind struct mr_read_mode (mode.h).
@@ -40,17 +40,13 @@ struct mr_read;
 struct mr_read_mode;
 struct mr_read_task;
 
-/*
- * What a read asks of whoever runs it. It is called in the middle of the functions below and must
- * not call them.
- */
+/* What a read asks of whoever runs it. It is called in the middle of the functions below and must
+ * not call them. */
 struct mr_read_port {
     /* Begin a stream to the worker of @t. On success mr_read_ended() follows, once. */
     int (*connect)(struct mr_read_task *t, mr_error *err);
-    /*
-     * One message on it; copied. On success mr_read_sent() follows. False: the stream has ended, as
-     * will be told.
-     */
+    /* One message on it; copied. On success mr_read_sent() follows. False: the stream has ended, as
+     * will be told. */
     bool (*send)(struct mr_read_task *t, const uint8_t *bytes, size_t size);
     /* Break it off; mr_read_ended() still follows. */
     void (*cut)(struct mr_read_task *t);
@@ -61,10 +57,8 @@ struct mr_read_port {
                         char incarnation[MR_INCARNATION_BYTES_MAX + 1]);
     /* What went wrong with the last attempt of a call. False: nothing did. */
     bool (*trouble)(const struct mr_read *r, char *why, size_t size);
-    /*
-     * The read ends without these elements (end.h); so many more were skipped, which counts at
-     * once.
-     */
+    /* The read ends without these elements (end.h); so many more were skipped, which counts at
+     * once. */
     void (*lost)(struct mr_read *r, const struct mr_read_end *end, bool incomplete);
     void (*skipped)(struct mr_read *r, uint64_t n);
     void (*log)(enum mr_log_level level, const char *msg, ...); /* as mr_log() */
@@ -77,10 +71,8 @@ enum mr_read_wake {
     MR_READ_WAKE_TICK = 4,   /* mr_read_tick() is due earlier */
 };
 
-/*
- * One task of the iteration and the link to its worker. A mode's own struct begins with this
- * one.
- */
+/* One task of the iteration and the link to its worker. A mode's own struct begins with this
+ * one. */
 struct mr_read_task {
     uint32_t magic;
     TAILQ_ENTRY(mr_read_task) link;
@@ -107,15 +99,14 @@ struct mr_read_task {
     unsigned failures; /* since the last message */
     /* the task */
     bool end;         /* the worker has no more */
-    bool settled;     /* ... and knows that we know: no need to connect again */
+    bool done;        /* ... and knows that we know: no need to connect again */
     bool closed;      /* it ended or is lost, or is not wanted */
     bool gone;        /* ... as the dispatcher says, which will not name it as one to read again */
     bool failed;      /* with `err` */
     uint64_t skipped; /* elements that the job missed there, whichever of its readers was slow */
     mr_error err;
     /* reach.c */
-    unsigned
-        refused; /* attempts since the last connection that were refused: nobody listens there */
+    unsigned refused;   /* attempts since the last connection that were refused */
     int64_t failing_ms; /* since when it cannot be reached; 0: it can */
     char why[160];      /* failing: what was seen last */
     bool refused_why;   /* `why` is what the worker said, and its stream has not ended yet */
@@ -203,9 +194,8 @@ struct mr_read {
     /* the end */
     bool finished;          /* the iteration is: no task will be added */
     struct mr_read_end end; /* finished */
-    mr_error end_err; /* ... and why it failed, if it did: said after the elements that came */
-    bool
-        lingers; /* it ended while we held elements: the dispatcher hears of us until they are used */
+    mr_error end_err;     /* ... and why it failed, if it did: said after the elements that came */
+    bool lingers;         /* it ended while we held elements: heard of until they are used */
     bool told_end;        /* finished, and was told of: in the tally, in the log */
     uint64_t skipped;     /* as in the tasks: all that there ever were */
     uint64_t told_missed; /* elements missed with lag "wait", which is told at once */
@@ -230,10 +220,8 @@ bool mr_read_is_consistent(const struct mr_read *r);
 /* It has failed as a whole; the first error stays. */
 void mr_read_fail(struct mr_read *r, const mr_error *err);
 
-/*
- * What can be freed: lines of tasks that need none any more, and tasks, each with or without a
- * line.
- */
+/* What can be freed: lines of tasks that need none any more, and tasks, each with or without a
+ * line. */
 struct mr_read_litter {
     void *lines[MR_READ_LITTER_MAX];
     size_t nlines;
@@ -290,10 +278,8 @@ struct mr_read_taken {
     mr_block *block;
     uint64_t round; /* coordinated */
 };
-/*
- * The application wants more: it is through with what it was given, as far as nothing else says
- * so.
- */
+/* The application wants more: it is through with what it was given, as far as nothing else says
+ * so. */
 void mr_read_ask(struct mr_read *r);
 /* MR_OK, MR_TIMEOUT (none is here), MR_END, or an error, which is given again each time. */
 int mr_read_take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err);
@@ -306,10 +292,8 @@ void mr_read_used(struct mr_read *r, uint64_t used);
 
 /* Workers are told what goes back to them. Streams end then. */
 void mr_read_say_goodbye(struct mr_read *r);
-/*
- * They have, or not in time: what is nobody's is counted. The ReleaseClientRequest, the caller's;
- * NULL: nobody is told.
- */
+/* They have, or not in time: what is nobody's is counted. The ReleaseClientRequest, the caller's;
+ * NULL: nobody is told. */
 ProtobufCMessage *mr_read_release(struct mr_read *r);
 /* Break off what is left. */
 void mr_read_cut_all(struct mr_read *r);

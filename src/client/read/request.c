@@ -53,8 +53,8 @@ void mr_read_send(struct mr_read_task *t, bool first)
     t->sending = true;
     t->unsaid = false;
     t->said_bye = req.done;
-    if (r->mode->said != NULL) {
-        r->mode->said(t, &req);
+    if (r->mode->on_send != NULL) {
+        r->mode->on_send(t, &req);
     }
 }
 
@@ -65,7 +65,7 @@ void mr_read_tell(struct mr_read_task *t, bool force)
     }
     if (t->sending) {
         t->unsaid = t->unsaid || force;
-    } else if (force || t->read->mode->has_word(t)) {
+    } else if (force || t->read->mode->must_send(t)) {
         mr_read_send(t, false);
     }
 }

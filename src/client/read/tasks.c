@@ -82,7 +82,7 @@ static struct mr_read_task *new_task(struct mr_read *r, const Millrace__TaskInfo
     TAILQ_INSERT_TAIL(&r->tasks, t, link);
     r->ntasks++;
     r->had_tasks = true;
-    mr_read_weigh(t);
+    mr_read_recount(t);
     return t;
 }
 
@@ -118,13 +118,11 @@ void mr_read_task_free(struct mr_read_task *t)
 
 /* ---- what happens to them ---- */
 
-/*
- * gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a
- * descriptor and threads.
- */
+/* gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a
+ * descriptor and threads. */
 static bool is_idle(const struct mr_read_task *t)
 {
-    return t->line != NULL && !t->streams && (t->settled || t->closed);
+    return t->line != NULL && !t->streams && (t->done || t->closed);
 }
 
 /* Nothing will happen to it any more, and nothing is left that anybody asks for. */
@@ -137,19 +135,19 @@ static bool is_over(const struct mr_read_task *t)
     return t->gone && t->closed && !t->streams && !tells && r->mode->is_empty(t);
 }
 
-void mr_read_weigh(struct mr_read_task *t)
+void mr_read_recount(struct mr_read_task *t)
 {
-    if (t->read->mode->weigh != NULL) {
-        t->read->mode->weigh(t);
+    if (t->read->mode->recount != NULL) {
+        t->read->mode->recount(t);
     }
 }
 
-void mr_read_happened(struct mr_read_task *t)
+void mr_read_changed(struct mr_read_task *t)
 {
     struct mr_read *r = t->read;
 
-    if (r->mode->happened != NULL) {
-        r->mode->happened(t);
+    if (r->mode->changed != NULL) {
+        r->mode->changed(t);
     }
     if (!r->litter && (is_idle(t) || is_over(t))) {
         r->litter = true;

@@ -14,8 +14,8 @@ static void close_task(struct mr_read_task *t)
             mr_read_cut(t);
         }
     }
-    mr_read_weigh(t);
-    mr_read_happened(t);
+    mr_read_recount(t);
+    mr_read_changed(t);
 }
 
 void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end)
@@ -54,7 +54,7 @@ static void take_task(struct mr_read *r, const Millrace__TaskInfo *info)
         mr_read_retry(r, 0);
     } else if (is_new && mr_read_may_connect(r)) {
         mr_read_connect(t);
-        mr_read_happened(t);
+        mr_read_changed(t);
     }
 }
 

@@ -14,10 +14,8 @@
 #define FIRST_LINE_MS 3000
 /* So much earlier the dispatcher is asked for the first time, so that its word is there. */
 #define ASK_AHEAD_MS 1000
-/*
- * What has changed is told 5 s later at most: as often the dispatcher is asked, and no more often
- * something is told.
- */
+/* What has changed is told 5 s later at most: as often the dispatcher is asked, and no more often
+ * something is told. */
 #define CHANGE_MS 3000
 /* An application that has not come back for so long does something else. */
 #define ABSENT_MS 1000
@@ -168,10 +166,8 @@ static const char *behind_brackets(const char *s)
     return s;
 }
 
-/*
- * The next byte of a reason that tells it from another one: what stands in brackets and a number by
- * itself say how things stand, not what is waited for. Except a consumer's, which is its name.
- */
+/* The next byte of a reason that tells it from another one: what stands in brackets and a number by
+ * itself say how things stand, not what is waited for. Except a consumer's, which is its name. */
 static const char *telling(const char *text, const char *s)
 {
     static const char name[] = "consumer ";
