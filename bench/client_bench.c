@@ -15,8 +15,9 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
-#include "client/reader_internal.h"
+#include "client/reader.h"
 #include "element/frame.h"
+#include "rpc/rpc.h"
 
 #include <millrace/base.h>
 

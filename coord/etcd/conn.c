@@ -196,6 +196,18 @@ void mr_etcd_conn_answered_locked(struct mr_etcd *e, struct mr_etcd_conn *c)
     }
 }
 
+const char *mr_etcd_conn_trouble(const mr_error *why, size_t endpoints)
+{
+    bool refused = strstr(why->message, "Connection refused") != NULL; /* gRPC has no code for it */
+
+    if (endpoints > 1) {
+        return refused ? "etcd endpoint refuses connections, trying the next"
+                       : "etcd endpoint does not answer, trying the next";
+    }
+    return refused ? "etcd endpoint refuses connections, trying it again"
+                   : "etcd endpoint does not answer, trying it again";
+}
+
 /* An outage is one line when it begins and one when it ends, however many attempts lie between. */
 void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const mr_error *why)
 {
@@ -203,14 +215,9 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
         return;
     }
     if (!e->quiet) {
-        bool alone = e->nendpoints == 1;
-
         e->quiet = true;
-        mr_log(MR_LOG_WARN,
-               alone ? "etcd endpoint does not answer, trying it again"
-                     : "etcd endpoint does not answer, trying the next",
-               "endpoint", "%s", e->endpoints[c->endpoint], "error", "%s", why->message,
-               alone ? NULL : "next", "%s", e->endpoints[(e->active + 1) % e->nendpoints], NULL);
+        mr_log(MR_LOG_WARN, mr_etcd_conn_trouble(why, e->nendpoints), "endpoint", "%s",
+               e->endpoints[c->endpoint], "error", "%s", why->message, NULL);
     }
     if (e->nendpoints == 1 && !e->tls) {
         /* Its channels reconnect by themselves, and others' calls on them may be doing well. */

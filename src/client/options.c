@@ -158,11 +158,6 @@ static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
     return MR_OK;
 }
 
-bool mr_read_options_share(const struct mr_read_options *o)
-{
-    return o->trainer != NULL && mr_terms_share(o->trainer, o->sharing);
-}
-
 static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input,
                       struct mr_read_options *o, mr_error *err)
 {

@@ -7,6 +7,7 @@
 #define MR_CLIENT_OPTIONS_H
 
 #include "millrace/service.pb-c.h"
+#include "terms/terms.h"
 
 #include <millrace/dataset.h>
 
@@ -51,7 +52,10 @@ struct mr_read_options {
 };
 
 /* The job may get its elements from a production that other jobs use, too. */
-bool mr_read_options_share(const struct mr_read_options *o);
+static inline bool mr_read_options_share(const struct mr_read_options *o)
+{
+    return o->trainer != NULL && mr_terms_share(o->trainer, o->sharing);
+}
 
 /* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free
  * with mr_read_options_clear(), also after a failure. */

@@ -19,8 +19,8 @@ struct mr_round_log {
     /* a coordinated read, and nothing behind it that is in the way. Constant, as is the next one */
     bool follows;
     const char *obstacle; /* the operator behind a coordinated read that is; NULL: none */
-    pthread_mutex_t lock;
-    uint64_t *ring; /* rounds of what was given and not handed out; lock, as all below */
+    pthread_mutex_t lock; /* guards all below */
+    uint64_t *ring;       /* rounds of what was given and not handed out */
     size_t cap;
     size_t head;
     size_t count;

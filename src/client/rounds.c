@@ -20,7 +20,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-int mr_rounds_fail(const mr_rounds *rounds, mr_error *err)
+int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err)
 {
     if (err != NULL) {
         *err = rounds->failure;
@@ -28,9 +28,9 @@ int mr_rounds_fail(const mr_rounds *rounds, mr_error *err)
     return rounds->failed;
 }
 
-mr_rounds *mr_rounds_new(const struct mr_rounds_config *config)
+mr_client_rounds *mr_client_rounds_new(const struct mr_client_rounds_config *config)
 {
-    mr_rounds *rounds = mr_calloc(1, sizeof *rounds);
+    mr_client_rounds *rounds = mr_calloc(1, sizeof *rounds);
 
     if (rounds != NULL) {
         rounds->config = *config;
@@ -42,7 +42,7 @@ mr_rounds *mr_rounds_new(const struct mr_rounds_config *config)
     return rounds;
 }
 
-void mr_rounds_task_free(struct mr_round_task *task)
+void mr_client_rounds_task_free(struct mr_round_task *task)
 {
     if (task != NULL) {
         mr_free(task->id);
@@ -50,13 +50,13 @@ void mr_rounds_task_free(struct mr_round_task *task)
     }
 }
 
-void mr_rounds_free(mr_rounds *rounds)
+void mr_client_rounds_free(mr_client_rounds *rounds)
 {
     if (rounds == NULL) {
         return;
     }
     for (size_t i = 0; i < rounds->ntasks; i++) {
-        mr_rounds_task_free(rounds->tasks[i]);
+        mr_client_rounds_task_free(rounds->tasks[i]);
     }
     if (rounds->schedule != NULL) {
         millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
@@ -66,19 +66,19 @@ void mr_rounds_free(mr_rounds *rounds)
     mr_free(rounds);
 }
 
-uint64_t mr_rounds_position(const mr_rounds *rounds)
+uint64_t mr_client_rounds_position(const mr_client_rounds *rounds)
 {
     return rounds->position;
 }
 
-uint64_t mr_rounds_first(const mr_rounds *rounds)
+uint64_t mr_client_rounds_first(const mr_client_rounds *rounds)
 {
     return rounds->first;
 }
 
 /* ---------------------------------------------------------------- tasks */
 
-struct mr_round_task *mr_rounds_task_find(const mr_rounds *rounds, const char *id)
+struct mr_round_task *mr_client_rounds_task_find(const mr_client_rounds *rounds, const char *id)
 {
     for (size_t i = 0; i < rounds->ntasks; i++) {
         if (strcmp(rounds->tasks[i]->id, id) == 0) {
@@ -88,7 +88,7 @@ struct mr_round_task *mr_rounds_task_find(const mr_rounds *rounds, const char *i
     return NULL;
 }
 
-static struct mr_round_task *add_task(mr_rounds *rounds, const char *id)
+static struct mr_round_task *add_task(mr_client_rounds *rounds, const char *id)
 {
     struct mr_round_task **bigger =
         mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
@@ -104,7 +104,7 @@ static struct mr_round_task *add_task(mr_rounds *rounds, const char *id)
     }
     task->id = mr_strdup(id);
     if (task->id == NULL) {
-        mr_rounds_task_free(task);
+        mr_client_rounds_task_free(task);
         return NULL;
     }
     task->index = MR_ROUND_NOBODY;
@@ -113,15 +113,15 @@ static struct mr_round_task *add_task(mr_rounds *rounds, const char *id)
     return task;
 }
 
-struct mr_round_task *mr_rounds_task_get(mr_rounds *rounds, const char *id)
+struct mr_round_task *mr_client_rounds_task_get(mr_client_rounds *rounds, const char *id)
 {
-    struct mr_round_task *task = mr_rounds_task_find(rounds, id);
+    struct mr_round_task *task = mr_client_rounds_task_find(rounds, id);
 
     return task != NULL ? task : add_task(rounds, id);
 }
 
-uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task,
-                             uint64_t from)
+uint64_t mr_client_rounds_task_next(const mr_client_rounds *rounds,
+                                    const struct mr_round_task *task, uint64_t from)
 {
     return task->index == MR_ROUND_NOBODY ? MR_ROUND_NEVER
                                           : mr_schedule_next(rounds->schedule, task->index, from);
@@ -137,14 +137,14 @@ static bool is_void(const struct mr_round_task *task, uint64_t round)
 
 /* Begin at @round: whatever is before it is of no concern. MR_EPRECOND: it was to begin with one
  * before that. */
-static int begin_at(mr_rounds *rounds, uint64_t round, mr_error *err)
+static int begin_at(mr_client_rounds *rounds, uint64_t round, mr_error *err)
 {
     if (rounds->config.placed) {
         rounds->failed =
             mr_error_set(&rounds->failure, MR_EPRECOND,
                          "round %" PRIu64 " cannot be had any more: the first that can is %" PRIu64,
                          rounds->first, round);
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     rounds->first = round;
     rounds->position = max_u64(rounds->position, round);
@@ -154,10 +154,11 @@ static int begin_at(mr_rounds *rounds, uint64_t round, mr_error *err)
     return MR_OK;
 }
 
-int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below,
-                           mr_error *err)
+int mr_client_rounds_begin_behind(mr_client_rounds *rounds, const struct mr_round_task *task,
+                                  uint64_t below, mr_error *err)
 {
-    uint64_t missing = mr_rounds_task_next(rounds, task, max_u64(task->held, rounds->position));
+    uint64_t missing =
+        mr_client_rounds_task_next(rounds, task, max_u64(task->held, rounds->position));
 
     if (missing >= below) {
         return MR_OK;
@@ -166,7 +167,7 @@ int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, 
         rounds->failed = mr_error_set(
             &rounds->failure, MR_EDATALOSS,
             "round %" PRIu64 " was returned by other consumers and is lost here", missing);
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     return begin_at(rounds, mr_schedule_behind(rounds->schedule, task->index, below), err);
 }
@@ -174,14 +175,14 @@ int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, 
 /* ---------------------------------------------------------------- next */
 
 /* Nobody in this segment has any more rounds, from the position on. */
-static bool is_over_from(const mr_rounds *rounds, size_t segment)
+static bool is_over_from(const mr_client_rounds *rounds, size_t segment)
 {
     const Millrace__RoundSegment *turns = rounds->schedule->segments[segment];
 
     for (size_t i = 0; i < turns->n_tasks; i++) {
         const struct mr_round_task *task = rounds->by_index[turns->tasks[i]];
 
-        if (!is_void(task, mr_rounds_task_next(rounds, task, rounds->position))) {
+        if (!is_void(task, mr_client_rounds_task_next(rounds, task, rounds->position))) {
             return false;
         }
     }
@@ -190,7 +191,7 @@ static bool is_over_from(const mr_rounds *rounds, size_t segment)
 
 /* Move on over rounds that nobody returns. False: at the horizon, or where the schedule has nobody
  * (yet). */
-static bool skip_voids(mr_rounds *rounds)
+static bool skip_voids(mr_client_rounds *rounds)
 {
     while (rounds->position < rounds->horizon) {
         size_t segment = mr_schedule_segment(rounds->schedule, rounds->position);
@@ -218,24 +219,24 @@ static bool skip_voids(mr_rounds *rounds)
 
 /* Whose word or rounds are missing before it may begin: all that may have been complete without
  * this session. NULL: nothing is, or it has begun. */
-static const struct mr_round_task *missing_to_start(const mr_rounds *rounds)
+static const struct mr_round_task *missing_to_start(const mr_client_rounds *rounds)
 {
     for (size_t i = 0; !rounds->started && i < rounds->ntasks; i++) {
         const struct mr_round_task *task = rounds->tasks[i];
 
         if (task->has_outcome ||
-            mr_rounds_task_next(rounds, task, rounds->first) >= rounds->horizon) {
+            mr_client_rounds_task_next(rounds, task, rounds->first) >= rounds->horizon) {
             continue;
         }
         if (task->closing || !task->met ||
-            mr_rounds_task_next(rounds, task, task->held) < task->complete_before) {
+            mr_client_rounds_task_next(rounds, task, task->held) < task->complete_before) {
             return task;
         }
     }
     return NULL;
 }
 
-static bool is_ready(const mr_rounds *rounds, const struct mr_round_task *task)
+static bool is_ready(const mr_client_rounds *rounds, const struct mr_round_task *task)
 {
     uint64_t round = rounds->position;
 
@@ -246,7 +247,7 @@ static bool is_ready(const mr_rounds *rounds, const struct mr_round_task *task)
 }
 
 /* Of whom something is waited for before the round of @task may be returned. */
-static const struct mr_round_task *waited_for(const mr_rounds *rounds,
+static const struct mr_round_task *waited_for(const mr_client_rounds *rounds,
                                               const struct mr_round_task *task)
 {
     const struct mr_round_task *missing =
@@ -255,12 +256,13 @@ static const struct mr_round_task *waited_for(const mr_rounds *rounds,
     return missing != NULL ? missing : task;
 }
 
-int mr_rounds_next(mr_rounds *rounds, struct mr_rounds_next *ret, mr_error *err)
+int mr_client_rounds_next(mr_client_rounds *rounds, struct mr_client_rounds_next *ret,
+                          mr_error *err)
 {
     struct mr_round_task *task = NULL;
 
     if (rounds->failed < 0) {
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     rounds->ready_to_take = false;
     if (rounds->schedule != NULL && skip_voids(rounds)) {
@@ -282,7 +284,7 @@ int mr_rounds_next(mr_rounds *rounds, struct mr_rounds_next *ret, mr_error *err)
     return MR_OK;
 }
 
-void mr_rounds_taken(mr_rounds *rounds)
+void mr_client_rounds_taken(mr_client_rounds *rounds)
 {
     MR_ASSERT(rounds->ready_to_take);
     rounds->ready_to_take = false;

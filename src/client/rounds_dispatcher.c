@@ -25,13 +25,13 @@ static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *sch
 }
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */
-static void forget_tasks(mr_rounds *rounds)
+static void forget_tasks(mr_client_rounds *rounds)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < rounds->ntasks; i++) {
         if (rounds->tasks[i]->index == MR_ROUND_NOBODY) {
-            mr_rounds_task_free(rounds->tasks[i]);
+            mr_client_rounds_task_free(rounds->tasks[i]);
         } else {
             rounds->tasks[n++] = rounds->tasks[i];
         }
@@ -39,7 +39,7 @@ static void forget_tasks(mr_rounds *rounds)
     rounds->ntasks = n;
 }
 
-static void set_outcomes(mr_rounds *rounds)
+static void set_outcomes(mr_client_rounds *rounds)
 {
     const Millrace__RoundSchedule *schedule = rounds->schedule;
 
@@ -51,7 +51,8 @@ static void set_outcomes(mr_rounds *rounds)
     }
 }
 
-static int take_schedule(mr_rounds *rounds, const Millrace__RoundSchedule *schedule, mr_error *err)
+static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule *schedule,
+                         mr_error *err)
 {
     Millrace__RoundSchedule *copy = NULL;
     struct mr_round_task **by_index = NULL;
@@ -66,7 +67,7 @@ static int take_schedule(mr_rounds *rounds, const Millrace__RoundSchedule *sched
         goto no_memory;
     }
     for (size_t i = 0; i < schedule->n_tasks; i++) {
-        by_index[i] = mr_rounds_task_get(rounds, schedule->tasks[i]);
+        by_index[i] = mr_client_rounds_task_get(rounds, schedule->tasks[i]);
         if (by_index[i] == NULL) {
             goto no_memory;
         }
@@ -94,28 +95,30 @@ no_memory:
     return mr_error_nomem(err);
 }
 
-static int check_place(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr_error *err)
+static int check_place(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update,
+                       mr_error *err)
 {
     uint32_t i = rounds->config.consumer_index;
 
     if (update->refused[0] != '\0') {
         rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND, "%s", update->refused);
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     if (i < update->n_sessions && update->sessions[i] > rounds->config.session) {
         rounds->failed = mr_error_set(&rounds->failure, MR_EPRECOND,
                                       "another process has taken the place of consumer %u", i);
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     return MR_OK;
 }
 
-static int take_outcomes(mr_rounds *rounds, mr_error *err)
+static int take_outcomes(mr_client_rounds *rounds, mr_error *err)
 {
     for (size_t i = 0; i < rounds->ntasks; i++) {
         const struct mr_round_task *task = rounds->tasks[i];
-        int rc =
-            task->has_outcome ? mr_rounds_begin_behind(rounds, task, task->delivered, err) : MR_OK;
+        int rc = task->has_outcome
+                     ? mr_client_rounds_begin_behind(rounds, task, task->delivered, err)
+                     : MR_OK;
 
         if (rc < 0) {
             return rc;
@@ -124,10 +127,10 @@ static int take_outcomes(mr_rounds *rounds, mr_error *err)
     return MR_OK;
 }
 
-static void note_closing(mr_rounds *rounds, const Millrace__RoundsUpdate *update)
+static void note_closing(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update)
 {
     for (size_t i = 0; i < update->n_closing; i++) {
-        struct mr_round_task *task = mr_rounds_task_find(rounds, update->closing[i]);
+        struct mr_round_task *task = mr_client_rounds_task_find(rounds, update->closing[i]);
 
         if (task != NULL && !task->closing) {
             task->closing = true;
@@ -136,9 +139,11 @@ static void note_closing(mr_rounds *rounds, const Millrace__RoundsUpdate *update
     }
 }
 
-int mr_rounds_update(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr_error *err)
+int mr_client_rounds_update(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update,
+                            mr_error *err)
 {
-    int rc = rounds->failed < 0 ? mr_rounds_fail(rounds, err) : check_place(rounds, update, err);
+    int rc =
+        rounds->failed < 0 ? mr_client_rounds_fail(rounds, err) : check_place(rounds, update, err);
 
     if (rc == MR_OK && update->schedule != NULL) {
         rc = take_schedule(rounds, update->schedule, err);
@@ -158,12 +163,12 @@ int mr_rounds_update(mr_rounds *rounds, const Millrace__RoundsUpdate *update, mr
     return take_outcomes(rounds, err);
 }
 
-void mr_rounds_finish(mr_rounds *rounds)
+void mr_client_rounds_finish(mr_client_rounds *rounds)
 {
     rounds->finished = true;
 }
 
-bool mr_rounds_must_report(const mr_rounds *rounds)
+bool mr_client_rounds_must_report(const mr_client_rounds *rounds)
 {
     return rounds->reported < rounds->reports;
 }
@@ -173,7 +178,7 @@ static bool is_in_doubt(const struct mr_round_task *task)
     return task->closing && !task->has_outcome;
 }
 
-uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret)
+uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
 {
     Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
 
@@ -192,7 +197,7 @@ uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret
         }
         closing = mr_calloc(1, sizeof *closing);
         if (closing == NULL) {
-            mr_rounds_report_clear(&report);
+            mr_client_rounds_report_clear(&report);
             return 0;
         }
         millrace__closing_report__init(closing);
@@ -203,7 +208,7 @@ uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret
         closing->task_id = mr_strdup(task->id);
         if (closing->task_id == NULL) {
             closing->task_id = (char *)protobuf_c_empty_string;
-            mr_rounds_report_clear(&report);
+            mr_client_rounds_report_clear(&report);
             return 0;
         }
     }
@@ -214,14 +219,14 @@ uint64_t mr_rounds_report(const mr_rounds *rounds, Millrace__ConsumerReport *ret
     return rounds->reports + 1;
 }
 
-void mr_rounds_reported(mr_rounds *rounds, uint64_t number)
+void mr_client_rounds_reported(mr_client_rounds *rounds, uint64_t number)
 {
     if (number > 0) {
         rounds->reported = max_u64(rounds->reported, number - 1);
     }
 }
 
-void mr_rounds_report_clear(Millrace__ConsumerReport *report)
+void mr_client_rounds_report_clear(Millrace__ConsumerReport *report)
 {
     for (size_t i = 0; i < report->n_closing; i++) {
         millrace__closing_report__free_unpacked(report->closing[i], NULL);

@@ -22,8 +22,8 @@ struct mr_round_task {
     uint64_t told_returned;
 };
 
-struct mr_rounds {
-    struct mr_rounds_config config;
+struct mr_client_rounds {
+    struct mr_client_rounds_config config;
     Millrace__RoundSchedule *schedule; /* NULL: nothing was heard yet */
     struct mr_round_task **by_index;   /* schedule->n_tasks */
     struct mr_round_task **tasks;
@@ -34,7 +34,7 @@ struct mr_rounds {
     uint64_t returned;
     bool started;
     bool finished;
-    bool ready_to_take; /* the last mr_rounds_next() said TAKE */
+    bool ready_to_take; /* the last mr_client_rounds_next() said TAKE */
     uint64_t ask;
     uint64_t report_at; /* a position at which the dispatcher should hear of it */
     uint64_t reports;   /* reasons to report so far */
@@ -51,19 +51,20 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 /* ---- rounds.c ---- */
 
 /* The error that it ended with. */
-int mr_rounds_fail(const mr_rounds *rounds, mr_error *err);
-struct mr_round_task *mr_rounds_task_find(const mr_rounds *rounds, const char *id); /* or NULL */
+int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err);
+struct mr_round_task *mr_client_rounds_task_find(const mr_client_rounds *rounds,
+                                                 const char *id); /* or NULL */
 /* Made, if it was never spoken of. NULL: out of memory. */
-struct mr_round_task *mr_rounds_task_get(mr_rounds *rounds, const char *id);
-void mr_rounds_task_free(struct mr_round_task *task); /* NULL is fine */
+struct mr_round_task *mr_client_rounds_task_get(mr_client_rounds *rounds, const char *id);
+void mr_client_rounds_task_free(struct mr_round_task *task); /* NULL is fine */
 /* Its first round that is not below @from, as far as the schedule is known. */
-uint64_t mr_rounds_task_next(const mr_rounds *rounds, const struct mr_round_task *task,
-                             uint64_t from);
+uint64_t mr_client_rounds_task_next(const mr_client_rounds *rounds,
+                                    const struct mr_round_task *task, uint64_t from);
 /*
  * Rounds of @task below @below were returned by others: if some of them are not here, begin behind
  * them. An error where that is too late, which is final.
  */
-int mr_rounds_begin_behind(mr_rounds *rounds, const struct mr_round_task *task, uint64_t below,
-                           mr_error *err);
+int mr_client_rounds_begin_behind(mr_client_rounds *rounds, const struct mr_round_task *task,
+                                  uint64_t below, mr_error *err);
 
 #endif

@@ -6,32 +6,34 @@
 
 #include <inttypes.h>
 
-bool mr_rounds_wants(const mr_rounds *rounds, const char *task_id)
+bool mr_client_rounds_wants(const mr_client_rounds *rounds, const char *task_id)
 {
-    const struct mr_round_task *task = mr_rounds_task_find(rounds, task_id);
+    const struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
 
     return task != NULL && task->index != MR_ROUND_NOBODY && !task->closing && !task->has_outcome;
 }
 
 /* What the receipts say: its end counts as a round of its own. */
-static uint64_t received_below(const mr_rounds *rounds, const struct mr_round_task *task)
+static uint64_t received_below(const mr_client_rounds *rounds, const struct mr_round_task *task)
 {
-    bool all = task->ended && mr_rounds_task_next(rounds, task, task->held) >= task->end_round;
+    bool all =
+        task->ended && mr_client_rounds_task_next(rounds, task, task->held) >= task->end_round;
 
     return all ? task->end_round + 1 : task->held;
 }
 
-static uint64_t returned_below(const mr_rounds *rounds, const struct mr_round_task *task)
+static uint64_t returned_below(const mr_client_rounds *rounds, const struct mr_round_task *task)
 {
-    bool all =
-        task->ended && mr_rounds_task_next(rounds, task, rounds->position) >= task->end_round;
+    bool all = task->ended &&
+               mr_client_rounds_task_next(rounds, task, rounds->position) >= task->end_round;
 
     return all ? max_u64(task->end_round + 1, rounds->position) : rounds->position;
 }
 
-int mr_rounds_open(mr_rounds *rounds, const char *task_id, Millrace__RoundOpen *ret, mr_error *err)
+int mr_client_rounds_open(mr_client_rounds *rounds, const char *task_id, Millrace__RoundOpen *ret,
+                          mr_error *err)
 {
-    struct mr_round_task *task = mr_rounds_task_get(rounds, task_id);
+    struct mr_round_task *task = mr_client_rounds_task_get(rounds, task_id);
 
     if (task == NULL) {
         return mr_error_nomem(err);
@@ -56,7 +58,7 @@ static int out_of_turn(const struct mr_round_task *task, uint64_t round, uint64_
 }
 
 /* Its elements from @first on are new. */
-static int take_rounds(mr_rounds *rounds, struct mr_round_task *task,
+static int take_rounds(mr_client_rounds *rounds, struct mr_round_task *task,
                        const Millrace__RoundHeader *header, size_t *first, mr_error *err)
 {
     uint64_t held = task->held;
@@ -67,7 +69,7 @@ static int take_rounds(mr_rounds *rounds, struct mr_round_task *task,
     }
     *first = i;
     for (; i < header->n_rounds; i++) {
-        uint64_t expected = mr_rounds_task_next(rounds, task, held);
+        uint64_t expected = mr_client_rounds_task_next(rounds, task, held);
 
         /* Beyond the horizon the schedule may be one that is not known here yet. */
         if (header->rounds[i] < held || header->rounds[i] == MR_ROUND_NEVER ||
@@ -80,15 +82,15 @@ static int take_rounds(mr_rounds *rounds, struct mr_round_task *task,
     return MR_OK;
 }
 
-int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__RoundHeader *header,
-                      size_t *first, mr_error *err)
+int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
+                             const Millrace__RoundHeader *header, size_t *first, mr_error *err)
 {
-    struct mr_round_task *task = mr_rounds_task_find(rounds, task_id);
+    struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
     int rc;
 
     *first = header->n_rounds;
     if (rounds->failed < 0) {
-        return mr_rounds_fail(rounds, err);
+        return mr_client_rounds_fail(rounds, err);
     }
     if (task == NULL || task->closing || task->has_outcome) {
         return MR_OK;
@@ -99,7 +101,7 @@ int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__Ro
                             task->end_round, header->end_round);
     }
     if (header->opened) {
-        rc = mr_rounds_begin_behind(rounds, task, header->kept_from, err);
+        rc = mr_client_rounds_begin_behind(rounds, task, header->kept_from, err);
         if (rc < 0) {
             return rc;
         }
@@ -121,7 +123,7 @@ int mr_rounds_receive(mr_rounds *rounds, const char *task_id, const Millrace__Ro
 }
 
 /* Rounds of all tasks together that may be here at once. */
-static uint64_t window(const mr_rounds *rounds)
+static uint64_t window(const mr_client_rounds *rounds)
 {
     size_t segment = mr_schedule_segment(rounds->schedule, rounds->position);
     size_t n = rounds->schedule->segments[segment]->n_tasks;
@@ -135,13 +137,14 @@ static bool has_grown(uint64_t now, uint64_t told, uint64_t step)
     return now > told && now - told >= step;
 }
 
-bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadRequest *ret)
+bool mr_client_rounds_tell(mr_client_rounds *rounds, const char *task_id,
+                           Millrace__ReadRequest *ret)
 {
-    struct mr_round_task *task = mr_rounds_task_find(rounds, task_id);
+    struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
     uint64_t room, limit, received, returned;
     bool nothing_left;
 
-    if (task == NULL || rounds->schedule == NULL || !mr_rounds_wants(rounds, task_id)) {
+    if (task == NULL || rounds->schedule == NULL || !mr_client_rounds_wants(rounds, task_id)) {
         return false;
     }
     room = window(rounds);
@@ -149,7 +152,7 @@ bool mr_rounds_tell(mr_rounds *rounds, const char *task_id, Millrace__ReadReques
     limit = max_u64(limit, task->complete_before);
     received = received_below(rounds, task);
     returned = returned_below(rounds, task);
-    nothing_left = mr_rounds_task_next(rounds, task, rounds->position) >= task->held;
+    nothing_left = mr_client_rounds_task_next(rounds, task, rounds->position) >= task->held;
     ret->limit_round = limit;
     ret->received_below = received;
     ret->returned_below = returned;

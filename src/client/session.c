@@ -195,6 +195,30 @@ void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t
     *limit_bytes = s->bytes + (budget > s->queued_bytes && !sated ? budget - s->queued_bytes : 0);
 }
 
+void mr_session_told(struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
+{
+    s->limit = limit;
+    s->limit_bytes = limit_bytes;
+    s->limit_max = limit > s->limit_max ? limit : s->limit_max;
+    s->told_received = s->received;
+    s->told_returned = s->used;
+    s->told_given = s->returned;
+    s->told_taken_bytes = mr_session_taken_bytes(s);
+}
+
+bool mr_session_is_consistent(const struct mr_session *s)
+{
+    uint64_t bytes = 0, rows = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        const struct mr_queued *q = &s->queue[(s->head + i) % s->cap];
+
+        bytes += q->bytes;
+        rows += q->session == s->number ? mr_block_rows(q->block) - q->row : 0;
+    }
+    return bytes == s->queued_bytes && s->returned + rows == s->received && s->used <= s->returned;
+}
+
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
 {
     if (limit < s->limit) {

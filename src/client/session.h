@@ -79,6 +79,10 @@ void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t
                        uint64_t given_max, uint64_t *limit, uint64_t *limit_bytes);
 /* Payload that the application took in this session. */
 uint64_t mr_session_taken_bytes(const struct mr_session *s);
+/* A message with these limits has left, and with it how far we are. */
+void mr_session_told(struct mr_session *s, uint64_t limit, uint64_t limit_bytes);
+/* Walks the queue; for assertions. */
+bool mr_session_is_consistent(const struct mr_session *s);
 /* Telling these limits now keeps the worker from waiting. */
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes);
 

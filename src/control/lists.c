@@ -34,7 +34,7 @@ struct known_list {
 };
 
 static struct {
-    pthread_mutex_t lock; /* taken across fork(), so that a child finds the lists whole */
+    pthread_mutex_t lock; /* guards `lists`; held across fork(): a child finds them whole */
     TAILQ_HEAD(known_lists, known_list) lists;
     size_t n;
 } known = {.lock = PTHREAD_MUTEX_INITIALIZER, .lists = TAILQ_HEAD_INITIALIZER(known.lists)};

@@ -27,7 +27,7 @@ struct ends {
     mr_round_book *book; /* NULL until a sound assignment came */
     uint32_t consumers;
     uint64_t streams;
-    mr_rounds *rounds;
+    mr_client_rounds *rounds;
 };
 
 /* Everything that there is to fix and to send. */
@@ -100,22 +100,22 @@ static void be_worker(struct ends *e, const char *what, const char *json)
 static void read_on(struct ends *e)
 {
     Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
-    struct mr_rounds_next next;
+    struct mr_client_rounds_next next;
     uint64_t number;
 
-    for (int i = 0; i < TURNS_MAX && mr_rounds_next(e->rounds, &next, NULL) == MR_OK &&
+    for (int i = 0; i < TURNS_MAX && mr_client_rounds_next(e->rounds, &next, NULL) == MR_OK &&
                     next.turn == MR_ROUNDS_TAKE;
          i++) {
-        if (next.round < mr_rounds_position(e->rounds) || next.task_id == NULL) {
+        if (next.round < mr_client_rounds_position(e->rounds) || next.task_id == NULL) {
             fprintf(stderr, "fuzz: a round is to be taken twice, or of nobody\n");
             abort();
         }
-        mr_rounds_taken(e->rounds);
+        mr_client_rounds_taken(e->rounds);
     }
-    number = mr_rounds_report(e->rounds, &report);
-    mr_rounds_report_clear(&report);
-    mr_rounds_reported(e->rounds, number);
-    (void)mr_rounds_must_report(e->rounds);
+    number = mr_client_rounds_report(e->rounds, &report);
+    mr_client_rounds_report_clear(&report);
+    mr_client_rounds_reported(e->rounds, number);
+    (void)mr_client_rounds_must_report(e->rounds);
 }
 
 static void receive(struct ends *e, const Millrace__ReadHeader *header)
@@ -124,18 +124,19 @@ static void receive(struct ends *e, const Millrace__ReadHeader *header)
     Millrace__RoundOpen open = MILLRACE__ROUND_OPEN__INIT;
     size_t first = 0;
 
-    if (mr_rounds_wants(e->rounds, header->task_id) && header->rounds != NULL &&
+    if (mr_client_rounds_wants(e->rounds, header->task_id) && header->rounds != NULL &&
         header->rounds->opened) {
-        (void)mr_rounds_open(e->rounds, header->task_id, &open, NULL);
+        (void)mr_client_rounds_open(e->rounds, header->task_id, &open, NULL);
     }
     if (header->rounds != NULL &&
-        mr_rounds_receive(e->rounds, header->task_id, header->rounds, &first, NULL) == MR_OK &&
+        mr_client_rounds_receive(e->rounds, header->task_id, header->rounds, &first, NULL) ==
+            MR_OK &&
         first > header->rounds->n_rounds) {
         fprintf(stderr, "fuzz: the first new element of %zu is %zu\n", header->rounds->n_rounds,
                 first);
         abort();
     }
-    (void)mr_rounds_tell(e->rounds, header->task_id, &request);
+    (void)mr_client_rounds_tell(e->rounds, header->task_id, &request);
 }
 
 static void be_consumer(struct ends *e, const char *what, const char *json)
@@ -145,7 +146,7 @@ static void be_consumer(struct ends *e, const char *what, const char *json)
     if (strcmp(what, "update") == 0) {
         msg = lines_message(&millrace__rounds_update__descriptor, json);
         if (msg != NULL) {
-            (void)mr_rounds_update(e->rounds, (const Millrace__RoundsUpdate *)msg, NULL);
+            (void)mr_client_rounds_update(e->rounds, (const Millrace__RoundsUpdate *)msg, NULL);
         }
     } else if (strcmp(what, "header") == 0) {
         msg = lines_message(&millrace__read_header__descriptor, json);
@@ -153,7 +154,7 @@ static void be_consumer(struct ends *e, const char *what, const char *json)
             receive(e, (const Millrace__ReadHeader *)msg);
         }
     } else if (strcmp(what, "finish") == 0) {
-        mr_rounds_finish(e->rounds);
+        mr_client_rounds_finish(e->rounds);
     }
     if (msg != NULL) {
         protobuf_c_message_free_unpacked(msg, NULL);
@@ -163,9 +164,9 @@ static void be_consumer(struct ends *e, const char *what, const char *json)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct mr_rounds_config config = {
+    struct mr_client_rounds_config config = {
         .consumer_index = 1, .session = 2, .from_round = 3, .ahead = 2};
-    struct ends e = {.rounds = mr_rounds_new(&config)};
+    struct ends e = {.rounds = mr_client_rounds_new(&config)};
     struct lines lines;
 
     if (e.rounds == NULL) {
@@ -178,7 +179,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     lines_free(&lines);
     mr_round_book_free(e.book);
-    mr_rounds_free(e.rounds);
+    mr_client_rounds_free(e.rounds);
     return 0;
 }
 

@@ -3,7 +3,7 @@ foreach(part actors checker client elements faults given_up loop reader replica 
 endforeach()
 add_library(mr_sim STATIC ${MR_SIM_SOURCES})
 target_include_directories(mr_sim PUBLIC ${MR_TEST_DIR})
-target_link_libraries(mr_sim PUBLIC mr_flags mr_dispatcher_core)
+target_link_libraries(mr_sim PUBLIC mr_flags mr_dispatcher_core mr_client_read)
 mr_test(sim_walk_test LABEL sim SOURCES ${MR_TEST_DIR}/walk_test.c LIBRARIES mr_sim)
 foreach(story story protocol)
   mr_test(sim_${story}_test LABEL sim SOURCES ${MR_TEST_DIR}/${story}_test.c ${MR_TEST_DIR}/story.c LIBRARIES mr_sim)

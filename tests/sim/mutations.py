@@ -300,6 +300,19 @@ _COORDINATED = [
         "INCOMPLETE_RETURNED", "5.1", "a consumer returns a round that is not complete",
         "client/rounds.c", "(!task->closing && round < task->complete)", "!task->closing", *_CONSUMER,
     ),
+    _src(
+        "RESUMES_FROM_THE_START", "3.7", "a broken stream is asked for everything again",
+        "client/modes/plain.c", "ret->resume_from = s->received;", "ret->resume_from = 0;", "read_test",
+    ),
+    _src(
+        "SESSION_KEPT", "3.7", "a session that the worker has forgotten is asked for on and on",
+        "client/modes/plain.c", "    mr_session_next(s);\n", "", "reader_test", "walks",
+    ),
+    _src(
+        "LEFT_WITH_ELEMENTS", "3.8", "a reader is silent from the end of its iteration on, whatever it holds",
+        "client/read/attach.c", "return r->finished && !(r->lingers && !mr_read_is_used_up(r));",
+        "return r->finished;", "read_test", "reader_leave_test",
+    ),
     _core(
         "RETURNED_IS_VOID", "5.1", "a round that somebody has returned is void if somebody else lacks it",
         "rounds.c", "    held = held > returned ? held : returned;\n", "", *_ROUNDS,

@@ -1,18 +1,20 @@
 /*
- * The elements' way into an application: a reader asks each task of its iteration for more, says
- * what it has received and what the application has had, and returns elements one by one.
+ * What runs a client's read (src/client/read): its lines to workers, and the application that takes
+ * elements one by one. A line is a stream over a network that loses messages: what was written last
+ * is asked until it is answered, and a line that is silent for long breaks.
  */
 #include "sim.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/error.h"
+#include "client/modes/plain.h"
 
-#include <millrace/base.h>
 #include <string.h>
 
 #define TURN_MS 100
-#define WINDOW 12           /* elements that a task may send ahead */
-#define UNREACHABLE_MS 1500 /* asked in vain for so long */
+#define BREAK_MS 300 /* asked in vain for so long */
+#define NUMBERS 4    /* of an element */
 
 /* ---------------------------------------------------------------- messages, on a network as bad as
  * the other one */
@@ -53,201 +55,339 @@ void sim_data_send(struct sim *sim, const struct sim_data *data)
     }
 }
 
-/* ---------------------------------------------------------------- links */
+/* ---------------------------------------------------------------- the port of a read */
 
-static struct sim_link *find_link(struct sim_client *client, const char *task)
+static struct sim_client *client_of(const struct mr_read *r)
 {
-    for (size_t i = 0; i < client->nlinks; i++) {
-        if (strcmp(client->links[i].task, task) == 0) {
-            return &client->links[i];
-        }
-    }
-    return NULL;
+    return (struct sim_client *)((char *)(uintptr_t)r - offsetof(struct sim_client, read));
 }
 
-static struct sim_link *add_link(struct sim_client *client, const Millrace__TaskInfo *info)
+static int connect_line(struct mr_read_task *t, mr_error *err)
 {
-    if (client->nlinks == client->cap_links) {
-        client->cap_links = 2 * client->cap_links + 4;
-        client->links = mr_reallocarray(client->links, client->cap_links, sizeof *client->links);
-        MR_ASSERT(client->links != NULL);
-    }
-    struct sim_link *link = &client->links[client->nlinks++];
+    struct sim_line *line = t->line != NULL ? t->line : mr_calloc(1, sizeof *line);
 
-    *link = (struct sim_link){.session = 1};
-    snprintf(link->task, sizeof link->task, "%s", info->task_id);
-    snprintf(link->incarnation, sizeof link->incarnation, "%s", info->worker_incarnation);
-    return link;
+    (void)err;
+    MR_ASSERT(line != NULL);
+    *line = (struct sim_line){0};
+    t->line = line;
+    return MR_OK;
 }
 
-void sim_reader_update(struct sim *sim, struct sim_client *client,
-                       const Millrace__ClientUpdate *update)
+static bool write_line(struct mr_read_task *t, const uint8_t *bytes, size_t size)
 {
-    bool all = update->follows == 0 || update->finished; /* what it does not name is over */
+    struct sim_line *line = t->line;
+    Millrace__ReadRequest *req = millrace__read_request__unpack(NULL, size, bytes);
 
-    for (size_t i = 0; i < client->nlinks; i++) {
-        client->links[i].closed = client->links[i].closed || all;
-    }
-    for (size_t i = 0; i < update->n_tasks; i++) {
-        const Millrace__TaskInfo *info = update->tasks[i];
-        struct sim_link *link = find_link(client, info->task_id);
+    line->session = req->open != NULL ? req->open->session : line->session;
+    line->received = req->received_elements;
+    line->returned = req->returned_elements;
+    line->limit = req->limit_elements;
+    line->written = true;
+    millrace__read_request__free_unpacked(req, NULL);
+    return true;
+}
 
-        if (link == NULL) {
-            link = add_link(client, info);
-        }
-        link->closed = info->ended || info->lost;
-    }
-    sim_reader_wake(sim, client);
+static void cut_line(struct mr_read_task *t)
+{
+    struct sim_line *line = t->line;
+
+    line->cut = true;
+}
+
+static bool nothing_is_short(const struct mr_read *r)
+{
+    return false;
+}
+
+static uint64_t learned(const struct mr_read *r, char *cluster, char *incarnation)
+{
+    cluster[0] = incarnation[0] = '\0';
+    return client_of(r)->epoch;
+}
+
+static bool trouble(const struct mr_read *r, char *why, size_t size)
+{
+    return false;
+}
+
+static void lost(struct mr_read *r, const struct mr_read_end *end, bool incomplete)
+{
+}
+
+static void skipped(struct mr_read *r, uint64_t n)
+{
+}
+
+static void no_log(enum mr_log_level level, const char *msg, ...)
+{
+}
+
+const struct mr_read_port sim_reader_port = {
+    .connect = connect_line,
+    .send = write_line,
+    .cut = cut_line,
+    .is_memory_short = nothing_is_short,
+    .learned = learned,
+    .trouble = trouble,
+    .lost = lost,
+    .skipped = skipped,
+    .log = no_log,
+};
+
+/* ---------------------------------------------------------------- lines */
+
+static void end_line(struct mr_read_task *t, int code, const char *why)
+{
+    struct sim_line *line = t->line;
+    mr_error err;
+
+    line->cut = false;
+    (void)mr_error_set(&err, code < 0 ? code : MR_EUNAVAIL, "%s", why);
+    mr_read_ended(t, code, &err);
 }
 
 void sim_reader_reset(struct sim_client *client)
 {
-    for (size_t i = 0; i < client->nlinks; i++) {
-        mr_free(client->links[i].queue);
+    struct mr_read_task *t;
+
+    if (client->has_read) {
+        TAILQ_FOREACH(t, &client->read.tasks, link)
+        {
+            mr_free(t->line);
+        }
+        mr_read_clear(&client->read);
     }
-    mr_free(client->links);
-    client->links = NULL;
-    client->nlinks = client->cap_links = 0;
-    client->draining = false;
+    client->has_read = client->ended = client->releasing = client->unwatched = false;
 }
 
-bool sim_reader_is_empty(const struct sim_client *client)
+static int find_worker(const struct sim *sim, const char *incarnation)
 {
-    for (size_t i = 0; i < client->nlinks; i++) {
-        if (client->links[i].taken < client->links[i].nqueue) {
+    for (int i = 0; i < sim->nworkers; i++) {
+        if (sim->workers[i].process.alive &&
+            strcmp(sim->workers[i].incarnation, incarnation) == 0) {
+            return i;
+        }
+    }
+    return -1; /* refused, or another process */
+}
+
+static void ask(struct sim *sim, struct sim_client *client, struct mr_read_task *t)
+{
+    struct sim_line *line = t->line;
+    struct sim_data data = {.client = client->number,
+                            .client_life = client->process.life,
+                            .worker = find_worker(sim, t->incarnation),
+                            .session = line->session,
+                            .received = line->received,
+                            .returned = line->returned,
+                            .limit = line->limit};
+
+    line->written = false;
+    if (line->silent_since == 0) {
+        line->silent_since = sim->now;
+    }
+    if (data.worker >= 0) {
+        data.worker_life = sim->workers[data.worker].process.life;
+        snprintf(data.task, sizeof data.task, "%s", t->id);
+        snprintf(data.client_id, sizeof data.client_id, "%s", client->id);
+        sim_data_send(sim, &data);
+    }
+    if (sim->now - line->silent_since > BREAK_MS) {
+        end_line(t, MR_EUNAVAIL, "no answer");
+    }
+}
+
+void sim_reader_tidy(struct sim *sim, struct sim_client *client)
+{
+    struct mr_read_litter litter;
+    struct mr_read_task *t;
+
+    TAILQ_FOREACH(t, &client->read.tasks, link)
+    {
+        const struct sim_line *line = t->line;
+
+        if (t->streams && line->cut) {
+            end_line(t, MR_ECANCELED, "cut");
+        } else if (t->streams && line->written && client->plan.dynamic) {
+            ask(sim, client, t);
+        }
+    }
+    while (client->read.litter) {
+        litter.nlines = 0;
+        TAILQ_INIT(&litter.tasks);
+        (void)mr_read_collect(&client->read, &litter);
+        while (litter.nlines > 0) {
+            mr_free(litter.lines[--litter.nlines]);
+        }
+        while ((t = TAILQ_FIRST(&litter.tasks)) != NULL) {
+            TAILQ_REMOVE(&litter.tasks, t, link);
+            mr_free(t->line);
+            mr_read_task_free(t);
+        }
+    }
+}
+
+static mr_block *pack(const struct sim_data *data)
+{
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64, .rank = 1, .dims = {NUMBERS}};
+    mr_block *block = NULL;
+    int rc = mr_block_alloc((uint32_t)data->n, &leaf, 1, &block, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    int64_t *numbers = mr_block_data(block, 0);
+    for (size_t i = 0; i < data->n; i++) {
+        const struct sim_element *e = &data->elements[i];
+
+        numbers[NUMBERS * i] = (int64_t)e->provider;
+        numbers[NUMBERS * i + 1] = (int64_t)e->repetition;
+        numbers[NUMBERS * i + 2] = (int64_t)e->split;
+        numbers[NUMBERS * i + 3] = (int64_t)e->grant;
+    }
+    return block;
+}
+
+static void read_message(struct mr_read_task *t, const struct sim_data *data)
+{
+    static const int codes[] = {
+        [SIM_DATA_OK] = MR_OK, [SIM_DATA_MOVED] = MR_EUNAVAIL, [SIM_DATA_OVER] = MR_EABORTED};
+    Millrace__ReadHeader h = MILLRACE__READ_HEADER__INIT;
+    mr_block *block = data->n > 0 ? pack(data) : NULL;
+    struct mr_frame_content content = {.header = &h, .blocks = &block, .n = data->n > 0 ? 1 : 0};
+
+    h.worker_incarnation = t->incarnation;
+    h.task_id = t->id;
+    h.attempt = t->attempt;
+    h.session = data->session;
+    h.first_element = data->first;
+    h.code = codes[data->status];
+    if (t->sending) {
+        mr_read_sent(t);
+    }
+    (void)mr_read_message(t, &content);
+    mr_block_unref(block);
+    if (data->status != SIM_DATA_OK) {
+        end_line(t, MR_OK, "");
+    }
+}
+
+void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data)
+{
+    struct mr_read_task *t;
+
+    if (!client->has_read || strcmp(data->client_id, client->id) != 0) {
+        return;
+    }
+    client->read.now_ms = sim->now + 1;
+    TAILQ_FOREACH(t, &client->read.tasks, link)
+    {
+        struct sim_line *line = t->line;
+
+        if (!t->streams || line->cut || strcmp(t->id, data->task) != 0 ||
+            data->session != line->session) {
+            continue;
+        }
+        line->silent_since = 0;
+        if (data->status == SIM_DATA_OVER) {
+            sim_rare(sim, SIM_RARE_SESSION_OVER);
+        }
+        if (data->n > 0) {
+            sim_moment(sim, SIM_MOMENT_RECEIVED, &sim->workers[data->worker], client);
+        }
+        read_message(t, data);
+        break;
+    }
+    sim_client_run(sim, client);
+}
+
+/* ---------------------------------------------------------------- the application */
+
+/* All that came was taken. */
+static bool is_empty(const struct sim_client *client)
+{
+    const struct mr_read_task *t;
+
+    TAILQ_FOREACH(t, &client->read.tasks, link)
+    {
+        if (mr_plain_task_of(t)->session.count > 0) {
             return false;
         }
     }
     return true;
 }
 
-size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret,
-                              size_t max)
+/* False: it has none for it, or has ended. */
+static bool take_one(struct sim *sim, struct sim_client *client)
 {
-    size_t n = 0;
+    struct mr_read_taken taken;
+    mr_error err;
 
-    for (size_t i = 0; i < client->nlinks && n < max; i++) {
-        struct sim_link *link = &client->links[i];
-        bool twice = false;
+    mr_read_ask(&client->read);
+    int rc = mr_read_take(&client->read, 1, &taken, &err);
+    if (rc == MR_OK) {
+        const int64_t *numbers = mr_block_column(taken.block, 0)->data;
+        struct sim_element e = {.provider = (size_t)numbers[0],
+                                .repetition = (uint64_t)numbers[1],
+                                .split = (uint64_t)numbers[2],
+                                .grant = (size_t)numbers[3]};
 
-        for (size_t k = 0; k < n; k++) {
-            twice = twice || strcmp(ret[k], link->incarnation) == 0;
-        }
-        if (!link->closed && !twice && link->silent_since != 0 &&
-            sim->now - link->silent_since > UNREACHABLE_MS) {
-            ret[n++] = link->incarnation;
-        }
+        sim_view_returned(sim, client->iteration, &e);
+        mr_block_unref(taken.block);
+        return true;
     }
-    return n;
+    if (rc == MR_TIMEOUT) {
+        (void)mr_read_hungry(&client->read);
+    } else if (rc == MR_END || client->read.end_err.code < 0) { /* it, or its iteration, is over */
+        client->ended = true;
+        sim_client_drained(sim, client);
+    } else {
+        sim_violation(sim, "client %d: %s", client->number, err.message);
+    }
+    return false;
 }
 
-/* ---------------------------------------------------------------- reading */
-
-static void ask(struct sim *sim, struct sim_client *client, struct sim_link *link)
+/* Who has taken everything, and is told that this is the end, hears of it at once. */
+static void look_for_end(struct sim *sim, struct sim_client *client)
 {
-    struct sim_data data = {.client = client->number,
-                            .client_life = client->process.life,
-                            .worker = -1,
-                            .session = link->session,
-                            .received = link->received,
-                            .returned = link->returned,
-                            .limit = link->returned + WINDOW};
-
-    if (link->silent_since == 0) {
-        link->silent_since = sim->now;
-    }
-    for (int i = 0; i < sim->nworkers; i++) {
-        if (sim->workers[i].process.alive &&
-            strcmp(sim->workers[i].incarnation, link->incarnation) == 0) {
-            data.worker = i;
-        }
-    }
-    if (data.worker < 0) {
-        return; /* refused, or another process */
-    }
-    data.worker_life = sim->workers[data.worker].process.life;
-    snprintf(data.task, sizeof data.task, "%s", link->task);
-    snprintf(data.client_id, sizeof data.client_id, "%s", client->id);
-    sim_data_send(sim, &data);
-}
-
-/* To the application; what earlier sessions brought comes first, and nobody waits to hear of it. */
-static void return_some(struct sim *sim, struct sim_client *client, struct sim_link *link)
-{
-    size_t n = sim->plain ? (client->plan.slow ? 0 : 4)
-                          : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
-
-    if (sim_chance(sim, sim->faults.busy_percent) ||
-        (sim_is_stranding(sim) && sim_chance(sim, 90))) {
-        return;
-    }
-    for (; n > 0 && link->taken < link->nqueue; n--) {
-        sim_view_returned(sim, client->iteration, &link->queue[link->taken]);
-        if (link->taken >= link->behind) {
-            link->returned++;
-        }
-        link->taken++;
+    if (client->has_read && client->read.finished && !client->ended && is_empty(client)) {
+        (void)take_one(sim, client);
     }
 }
 
 static void turn(struct sim *sim, void *arg)
 {
     struct sim_client *client = arg;
+    struct mr_read_task *t;
+    size_t n = sim->plain ? (client->plan.slow ? 0 : 4)
+                          : (size_t)sim_draw(sim, client->plan.slow ? 2 : sim->appetite);
 
-    client->reading = false;
-    for (size_t i = 0; i < client->nlinks; i++) {
-        return_some(sim, client, &client->links[i]);
-        if (!client->draining && !client->links[i].closed) {
-            ask(sim, client, &client->links[i]);
-        }
-    }
-    if (client->draining && sim_reader_is_empty(client)) {
-        sim_client_drained(sim, client);
+    client->coming = false;
+    if (!client->has_read || client->ended) {
         return;
     }
-    sim_reader_wake(sim, client);
+    client->read.now_ms = sim->now + 1;
+    if (sim_chance(sim, sim->faults.busy_percent) ||
+        (sim_is_stranding(sim) && sim_chance(sim, 90))) {
+        n = 0;
+    }
+    while (n > 0 && take_one(sim, client)) {
+        n--;
+    }
+    look_for_end(sim, client);
+    TAILQ_FOREACH(t, &client->read.tasks, link)
+    {
+        if (t->streams && !((const struct sim_line *)t->line)->cut) {
+            ask(sim, client, t);
+        }
+    }
+    sim_client_run(sim, client);
 }
 
-void sim_reader_wake(struct sim *sim, struct sim_client *client)
+void sim_reader_come(struct sim *sim, struct sim_client *client)
 {
-    if (!client->reading && client->plan.dynamic && (client->attached || client->draining)) {
-        client->reading = true;
+    look_for_end(sim, client);
+    if (client->has_read && !client->ended && !client->coming && client->plan.dynamic) {
+        client->coming = true;
         sim_after(sim, sim->plain ? TURN_MS : TURN_MS / 2 + (int64_t)sim_draw(sim, TURN_MS),
                   &client->process, turn, client, false);
-    }
-}
-
-void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data)
-{
-    struct sim_link *link = find_link(client, data->task);
-
-    if (link == NULL || strcmp(data->client_id, client->id) != 0 ||
-        data->session != link->session) {
-        return;
-    }
-    if (data->status != SIM_DATA_MOVED) {
-        link->silent_since = 0;
-    }
-    if (data->status == SIM_DATA_OVER) {
-        sim_rare(sim, SIM_RARE_SESSION_OVER);
-        link->session++;
-        link->received = link->returned = 0;
-        link->behind = link->nqueue;
-        return;
-    }
-    if (data->n > 0) {
-        sim_moment(sim, SIM_MOMENT_RECEIVED, &sim->workers[data->worker], client);
-    }
-    for (size_t i = 0; i < data->n; i++) {
-        if (data->first + i != link->received) {
-            continue; /* it has it already */
-        }
-        if (link->nqueue == link->cap_queue) {
-            link->cap_queue = 2 * link->cap_queue + 16;
-            link->queue = mr_reallocarray(link->queue, link->cap_queue, sizeof *link->queue);
-            MR_ASSERT(link->queue != NULL);
-        }
-        link->queue[link->nqueue++] = data->elements[i];
-        link->received++;
     }
 }

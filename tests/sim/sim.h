@@ -14,6 +14,7 @@
 
 #include "base/map.h"
 #include "base/rng.h"
+#include "client/read/read.h"
 #include "dispatcher/core/core.h"
 
 #include <stdio.h>
@@ -350,18 +351,13 @@ struct sim_plan {
     uint64_t repetitions;
 };
 
-/* A reader's way to one task. */
-struct sim_link {
-    char task[128];
-    char incarnation[33];
-    bool closed; /* ended or lost, as it was told */
+/* The way of a task's stream: what was written to it last is asked again until it is answered. */
+struct sim_line {
     uint64_t session;
-    size_t received;           /* in this session, */
-    size_t returned;           /* of which the application has had so many */
-    struct sim_element *queue; /* of all sessions */
-    size_t nqueue, cap_queue, taken;
-    size_t behind;        /* of the queue: from earlier sessions */
-    int64_t silent_since; /* when it was first asked in vain */
+    size_t received, returned, limit;
+    bool written;         /* and not asked yet */
+    bool cut;             /* by the reader; it hears of the end next */
+    int64_t silent_since; /* when it was first asked in vain; 0: it was answered */
 };
 
 struct sim_client {
@@ -382,10 +378,13 @@ struct sim_client {
     uint64_t version;
     int64_t last_ok;
     struct sim_call control;
-    struct sim_link *links;
-    size_t nlinks, cap_links;
-    bool draining; /* was told of the end; returns what it has */
-    bool reading;  /* its next turn is due */
+    bool has_read;       /* `read` is under way */
+    struct mr_read read; /* one repetition, by what ships */
+    bool unwatched;      /* updates were missed: the next call begins the watch anew */
+    bool ended;          /* the application has had all; what is left is to say goodbye */
+    bool releasing;
+    bool coming;    /* the application's next turn is due */
+    int64_t run_at; /* `read` is looked at then; INT64_MAX: it waits for something */
 };
 
 /* ---------------------------------------------------------------- the world */
@@ -675,17 +674,17 @@ void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task 
 bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
                       Millrace__JoinAnswer *ret);
 
-/* reader.c: the elements' way to the application */
-void sim_reader_update(struct sim *sim, struct sim_client *client,
-                       const Millrace__ClientUpdate *update);
+/* reader.c: what runs a read: its lines to workers, the application that takes */
+extern const struct mr_read_port sim_reader_port;
 void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data);
-void sim_reader_wake(struct sim *sim, struct sim_client *client);
+/* The application comes; it is at the end then, perhaps. */
+void sim_reader_come(struct sim *sim, struct sim_client *client);
+/* Streams that are over are told of; what nobody needs any more is freed. */
+void sim_reader_tidy(struct sim *sim, struct sim_client *client);
 void sim_reader_reset(struct sim_client *client);
-/* All it got was returned. */
-bool sim_reader_is_empty(const struct sim_client *client);
-/* Workers that it cannot reach, by incarnation; lent by the links. */
-size_t sim_reader_unreachable(const struct sim *sim, struct sim_client *client, char **ret,
-                              size_t max);
+/* client.c: something has happened to its read. */
+void sim_client_run(struct sim *sim, struct sim_client *client);
+/* The application has had all of its repetition. */
 void sim_client_drained(struct sim *sim, struct sim_client *client);
 void sim_data_send(struct sim *sim, const struct sim_data *data);
 

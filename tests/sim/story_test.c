@@ -59,11 +59,11 @@ static void a_reader_and_a_worker(void **state)
                 "[    109] task 1.3/w0.1.1: provider 0, repetition 0, splits 0..1\n"
                 "[    313] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
                 "[    417] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[    614] task 1.3/w0.1.1: ended\n"
-                "[    614] iteration 1.3: finished\n"
-                "[    617] client 0: end of repetition 0\n"
-                "[    618] client c0: left iteration 1.3\n"
-                "[    621] client 0: has read everything\n");
+                "[    606] task 1.3/w0.1.1: ended\n"
+                "[    606] iteration 1.3: finished\n"
+                "[    609] client 0: end of repetition 0\n"
+                "[    611] client c0: left iteration 1.3\n"
+                "[    614] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it
@@ -86,13 +86,13 @@ static void the_next_leader_gives_the_same_answer(void **state)
      * them. */
     expect(sim, "[    110] dispatcher 0: killed\n"
                 "[   2111] dispatcher 1: leads\n"
-                "[   3252] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
-                "[   3386] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[   3494] task 1.3/w0.1.1: ended\n"
-                "[   3494] iteration 1.3: finished\n"
-                "[   3497] client 0: end of repetition 0\n"
-                "[   3498] client c0: left iteration 1.3\n"
-                "[   3501] client 0: has read everything\n");
+                "[   3210] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
+                "[   3314] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
+                "[   4448] task 1.3/w0.1.1: ended\n"
+                "[   4448] iteration 1.3: finished\n"
+                "[   4451] client 0: end of repetition 0\n"
+                "[   4452] client c0: left iteration 1.3\n"
+                "[   4455] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 

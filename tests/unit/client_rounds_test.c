@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 struct fixture {
-    mr_rounds *rounds;
+    mr_client_rounds *rounds;
 };
 
 static char *const tasks[] = {(char *)"A", (char *)"B"};
@@ -45,7 +45,7 @@ static int update(struct fixture *f, uint64_t horizon, bool closing, int64_t del
     update.horizon = horizon;
     update.closing = doubt;
     update.n_closing = closing ? 1 : 0;
-    return mr_rounds_update(f->rounds, &update, NULL);
+    return mr_client_rounds_update(f->rounds, &update, NULL);
 }
 
 /* The worker of @task sends its rounds from @first on, @n of them; all below @complete are
@@ -65,15 +65,15 @@ static size_t receive(struct fixture *f, const char *task, uint64_t first, size_
     header.complete_below = complete;
     header.opened = opened;
     header.complete_before = complete_before;
-    assert_int_equal(mr_rounds_receive(f->rounds, task, &header, &known, NULL), MR_OK);
+    assert_int_equal(mr_client_rounds_receive(f->rounds, task, &header, &known, NULL), MR_OK);
     return known;
 }
 
-static enum mr_rounds_turn turn(struct fixture *f, uint64_t *round)
+static enum mr_client_rounds_turn turn(struct fixture *f, uint64_t *round)
 {
-    struct mr_rounds_next next;
+    struct mr_client_rounds_next next;
 
-    assert_int_equal(mr_rounds_next(f->rounds, &next, NULL), MR_OK);
+    assert_int_equal(mr_client_rounds_next(f->rounds, &next, NULL), MR_OK);
     *round = next.round;
     return next.turn;
 }
@@ -84,15 +84,15 @@ static void take(struct fixture *f, uint64_t expected)
 
     assert_int_equal(turn(f, &round), MR_ROUNDS_TAKE);
     assert_int_equal(round, expected);
-    mr_rounds_taken(f->rounds);
+    mr_client_rounds_taken(f->rounds);
 }
 
 static void begin(struct fixture *f, uint64_t from, bool placed)
 {
-    struct mr_rounds_config config = {
+    struct mr_client_rounds_config config = {
         .session = 2, .from_round = from, .placed = placed, .ahead = 2};
 
-    f->rounds = mr_rounds_new(&config);
+    f->rounds = mr_client_rounds_new(&config);
     assert_non_null(f->rounds);
 }
 
@@ -108,7 +108,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    mr_rounds_free(((struct fixture *)*state)->rounds);
+    mr_client_rounds_free(((struct fixture *)*state)->rounds);
     return 0;
 }
 
@@ -140,7 +140,7 @@ static void a_new_session_waits_for_what_is_complete(void **state)
     receive(f, "A", 0, 1, 1, true, 0);
     receive(f, "B", 1, 1, 8, true, 8);
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT);
-    assert_true(mr_rounds_tell(f->rounds, "B", &request));
+    assert_true(mr_client_rounds_tell(f->rounds, "B", &request));
     assert_int_equal(request.limit_round, 8); /* whatever its window is */
     receive(f, "B", 3, 3, 8, false, 0);
     take(f, 0);
@@ -157,16 +157,16 @@ static void a_promise_is_kept_until_the_outcome(void **state)
     take(f, 0);
     assert_int_equal(update(f, 10, true, -1), MR_OK);
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT); /* round 1 is here and complete, and B's */
-    assert_false(mr_rounds_wants(f->rounds, "B"));
+    assert_false(mr_client_rounds_wants(f->rounds, "B"));
     assert_int_equal(receive(f, "B", 5, 1, 6, false, 0), 1); /* not listened to */
-    assert_true(mr_rounds_must_report(f->rounds));
-    number = mr_rounds_report(f->rounds, &report);
+    assert_true(mr_client_rounds_must_report(f->rounds));
+    number = mr_client_rounds_report(f->rounds, &report);
     assert_int_equal(report.n_closing, 1);
     assert_string_equal(report.closing[0]->task_id, "B");
     assert_int_equal(report.closing[0]->held_below, 4);
-    mr_rounds_report_clear(&report);
-    mr_rounds_reported(f->rounds, number);
-    assert_false(mr_rounds_must_report(f->rounds));
+    mr_client_rounds_report_clear(&report);
+    mr_client_rounds_reported(f->rounds, number);
+    assert_false(mr_client_rounds_must_report(f->rounds));
     assert_int_equal(update(f, 10, false, 2), MR_OK);
     take(f, 1);
     take(f, 2);
@@ -180,7 +180,7 @@ static void who_lacks_what_was_delivered_begins_behind_it(void **state)
 
     receive(f, "A", 0, 2, 4, true, 4);
     assert_int_equal(update(f, 10, false, 4), MR_OK); /* B's rounds 1 and 3 */
-    assert_int_equal(mr_rounds_first(f->rounds), 4);
+    assert_int_equal(mr_client_rounds_first(f->rounds), 4);
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT);
     assert_int_equal(round, 4);
 }
@@ -189,10 +189,11 @@ static void who_is_to_begin_there_or_not_at_all_fails(void **state)
 {
     struct fixture *f = *state;
 
-    mr_rounds_free(f->rounds);
+    mr_client_rounds_free(f->rounds);
     begin(f, 0, true);
     assert_int_equal(update(f, 10, false, 4), MR_EPRECOND);
-    assert_int_equal(mr_rounds_next(f->rounds, &(struct mr_rounds_next){0}, NULL), MR_EPRECOND);
+    assert_int_equal(mr_client_rounds_next(f->rounds, &(struct mr_client_rounds_next){0}, NULL),
+                     MR_EPRECOND);
 }
 
 static void in_the_middle_nothing_may_be_missing(void **state)
@@ -216,8 +217,8 @@ static void nobody_passes_the_horizon(void **state)
         take(f, i);
     }
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT);
-    assert_true(mr_rounds_must_report(f->rounds));
-    mr_rounds_finish(f->rounds);
+    assert_true(mr_client_rounds_must_report(f->rounds));
+    mr_client_rounds_finish(f->rounds);
     assert_int_equal(turn(f, &round), MR_ROUNDS_END);
 }
 
@@ -229,7 +230,7 @@ static void a_place_that_is_taken_is_lost(void **state)
 
     update.sessions = sessions;
     update.n_sessions = 1;
-    assert_int_equal(mr_rounds_update(f->rounds, &update, NULL), MR_EPRECOND);
+    assert_int_equal(mr_client_rounds_update(f->rounds, &update, NULL), MR_EPRECOND);
 }
 
 static void the_end_is_acknowledged(void **state)
@@ -244,15 +245,15 @@ static void the_end_is_acknowledged(void **state)
     header.opened = true;
     header.ended = true;
     header.end_round = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_OK);
-    assert_true(mr_rounds_tell(f->rounds, "B", &request));
+    assert_int_equal(mr_client_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_OK);
+    assert_true(mr_client_rounds_tell(f->rounds, "B", &request));
     assert_int_equal(request.received_below, 2);
     assert_int_equal(request.returned_below, 2); /* it has nothing that is still to be returned */
     take(f, 0);
     take(f, 2);
     assert_int_equal(turn(f, &round), MR_ROUNDS_WAIT);
     header.end_round = 3;
-    assert_int_equal(mr_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_EDATALOSS);
+    assert_int_equal(mr_client_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_EDATALOSS);
 }
 
 /* Its position is beyond rounds that nobody has: whoever decides has to know that. */
@@ -267,17 +268,17 @@ static void a_promise_names_the_end(void **state)
     header.opened = true;
     header.ended = true;
     header.end_round = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_OK);
+    assert_int_equal(mr_client_rounds_receive(f->rounds, "B", &header, &first, NULL), MR_OK);
     take(f, 0);
     take(f, 2);
     assert_int_equal(update(f, 10, true, -1), MR_OK);
-    assert_true(mr_rounds_report(f->rounds, &report) != 0);
+    assert_true(mr_client_rounds_report(f->rounds, &report) != 0);
     assert_int_equal(report.position, 3);
     assert_string_equal(report.closing[0]->task_id, "B");
     assert_int_equal(report.closing[0]->held_below, 0);
     assert_true(report.closing[0]->ended);
     assert_int_equal(report.closing[0]->end_round, 1);
-    mr_rounds_report_clear(&report);
+    mr_client_rounds_report_clear(&report);
 }
 
 static void a_message_that_cannot_be_is_refused(void **state)
@@ -289,10 +290,10 @@ static void a_message_that_cannot_be_is_refused(void **state)
 
     header.rounds = rounds;
     header.n_rounds = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL),
+    assert_int_equal(mr_client_rounds_receive(f->rounds, "A", &header, &first, NULL),
                      MR_EDATALOSS); /* 0 is missing */
     rounds[0] = 1;
-    assert_int_equal(mr_rounds_receive(f->rounds, "A", &header, &first, NULL),
+    assert_int_equal(mr_client_rounds_receive(f->rounds, "A", &header, &first, NULL),
                      MR_EDATALOSS); /* B's turn */
 }
 

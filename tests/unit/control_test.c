@@ -21,8 +21,8 @@
 
 struct fixture {
     mr_rpc_runtime *rt;
-    struct fake_dispatcher a;
-    struct fake_dispatcher b;
+    struct fake_service a;
+    struct fake_service b;
     mr_control *c;
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -39,8 +39,8 @@ static int setup(void **state)
     mr_mutex_init(&f->lock);
     mr_cond_init(&f->changed);
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
-    fake_dispatcher_start(&f->a, f->rt, 0);
-    fake_dispatcher_start(&f->b, f->rt, 0);
+    fake_service_start(&f->a, f->rt, 0);
+    fake_service_start(&f->b, f->rt, 0);
     f->b.role = FAKE_FOLLOWS;
     (void)snprintf(f->b.leader, sizeof f->b.leader, "%s", f->a.address);
     *state = f;
@@ -52,8 +52,8 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     mr_control_free(f->c);
-    fake_dispatcher_stop(&f->a);
-    fake_dispatcher_stop(&f->b);
+    fake_service_stop(&f->a);
+    fake_service_stop(&f->b);
     mr_rpc_release(f->rt);
     free(f);
     return 0;
@@ -88,7 +88,7 @@ static void connect_both(struct fixture *f)
     connect_both_for(f, LONG_MS);
 }
 
-static unsigned calls_of(struct fake_dispatcher *d)
+static unsigned calls_of(struct fake_service *d)
 {
     MR_LOCK(&d->lock);
     return d->calls;
@@ -521,14 +521,14 @@ static void a_watch_follows_the_leader(void **state)
                                           NULL),
                      MR_OK);
     assert_true(wait_for(f, 1, 7));
-    fake_dispatcher_push(&f->a);
+    fake_service_push(&f->a);
     assert_true(wait_for(f, 2, 7));
     /* The leader dies, the other one leads. */
     mr_mutex_lock(&f->b.lock);
     f->b.role = FAKE_LEADS;
     f->b.epoch = 8;
     mr_mutex_unlock(&f->b.lock);
-    fake_dispatcher_stop(&f->a);
+    fake_service_stop(&f->a);
     assert_true(wait_for(f, 3, 8));
     mr_control_watch_free(w);
 }

@@ -21,7 +21,7 @@
 
 struct fixture {
     mr_rpc_runtime *rt;
-    struct fake_dispatcher d;
+    struct fake_service d;
     struct fake_turns w[2];
     mr_reader *r;
     struct mr_loss_tally losses;
@@ -72,7 +72,7 @@ static int setup(void **state)
 
     mr_loss_tally_init(&f->losses);
     assert_int_equal(mr_rpc_acquire(&f->rt, NULL), MR_OK);
-    fake_dispatcher_start(&f->d, f->rt, 0);
+    fake_service_start(&f->d, f->rt, 0);
     fill_update(f);
     for (int i = 0; i < 2; i++) {
         fake_turns_start(&f->w[i], f->rt, f->tasks[i]);
@@ -92,7 +92,7 @@ static int teardown(void **state)
     if (f->r != NULL) {
         mr_reader_close(f->r);
     }
-    fake_dispatcher_stop(&f->d);
+    fake_service_stop(&f->d);
     fake_turns_stop(&f->w[0]);
     fake_turns_stop(&f->w[1]);
     mr_rpc_release(f->rt);
@@ -195,7 +195,7 @@ static void expect_error(struct fixture *f, int code, const char *what)
 /* Say to the consumer what was changed by the test under the lock. */
 static void push(struct fixture *f)
 {
-    fake_dispatcher_push(&f->d);
+    fake_service_push(&f->d);
 }
 
 static void it_says_who_it_is(void **state)
@@ -425,15 +425,15 @@ static void only_a_connection_ends_a_refusal(void **state)
     mr_error late = {.code = MR_EUNAVAIL,
                      .message = "Failed to connect to remote host: FD shutdown"};
 
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 0);
-    mr_read_note_failure_locked(&t, &refused);
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &refused);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 1);
-    mr_read_note_failure_locked(&t, &refused);
+    mr_read_note_failure(&t, &refused);
     assert_int_equal(t.refused, 2);
     t.connected = true;
-    mr_read_note_failure_locked(&t, &late);
+    mr_read_note_failure(&t, &late);
     assert_int_equal(t.refused, 0);
 }
 

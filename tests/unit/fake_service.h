@@ -23,7 +23,7 @@ enum fake_role {
     FAKE_HANGS,   /* takes calls and says nothing */
 };
 
-struct fake_dispatcher {
+struct fake_service {
     mr_rpc_runtime *rt;
     mr_rpc_server *srv;
     char address[64];
@@ -99,10 +99,10 @@ struct fake_dispatcher {
 };
 
 /* @port 0: any. */
-void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int port);
-void fake_dispatcher_stop(struct fake_dispatcher *d);
+void fake_service_start(struct fake_service *d, mr_rpc_runtime *rt, int port);
+void fake_service_stop(struct fake_service *d);
 /* Send the task list as it is now to all who watch. */
-void fake_dispatcher_push(struct fake_dispatcher *d);
+void fake_service_push(struct fake_service *d);
 
 struct fake_worker {
     mr_rpc_runtime *rt;

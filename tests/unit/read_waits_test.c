@@ -1,5 +1,5 @@
 /* When a read that waits says what for, on a clock of the test's own. */
-#include "client/reader_internal.h"
+#include "client/read/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

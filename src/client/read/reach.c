@@ -8,12 +8,8 @@
  * while: a pipeline may be slow. That something took the connection proves nothing: an address may
  * be another worker's by now, which refuses.
  */
-#include "base/alloc.h"
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/log.h"
-#include "base/sync.h"
-#include "client/reader_internal.h"
+#include "client/read/internal.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,43 +25,34 @@
 #define COMPLAIN_MS 3000
 #define LOOK_MS 1000
 
-bool mr_read_task_stands_locked(const struct mr_read_task *t, int64_t now_ms)
+bool mr_read_task_stands(const struct mr_read_task *t, int64_t now_ms)
 {
-    return t->stream != NULL && t->connected && now_ms - t->connected_ms >= STANDING_MS;
+    return t->streams && t->connected && now_ms - t->connected_ms >= STANDING_MS;
 }
 
-bool mr_read_task_is_away_locked(const struct mr_read_task *t, int64_t now_ms)
+bool mr_read_task_is_away(const struct mr_read_task *t, int64_t now_ms)
 {
-    return t->failing_ms != 0 && !mr_read_task_stands_locked(t, now_ms);
+    return t->failing_ms != 0 && !mr_read_task_stands(t, now_ms);
 }
 
-/* While they are sent the task may go. */
-static size_t add_copy(char **list, size_t n, const char *incarnation)
-{
-    list[n] = mr_strdup(incarnation);
-    return list[n] != NULL ? n + 1 : n;
-}
-
-size_t mr_read_unreachable(mr_reader *r, char **list, size_t max)
+size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
 {
     struct mr_read_task *t;
-    int64_t now = mr_now_ms();
     size_t n = 0;
 
-    MR_LOCK(&r->lock);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->settled && !t->closed;
+        bool wanted = !t->done && !t->closed;
 
-        if (wanted && n < max && mr_read_task_is_away_locked(t, now) &&
-            now - t->failing_ms >= UNREACHABLE_MS) {
-            n = add_copy(list, n, t->incarnation);
+        if (wanted && n < max && mr_read_task_is_away(t, r->now_ms) &&
+            r->now_ms - t->failing_ms >= UNREACHABLE_MS) {
+            list[n++] = t->incarnation;
         }
     }
     return n;
 }
 
-void mr_read_task_fails_locked(struct mr_read_task *t, const char *why, int64_t now_ms)
+void mr_read_task_fails(struct mr_read_task *t, const char *why, int64_t now_ms)
 {
     if (t->failing_ms == 0) {
         t->failing_ms = now_ms;
@@ -76,7 +63,7 @@ void mr_read_task_fails_locked(struct mr_read_task *t, const char *why, int64_t 
 }
 
 /* One line for all of them: a network that is cut takes hundreds away at once. */
-int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
+int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
 {
     const struct mr_read_task *first = NULL;
     const struct mr_read_task *t;
@@ -90,11 +77,10 @@ int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
     r->away.look_ms = now_ms + LOOK_MS;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->settled && !t->closed;
+        bool wanted = !t->done && !t->closed;
 
         all += wanted;
-        if (wanted && mr_read_task_is_away_locked(t, now_ms) &&
-            now_ms - t->failing_ms >= COMPLAIN_MS) {
+        if (wanted && mr_read_task_is_away(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
             first = first != NULL ? first : t;
             away++;
         }
@@ -105,32 +91,31 @@ int64_t mr_read_tell_away_locked(mr_reader *r, int64_t now_ms)
     r->away.told = away;
     r->away.told_ms = now_ms;
     if (first == NULL) {
-        mr_log(MR_LOG_WARN, "no worker is out of reach any more", "workers", "%u", all, NULL);
+        r->port->log(MR_LOG_WARN, "no worker is out of reach any more", "workers", "%u", all, NULL);
     } else {
         (void)snprintf(count, sizeof count, "%u of %u", away, all);
-        mr_log(MR_LOG_WARN,
-               "workers cannot be reached, trying on until the dispatcher gives them up", "workers",
-               "%s", count, "first", "%s", first->address, "error", "%s", first->why, NULL);
+        r->port->log(
+            MR_LOG_WARN, "workers cannot be reached, trying on until the dispatcher gives them up",
+            "workers", "%s", count, "first", "%s", first->address, "error", "%s", first->why, NULL);
     }
     return r->away.look_ms;
 }
 
-size_t mr_read_refusing(mr_reader *r, char **list, size_t max)
+size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
 {
     struct mr_read_task *t;
     size_t n = 0;
 
-    MR_LOCK(&r->lock);
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (!t->settled && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
-            n = add_copy(list, n, t->incarnation);
+        if (!t->done && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
+            list[n++] = t->incarnation;
         }
     }
     return n;
 }
 
-void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err)
+void mr_read_note_failure(struct mr_read_task *t, const mr_error *err)
 {
     if (t->connected || err == NULL) {
         t->refused = 0; /* somebody was there */
@@ -142,7 +127,7 @@ void mr_read_note_failure_locked(struct mr_read_task *t, const mr_error *err)
 }
 
 /* The addresses that were tried, as many as fit. */
-static void list_tried_locked(const mr_reader *r, char text[TRIED_BYTES])
+static void list_tried(const struct mr_read *r, char text[TRIED_BYTES])
 {
     const struct mr_read_task *t;
     size_t used = 0;
@@ -163,7 +148,7 @@ static void list_tried_locked(const mr_reader *r, char text[TRIED_BYTES])
     }
 }
 
-bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err)
+bool mr_read_nobody_reached(const struct mr_read *r, mr_error *err)
 {
     const struct mr_read_task *t;
     const char *why = NULL;
@@ -175,19 +160,19 @@ bool mr_read_nobody_reached_locked(mr_reader *r, int64_t now_ms, mr_error *err)
     }
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        if (mr_read_task_is_away_locked(t, now_ms)) {
+        if (mr_read_task_is_away(t, r->now_ms)) {
             since = t->failing_ms < since ? t->failing_ms : since;
             why = t->why;
         } else if (!t->closed) {
             return false; /* That one may come. */
         }
     }
-    if (why == NULL || now_ms - since < r->opts.connect_timeout_ms) {
+    if (why == NULL || r->now_ms - since < r->opts.connect_timeout_ms) {
         return false;
     }
-    list_tried_locked(r, tried);
+    list_tried(r, tried);
     (void)mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
                               "no worker reachable after %lld ms, tried %s (%.90s)",
-                              (long long)(now_ms - since), tried, why);
+                              (long long)(r->now_ms - since), tried, why);
     return true;
 }

@@ -5,10 +5,7 @@
  * often somebody else (another consumer, a slow pipeline, a full store): the dispatcher is asked,
  * in heartbeats.
  */
-#include "base/clock.h"
-#include "base/log.h"
-#include "base/sync.h"
-#include "client/reader_internal.h"
+#include "client/read/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -27,24 +24,24 @@
 /* Beyond its heartbeat a dispatcher that is there has answered by now. */
 #define SILENT_MS 2000
 
-void mr_read_hungry_locked(mr_reader *r, int64_t now_ms)
+void mr_read_waits(struct mr_read *r)
 {
-    r->wait.since_ms = r->wait.since_ms != 0 ? r->wait.since_ms : now_ms;
-    r->wait.seen_ms = now_ms;
+    r->wait.since_ms = r->wait.since_ms != 0 ? r->wait.since_ms : r->now_ms;
+    r->wait.seen_ms = r->now_ms;
 }
 
-static const char *job_name(const mr_reader *r)
+static const char *job_name(const struct mr_read *r)
 {
     const char *id = r->job_id != NULL ? r->job_id : "?";
 
     return r->opts.job_name != NULL && r->opts.job_name[0] != '\0' ? r->opts.job_name : id;
 }
 
-void mr_read_fed_locked(mr_reader *r)
+void mr_read_fed(struct mr_read *r)
 {
     if (r->wait.said_ms != 0) {
-        mr_log(MR_LOG_WARN, "a read goes on", "job", "%s", job_name(r), "waited_s", "%lld",
-               (long long)((mr_now_ms() - r->wait.since_ms) / 1000), NULL);
+        r->port->log(MR_LOG_WARN, "a read goes on", "job", "%s", job_name(r), "waited_s", "%lld",
+                     (long long)((r->now_ms - r->wait.since_ms) / 1000), NULL);
     }
     memset(&r->wait, 0, sizeof r->wait);
 }
@@ -66,14 +63,14 @@ static void name_tasks(char out[WHO_BYTES], const struct mr_read_task *first, un
     }
 }
 
-static bool say_dispatcher(mr_reader *r, int64_t now_ms, char *out, size_t size)
+static bool say_dispatcher(struct mr_read *r, int64_t now_ms, char *out, size_t size)
 {
     char why[MR_READ_WAIT_BYTES / 2];
 
     if (r->attached && now_ms - r->heard_ms < r->heartbeat_ms + SILENT_MS) {
         return false;
     }
-    if (!mr_control_trouble(r->control, why, sizeof why)) {
+    if (!r->port->trouble(r, why, sizeof why)) {
         return !r->attached; /* nothing has gone wrong so far */
     }
     (void)snprintf(out, size, "%s at %.60s (%.120s)",
@@ -83,7 +80,7 @@ static bool say_dispatcher(mr_reader *r, int64_t now_ms, char *out, size_t size)
 }
 
 /* Workers that cannot be reached; if @all, only if that is all there are. */
-static bool say_away(const mr_reader *r, int64_t now_ms, bool all, char *out, size_t size)
+static bool say_away(const struct mr_read *r, int64_t now_ms, bool all, char *out, size_t size)
 {
     const struct mr_read_task *first = NULL;
     const struct mr_read_task *t;
@@ -95,7 +92,7 @@ static bool say_away(const mr_reader *r, int64_t now_ms, bool all, char *out, si
     {
         if (is_open(t)) {
             open++;
-            if (mr_read_task_is_away_locked(t, now_ms)) {
+            if (mr_read_task_is_away(t, now_ms)) {
                 first = first != NULL ? first : t;
                 away++;
             }
@@ -109,7 +106,7 @@ static bool say_away(const mr_reader *r, int64_t now_ms, bool all, char *out, si
     return true;
 }
 
-static void say_workers(const mr_reader *r, char *out, size_t size)
+void mr_read_explain_workers(const struct mr_read *r, char *out, size_t size)
 {
     const struct mr_read_task *first = NULL;
     const struct mr_read_task *t;
@@ -133,7 +130,7 @@ static void say_workers(const mr_reader *r, char *out, size_t size)
 }
 
 /* false: somebody else has said it. */
-static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
+static bool explain(struct mr_read *r, int64_t now_ms, char *out, size_t size)
 {
     out[0] = '\0';
     if (say_dispatcher(r, now_ms, out, size)) {
@@ -148,10 +145,8 @@ static bool explain(mr_reader *r, int64_t now_ms, char *out, size_t size)
         (void)snprintf(out, size, "%s", r->wait.word);
     } else if (say_away(r, now_ms, false, out, size)) {
         return true;
-    } else if (r->rounds != NULL) {
-        mr_coordinated_explain_locked(r, out, size);
     } else {
-        say_workers(r, out, size);
+        r->mode->explain(r, out, size);
     }
     return true;
 }
@@ -171,10 +166,8 @@ static const char *behind_brackets(const char *s)
     return s;
 }
 
-/*
- * The next byte of a reason that tells it from another one: what stands in brackets and a number by
- * itself say how things stand, not what is waited for. Except a consumer's, which is its name.
- */
+/* The next byte of a reason that tells it from another one: what stands in brackets and a number by
+ * itself say how things stand, not what is waited for. Except a consumer's, which is its name. */
 static const char *telling(const char *text, const char *s)
 {
     static const char name[] = "consumer ";
@@ -223,38 +216,25 @@ bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms)
     return true;
 }
 
-static bool is_there(const mr_reader *r, int64_t now_ms)
+static bool is_there(const struct mr_read *r, int64_t now_ms)
 {
     return r->wait.since_ms != 0 && (r->waiting || now_ms - r->wait.seen_ms <= ABSENT_MS);
 }
 
-bool mr_read_must_ask_locked(const mr_reader *r)
+bool mr_read_must_ask(const struct mr_read *r)
 {
-    int64_t now_ms = mr_now_ms();
-
-    return is_there(r, now_ms) && now_ms - r->wait.since_ms >= FIRST_LINE_MS - ASK_AHEAD_MS &&
-           now_ms - r->wait.asked_ms >= CHANGE_MS;
+    return is_there(r, r->now_ms) && r->now_ms - r->wait.since_ms >= FIRST_LINE_MS - ASK_AHEAD_MS &&
+           r->now_ms - r->wait.asked_ms >= CHANGE_MS;
 }
 
-bool mr_read_ask(mr_reader *r)
+void mr_read_take_word(struct mr_read *r, const char *word)
 {
-    MR_LOCK(&r->lock);
-    if (!mr_read_must_ask_locked(r)) {
-        return false;
-    }
-    r->wait.asked_ms = mr_now_ms();
-    return true;
-}
-
-void mr_read_take_word(mr_reader *r, const char *word)
-{
-    MR_LOCK(&r->lock);
     if (r->wait.asked_ms != 0) { /* else it has what it waited for */
         (void)snprintf(r->wait.word, sizeof r->wait.word, "%s", word);
     }
 }
 
-int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms)
+int64_t mr_read_look_at_wait(struct mr_read *r, int64_t now_ms)
 {
     char why[MR_READ_WAIT_BYTES];
 
@@ -264,13 +244,13 @@ int64_t mr_read_look_at_wait_locked(mr_reader *r, int64_t now_ms)
     if (!is_there(r, now_ms) || r->failed || r->stopping) {
         return now_ms + LOOK_MS;
     }
-    if (mr_read_must_ask_locked(r)) {
-        (void)pthread_cond_broadcast(&r->due); /* The link sends a heartbeat. */
+    if (mr_read_must_ask(r)) {
+        r->wakes |= MR_READ_WAKE_ATTACH; /* It sends a heartbeat. */
     }
     if (now_ms - r->wait.since_ms >= FIRST_LINE_MS && explain(r, now_ms, why, sizeof why) &&
         mr_read_wait_tell(&r->wait, why, now_ms)) {
-        mr_log(MR_LOG_WARN, "a read waits", "job", "%s", job_name(r), "for_s", "%lld",
-               (long long)((now_ms - r->wait.since_ms) / 1000), "why", "%s", why, NULL);
+        r->port->log(MR_LOG_WARN, "a read waits", "job", "%s", job_name(r), "for_s", "%lld",
+                     (long long)((now_ms - r->wait.since_ms) / 1000), "why", "%s", why, NULL);
     }
     return now_ms + LOOK_MS;
 }

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void fill_header(struct fake_dispatcher *d, Millrace__ReplyHeader *h)
+static void fill_header(struct fake_service *d, Millrace__ReplyHeader *h)
 {
     millrace__reply_header__init(h);
     h->cluster = d->cluster;
@@ -39,7 +39,7 @@ static void answer(mr_rpc_request *req, const ProtobufCMessage *reply)
 }
 
 /* true: the call is held and will get no answer. */
-static bool begin(struct fake_dispatcher *d, mr_rpc_request *req, const Millrace__RequestHeader *h)
+static bool begin(struct fake_service *d, mr_rpc_request *req, const Millrace__RequestHeader *h)
 {
     d->calls++;
     d->last_epoch = h->epoch;
@@ -58,7 +58,7 @@ static bool begin(struct fake_dispatcher *d, mr_rpc_request *req, const Millrace
 
 static void on_register(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
     Millrace__RegisterDatasetRequest *r =
         millrace__register_dataset_request__unpack(NULL, size, bytes);
     Millrace__RegisterDatasetReply reply = MILLRACE__REGISTER_DATASET_REPLY__INIT;
@@ -77,7 +77,7 @@ static void on_register(void *ctx, mr_rpc_request *req, const void *bytes, size_
     millrace__register_dataset_request__free_unpacked(r, NULL);
 }
 
-static void fill_end(const struct fake_dispatcher *d, Millrace__IterationEnd *end)
+static void fill_end(const struct fake_service *d, Millrace__IterationEnd *end)
 {
     millrace__iteration_end__init(end);
     end->error_code = d->error_code;
@@ -90,7 +90,7 @@ static void fill_end(const struct fake_dispatcher *d, Millrace__IterationEnd *en
 
 static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
     Millrace__OpenRequest *r = millrace__open_request__unpack(NULL, size, bytes);
     Millrace__OpenReply reply = MILLRACE__OPEN_REPLY__INIT;
     Millrace__IterationEnd end;
@@ -128,7 +128,7 @@ static void on_open(void *ctx, mr_rpc_request *req, const void *bytes, size_t si
     millrace__open_request__free_unpacked(r, NULL);
 }
 
-static void take_report_locked(struct fake_dispatcher *d, const Millrace__ConsumerReport *report)
+static void take_report_locked(struct fake_service *d, const Millrace__ConsumerReport *report)
 {
     d->reports++;
     d->report_session = report->session;
@@ -143,7 +143,7 @@ static void take_report_locked(struct fake_dispatcher *d, const Millrace__Consum
 
 static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
     Millrace__ClientHeartbeatRequest *r =
         millrace__client_heartbeat_request__unpack(NULL, size, bytes);
     Millrace__ClientHeartbeatReply reply = MILLRACE__CLIENT_HEARTBEAT_REPLY__INIT;
@@ -173,7 +173,7 @@ static void on_heartbeat(void *ctx, mr_rpc_request *req, const void *bytes, size
 
 static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
     Millrace__ReleaseClientRequest *r = millrace__release_client_request__unpack(NULL, size, bytes);
     Millrace__ReleaseClientReply reply = MILLRACE__RELEASE_CLIENT_REPLY__INIT;
     Millrace__ReplyHeader header;
@@ -197,7 +197,7 @@ static void on_release(void *ctx, mr_rpc_request *req, const void *bytes, size_t
     millrace__release_client_request__free_unpacked(r, NULL);
 }
 
-static void push_locked(struct fake_dispatcher *d, size_t i)
+static void push_locked(struct fake_service *d, size_t i)
 {
     Millrace__ClientUpdate u = MILLRACE__CLIENT_UPDATE__INIT;
     Millrace__IterationEnd end;
@@ -238,7 +238,7 @@ static void push_locked(struct fake_dispatcher *d, size_t i)
     }
 }
 
-void fake_dispatcher_push(struct fake_dispatcher *d)
+void fake_service_push(struct fake_service *d)
 {
     MR_LOCK(&d->lock);
     for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
@@ -248,7 +248,7 @@ void fake_dispatcher_push(struct fake_dispatcher *d)
     }
 }
 
-static size_t watcher_locked(struct fake_dispatcher *d, const mr_rpc_stream *s)
+static size_t watcher_locked(struct fake_service *d, const mr_rpc_stream *s)
 {
     for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
         if (d->watchers[i] == s) {
@@ -260,7 +260,7 @@ static size_t watcher_locked(struct fake_dispatcher *d, const mr_rpc_stream *s)
 
 static void watch_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
 
     mr_rpc_message_free(m);
     MR_LOCK(&d->lock);
@@ -274,7 +274,7 @@ static void watch_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 
 static void watch_sent(void *ctx, mr_rpc_stream *s)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
 
     MR_LOCK(&d->lock);
     size_t i = watcher_locked(d, s);
@@ -289,7 +289,7 @@ static void watch_sent(void *ctx, mr_rpc_stream *s)
 
 static void watch_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
 
     MR_LOCK(&d->lock);
     size_t i = watcher_locked(d, s);
@@ -306,7 +306,7 @@ static const struct mr_rpc_stream_ops watch_ops = {watch_message, watch_sent, wa
 
 static void watch_accept(void *ctx, mr_rpc_stream *s)
 {
-    struct fake_dispatcher *d = ctx;
+    struct fake_service *d = ctx;
 
     mr_mutex_lock(&d->lock);
     for (size_t i = 0; i < FAKE_WATCHERS_MAX; i++) {
@@ -320,7 +320,7 @@ static void watch_accept(void *ctx, mr_rpc_stream *s)
     mr_rpc_stream_receive(s);
 }
 
-void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int port)
+void fake_service_start(struct fake_service *d, mr_rpc_runtime *rt, int port)
 {
     char where[64];
     int bound = 0;
@@ -354,7 +354,7 @@ void fake_dispatcher_start(struct fake_dispatcher *d, mr_rpc_runtime *rt, int po
     (void)snprintf(d->address, sizeof d->address, "127.0.0.1:%d", bound);
 }
 
-void fake_dispatcher_stop(struct fake_dispatcher *d)
+void fake_service_stop(struct fake_service *d)
 {
     mr_rpc_server_free(d->srv);
     d->srv = NULL;

@@ -1,0 +1,115 @@
+/* What the application gets: elements, the end, and what is missing. */
+#include "base/error.h"
+#include "client/read/internal.h"
+
+#include <inttypes.h>
+
+void mr_read_missed(struct mr_read *r, uint64_t n)
+{
+    struct mr_read_end missed = {.skipped_elements = n};
+    bool first = r->told_missed == 0;
+    mr_error err;
+
+    r->told_missed += n;
+    r->port->lost(r, &missed, first /* incomplete: once for each read */);
+    (void)mr_error_set(&err, MR_EDATALOSS,
+                       "job %s waits (lag), and misses %" PRIu64
+                       " elements all the same: they cannot be read from a worker's"
+                       " disk, or the job had no reader while they were dropped",
+                       r->job_id, r->told_missed);
+    if (r->opts.on_loss == MR_ON_LOSS_ERROR) {
+        mr_read_fail(r, &err);
+    } else if (r->opts.on_loss == MR_ON_LOSS_WARN && first) {
+        r->port->log(MR_LOG_WARN, "elements are missing", "job", "%s", r->job_id, "error", "%s",
+                     err.message, NULL);
+    }
+}
+
+/* That something is missing is said once; as an error, if that was asked for, each time. */
+static void tell_end(struct mr_read *r)
+{
+    struct mr_read_end rest = r->end;
+    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
+    mr_error err;
+    char what[240];
+
+    r->told_end = true;
+    mr_read_wake(r); /* The session may have stayed until now. */
+    rest.skipped_elements -= r->told_missed;
+    r->port->lost(r, &rest, incomplete && r->told_missed == 0);
+    mr_read_end_describe(&r->end, what, sizeof what);
+    if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
+        r->port->log(MR_LOG_WARN,
+                     incomplete ? "a read ended with elements missing"
+                                : "a read ended after losses",
+                     "job", "%s", r->job_id, "what", "%s", what, NULL);
+    }
+    if (incomplete && r->opts.on_loss == MR_ON_LOSS_ERROR) {
+        (void)mr_error_set(&err, MR_EDATALOSS, "the read of job %s ended with elements missing: %s",
+                           r->job_id, what);
+        mr_read_fail(r, &err);
+    }
+}
+
+static int fail_again(const struct mr_read *r, mr_error *err)
+{
+    if (err != NULL) {
+        *err = r->err;
+    }
+    return r->err.code;
+}
+
+/* Everything was taken. */
+static int take_end(struct mr_read *r, mr_error *err)
+{
+    r->end.skipped_elements = r->skipped;
+    if (r->end_err.code < 0) {
+        mr_read_fail(r, &r->end_err);
+    }
+    if (!r->told_end) {
+        tell_end(r);
+    }
+    return r->failed ? fail_again(r, err) : MR_END;
+}
+
+void mr_read_ask(struct mr_read *r)
+{
+    if (r->mode->ask != NULL) {
+        r->mode->ask(r);
+    }
+}
+
+int mr_read_take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err)
+{
+    int rc = r->failed ? MR_TIMEOUT : r->mode->take(r, rows_max, ret, err);
+
+    if (rc == MR_OK) {
+        r->taken += mr_block_rows(ret->block);
+        if (r->wait.since_ms != 0) {
+            mr_read_fed(r);
+        }
+    }
+    if (rc != MR_TIMEOUT && rc != MR_END) {
+        return rc;
+    }
+    if (r->failed) {
+        return fail_again(r, err);
+    }
+    return rc == MR_END ? take_end(r, err) : MR_TIMEOUT;
+}
+
+int64_t mr_read_hungry(struct mr_read *r)
+{
+    mr_read_waits(r);
+    return r->mode->hungry(r);
+}
+
+void mr_read_used(struct mr_read *r, uint64_t used)
+{
+    if (r->mode->used != NULL) {
+        r->mode->used(r, used);
+    }
+    if (r->finished) {
+        mr_read_wake(r); /* The session may have stayed until now. */
+    }
+}
