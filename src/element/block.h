@@ -148,6 +148,10 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
 
 /* XXH3-64 of the leaf table and the structure; never 0. */
 uint64_t mr_spec_hash(const mr_spec *spec);
+/* The leaves of @spec in one array that is freed with mr_free(). */
+int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err);
+/* Bytes of a row of @spec where that is known, else 0. */
+size_t mr_spec_row_bytes(const mr_spec *spec);
 
 /* What stands behind "!dataset" in a structure (<millrace/spec.h>): a leaf table and a structure,
  * as JSON. */

@@ -15,11 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-uint64_t mr_op_child_path(uint64_t path, uint32_t i)
-{
-    return mr_mix64(path + 1 + i);
-}
-
 struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i)
 {
     struct mr_op_ctx below = *ctx;
@@ -462,4 +457,12 @@ uint64_t mr_op_fixed_seed(const struct mr_op_iter *it)
 
     memcpy(&seed, it->ds->fingerprint, sizeof seed);
     return mr_mix64(seed ^ mr_mix64(it->stream));
+}
+
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err)
+{
+    *ret = NULL;
+    return fn->ncaptures > 0 ? mr_bound_select(it->bound, fn->captures, fn->ncaptures, ret, err)
+                             : MR_OK;
 }

@@ -29,6 +29,7 @@
 #ifndef MR_ENGINE_OP_H
 #define MR_ENGINE_OP_H
 
+#include "base/rng.h"
 #include "dataset/operator.h"
 #include "element/trace.h"
 #include "engine/engine.h"
@@ -114,7 +115,10 @@ void mr_op_close(struct mr_op_iter *it); /* NULL is fine */
 /* The context for input @i of the node that @ctx is for. */
 struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i);
 /* The context that @it was opened with, good enough to open an input again later. */
-uint64_t mr_op_child_path(uint64_t path, uint32_t i);
+static inline uint64_t mr_op_child_path(uint64_t path, uint32_t i)
+{
+    return mr_mix64(path + 1 + i);
+}
 
 /* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only;
  * returns @rc. */
@@ -182,6 +186,11 @@ int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error
 /* Lent as long as the iterator lives. *@ret = NULL if absent. */
 int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size,
                 mr_error *err);
+
+/* The block that a function's captures are for this iterator; *@ret = NULL if it has none. The
+ * caller's reference. */
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err);
 
 /* For operators without a seed of their own: another one in each iteration. */
 uint64_t mr_op_seed(const struct mr_op_iter *it);

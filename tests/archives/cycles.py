@@ -24,8 +24,6 @@ STILL_LARGER = {
     "mr_coord": 4,
     "mr_coord_etcd": 5,
     "mr_dispatcher_core": 42,
-    "mr_element": 5,
-    "mr_engine": 23,
     "mr_sim": 15,
     "mr_sim_rounds": 4,
     "mr_worker": 12,

@@ -212,6 +212,7 @@ const struct mr_operator mr_operator_filter = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = filter_infer,
     .run = &filter_run,

@@ -76,6 +76,7 @@ const struct mr_operator mr_operator_ignore_errors = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = ignore_errors_args,
     .infer = ignore_errors_infer,
     .run = &ignore_errors_run,

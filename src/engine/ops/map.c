@@ -190,6 +190,7 @@ const struct mr_operator mr_operator_map = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_VALUES,
     .args = map_args,
     .infer = map_infer,

@@ -328,6 +328,7 @@ const struct mr_operator mr_operator_prefetch = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = prefetch_args,
     .infer = prefetch_infer,
     .run = &prefetch_run,

@@ -193,6 +193,7 @@ const struct mr_operator mr_operator_repeat = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = repeat_args,
     .infer = repeat_infer,
     .run = &repeat_run,

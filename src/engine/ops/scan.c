@@ -316,6 +316,7 @@ const struct mr_operator mr_operator_scan = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .min_more_functions = 1,
     .max_more_functions = 1,
     .args = scan_args,

@@ -145,6 +145,7 @@ const struct mr_operator mr_operator_shard = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = shard_args,
     .infer = shard_infer,
     .run = &shard_run,

@@ -319,6 +319,7 @@ const struct mr_operator mr_operator_shuffle = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = shuffle_args,
     .infer = shuffle_infer,
     .run = &shuffle_run,

@@ -283,6 +283,7 @@ const struct mr_operator mr_operator_unique = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .infer = unique_infer,
     .run = &unique_run,
 };
