@@ -28,6 +28,10 @@ if(MR_SLOW_ASSERTIONS AND NOT MR_SANITIZE)
   find_program(MR_PYTHON NAMES python3 HINTS /usr/bin)
   add_test(NAME cycles_test
     COMMAND ${MR_PYTHON} ${MR_TEST_DIR}/cycles.py ${CMAKE_NM} ${CMAKE_BINARY_DIR}/archives.txt)
-  set_tests_properties(cycles_test PROPERTIES LABELS unit)
-  mr_test_timeout(cycles_test 120)
+  add_test(NAME purity_test
+    COMMAND ${MR_PYTHON} ${MR_TEST_DIR}/purity.py ${CMAKE_NM} ${CMAKE_BINARY_DIR}/archives.txt)
+  foreach(test IN ITEMS cycles_test purity_test)
+    set_tests_properties(${test} PROPERTIES LABELS unit)
+    mr_test_timeout(${test} 120)
+  endforeach()
 endif()
