@@ -57,6 +57,13 @@ const struct mr_column *mr_block_column(const mr_block *block, uint32_t i)
     return &block->columns[i];
 }
 
+struct mr_owned_column mr_block_owned_column(const mr_block *block, uint32_t i)
+{
+    MR_ASSERT(i < block->ncolumns);
+    mr_buffer *const *owner = block->owners[i];
+    return (struct mr_owned_column){block->columns[i], {owner[0], owner[1], owner[2]}};
+}
+
 /* Where the numbers of a column lie. */
 struct extent {
     uintptr_t begin;

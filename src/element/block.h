@@ -53,10 +53,17 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
 /* Writable data of a FIXED numeric column of a block that is not shared yet. */
 void *mr_block_data(mr_block *block, uint32_t column);
 /*
- * A block over columns whose buffers exist: takes a new reference to each owner[] that is not NULL;
- * nothing is copied.
+ * A column and the buffers that its arrays lie in (NULL: fewer than three). Outside of a block,
+ * whoever has the column has a reference to each.
  */
-int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n,
+struct mr_owned_column {
+    struct mr_column c;
+    mr_buffer *owner[3];
+};
+/* Column @i, lent: the references are the block's. */
+struct mr_owned_column mr_block_owned_column(const mr_block *block, uint32_t i);
+/* A block over these columns: takes references to their owners; nothing is copied. */
+int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, uint32_t n,
                           mr_block **ret, mr_error *err);
 
 /* Rows [first, first + count): shares the buffers. */

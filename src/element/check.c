@@ -72,6 +72,9 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
     if (c->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "rank %u is above %d", c->rank, MR_RANK_MAX);
     }
+    if (memcmp(c->reserved, (const uint8_t[sizeof c->reserved]){0}, sizeof c->reserved) != 0) {
+        return mr_error_set(err, MR_EINVAL, "what is reserved must be 0");
+    }
     l->kind = c->kind;
     l->dtype = c->dtype;
     l->rank = c->rank;

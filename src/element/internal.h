@@ -3,7 +3,7 @@
  * their payload.
  *
  * A block keeps a list of the buffers that its columns point into (`held`): one reference each,
- * however many columns share it. The `owner` of a column names its buffers but counts nothing.
+ * however many columns share it. `owners` names the buffers of each column but counts nothing.
  *
  * A block that brings its own payload is one allocation: mr_block, columns, held list, payload. Its
  * memory belongs to the embedded buffer, of which the block holds one reference like any other; so
@@ -56,7 +56,8 @@ struct mr_block {
     mr_trace *trace;   /* one reference, or NULL: of row r, its record trace_first + r */
     uint32_t trace_first;
     mr_buffer **held;
-    mr_buffer own; /* only if embedded */
+    mr_buffer *(*owners)[3]; /* of each column */
+    mr_buffer own;           /* only if embedded */
     struct mr_column columns[];
 };
 
@@ -84,8 +85,8 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
                    mr_error *err);
 /* Add a reference to @b (NULL is fine) unless the block holds it already. There must be room. */
 void mr_block_hold(mr_block *block, mr_buffer *b);
-/* Hold all that @from holds. */
-void mr_block_hold_all(mr_block *block, const mr_block *from);
+/* Columns @at and so on of @block become those of @from, and it holds all that @from holds. */
+void mr_block_copy_columns(mr_block *block, uint32_t at, const mr_block *from);
 
 /* @to was made of the rows of @from (which may carry no origin). */
 int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);

@@ -79,7 +79,7 @@ void *mr_block_data(mr_block *block, uint32_t column)
     return mr_column_bytes(&block->columns[column]);
 }
 
-int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n,
+int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, uint32_t n,
                           mr_block **ret, mr_error *err)
 {
     mr_block *block;
@@ -92,8 +92,9 @@ int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32
         return rc;
     }
     for (uint32_t i = 0; i < n; i++) {
-        block->columns[i] = columns[i];
+        block->columns[i] = columns[i].c;
         for (int k = 0; k < 3; k++) {
+            block->owners[i][k] = columns[i].owner[k];
             mr_block_hold(block, columns[i].owner[k]);
         }
     }

@@ -139,7 +139,8 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
         return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s",
                             feature_text(f->name, text), mr_dtype_name((mr_dtype)f->dtype));
     }
-    struct mr_kernel_in in = {mr_block_column(fallback->block, 0), true};
+    struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
+    struct mr_kernel_in in = {&column, true};
     struct mr_input opened;
     int rc = mr_input_open(&in, 1, &opened, err);
     if (rc < 0) {
@@ -588,16 +589,18 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
     return rc;
 }
 
-static int read_feature(struct parsing *p, size_t i, struct mr_column *column, mr_error *err)
+static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *column, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
+    struct mr_owned_column given; /* the default: it is used as long as `fallback` is open */
     struct mr_input fallback = {0};
     struct mr_output out = {0};
     int rc = MR_OK;
 
     p->bad_row = 0;
     if (f->fallback != NULL) {
-        struct mr_kernel_in in = {mr_block_column(f->fallback, 0), true};
+        given = mr_block_owned_column(f->fallback, 0);
+        struct mr_kernel_in in = {&given, true};
 
         rc = mr_input_open(&in, 1, &fallback, err);
     }
@@ -624,9 +627,9 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
  * again for those rows, so it is enough that the row named has failed and that all rows before it
  * are looked at in the end.
  */
-static int read_features(struct parsing *p, struct mr_column *out, mr_error *err)
+static int read_features(struct parsing *p, struct mr_owned_column *out, mr_error *err)
 {
-    struct mr_column *made = mr_calloc(p->config->n, sizeof *made);
+    struct mr_owned_column *made = mr_calloc(p->config->n, sizeof *made);
     int rc = MR_OK;
 
     if (made == NULL) {
@@ -647,10 +650,11 @@ static int read_features(struct parsing *p, struct mr_column *out, mr_error *err
 }
 
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
-                size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+                size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
+                mr_error *err)
 {
     struct parsing p = {.config = call->state, .rows = rows};
-    struct mr_column expanded;
+    struct mr_owned_column expanded;
     struct mr_kernel_in records = {in[0].column, false};
     struct mr_input input;
     mr_buffer *found = NULL;

@@ -175,7 +175,7 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
 }
 
 static int places_eval(const struct mr_kernel_call *call, uint32_t rows,
-                       const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                       const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     static const struct mr_row_ops ops = {.fill = fill_places};

@@ -337,9 +337,9 @@ static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, f
                                                     {NULL, 0, false}};
 
 #define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                    \
-    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows,                     \
-                             const struct mr_kernel_in *in, size_t nin, struct mr_column *out,     \
-                             size_t nout, uint32_t *bad_row, mr_error *err)                        \
+    static int symbol##_eval(                                                                      \
+        const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,           \
+        size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row, mr_error *err)    \
     {                                                                                              \
         static const struct mr_row_ops ops = {.fill = fill_fn};                                    \
                                                                                                    \

@@ -113,15 +113,15 @@ static inline const int64_t *mr_output_dims(const struct mr_output *out, uint32_
 }
 /* The column; takes the buffers. Strings are copied from the views. @out is empty afterwards, also
  * on failure. */
-int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err);
+int mr_output_finish(struct mr_output *out, struct mr_owned_column *column, mr_error *err);
 void mr_output_drop(struct mr_output *out);
 
 /* A column that shares @in's buffers (references are taken); all its rows. @in must not be a
  * broadcast of many rows. */
-void mr_column_share(const struct mr_column *in, struct mr_column *out);
-void mr_column_release(struct mr_column *column);
+void mr_column_share(const struct mr_owned_column *in, struct mr_owned_column *out);
+void mr_column_release(struct mr_owned_column *column);
 /* A broadcast column as @rows rows of its own. */
-int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out,
+int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,
                      mr_error *err);
 
 #endif

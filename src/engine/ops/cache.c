@@ -184,7 +184,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
 {
     uint32_t n = mr_block_column_count(block);
     uint32_t rows = mr_block_rows(block);
-    struct mr_column *columns = mr_calloc(n, sizeof *columns);
+    struct mr_owned_column *columns = mr_calloc(n, sizeof *columns);
     mr_block *copy = NULL;
     int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -194,7 +194,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
         block = copy;
     }
     for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
-        columns[i] = *mr_block_column(block, i);
+        columns[i] = mr_block_owned_column(block, i);
     }
     if (rc == MR_OK) {
         rc = mr_block_from_columns(rows, columns, n, ret, err);
