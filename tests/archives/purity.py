@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What docs/architecture.md calls pure asks for no clock, thread, lock, socket, file or rand.
+"""What docs/change/architecture.md calls pure asks for no clock, thread, lock, socket, file or rand.
 
     purity.py <nm> <list>    the list as for cycles.py
 
