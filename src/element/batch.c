@@ -168,7 +168,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
         batch_fixed(c, per);
     }
     mr_block_trace_groups(out, block, per);
-    *ret = out;
+    *ret = mr_block_sealed(out);
     return MR_OK;
 }
 
@@ -302,6 +302,6 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
             out->owners[i][1] = arrays;
         }
     }
-    *ret = out;
+    *ret = mr_block_sealed(out);
     return MR_OK;
 }

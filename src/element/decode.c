@@ -273,7 +273,7 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
         mr_block_unref(block);
         return rc;
     }
-    *ret = block;
+    *ret = mr_block_sealed(block);
     *used = (size_t)h->total_bytes;
     return MR_OK;
 }

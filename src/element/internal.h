@@ -12,6 +12,7 @@
 #ifndef MR_ELEMENT_INTERNAL_H
 #define MR_ELEMENT_INTERNAL_H
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/trace.h"
@@ -167,6 +168,14 @@ static inline const int64_t *mr_column_dims(const struct mr_column *c, uint32_t 
 /* Check a column of @rows rows from outside, and say what memory a copy of it needs. */
 int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret,
                     mr_error *err);
+/* Whether all columns say what they should and lie in buffers that @block holds. For assertions. */
+bool mr_block_is_sound(const mr_block *block);
+/* @block, which is complete. */
+static inline mr_block *mr_block_sealed(mr_block *block)
+{
+    MR_ASSERT_SLOW(mr_block_is_sound(block));
+    return block;
+}
 /* MR_EINVAL unless each of the @n bytes is 0 or 1. */
 int mr_bools_check(const void *data, uint64_t n, mr_error *err);
 

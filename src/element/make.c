@@ -98,7 +98,7 @@ int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, 
             mr_block_hold(block, columns[i].owner[k]);
         }
     }
-    *ret = block;
+    *ret = mr_block_sealed(block);
     return MR_OK;
 }
 
@@ -130,7 +130,7 @@ int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolum
     for (uint32_t i = 0; i < ncolumns; i++) {
         mr_column_copy_all(&block->columns[i], &columns[i], rows);
     }
-    *ret = block;
+    *ret = mr_block_sealed(block);
 
 out:
     mr_free(layout);

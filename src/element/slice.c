@@ -37,7 +37,7 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     part->origin = mr_origin_ref(block->origin);
     part->trace = mr_trace_ref(block->trace);
     part->trace_first = block->trace_first + first;
-    *ret = part;
+    *ret = mr_block_sealed(part);
     return MR_OK;
 }
 
@@ -74,7 +74,7 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     }
     part->origin = mr_origin_ref(block->origin);
     mr_block_trace_as(part, block);
-    *ret = part;
+    *ret = mr_block_sealed(part);
     return MR_OK;
 }
 
@@ -112,7 +112,7 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
         return rc;
     }
     mr_trace_zip(whole, blocks, n);
-    *ret = whole;
+    *ret = mr_block_sealed(whole);
     return MR_OK;
 }
 

@@ -229,7 +229,9 @@ bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)
 
 void mr_env_release(struct mr_env *env, size_t bytes)
 {
-    (void)atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+    size_t before = atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+
+    MR_ASSERT(before >= bytes);
 }
 
 bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes)

@@ -239,13 +239,6 @@ static int share_fixed(const struct mr_kernel_in *in, uint32_t rows, int rank, c
     return MR_OK;
 }
 
-static bool lies_in(const void *p, const mr_buffer *b)
-{
-    uintptr_t start = (uintptr_t)mr_buffer_data(b);
-
-    return p != NULL && (uintptr_t)p >= start && (uintptr_t)p <= start + mr_buffer_size(b);
-}
-
 /* An owner of @c that holds neither data nor offsets, or holds what another one holds too. */
 static size_t spare_owner(const struct mr_owned_column *c)
 {
@@ -258,7 +251,8 @@ static size_t spare_owner(const struct mr_owned_column *c)
         for (size_t k = 0; k < i; k++) {
             again = again || c->owner[k] == b;
         }
-        if (b == NULL || again || (!lies_in(c->c.data, b) && !lies_in(c->c.offsets, b))) {
+        if (b == NULL || again ||
+            (!mr_buffer_has(b, c->c.data) && !mr_buffer_has(b, c->c.offsets))) {
             break;
         }
     }
