@@ -68,11 +68,15 @@ struct mr_op_ctx {
     bool inside_split;    /* below the operator that takes the splits */
 };
 
+#define MR_OP_MAGIC UINT32_C(0x6d726f70)
+
 struct mr_op_iter {
+    uint32_t magic; /* MR_OP_MAGIC, until it is closed */
     const struct mr_operator *op;
     const mr_dataset *ds; /* the engine iterator holds the root, and with it all nodes */
     struct mr_env *env;
-    struct mr_bound *bound; /* one reference, or NULL */
+    struct mr_op_iter *input; /* by mr_op_open_input(): saved, restored and closed with it */
+    struct mr_bound *bound;   /* one reference, or NULL */
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
@@ -95,7 +99,10 @@ struct mr_op_run {
      * iterators. */
     int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
     int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
-    /* State and inputs; restore is called on an iterator that was just opened. */
+    /*
+     * State, and inputs but for `input`; restore is called on an iterator that was just opened.
+     * NULL, also close: nothing to do.
+     */
     int (*save)(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
     int (*restore)(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
     void (*close)(struct mr_op_iter *it);
@@ -106,6 +113,8 @@ struct mr_op_run {
 
 int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret,
                mr_error *err);
+/* The first input becomes it->input. */
+int mr_op_open_input(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
 int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);

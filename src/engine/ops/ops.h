@@ -18,15 +18,6 @@
 #include "engine/ops/operators.def"
 #undef MR_OPERATOR
 
-/* An operator without state of its own but one input: the most common beginning of an iterator. */
-struct mr_unary_iter {
-    struct mr_op_iter head;
-    struct mr_op_iter *input;
-};
-
-int mr_unary_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err);
-void mr_unary_close(struct mr_op_iter *head);
-
 /* The narrowest spec that covers both. MR_EINVAL says how they differ in structure or dtype. */
 int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *err);
 
