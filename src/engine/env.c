@@ -313,8 +313,8 @@ static int entry(struct mr_env *env, enum entry_kind kind, const void *key,
 {
     struct mr_env_entry *e;
 
-    MR_LOCK(
-        &env->lock); /* Compiling under it is short, and keeps two threads from doing it twice. */
+    /* Compiling under it is short, and keeps two threads from doing it twice. */
+    MR_LOCK(&env->lock);
     for (e = env->cache; e != NULL; e = e->next) {
         if (e->kind == kind && e->key == key) {
             *ret = e;

@@ -74,7 +74,6 @@ void mr_op_close(struct mr_op_iter *it)
         return;
     }
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
-    it->magic = 0;
     if (it->op->run->close != NULL) {
         it->op->run->close(it);
     }
@@ -83,6 +82,7 @@ void mr_op_close(struct mr_op_iter *it)
     mr_origin_unref(it->origin);
     mr_record_clear(&it->record);
     atomic_fetch_sub(&it->env->open_nodes, 1);
+    it->magic = 0; /* only now: threads of its own have ended */
     mr_free(it);
 }
 

@@ -3,6 +3,7 @@
  * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "ops/attr.h"
@@ -31,7 +32,10 @@ struct feature {
     uint64_t fallback_count;  /* 1 or per_record */
 };
 
+#define MAGIC UINT32_C(0x6d726578)
+
 struct config {
+    uint32_t magic;
     size_t n;
     uint32_t *by_name; /* indices, sorted by name */
     struct feature features[];
@@ -58,6 +62,7 @@ static void config_free(void *state)
     struct config *config = state;
 
     if (config != NULL) {
+        MR_CHECK_MAGIC(config, MAGIC);
         mr_free(config->by_name);
         mr_free(config);
     }
@@ -230,6 +235,7 @@ static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config 
     if (config == NULL) {
         return mr_error_nomem(err);
     }
+    config->magic = MAGIC;
     config->n = n;
     config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
     if (config->by_name == NULL) {
@@ -661,6 +667,7 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
     size_t bytes = 0;
     int rc;
 
+    MR_CHECK_MAGIC(p.config, MAGIC);
     *bad_row = 0;
     if (in[0].broadcast) {
         rc = mr_column_expand(in[0].column, rows, &expanded, err);

@@ -284,10 +284,25 @@ unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err
     return chunk->bytes + chunk->used - size;
 }
 
+/* Rows follow one another, and what their shapes say fits what they have. */
+static bool rows_are_sound(const struct mr_output *out)
+{
+    bool sound = out->fixed || out->starts[0] == 0;
+
+    for (uint32_t r = 0; !out->fixed && sound && r < out->rows; r++) {
+        uint64_t count = 0;
+
+        sound = mr_shape_count(out->rank, mr_output_dims(out, r), &count) &&
+                out->starts[r + 1] - out->starts[r] == count;
+    }
+    return sound;
+}
+
 int mr_output_finish(struct mr_output *out, struct mr_owned_column *column, mr_error *err)
 {
     mr_buffer *offsets = NULL;
 
+    MR_ASSERT_SLOW(rows_are_sound(out));
     if (out->dtype == MR_STRING) {
         int rc = gather_strings(out, &offsets, err);
 

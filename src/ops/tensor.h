@@ -8,6 +8,7 @@
 #ifndef MR_OPS_TENSOR_H
 #define MR_OPS_TENSOR_H
 
+#include "base/assert.h"
 #include "ops/kernel.h"
 
 struct mr_string {
@@ -55,6 +56,7 @@ static inline struct mr_tensor mr_input_row(const struct mr_input *in, uint32_t 
 {
     struct mr_tensor t = {in->values, in->per_row, in->dims, in->rank, in->dtype, in->width};
 
+    MR_ASSERT_SLOW(in->fixed || !in->broadcast || row == 0);
     if (in->fixed) {
         if (!in->broadcast) {
             t.values += row * in->per_row * in->width;
@@ -100,6 +102,7 @@ int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank
 static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row,
                                            uint64_t *count)
 {
+    MR_ASSERT_SLOW(row < out->rows);
     if (out->fixed) {
         *count = out->per_row;
         return out->values + row * out->per_row * out->width;

@@ -40,7 +40,10 @@ struct slot {
     bool done;
 };
 
+#define MAGIC UINT32_C(0x6d72706d)
+
 struct mr_parallel_map {
+    uint32_t magic;
     struct mr_op_iter *head;
     struct mr_op_iter *input;
     const struct mr_apply *apply;
@@ -201,6 +204,7 @@ static void *take_work(void *ctx)
 {
     struct mr_parallel_map *m = ctx;
 
+    MR_CHECK_MAGIC(m, MAGIC);
     /* What we size ourselves gives way. */
     uint32_t limit =
         m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
@@ -302,6 +306,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
         return mr_error_nomem(err);
     }
     int rc = mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
+    m->magic = MAGIC;
     m->head = head;
     m->apply = apply;
     m->ordered = ordered;

@@ -61,6 +61,7 @@ static void *take_work(void *ctx)
     struct prefetch_iter *it = ctx;
     bool full = it->rows_max > 0 ? it->rows >= it->rows_max : it->blocks >= it->blocks_max;
 
+    MR_CHECK_MAGIC(&it->head, MR_OP_MAGIC);
     if (it->ended || it->pulling || full) {
         return NULL;
     }

@@ -142,6 +142,10 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
         goto out;
     }
     for (size_t i = 0; i < op->nout; i++) {
+        const struct mr_leaf_spec *spec = &call.out_specs[i];
+
+        MR_ASSERT(out[i].c.dtype == spec->dtype);
+        MR_ASSERT(spec->rank < 0 || (int)out[i].c.rank == (int)spec->rank);
         columns[op->out[i]] = out[i];
     }
 
