@@ -1,6 +1,6 @@
 /*
- * A state machine as a table: for each state its name and which states may follow it. A move that the table
- * does not have is a programmer's mistake; each move is an event (base/events.h).
+ * A state machine as a table: for each state its name and which states may follow it. A move that
+ * the table does not have is a programmer's mistake; each move is an event (base/events.h).
  *
  *     enum { NEW, RUNNING, STOPPED };
  *     static const struct mr_state_row states[] = {

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What docs/change/architecture.md calls pure asks for no clock, thread, lock, socket, file or rand.
+"""What docs/change/architecture.md calls pure asks for no clock, thread, lock, socket or rand.
 
     purity.py <nm> <list>    the list as for cycles.py
 
-A symbol that a pure object uses has to be defined in a pure object, or to match ALLOWED or what PURE
-allows that archive alone. A pure object has no variable that starts as zeros, which is what a cache or
-a once flag would be.
+A symbol that a pure object uses has to be defined in a pure object, or to match ALLOWED or what
+PURE allows that archive alone. A pure object has no variable that starts as zeros, which is what a
+cache or a once flag would be.
 """
 
 import re
