@@ -21,8 +21,6 @@ MOST = 3
 # is MOST or less.
 STILL_LARGER = {
     "mr_client": 7,
-    "mr_coord": 4,
-    "mr_coord_etcd": 5,
     "mr_dispatcher_core": 42,
     "mr_sim": 15,
     "mr_sim_rounds": 4,
