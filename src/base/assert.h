@@ -19,8 +19,12 @@ _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, co
 #ifdef MR_SLOW_ASSERTIONS
 #define MR_ASSERT_SLOW(expr) MR_ASSERT(expr)
 #else
+/* Compiled, so that it stays right, and never run. */
 #define MR_ASSERT_SLOW(expr)                                                                       \
     do {                                                                                           \
+        if (0) {                                                                                   \
+            (void)(expr);                                                                          \
+        }                                                                                          \
     } while (0)
 #endif
 

@@ -44,9 +44,8 @@ void mr_event(const char *fmt, ...)
     if (atomic_exchange_explicit(&s->number, BUSY, memory_order_acquire) == BUSY) {
         return;
     }
-    atomic_thread_fence(memory_order_release); /* whoever sees a new word sees BUSY */
-    for (size_t i = 0; i < WORDS; i++) {
-        atomic_store_explicit(&s->words[i], words[i], memory_order_relaxed);
+    for (size_t i = 0; i < WORDS; i++) { /* whoever sees a new word sees BUSY */
+        atomic_store_explicit(&s->words[i], words[i], memory_order_release);
     }
     atomic_store_explicit(&s->number, number, memory_order_release);
 }
@@ -60,9 +59,8 @@ static bool read_event(uint64_t number, uint64_t words[WORDS])
         return false;
     }
     for (size_t i = 0; i < WORDS; i++) {
-        words[i] = atomic_load_explicit(&s->words[i], memory_order_relaxed);
+        words[i] = atomic_load_explicit(&s->words[i], memory_order_acquire);
     }
-    atomic_thread_fence(memory_order_acquire);
     return atomic_load_explicit(&s->number, memory_order_relaxed) == number;
 }
 
