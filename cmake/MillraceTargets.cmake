@@ -101,6 +101,21 @@ function(mr_test name)
   endif()
 endfunction()
 
+# mr_listed(<list> <macro> <variable>): the sources that a list names, one MACRO(name, file, ... a
+# line. A changed list configures anew.
+function(mr_listed list macro ret)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  string(REGEX REPLACE "[^/]+$" "" dir ${list})
+  file(STRINGS ${list} lines REGEX "^${macro}\\(")
+  set(sources)
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^${macro}\\([a-z0-9_]+, ([a-z0-9_]+),.*" "${dir}\\1.c" source "${line}")
+    list(APPEND sources ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES sources)
+  set(${ret} ${sources} PARENT_SCOPE)
+endfunction()
+
 # mr_proto(<target> <root> <files relative to root...>): protobuf-c code in the build tree.
 function(mr_proto target root)
   set(out ${CMAKE_CURRENT_BINARY_DIR}/gen)

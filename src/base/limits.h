@@ -1,4 +1,15 @@
-/* Every queue, batch, name and message has a bound: here they are, in one place. */
+/*
+ * Every queue, batch, name and message has a bound. Here are those of what users define and of what
+ * goes from one directory to another. A bound that one directory alone keeps stands beside the code
+ * that keeps it:
+ *
+ *   dispatcher/core/core.h     how many records of each kind a cluster has
+ *   dispatcher/loop/mailbox.h  calls that wait for the dispatcher's thread
+ *   rounds/schedule.h          tasks and consumers of a coordinated job
+ *   coord/, cache/cache.h      names and records in etcd and in the log of elements
+ *   element/origin.h           marks of a set
+ *   the top of a .c file       queues and pieces inside of it, which nobody else sees
+ */
 #ifndef MR_BASE_LIMITS_H
 #define MR_BASE_LIMITS_H
 
@@ -17,13 +28,29 @@
 #define MR_DEFINITION_SENT_BYTES_MAX (96 * MR_MIB)
 #define MR_DEFINITION_PART_BYTES (1 * MR_MIB)
 #define MR_GRAPH_NODES_MAX 65536
+/* The longest chain of inputs, through functions: it bounds each recursion over a graph. */
+#define MR_GRAPH_HEIGHT_MAX 4096
 #define MR_FUNCTION_DEPTH_MAX 32
 #define MR_LEAVES_MAX 4096
+/* A structure as JSON (<millrace/spec.h>): brackets and bytes, and datasets in datasets. */
+#define MR_STRUCTURE_DEPTH_MAX 64
+#define MR_STRUCTURE_BYTES_MAX (1u << 20)
+#define MR_DATASET_NESTING_MAX 8
+/* A regular expression: its bytes, and what it may take for one string. */
+#define MR_REGEX_BYTES_MAX 65536u
+#define MR_REGEX_STEPS_MAX 1000000u
+#define MR_REGEX_HEAP_KIB_MAX 16384u
 
 /* One RPC message: what is asked for, with a definition in it, and data. */
 #define MR_RPC_REQUEST_BYTES_MAX (64 * MR_KIB)
 #define MR_RPC_DEFINITION_BYTES_MAX (MR_DEFINITION_SENT_BYTES_MAX + MR_RPC_REQUEST_BYTES_MAX)
 #define MR_DATA_MESSAGE_BYTES_TARGET (1 * MR_MIB)
+#define MR_DATA_HEADER_BYTES_MAX (64u * 1024) /* of a data message: ids and a text */
+#define MR_PBJSON_DEPTH_MAX 32                /* messages in messages, as JSON */
+/* The HTTP port of metrics and health. */
+#define MR_HTTP_CONNECTIONS_MAX 64u
+#define MR_HTTP_CONNECTIONS_OF_ONE_MAX 32u
+#define MR_HTTP_REQUEST_BYTES_MAX 16384
 #define MR_ELEMENT_BYTES_MAX (1024 * MR_MIB)
 
 /* Columns and rows of a block. */

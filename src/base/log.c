@@ -1,15 +1,14 @@
 #include "base/log.h"
 
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/events.h"
 #include "base/sync.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -213,6 +212,7 @@ void mr_log(enum mr_log_level level, const char *msg, ...)
     }
     put_str(&l, json ? "{\"time\":\"" : "");
     put_time(&l);
+    size_t time_len = l.len;
     put_str(&l, json ? "\",\"level\":\"" : " ");
     put_str(&l, level_names[level]);
     put_str(&l, json ? "\",\"component\":" : " ");
@@ -231,16 +231,7 @@ void mr_log(enum mr_log_level level, const char *msg, ...)
     }
     va_end(ap);
     put_str(&l, json ? "}" : "");
+    mr_event("%.*s", (int)(l.len - time_len), l.bytes + time_len);
     l.bytes[l.len++] = '\n';
     emit(l.bytes, l.len);
-}
-
-_Noreturn void mr_assert_failed(const char *expr, const char *file, int line, const char *func)
-{
-    char text[1024];
-
-    (void)snprintf(text, sizeof text, "millrace: assertion failed: %s at %s:%d in %s\n", expr, file,
-                   line, func);
-    mr_log_line(text);
-    abort();
 }

@@ -5,11 +5,22 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/rng.h"
 
 #include <millrace/base.h>
 #include <string.h>
 
 #define CAP_MIN 16
+
+static uint64_t hash_of(const struct mr_map *map, const void *key)
+{
+    return map->by_address ? mr_mix64((uintptr_t)key) : mr_hash64(key, strlen(key));
+}
+
+static bool is_same(const struct mr_map *map, const void *a, const void *b)
+{
+    return map->by_address ? a == b : strcmp(a, b) == 0;
+}
 
 static size_t home(const struct mr_map *map, uint64_t hash)
 {
@@ -17,12 +28,12 @@ static size_t home(const struct mr_map *map, uint64_t hash)
 }
 
 /* The slot of @key, or the free one where it would go. The map is never full. */
-static size_t find(const struct mr_map *map, const char *key, uint64_t hash)
+static size_t find(const struct mr_map *map, const void *key, uint64_t hash)
 {
     size_t i = home(map, hash);
 
     while (map->slots[i].key != NULL) {
-        if (map->slots[i].hash == hash && strcmp(map->slots[i].key, key) == 0) {
+        if (map->slots[i].hash == hash && is_same(map, map->slots[i].key, key)) {
             break;
         }
         i = (i + 1) & (map->cap - 1);
@@ -30,18 +41,20 @@ static size_t find(const struct mr_map *map, const char *key, uint64_t hash)
     return i;
 }
 
-void *mr_map_get(const struct mr_map *map, const char *key)
+void *mr_map_get(const struct mr_map *map, const void *key)
 {
     if (map->count == 0) {
         return NULL;
     }
-    size_t i = find(map, key, mr_hash64(key, strlen(key)));
+    size_t i = find(map, key, hash_of(map, key));
     return map->slots[i].key != NULL ? map->slots[i].value : NULL;
 }
 
 static int grow(struct mr_map *map, mr_error *err)
 {
-    struct mr_map bigger = {.cap = map->cap == 0 ? CAP_MIN : 2 * map->cap, .count = map->count};
+    struct mr_map bigger = {.by_address = map->by_address,
+                            .cap = map->cap == 0 ? CAP_MIN : 2 * map->cap,
+                            .count = map->count};
 
     bigger.slots = mr_calloc(bigger.cap, sizeof *bigger.slots);
     if (bigger.slots == NULL) {
@@ -57,9 +70,9 @@ static int grow(struct mr_map *map, mr_error *err)
     return MR_OK;
 }
 
-int mr_map_put(struct mr_map *map, const char *key, void *value, mr_error *err)
+int mr_map_put(struct mr_map *map, const void *key, void *value, mr_error *err)
 {
-    uint64_t hash = mr_hash64(key, strlen(key));
+    uint64_t hash = hash_of(map, key);
 
     MR_ASSERT(value != NULL);
     /* At most three quarters full: probes stay short. */
@@ -79,13 +92,13 @@ int mr_map_put(struct mr_map *map, const char *key, void *value, mr_error *err)
     return MR_OK;
 }
 
-void *mr_map_remove(struct mr_map *map, const char *key)
+void *mr_map_remove(struct mr_map *map, const void *key)
 {
     if (map->count == 0) {
         return NULL;
     }
     size_t mask = map->cap - 1;
-    size_t hole = find(map, key, mr_hash64(key, strlen(key)));
+    size_t hole = find(map, key, hash_of(map, key));
     void *value = map->slots[hole].value;
 
     if (map->slots[hole].key == NULL) {
@@ -109,6 +122,6 @@ void mr_map_free(struct mr_map *map)
 {
     if (map != NULL) {
         mr_free(map->slots);
-        *map = (struct mr_map){NULL, 0, 0};
+        *map = (struct mr_map){.by_address = map->by_address};
     }
 }

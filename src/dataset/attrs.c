@@ -78,6 +78,9 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "an argument has no name, or one of more than %d bytes",
                             MR_NAME_BYTES_MAX);
     }
+    if ((a->reserved[0] | a->reserved[1] | a->reserved[2]) != 0) {
+        return mr_error_set(err, MR_EINVAL, "argument '%s': what is reserved must be 0", a->name);
+    }
     switch (a->kind) {
     case MR_ATTR_INT:
     case MR_ATTR_FLOAT:

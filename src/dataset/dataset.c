@@ -1,4 +1,5 @@
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "dataset/canonical.h"
@@ -336,6 +337,20 @@ static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_
     return rc;
 }
 
+/* A node that is to be published: complete, its arguments in order, above its inputs. */
+static bool node_is_sound(const mr_dataset *ds)
+{
+    bool sound = ds->spec != NULL && ds->cardinality >= MR_CARDINALITY_UNKNOWN;
+
+    for (size_t i = 1; i < ds->nattrs; i++) {
+        sound = sound && strcmp(ds->attrs[i - 1].name, ds->attrs[i].name) < 0;
+    }
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        sound = sound && ds->inputs[i]->height < ds->height;
+    }
+    return sound;
+}
+
 int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs,
                      const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
                      size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
@@ -382,6 +397,7 @@ int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs,
         rc = mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err);
     }
     if (rc == MR_OK) {
+        MR_ASSERT_SLOW(node_is_sound(ds));
         *ret = ds;
         ds = NULL;
     }

@@ -4,8 +4,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "dataset/canonical.h"
-#include "dataset/ptrmap.h"
 #include "ops/kernel.h"
 
 #include <stdlib.h>
@@ -326,7 +326,7 @@ static int compare_u32(const void *a, const void *b)
 }
 
 struct scope_set {
-    struct mr_ptrmap seen;
+    struct mr_map seen;
     uint32_t *values;
     size_t n;
     size_t cap;
@@ -359,13 +359,12 @@ static int add_captures(const mr_function *fn, struct scope_set *set, mr_error *
 
 static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err)
 {
-    uint32_t number;
     int rc;
 
-    if (ds->scope == 0 || mr_ptrmap_get(&set->seen, ds, &number)) {
+    if (ds->scope == 0 || mr_map_get(&set->seen, ds) != NULL) {
         return MR_OK; /* needs nothing of any function, or was here before */
     }
-    rc = mr_ptrmap_put(&set->seen, ds, 0, err);
+    rc = mr_map_put(&set->seen, ds, set, err);
     for (size_t i = 0; rc == MR_OK && i < ds->nattrs; i++) {
         if (ds->attrs[i].kind == MR_ATTR_VALUE) {
             rc = scope_add(set, (uint32_t)ds->attrs[i].i, err);
@@ -382,11 +381,11 @@ static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err
 
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err)
 {
-    struct scope_set set = {0};
+    struct scope_set set = {.seen.by_address = true};
     int rc = scope_walk(&set, ds, err);
     size_t kept = 0;
 
-    mr_ptrmap_free(&set.seen);
+    mr_map_free(&set.seen);
     if (rc != MR_OK) {
         mr_free(set.values);
         return rc;

@@ -22,9 +22,6 @@
 #include <millrace/dataset.h>
 #include <stdatomic.h>
 
-/* Longest chain of inputs (through functions): bounds every recursion over a graph. */
-#define MR_GRAPH_HEIGHT_MAX 4096
-
 struct mr_operator; /* dataset/operator.h */
 struct mr_kernel;   /* ops/kernel.h */
 

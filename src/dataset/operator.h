@@ -53,6 +53,13 @@ enum mr_function_role {
     MR_FUNCTION_KEY = 4,       /* element -> scalar int64 */
 };
 
+/* How many elements of an input go into each that an operator makes. */
+enum mr_rate {
+    MR_RATE_UNKNOWN = 0, /* it may make more than it takes: a cache does when it is repeated */
+    MR_RATE_ONE = 1,     /* at least one */
+    MR_RATE_BATCH = 2,   /* as many as its attribute "batch_size" says */
+};
+
 struct mr_op_run; /* engine/op.h */
 
 struct mr_operator {
@@ -63,13 +70,16 @@ struct mr_operator {
     enum mr_function_role function; /* takes a function of its input's elements, or none */
     uint8_t min_more_functions;     /* behind that one; infer checks them: mr_infer_function() */
     uint8_t max_more_functions;
+    enum mr_rate rate;
     bool external;             /* its elements come from elsewhere (struct mr_external_opener) */
     const struct mr_arg *args; /* ends with a NULL name; NULL: takes none */
-    /* Fill in spec and cardinality. Errors name the argument; the caller puts the operator in
-     * front. */
+    /*
+     * Fill in spec and cardinality. Errors name the argument; the caller puts the operator in
+     * front.
+     */
     int (*infer)(struct mr_infer *in, mr_error *err);
-    void (*release)(
-        void *kept); /* of a dataset that goes (mr_dataset.kept); NULL: nothing is kept */
+    /* Free mr_dataset.kept of a dataset that goes. NULL: nothing is kept. */
+    void (*release)(void *kept);
     const struct mr_op_run *run;
 };
 

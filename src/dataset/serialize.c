@@ -6,9 +6,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/map.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
-#include "dataset/ptrmap.h"
 #include "element/spec_proto.h"
 #include "millrace/dataset.pb-c.h"
 #include "ops/kernel.h"
@@ -233,7 +233,7 @@ static int write_functions(struct writer *w, mr_function *const *functions, size
 struct graph_writer {
     struct writer *w;
     const struct scope *scope;
-    struct mr_ptrmap numbers;
+    struct mr_map numbers; /* 1 + the number of a node */
     Millrace__DatasetNode **nodes;
     size_t n;
     size_t cap;
@@ -257,16 +257,18 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
     }
     *ret = (uint32_t)g->n;
     g->nodes[g->n++] = node;
-    return mr_ptrmap_put(&g->numbers, ds, *ret, err);
+    return mr_map_put(&g->numbers, ds, (void *)(uintptr_t)g->n, err);
 }
 
 static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *ret, mr_error *err)
 {
     struct writer *w = g->w;
     Millrace__DatasetNode **one;
+    uintptr_t written = (uintptr_t)mr_map_get(&g->numbers, ds);
     int rc = MR_OK;
 
-    if (mr_ptrmap_get(&g->numbers, ds, ret)) {
+    if (written != 0) {
+        *ret = (uint32_t)written - 1;
         return MR_OK;
     }
     NEW_MESSAGES(w, Millrace__DatasetNode, millrace__dataset_node__init, 1, one, err);
@@ -296,7 +298,7 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
 static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope,
                        Millrace__Graph **ret, mr_error *err)
 {
-    struct graph_writer g = {.w = w, .scope = scope};
+    struct graph_writer g = {.w = w, .scope = scope, .numbers.by_address = true};
     Millrace__Graph *graph = arena_alloc(&w->arena, 1, sizeof *graph, err);
     int rc;
 
@@ -314,7 +316,7 @@ static int write_graph(struct writer *w, const mr_dataset *root, const struct sc
         memcpy(graph->nodes, g.nodes, g.n * sizeof *g.nodes);
         *ret = graph;
     }
-    mr_ptrmap_free(&g.numbers);
+    mr_map_free(&g.numbers);
     mr_free(g.nodes);
     return rc;
 }

@@ -29,8 +29,7 @@ static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_
         rc = mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err);
     }
     if (rc == MR_OK) {
-        memcpy(out->columns, block->columns, (size_t)block->ncolumns * sizeof out->columns[0]);
-        mr_block_hold_all(out, block);
+        mr_block_copy_columns(out, 0, block);
         mr_block_hold(out, b);
         out->origin = mr_origin_ref(block->origin);
         *ret = out;
@@ -89,17 +88,13 @@ static int check_groups(const struct mr_column *c, uint32_t i, uint32_t rows, ui
     return MR_OK;
 }
 
-/* Where the new arrays of the VAR columns go. */
-struct array_cursor {
-    unsigned char *at;
-    mr_buffer *owner;
-};
-
-static void batch_var(struct mr_column *c, uint32_t groups, uint32_t per, struct array_cursor *cur)
+/* The new arrays of a VAR column go to @at. Returns where they end. */
+static unsigned char *batch_var(struct mr_column *c, uint32_t groups, uint32_t per,
+                                unsigned char *at)
 {
     uint8_t rank = (uint8_t)(c->rank + 1);
-    int64_t *dims = (int64_t *)(void *)cur->at;
-    uint64_t *starts = (uint64_t *)(void *)(cur->at + (size_t)groups * rank * sizeof *dims);
+    int64_t *dims = (int64_t *)(void *)at;
+    uint64_t *starts = (uint64_t *)(void *)(at + (size_t)groups * rank * sizeof *dims);
 
     for (uint32_t g = 0; g < groups; g++) {
         dims[(size_t)g * rank] = per;
@@ -111,8 +106,7 @@ static void batch_var(struct mr_column *c, uint32_t groups, uint32_t per, struct
     c->rank = rank;
     c->row_dims = dims;
     c->starts = starts;
-    c->owner[1] = cur->owner;
-    cur->at = (unsigned char *)(starts + groups + 1);
+    return (unsigned char *)(starts + groups + 1);
 }
 
 static void batch_fixed(struct mr_column *c, uint32_t per)
@@ -155,7 +149,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
     if (rc < 0) {
         return rc;
     }
-    struct array_cursor cur = {arrays == NULL ? NULL : mr_buffer_data(arrays), arrays};
+    unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
         struct mr_column *c = &out->columns[i];
         bool all = false;
@@ -164,7 +158,8 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
             (void)check_groups(c, i, block->rows, per, &all, NULL);
         }
         if (c->kind == MR_COLUMN_VAR && !(all && block->rows > 0)) {
-            batch_var(c, groups, per, &cur);
+            at = batch_var(c, groups, per, at);
+            out->owners[i][1] = arrays;
             continue;
         }
         if (c->kind == MR_COLUMN_VAR) {
@@ -173,7 +168,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
         batch_fixed(c, per);
     }
     mr_block_trace_groups(out, block, per);
-    *ret = out;
+    *ret = mr_block_sealed(out);
     return MR_OK;
 }
 
@@ -235,12 +230,13 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
     return MR_OK;
 }
 
-static void unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows,
-                        struct array_cursor *cur)
+/* As batch_var(). */
+static unsigned char *unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows,
+                                  unsigned char *at)
 {
     uint8_t rank = (uint8_t)(c->rank - 1);
-    int64_t *dims = (int64_t *)(void *)cur->at;
-    uint64_t *starts = (uint64_t *)(void *)(cur->at + (size_t)rows * rank * sizeof *dims);
+    int64_t *dims = (int64_t *)(void *)at;
+    uint64_t *starts = (uint64_t *)(void *)(at + (size_t)rows * rank * sizeof *dims);
     uint32_t to = 0;
 
     for (uint32_t r = 0; r < old_rows; r++) {
@@ -257,8 +253,7 @@ static void unbatch_var(struct mr_column *c, uint32_t old_rows, uint32_t rows,
     c->rank = rank;
     c->row_dims = dims;
     c->starts = starts;
-    c->owner[1] = cur->owner;
-    cur->at = (unsigned char *)(starts + rows + 1);
+    return (unsigned char *)(starts + rows + 1);
 }
 
 static void unbatch_fixed(struct mr_column *c)
@@ -294,7 +289,7 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
     if (rc < 0) {
         return rc;
     }
-    struct array_cursor cur = {arrays == NULL ? NULL : mr_buffer_data(arrays), arrays};
+    unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
         struct mr_column *c = &out->columns[i];
 
@@ -303,9 +298,10 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
         } else if (inner_dims_agree(c, block->rows)) {
             make_fixed(c, c->row_dims + 1, (uint8_t)(c->rank - 1));
         } else {
-            unbatch_var(c, block->rows, rows, &cur);
+            at = unbatch_var(c, block->rows, rows, at);
+            out->owners[i][1] = arrays;
         }
     }
-    *ret = out;
+    *ret = mr_block_sealed(out);
     return MR_OK;
 }

@@ -53,10 +53,17 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
 /* Writable data of a FIXED numeric column of a block that is not shared yet. */
 void *mr_block_data(mr_block *block, uint32_t column);
 /*
- * A block over columns whose buffers exist: takes a new reference to each owner[] that is not NULL;
- * nothing is copied.
+ * A column and the buffers that its arrays lie in (NULL: fewer than three). Outside of a block,
+ * whoever has the column has a reference to each.
  */
-int mr_block_from_columns(uint32_t rows, const struct mr_column *columns, uint32_t n,
+struct mr_owned_column {
+    struct mr_column c;
+    mr_buffer *owner[3];
+};
+/* Column @i, lent: the references are the block's. */
+struct mr_owned_column mr_block_owned_column(const mr_block *block, uint32_t i);
+/* A block over these columns: takes references to their owners; nothing is copied. */
+int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, uint32_t n,
                           mr_block **ret, mr_error *err);
 
 /* Rows [first, first + count): shares the buffers. */
@@ -148,6 +155,10 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
 
 /* XXH3-64 of the leaf table and the structure; never 0. */
 uint64_t mr_spec_hash(const mr_spec *spec);
+/* The leaves of @spec in one array that is freed with mr_free(). */
+int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err);
+/* Bytes of a row of @spec where that is known, else 0. */
+size_t mr_spec_row_bytes(const mr_spec *spec);
 
 /* What stands behind "!dataset" in a structure (<millrace/spec.h>): a leaf table and a structure,
  * as JSON. */

@@ -165,3 +165,10 @@ uint32_t mr_buffer_refs(const mr_buffer *b)
     /* Acquire: who finds itself alone must see what the others wrote before they let go. */
     return atomic_load_explicit(&b->refs, memory_order_acquire);
 }
+
+bool mr_buffer_has(const mr_buffer *b, const void *p)
+{
+    uintptr_t begin = (uintptr_t)b->data;
+
+    return p != NULL && (uintptr_t)p >= begin && (uintptr_t)p <= begin + b->size;
+}

@@ -29,5 +29,7 @@ void mr_buffer_discharge(mr_buffer *b);
 void *mr_buffer_data(const mr_buffer *b);
 size_t mr_buffer_size(const mr_buffer *b);
 uint32_t mr_buffer_refs(const mr_buffer *b);
+/* Whether @p points into @b, or right behind it. NULL points nowhere. */
+bool mr_buffer_has(const mr_buffer *b, const void *p);
 
 #endif

@@ -72,6 +72,9 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
     if (c->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "rank %u is above %d", c->rank, MR_RANK_MAX);
     }
+    if (memcmp(c->reserved, (const uint8_t[sizeof c->reserved]){0}, sizeof c->reserved) != 0) {
+        return mr_error_set(err, MR_EINVAL, "what is reserved must be 0");
+    }
     l->kind = c->kind;
     l->dtype = c->dtype;
     l->rank = c->rank;
@@ -158,4 +161,43 @@ int mr_block_check_spec(const mr_block *block, const mr_spec *spec, mr_error *er
         }
     }
     return MR_OK;
+}
+
+static bool is_held(const mr_block *block, const mr_buffer *b)
+{
+    for (uint32_t i = 0; i < block->nheld; i++) {
+        if (block->held[i] == b) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool lies_in_owner(mr_buffer *const owner[3], const void *array)
+{
+    for (int k = 0; k < 3; k++) {
+        if (owner[k] != NULL && mr_buffer_has(owner[k], array)) {
+            return true;
+        }
+    }
+    return array == NULL;
+}
+
+bool mr_block_is_sound(const mr_block *block)
+{
+    bool sound = block->nheld <= block->held_cap;
+
+    for (uint32_t i = 0; i < block->ncolumns && sound; i++) {
+        const struct mr_column *c = &block->columns[i];
+        mr_buffer *const *owner = block->owners[i];
+        struct mr_column_layout layout;
+
+        sound = mr_column_check(c, block->rows, &layout, NULL) == MR_OK &&
+                lies_in_owner(owner, c->row_dims) && lies_in_owner(owner, c->starts) &&
+                lies_in_owner(owner, c->offsets) && lies_in_owner(owner, c->data);
+        for (int k = 0; k < 3 && sound; k++) {
+            sound = owner[k] == NULL || is_held(block, owner[k]);
+        }
+    }
+    return sound;
 }

@@ -151,7 +151,7 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
     }
     if (rc == MR_OK) {
         mr_trace_concat(whole, blocks, n);
-        *ret = whole;
+        *ret = mr_block_sealed(whole);
     } else {
         mr_block_unref(whole);
     }

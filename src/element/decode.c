@@ -266,14 +266,14 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
             mr_block_unref(block);
             return rc;
         }
-        c->owner[0] = buffer;
+        block->owners[i][0] = buffer;
     }
     rc = decode_trace(base, at, h->total_bytes, block, err);
     if (rc < 0) {
         mr_block_unref(block);
         return rc;
     }
-    *ret = block;
+    *ret = mr_block_sealed(block);
     *used = (size_t)h->total_bytes;
     return MR_OK;
 }

@@ -3,14 +3,13 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "element/internal.h"
 
 #include <millrace/base.h>
 #include <string.h>
 
 #define FRAME_MAGIC 0x3146524du /* "MRF1" */
-/* A header is ids and a message text. */
-#define HEADER_BYTES_MAX (64u * 1024)
 
 struct prefix {
     uint32_t magic;
@@ -50,9 +49,9 @@ static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_
     size_t packed = millrace__read_header__get_packed_size(header);
     struct prefix prefix = {.magic = FRAME_MAGIC, .header_bytes = (uint32_t)packed};
 
-    if (packed > HEADER_BYTES_MAX) {
+    if (packed > MR_DATA_HEADER_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a header of %zu bytes is above %u", packed,
-                            HEADER_BYTES_MAX);
+                            MR_DATA_HEADER_BYTES_MAX);
     }
     *bytes = mr_align64(sizeof prefix + packed);
     frame->head = mr_calloc(1, *bytes);
@@ -174,7 +173,7 @@ static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_
         return mr_error_set(err, MR_EDATALOSS, "no data message: it begins with %08x",
                             prefix.magic);
     }
-    if (prefix.header_bytes > HEADER_BYTES_MAX ||
+    if (prefix.header_bytes > MR_DATA_HEADER_BYTES_MAX ||
         mr_align64(sizeof prefix + prefix.header_bytes) > size) {
         return mr_error_set(err, MR_EDATALOSS, "a header of %u bytes in a message of %zu",
                             prefix.header_bytes, size);

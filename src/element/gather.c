@@ -122,7 +122,7 @@ int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_
     if (rc == MR_OK) {
         out->origin = mr_origin_ref(block->origin);
         mr_trace_gather(out, block, rows);
-        *ret = out;
+        *ret = mr_block_sealed(out);
     }
     if (layout != few) {
         mr_free(layout);

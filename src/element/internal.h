@@ -3,7 +3,7 @@
  * their payload.
  *
  * A block keeps a list of the buffers that its columns point into (`held`): one reference each,
- * however many columns share it. The `owner` of a column names its buffers but counts nothing.
+ * however many columns share it. `owners` names the buffers of each column but counts nothing.
  *
  * A block that brings its own payload is one allocation: mr_block, columns, held list, payload. Its
  * memory belongs to the embedded buffer, of which the block holds one reference like any other; so
@@ -12,6 +12,7 @@
 #ifndef MR_ELEMENT_INTERNAL_H
 #define MR_ELEMENT_INTERNAL_H
 
+#include "base/assert.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/trace.h"
@@ -56,7 +57,8 @@ struct mr_block {
     mr_trace *trace;   /* one reference, or NULL: of row r, its record trace_first + r */
     uint32_t trace_first;
     mr_buffer **held;
-    mr_buffer own; /* only if embedded */
+    mr_buffer *(*owners)[3]; /* of each column */
+    mr_buffer own;           /* only if embedded */
     struct mr_column columns[];
 };
 
@@ -84,8 +86,8 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
                    mr_error *err);
 /* Add a reference to @b (NULL is fine) unless the block holds it already. There must be room. */
 void mr_block_hold(mr_block *block, mr_buffer *b);
-/* Hold all that @from holds. */
-void mr_block_hold_all(mr_block *block, const mr_block *from);
+/* Columns @at and so on of @block become those of @from, and it holds all that @from holds. */
+void mr_block_copy_columns(mr_block *block, uint32_t at, const mr_block *from);
 
 /* @to was made of the rows of @from (which may carry no origin). */
 int mr_block_inherit(mr_block *to, const mr_block *from, mr_error *err);
@@ -166,6 +168,14 @@ static inline const int64_t *mr_column_dims(const struct mr_column *c, uint32_t 
 /* Check a column of @rows rows from outside, and say what memory a copy of it needs. */
 int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_layout *ret,
                     mr_error *err);
+/* Whether all columns say what they should and lie in buffers that @block holds. For assertions. */
+bool mr_block_is_sound(const mr_block *block);
+/* @block, which is complete. */
+static inline mr_block *mr_block_sealed(mr_block *block)
+{
+    MR_ASSERT_SLOW(mr_block_is_sound(block));
+    return block;
+}
 /* MR_EINVAL unless each of the @n bytes is 0 or 1. */
 int mr_bools_check(const void *data, uint64_t n, mr_error *err);
 

@@ -61,7 +61,7 @@ const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size
 
 static size_t head_bytes(uint32_t n, uint32_t held_cap)
 {
-    return sizeof(mr_block) + (size_t)n * sizeof(struct mr_column) +
+    return sizeof(mr_block) + (size_t)n * (sizeof(struct mr_column) + 3 * sizeof(mr_buffer *)) +
            (size_t)held_cap * sizeof(mr_buffer *);
 }
 
@@ -76,7 +76,8 @@ static void init_head(mr_block *block, uint32_t rows, uint32_t n, uint32_t held_
     block->origin = NULL;
     block->trace = NULL;
     block->trace_first = 0;
-    block->held = (mr_buffer **)(void *)(block->columns + n);
+    block->owners = (mr_buffer * (*)[3])(void *)(block->columns + n);
+    block->held = (mr_buffer **)(void *)(block->owners + n);
 }
 
 int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err)
@@ -88,6 +89,7 @@ int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret,
     }
     init_head(block, rows, n, held_cap);
     memset(block->columns, 0, (size_t)n * sizeof block->columns[0]);
+    memset(block->owners, 0, (size_t)n * sizeof block->owners[0]);
     *ret = block;
     return MR_OK;
 }
@@ -110,8 +112,12 @@ void mr_block_hold(mr_block *block, mr_buffer *b)
     block->held[block->nheld++] = mr_buffer_ref(b);
 }
 
-void mr_block_hold_all(mr_block *block, const mr_block *from)
+void mr_block_copy_columns(mr_block *block, uint32_t at, const mr_block *from)
 {
+    size_t n = from->ncolumns;
+
+    memcpy(block->columns + at, from->columns, n * sizeof from->columns[0]);
+    memcpy(block->owners + at, from->owners, n * sizeof from->owners[0]);
     for (uint32_t i = 0; i < from->nheld; i++) {
         mr_block_hold(block, from->held[i]);
     }
@@ -163,27 +169,29 @@ static bool place_column(uint32_t rows, const struct mr_column_layout *l, size_t
     return reserve(total, l->values, mr_dtype_size((mr_dtype)l->dtype), MR_BLOCK_ALIGN, &p->data);
 }
 
-static void fill_column(struct mr_column *c, const struct mr_column_layout *l, unsigned char *base,
-                        const struct column_places *p, mr_buffer *own)
+static void fill_column(mr_block *block, uint32_t i, const struct mr_column_layout *l,
+                        unsigned char *base, const struct column_places *p)
 {
+    struct mr_column *c = &block->columns[i];
+
     memset(c, 0, sizeof *c);
+    block->owners[i][0] = &block->own;
+    block->owners[i][1] = NULL;
+    block->owners[i][2] = NULL;
     c->kind = l->kind;
     c->dtype = l->dtype;
     c->rank = l->rank;
     c->data = base + p->data;
-    c->owner[0] = own;
     if (l->kind == MR_COLUMN_FIXED) {
         memcpy(c->dims, l->dims, l->rank * sizeof l->dims[0]);
     } else {
         c->row_dims = (const int64_t *)(void *)(base + p->row_dims);
         c->starts = (const uint64_t *)(void *)(base + p->starts);
         mr_column_starts(c)[0] = 0;
-        c->owner[1] = own;
     }
     if (l->dtype == MR_STRING) {
         c->offsets = (const uint64_t *)(void *)(base + p->offsets);
         mr_column_offsets(c)[0] = 0;
-        c->owner[2] = own;
     }
 }
 
@@ -225,7 +233,7 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
     mr_buffer_set_charged(&block->own, mr_memory_current(), total);
     block->held[block->nheld++] = &block->own; /* the reference that init gave */
     for (uint32_t i = 0; i < n; i++) {
-        fill_column(&block->columns[i], &columns[i], memory, &places[i], &block->own);
+        fill_column(block, i, &columns[i], memory, &places[i]);
     }
     *ret = block;
 

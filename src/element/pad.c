@@ -286,7 +286,7 @@ int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const
     if (rc == MR_OK) {
         out->origin = mr_origin_ref(block->origin);
         mr_block_trace_groups(out, block, block->rows);
-        *ret = out;
+        *ret = mr_block_sealed(out);
         out = NULL;
     }
     mr_block_unref(out);

@@ -30,15 +30,14 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
     if (rc < 0) {
         return rc;
     }
-    mr_block_hold_all(part, block);
-    memcpy(part->columns, block->columns, (size_t)block->ncolumns * sizeof block->columns[0]);
+    mr_block_copy_columns(part, 0, block);
     for (uint32_t i = 0; first > 0 && i < part->ncolumns; i++) {
         slice_column(&part->columns[i], first);
     }
     part->origin = mr_origin_ref(block->origin);
     part->trace = mr_trace_ref(block->trace);
     part->trace_first = block->trace_first + first;
-    *ret = part;
+    *ret = mr_block_sealed(part);
     return MR_OK;
 }
 
@@ -69,12 +68,13 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     for (uint32_t i = 0; i < n; i++) {
         part->columns[i] = block->columns[columns[i]];
         for (int k = 0; k < 3; k++) {
-            mr_block_hold(part, part->columns[i].owner[k]);
+            part->owners[i][k] = block->owners[columns[i]][k];
+            mr_block_hold(part, part->owners[i][k]);
         }
     }
     part->origin = mr_origin_ref(block->origin);
     mr_block_trace_as(part, block);
-    *ret = part;
+    *ret = mr_block_sealed(part);
     return MR_OK;
 }
 
@@ -101,11 +101,10 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
     if (rc < 0) {
         return rc;
     }
-    struct mr_column *at = whole->columns;
+    uint32_t at = 0;
     for (size_t i = 0; i < n; i++) {
-        memcpy(at, blocks[i]->columns, (size_t)blocks[i]->ncolumns * sizeof *at);
+        mr_block_copy_columns(whole, at, blocks[i]);
         at += blocks[i]->ncolumns;
-        mr_block_hold_all(whole, blocks[i]);
         rc = rc == MR_OK ? mr_block_inherit(whole, blocks[i], err) : rc;
     }
     if (rc < 0) {
@@ -113,7 +112,7 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
         return rc;
     }
     mr_trace_zip(whole, blocks, n);
-    *ret = whole;
+    *ret = mr_block_sealed(whole);
     return MR_OK;
 }
 

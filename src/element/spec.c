@@ -167,3 +167,42 @@ uint64_t mr_spec_hash(const mr_spec *spec)
 {
     return spec->hash;
 }
+
+int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err)
+{
+    size_t n = mr_spec_leaves(spec);
+    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+
+    if (leaves == NULL) {
+        return mr_error_nomem(err);
+    }
+    for (size_t i = 0; i < n; i++) {
+        leaves[i] = *mr_spec_leaf(spec, i);
+    }
+    *ret = leaves;
+    return MR_OK;
+}
+
+size_t mr_spec_row_bytes(const mr_spec *spec)
+{
+    size_t n = mr_spec_leaves(spec);
+    size_t total = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct mr_leaf_spec *leaf = mr_spec_leaf(spec, i);
+        size_t bytes = mr_dtype_size((mr_dtype)leaf->dtype);
+
+        if (bytes == 0 || leaf->rank < 0) {
+            return 0;
+        }
+        for (int d = 0; d < leaf->rank; d++) {
+            if (leaf->dims[d] < 0 || __builtin_mul_overflow(bytes, (size_t)leaf->dims[d], &bytes)) {
+                return 0;
+            }
+        }
+        if (__builtin_add_overflow(total, bytes, &total)) {
+            return 0;
+        }
+    }
+    return total;
+}

@@ -5,12 +5,6 @@
 
 #include <millrace/spec.h>
 
-/* How deep structures may be nested, and how long their text may be. */
-#define MR_STRUCTURE_DEPTH_MAX 64
-#define MR_STRUCTURE_BYTES_MAX (1u << 20)
-/* Datasets of datasets of ... */
-#define MR_DATASET_NESTING_MAX 8
-
 /*
  * Check @structure (NULL: "*" for one leaf, else a flat tuple) against @leaves, @n of them. *@ret
  * is its canonical text, freed with mr_free(). MR_EINVAL says what is wrong and where. Leaves that

@@ -41,6 +41,11 @@ struct mr_trace {
 
 /* With room for @size bytes a row behind it, or for each of something else. */
 mr_trace *mr_trace_new(uint32_t rows, size_t size);
+/* With @rows records that are to be set and then held. */
+mr_trace *mr_trace_new_records(uint32_t rows);
+void mr_trace_hold_files(mr_trace *t);
+/* @to was made of @r, too. */
+void mr_record_join(struct mr_record *to, const struct mr_record *r);
 
 /* @c, whose trace is not looked at, is somewhere in @t, or nowhere. */
 struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr_record_cursor *c);

@@ -2,13 +2,13 @@
  * Traces in few bytes: for blocks that are kept, and for the encoded form (block.h):
  *
  *   files: count; for each: flags (bit 0: uncompressed), bytes of the path, path
- *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file. A
- *          row is a number n:
- *     n even: n / 2 bytes behind where the row before it begins, the records that follow on that
- *     row's, as many
- *     n odd:  file n / 4 (from 1; 0: not known, and nothing follows), then how far number and
- *             offset are from those of the row before it (signed), then, if bit 1 of n is set, 2 *
- *             the records more + whether they are scattered
+ *   rows:  in groups of GROUP, each of which begins as if behind record 0 at offset 0 of no file.
+ *          A row is a number n:
+ *            n even: it begins n / 2 bytes behind the row before it, and has as many records,
+ *                    which follow on those of that row
+ *            n odd:  file n / 4 (from 1; 0: not known, and nothing follows), then how far number
+ *                    and offset are from those of the row before it (signed), then, if bit 1 of
+ *                    n is set, 2 * the records more + whether they are scattered
  *
  * Numbers are 7 bits a byte, the low ones first, all but the last byte with bit 7 set; signed ones
  * are folded (0, -1, 1, -2, ...). So lines that were read one behind the other take a byte or two

@@ -1,16 +1,43 @@
 #include "engine/driver.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/states.h"
 
 #define FAST_NS (MR_NS_PER_MS / 2)
 #define SLOW_NS (MR_NS_PER_MS * 2)
 
-static void wake(void *ctx)
+#define MAGIC UINT32_C(0x6d726472)
+
+enum { RUNNING, PAUSED, STOPPING };
+static const struct mr_state_row states[] = {
+    [RUNNING] = {"running", MR_STATES(PAUSED) | MR_STATES(STOPPING)},
+    [PAUSED] = {"paused", MR_STATES(RUNNING)},
+    [STOPPING] = {"stopping", 0},
+};
+
+/* @ctx comes back as it was given: a driver. */
+static struct mr_driver *driver_of(void *ctx)
 {
     struct mr_driver *d = ctx;
+
+    MR_CHECK_MAGIC(d, MAGIC);
+    return d;
+}
+
+static void move_to(struct mr_driver *d, uint32_t state)
+{
+    MR_LOCK(&d->lock);
+    MR_ASSERT(d->idle <= d->nthreads);
+    mr_state_move("driver", d, states, &d->state, state);
+}
+
+static void wake(void *ctx)
+{
+    struct mr_driver *d = driver_of(ctx);
 
     MR_LOCK(&d->lock);
     (void)pthread_cond_broadcast(&d->changed);
@@ -19,7 +46,7 @@ static void wake(void *ctx)
 int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
                    void (*run)(void *, void *), void *ctx)
 {
-    *d = (struct mr_driver){.env = env, .take = take, .run = run, .ctx = ctx};
+    *d = (struct mr_driver){.magic = MAGIC, .env = env, .take = take, .run = run, .ctx = ctx};
     mr_mutex_init(&d->lock);
     mr_cond_init(&d->changed);
     atomic_init(&d->interrupt, false);
@@ -30,16 +57,17 @@ int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *
 
 static void *driver_main(void *arg)
 {
-    struct mr_driver *d = arg;
+    struct mr_driver *d = driver_of(arg);
 
     (void)mr_memory_enter(d->env->memory);
     mr_mutex_lock(&d->lock);
-    while (!d->stopping) {
-        void *work = d->paused || mr_env_cancelled(d->env) ? NULL : d->take(d->ctx);
+    while (d->state != STOPPING) {
+        bool working = d->state == RUNNING && !mr_env_cancelled(d->env);
+        void *work = working ? d->take(d->ctx) : NULL;
 
         if (work == NULL) {
             d->idle++;
-            if (d->paused) {
+            if (d->state == PAUSED) {
                 (void)pthread_cond_broadcast(&d->changed);
             }
             mr_cond_wait(&d->changed, &d->lock);
@@ -83,9 +111,7 @@ static void interrupt(struct mr_driver *d)
 
 int mr_driver_pause(struct mr_driver *d, mr_error *err)
 {
-    mr_mutex_lock(&d->lock);
-    d->paused = true;
-    mr_mutex_unlock(&d->lock);
+    move_to(d, PAUSED);
     interrupt(d);
     MR_LOCK(&d->lock);
     while (d->idle < d->nthreads) {
@@ -99,17 +125,14 @@ int mr_driver_pause(struct mr_driver *d, mr_error *err)
 
 void mr_driver_resume(struct mr_driver *d)
 {
-    MR_LOCK(&d->lock);
-    d->paused = false;
     atomic_store(&d->interrupt, false);
-    (void)pthread_cond_broadcast(&d->changed);
+    move_to(d, RUNNING);
+    wake(d);
 }
 
 void mr_driver_stop(struct mr_driver *d)
 {
-    mr_mutex_lock(&d->lock);
-    d->stopping = true;
-    mr_mutex_unlock(&d->lock);
+    move_to(d, STOPPING);
     interrupt(d);
     for (uint32_t i = 0; i < d->nthreads; i++) {
         (void)pthread_join(d->threads[i], NULL);
@@ -120,6 +143,8 @@ void mr_driver_stop(struct mr_driver *d)
 void mr_driver_destroy(struct mr_driver *d)
 {
     mr_env_remove_canceller(d->env, &d->canceller);
+    MR_ASSERT(d->nthreads == 0);
+    d->magic = 0;
     mr_free(d->threads);
     (void)pthread_cond_destroy(&d->changed);
     (void)pthread_mutex_destroy(&d->lock);

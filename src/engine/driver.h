@@ -17,7 +17,8 @@
 
 struct mr_driver {
     struct mr_env *env;
-    pthread_mutex_t lock;
+    uint32_t magic;
+    pthread_mutex_t lock;   /* guards state, idle, and the queue of the stage */
     pthread_cond_t changed; /* anything under the lock */
     /* Under the lock: something to do, or NULL. Not called while paused or cancelled. */
     void *(*take)(void *ctx);
@@ -29,8 +30,7 @@ struct mr_driver {
     pthread_t *threads;
     uint32_t nthreads;
     uint32_t idle;
-    bool paused;
-    bool stopping;
+    uint32_t state;        /* of driver.c's table; guarded by lock */
     atomic_bool interrupt; /* for the pulls of the threads */
 };
 

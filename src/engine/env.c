@@ -229,7 +229,9 @@ bool mr_env_charge_ahead(struct mr_env *env, size_t bytes)
 
 void mr_env_release(struct mr_env *env, size_t bytes)
 {
-    (void)atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+    size_t before = atomic_fetch_sub_explicit(&env->used_bytes, bytes, memory_order_relaxed);
+
+    MR_ASSERT(before >= bytes);
 }
 
 bool mr_env_recharge(struct mr_env *env, size_t *charged, size_t bytes)
@@ -311,8 +313,8 @@ static int entry(struct mr_env *env, enum entry_kind kind, const void *key,
 {
     struct mr_env_entry *e;
 
-    MR_LOCK(
-        &env->lock); /* Compiling under it is short, and keeps two threads from doing it twice. */
+    /* Compiling under it is short, and keeps two threads from doing it twice. */
+    MR_LOCK(&env->lock);
     for (e = env->cache; e != NULL; e = e->next) {
         if (e->kind == kind && e->key == key) {
             *ret = e;

@@ -67,10 +67,10 @@ struct mr_env {
     atomic_uint open_nodes;
     atomic_uint stage_threads; /* of MR_STAGE_THREADS_MAX, promised to stages */
 
-    pthread_mutex_t lock;
-    struct mr_canceller *cancellers; /* guarded by lock */
-    struct mr_env_entry *cache;      /* guarded by lock */
-    bool pooled;                     /* guarded by lock: holds the pool until the end */
+    pthread_mutex_t lock; /* guards all below, and `opened` of the providers */
+    struct mr_canceller *cancellers;
+    struct mr_env_entry *cache;
+    bool pooled; /* holds the pool until the end */
 };
 
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,

@@ -1,11 +1,27 @@
 #include "engine/gather.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 #include <millrace/base.h>
 
 #include <string.h>
+
+/* What is counted is what is there. */
+static bool is_sound(const struct mr_gather *g)
+{
+    uint64_t rows = 0;
+    size_t bytes = 0;
+
+    for (size_t i = g->head; i < g->n; i++) {
+        const struct mr_gather_part *p = &g->parts[i];
+
+        rows += p->count;
+        bytes += mr_block_row_bytes(p->block, p->first, p->count); /* asserts that they are there */
+    }
+    return g->head <= g->n && g->n <= g->cap && rows == g->rows && bytes == g->bytes;
+}
 
 static int make_room(struct mr_gather *g, mr_error *err)
 {
@@ -97,6 +113,8 @@ static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_bloc
 
 void mr_gather_drop(struct mr_gather *g, uint64_t rows)
 {
+    MR_ASSERT(rows <= g->rows);
+    MR_ASSERT_SLOW(is_sound(g));
     g->rows -= rows;
     while (rows > 0) {
         struct mr_gather_part *p = &g->parts[g->head];

@@ -1,6 +1,7 @@
 #include "engine/op.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -14,11 +15,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-
-uint64_t mr_op_child_path(uint64_t path, uint32_t i)
-{
-    return mr_mix64(path + 1 + i);
-}
 
 struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i)
 {
@@ -45,6 +41,7 @@ static int open_as(const struct mr_op_ctx *ctx, const mr_dataset *ds, const stru
         atomic_fetch_sub(&ctx->env->open_nodes, 1);
         return mr_error_nomem(err);
     }
+    it->magic = MR_OP_MAGIC;
     it->op = op;
     it->ds = ds;
     it->env = ctx->env;
@@ -76,12 +73,24 @@ void mr_op_close(struct mr_op_iter *it)
     if (it == NULL) {
         return;
     }
-    it->op->run->close(it);
+    MR_CHECK_MAGIC(it, MR_OP_MAGIC);
+    if (it->op->run->close != NULL) {
+        it->op->run->close(it);
+    }
+    mr_op_close(it->input);
     mr_bound_unref(it->bound);
     mr_origin_unref(it->origin);
     mr_record_clear(&it->record);
     atomic_fetch_sub(&it->env->open_nodes, 1);
+    it->magic = 0; /* only now: threads of its own have ended */
     mr_free(it);
+}
+
+int mr_op_open_input(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err)
+{
+    struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
+
+    return mr_op_open(&below, it->ds->inputs[0], &it->input, err);
 }
 
 /* ---- pull ---- */
@@ -134,8 +143,15 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
 
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
 {
+    MR_CHECK_MAGIC(it, MR_OP_MAGIC);
+    MR_ASSERT(pull->rows > 0);
     int rc = pull_any(it, pull, ret, err);
 
+    if (rc == MR_OK) {
+        MR_ASSERT(mr_block_rows(*ret) > 0);
+        MR_ASSERT(mr_block_rows(*ret) <= pull->rows);
+        MR_ASSERT_SLOW(mr_block_check_spec(*ret, it->ds->spec, NULL) == MR_OK);
+    }
     if (rc < 0 && it->uncounts) {
         mr_op_mark_uncounted(rc, err);
     }
@@ -284,12 +300,16 @@ void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err)
 
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err)
 {
+    MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     mr_state_put_u64(out, it->path);
     mr_state_put_u64(out, it->op->version);
     size_t begin = mr_state_begin(out);
     mr_state_put_u64(out, it->delivered);
     mr_state_put_error(out, it->deferred, &it->deferred_err);
-    int rc = it->op->run->save(it, out, err);
+    int rc = it->op->run->save != NULL ? it->op->run->save(it, out, err) : MR_OK;
+    if (rc == MR_OK && it->input != NULL) {
+        rc = mr_op_save(it->input, out, err);
+    }
     mr_state_end(out, begin);
     if (rc == MR_OK && out->buf.failed) {
         rc = mr_error_nomem(err);
@@ -328,8 +348,11 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
     if (rc == MR_OK && deferred != MR_OK) {
         (void)mr_op_defer(it, deferred, &deferred_err);
     }
-    if (rc == MR_OK) {
+    if (rc == MR_OK && it->op->run->restore != NULL) {
         rc = it->op->run->restore(it, &record, err);
+    }
+    if (rc == MR_OK && it->input != NULL) {
+        rc = mr_op_restore(it->input, &record, err);
     }
     if (rc == MR_OK && record.left != 0) {
         rc = mr_state_damaged(err);
@@ -462,4 +485,12 @@ uint64_t mr_op_fixed_seed(const struct mr_op_iter *it)
 
     memcpy(&seed, it->ds->fingerprint, sizeof seed);
     return mr_mix64(seed ^ mr_mix64(it->stream));
+}
+
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err)
+{
+    *ret = NULL;
+    return fn->ncaptures > 0 ? mr_bound_select(it->bound, fn->captures, fn->ncaptures, ret, err)
+                             : MR_OK;
 }

@@ -29,6 +29,7 @@
 #ifndef MR_ENGINE_OP_H
 #define MR_ENGINE_OP_H
 
+#include "base/rng.h"
 #include "dataset/operator.h"
 #include "element/trace.h"
 #include "engine/engine.h"
@@ -67,11 +68,15 @@ struct mr_op_ctx {
     bool inside_split;    /* below the operator that takes the splits */
 };
 
+#define MR_OP_MAGIC UINT32_C(0x6d726f70)
+
 struct mr_op_iter {
+    uint32_t magic; /* MR_OP_MAGIC, until it is closed */
     const struct mr_operator *op;
     const mr_dataset *ds; /* the engine iterator holds the root, and with it all nodes */
     struct mr_env *env;
-    struct mr_bound *bound; /* one reference, or NULL */
+    struct mr_op_iter *input; /* by mr_op_open_input(): saved, restored and closed with it */
+    struct mr_bound *bound;   /* one reference, or NULL */
     uint64_t path;
     uint64_t epoch;
     uint64_t stream;
@@ -94,7 +99,10 @@ struct mr_op_run {
      * iterators. */
     int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
     int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
-    /* State and inputs; restore is called on an iterator that was just opened. */
+    /*
+     * State, and inputs but for `input`; restore is called on an iterator that was just opened.
+     * NULL, also close: nothing to do.
+     */
     int (*save)(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
     int (*restore)(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
     void (*close)(struct mr_op_iter *it);
@@ -105,6 +113,8 @@ struct mr_op_run {
 
 int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret,
                mr_error *err);
+/* The first input becomes it->input. */
+int mr_op_open_input(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
 int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
 int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
@@ -114,7 +124,10 @@ void mr_op_close(struct mr_op_iter *it); /* NULL is fine */
 /* The context for input @i of the node that @ctx is for. */
 struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i);
 /* The context that @it was opened with, good enough to open an input again later. */
-uint64_t mr_op_child_path(uint64_t path, uint32_t i);
+static inline uint64_t mr_op_child_path(uint64_t path, uint32_t i)
+{
+    return mr_mix64(path + 1 + i);
+}
 
 /* Put "map (step 2), element 17: " in front of @err, without the number where it sees a part only;
  * returns @rc. */
@@ -182,6 +195,11 @@ int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error
 /* Lent as long as the iterator lives. *@ret = NULL if absent. */
 int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret, size_t *size,
                 mr_error *err);
+
+/* The block that a function's captures are for this iterator; *@ret = NULL if it has none. The
+ * caller's reference. */
+int mr_op_captures(const struct mr_op_iter *it, const mr_function *fn, mr_block **ret,
+                   mr_error *err);
 
 /* For operators without a seed of their own: another one in each iteration. */
 uint64_t mr_op_seed(const struct mr_op_iter *it);

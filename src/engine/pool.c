@@ -1,5 +1,6 @@
 #include "engine/pool.h"
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/sync.h"
 #include "engine/env.h"
@@ -7,13 +8,14 @@
 #define THREADS_MAX 256
 
 static struct {
-    pthread_mutex_t lock;
-    pthread_mutex_t life; /* held while threads are started and joined; before `lock` */
+    pthread_mutex_t
+        life; /* guards users, nthreads, threads: while some start or end; before lock */
+    pthread_mutex_t lock; /* guards all behind threads */
     pthread_cond_t work;
-    uint32_t users;    /* guarded by life */
-    uint32_t nthreads; /* guarded by life */
+    uint32_t users;
+    uint32_t nthreads;
     pthread_t threads[THREADS_MAX];
-    bool stop; /* from here on guarded by lock */
+    bool stop;
     uint32_t waiting;
     struct mr_pool_task *head;
     struct mr_pool_task **tail;
@@ -21,6 +23,17 @@ static struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int register_errnum; /* by once */
+
+/* `tail` is where the next task goes. */
+static bool queue_is_sound_locked(void)
+{
+    struct mr_pool_task **at = &pool.head;
+
+    while (*at != NULL) {
+        at = &(*at)->next;
+    }
+    return at == pool.tail;
+}
 
 static void *pool_main(void *arg)
 {
@@ -126,6 +139,7 @@ int mr_pool_acquire(mr_error *err)
 void mr_pool_release(void)
 {
     MR_LOCK(&pool.life);
+    MR_ASSERT(pool.users > 0);
     if (--pool.users == 0) {
         stop_threads();
     }
@@ -137,6 +151,7 @@ void mr_pool_submit(struct mr_pool_task *task)
     task->next = NULL;
     *pool.tail = task;
     pool.tail = &task->next;
+    MR_ASSERT_SLOW(queue_is_sound_locked());
     (void)pthread_cond_signal(&pool.work);
 }
 

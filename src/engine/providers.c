@@ -19,11 +19,6 @@ struct walk {
     uint32_t visits;
 };
 
-static bool is(const mr_dataset *ds, const char *op)
-{
-    return strcmp(ds->op->name, op) == 0;
-}
-
 /* Whether the elements of @ds have indices that mr_op_seek() can go to. */
 static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
 {
@@ -35,7 +30,7 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
     }
     /* A map on its own stays above its source: splitting there would gain nothing. Inside a zip it
      * keeps the pairs. */
-    if (is(ds, "map") && !combined) {
+    if (strcmp(ds->op->name, "map") == 0 && !combined) {
         return false;
     }
     for (size_t i = 0; i < ds->ninputs; i++) {
@@ -46,28 +41,15 @@ static bool can_seek(const mr_dataset *ds, bool combined, uint32_t *visits)
     return true;
 }
 
-/*
- * So many elements of an input go into each that @ds makes; 0: it may make more than it takes, or
- * nobody can tell. What a cache has of a split it gives again in each repetition.
- */
+/* So many elements of an input go into each that @ds makes; 0: nobody can tell. */
 static uint64_t takes(const mr_dataset *ds)
 {
-    static const char *const no_more[] = {
-        "cardinality", "choose", "concatenate", "filter", "ignore_errors", "map",  "prefetch",
-        "repeat",      "sample", "scan",        "shard",  "shuffle",       "skip", "take",
-        "take_while",  "unique", "zip"};
+    const struct mr_attr *size = mr_attr_find(ds->attrs, ds->nattrs, "batch_size");
 
-    if (is(ds, "batch") || is(ds, "padded_batch")) {
-        const struct mr_attr *size = mr_attr_find(ds->attrs, ds->nattrs, "batch_size");
-
-        return size != NULL && size->kind == MR_ATTR_INT && size->i > 0 ? (uint64_t)size->i : 0;
+    if (ds->op->rate != MR_RATE_BATCH) {
+        return ds->op->rate == MR_RATE_ONE;
     }
-    for (size_t i = 0; i < sizeof no_more / sizeof no_more[0]; i++) {
-        if (is(ds, no_more[i])) {
-            return 1;
-        }
-    }
-    return 0;
+    return size->kind == MR_ATTR_INT && size->i > 0 ? (uint64_t)size->i : 0;
 }
 
 /*
@@ -123,7 +105,7 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
     if (w->visits > VISITS_MAX) {
         return mr_error_set(err, MR_EINVAL, "the dataset runs more than %d operators", VISITS_MAX);
     }
-    if (ds->ninputs == 0 || is(ds, "distribute")) {
+    if (ds->ninputs == 0 || ds->op->external) {
         return mr_error_set(
             err, MR_EUNIMPL,
             "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "

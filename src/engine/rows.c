@@ -3,7 +3,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "engine/ops/ops.h"
+#include "base/limits.h"
+#include "engine/state.h"
+
+#include <string.h>
 
 /* What a block of one row takes besides its data, roughly. */
 #define SINGLE_OVERHEAD 512u
@@ -251,13 +254,9 @@ int mr_rows_out_begin(const struct mr_rows *s, uint32_t cap, struct mr_rows_out 
     if (s->fixed == 0) {
         return MR_OK;
     }
-    struct mr_leaf_spec *leaves = NULL;
-    int rc = mr_spec_copy_leaves(s->spec, &leaves, err);
-    if (rc == MR_OK) {
-        rc = mr_block_alloc(cap, leaves, (uint32_t)mr_spec_leaves(s->spec), &out->block, err);
-    }
-    mr_free(leaves);
-    return rc;
+    /* Of a fixed size above 0: there is a leaf, and all lie in one array. */
+    return mr_block_alloc(cap, mr_spec_leaf(s->spec, 0), (uint32_t)mr_spec_leaves(s->spec),
+                          &out->block, err);
 }
 
 /* Where the row comes from that is put next: if there is memory for it. */

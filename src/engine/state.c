@@ -197,3 +197,34 @@ int mr_state_get_record(struct mr_state_in *in, struct mr_state_in *ret, mr_erro
     }
     return rc;
 }
+
+enum { ENDED = 1, FAILED = 2 };
+
+void mr_state_put_end(struct mr_state_out *out, bool ended, uint64_t count, int failed,
+                      const mr_error *failure)
+{
+    mr_state_put_u64(out, (ended ? ENDED : 0) | (failed != MR_OK ? FAILED : 0));
+    if (failed != MR_OK) {
+        mr_state_put_u64(out, count);
+        mr_state_put_error(out, failed, failure);
+    }
+}
+
+int mr_state_get_end(struct mr_state_in *in, uint64_t most, bool *ended, uint64_t *count,
+                     int *failed, mr_error *failure, mr_error *err)
+{
+    uint64_t flags = 0;
+    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
+
+    if (rc == MR_OK && (flags & FAILED) != 0) {
+        rc = mr_state_get_bounded(in, most, count, err);
+        if (rc == MR_OK) {
+            rc = mr_state_get_error(in, failed, failure, err);
+        }
+        if (rc == MR_OK && *failed == MR_OK) {
+            rc = mr_state_damaged(err);
+        }
+    }
+    *ended = (flags & ENDED) != 0;
+    return rc;
+}

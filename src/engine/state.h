@@ -37,4 +37,13 @@ int mr_state_get_error(struct mr_state_in *in, int *code, mr_error *ret, mr_erro
 int mr_state_get_record(struct mr_state_in *in, struct mr_state_in *ret, mr_error *err);
 int mr_state_damaged(mr_error *err);
 
+/*
+ * Whether the input has ended, and an error that was met and is still to be given, with a count of
+ * at most @most; @failed = MR_OK: there is none.
+ */
+void mr_state_put_end(struct mr_state_out *out, bool ended, uint64_t count, int failed,
+                      const mr_error *failure);
+int mr_state_get_end(struct mr_state_in *in, uint64_t most, bool *ended, uint64_t *count,
+                     int *failed, mr_error *failure, mr_error *err);
+
 #endif

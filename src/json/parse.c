@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "json/internal.h"
 
 #include <float.h>

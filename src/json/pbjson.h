@@ -20,9 +20,6 @@
 #include <millrace/base.h>
 #include <protobuf-c/protobuf-c.h>
 
-/* Messages within messages. */
-#define MR_PBJSON_DEPTH_MAX 32
-
 /*
  * The number of the unknown field that holds unknown members, as the text of one JSON object: the
  * highest number that protobuf allows, used by no message of ours. The field survives packing and

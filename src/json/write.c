@@ -2,6 +2,7 @@
 #include "json/pbjson.h"
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "json/internal.h"
 
 #include <inttypes.h>

@@ -2,6 +2,7 @@
 
 #include "base/address.h"
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "metrics/process.h"
@@ -18,15 +19,15 @@
 #include <unistd.h>
 
 #define BACKLOG 64
-#define CONNECTIONS_MAX 64u
-#define CONNECTIONS_OF_ONE_MAX 32u
 #define SILENT_S 10u
-#define REQUEST_BYTES_MAX 16384
 
 #define TEXT "text/plain; charset=utf-8"
 #define EXPOSITION "text/plain; version=0.0.4; charset=utf-8"
 
+#define MAGIC UINT32_C(0x6d726874)
+
 struct mr_http {
+    uint32_t magic;
     struct mr_http_options opts;
     int fd; /* listens; -1: the daemon has it */
     struct MHD_Daemon *daemon;
@@ -101,6 +102,7 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     static char seen;
     mr_http *h = ctx;
 
+    MR_CHECK_MAGIC(h, MAGIC);
     (void)version;
     (void)data;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
@@ -195,6 +197,7 @@ int mr_http_open(const char *address, mr_http **ret, mr_error *err)
     if (h == NULL) {
         return mr_error_nomem(err);
     }
+    h->magic = MAGIC;
     h->fd = -1;
     rc = listen_on(address, &h->fd, err);
     if (rc == MR_OK) {
@@ -222,9 +225,10 @@ int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
     h->fd = -1; /* The daemon's, whether it starts or not. */
     h->daemon = MHD_start_daemon(
         MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC, 0 /* port */, NULL, NULL, on_request, h,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, CONNECTIONS_OF_ONE_MAX, MHD_OPTION_CONNECTION_TIMEOUT,
-        SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)REQUEST_BYTES_MAX, MHD_OPTION_END);
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, MR_HTTP_CONNECTIONS_MAX,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, MR_HTTP_CONNECTIONS_OF_ONE_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, SILENT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        (size_t)MR_HTTP_REQUEST_BYTES_MAX, MHD_OPTION_END);
     return h->daemon != NULL
                ? MR_OK
                : mr_error_set(err, MR_EEXHAUSTED,

@@ -44,7 +44,7 @@ static int first_false(const struct mr_kernel_in *in, uint32_t rows, uint32_t *r
 }
 
 static int eval_assert(const struct mr_kernel_call *call, uint32_t rows,
-                       const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                       const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     const struct mr_attr *message = mr_attr_find(call->attrs, call->nattrs, "message");

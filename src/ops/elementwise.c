@@ -248,7 +248,7 @@ static int run(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,
 }
 
 int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
-                        const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                        const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                         size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct work w = {.nin = nin};
@@ -261,7 +261,7 @@ int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
         return mr_error_set(err, MR_EINTERNAL, "%zu inputs and %zu results", nin, nout);
     }
     for (; open < nin; open++) {
-        dtypes[open] = in[open].column->dtype;
+        dtypes[open] = in[open].column->c.dtype;
         rc = mr_input_open(&in[open], rows, &w.inputs[open], err);
         if (rc < 0) {
             *bad_row = 0;

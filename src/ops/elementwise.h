@@ -12,7 +12,7 @@
 #define MR_ELEMENTWISE_INPUTS_MAX 3
 
 int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
-                        const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                        const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                         size_t nout, uint32_t *bad_row, mr_error *err);
 
 /* infer: one dtype for inputs first.., which must be in @set; shapes of all inputs broadcast. */

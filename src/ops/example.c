@@ -3,6 +3,7 @@
  * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
 #include "ops/attr.h"
@@ -31,7 +32,10 @@ struct feature {
     uint64_t fallback_count;  /* 1 or per_record */
 };
 
+#define MAGIC UINT32_C(0x6d726578)
+
 struct config {
+    uint32_t magic;
     size_t n;
     uint32_t *by_name; /* indices, sorted by name */
     struct feature features[];
@@ -58,6 +62,7 @@ static void config_free(void *state)
     struct config *config = state;
 
     if (config != NULL) {
+        MR_CHECK_MAGIC(config, MAGIC);
         mr_free(config->by_name);
         mr_free(config);
     }
@@ -139,7 +144,8 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
         return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s",
                             feature_text(f->name, text), mr_dtype_name((mr_dtype)f->dtype));
     }
-    struct mr_kernel_in in = {mr_block_column(fallback->block, 0), true};
+    struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
+    struct mr_kernel_in in = {&column, true};
     struct mr_input opened;
     int rc = mr_input_open(&in, 1, &opened, err);
     if (rc < 0) {
@@ -229,6 +235,7 @@ static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config 
     if (config == NULL) {
         return mr_error_nomem(err);
     }
+    config->magic = MAGIC;
     config->n = n;
     config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
     if (config->by_name == NULL) {
@@ -588,16 +595,18 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
     return rc;
 }
 
-static int read_feature(struct parsing *p, size_t i, struct mr_column *column, mr_error *err)
+static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *column, mr_error *err)
 {
     const struct feature *f = &p->config->features[i];
+    struct mr_owned_column given; /* the default: it is used as long as `fallback` is open */
     struct mr_input fallback = {0};
     struct mr_output out = {0};
     int rc = MR_OK;
 
     p->bad_row = 0;
     if (f->fallback != NULL) {
-        struct mr_kernel_in in = {mr_block_column(f->fallback, 0), true};
+        given = mr_block_owned_column(f->fallback, 0);
+        struct mr_kernel_in in = {&given, true};
 
         rc = mr_input_open(&in, 1, &fallback, err);
     }
@@ -624,9 +633,9 @@ static int read_feature(struct parsing *p, size_t i, struct mr_column *column, m
  * again for those rows, so it is enough that the row named has failed and that all rows before it
  * are looked at in the end.
  */
-static int read_features(struct parsing *p, struct mr_column *out, mr_error *err)
+static int read_features(struct parsing *p, struct mr_owned_column *out, mr_error *err)
 {
-    struct mr_column *made = mr_calloc(p->config->n, sizeof *made);
+    struct mr_owned_column *made = mr_calloc(p->config->n, sizeof *made);
     int rc = MR_OK;
 
     if (made == NULL) {
@@ -647,16 +656,18 @@ static int read_features(struct parsing *p, struct mr_column *out, mr_error *err
 }
 
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
-                size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err)
+                size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
+                mr_error *err)
 {
     struct parsing p = {.config = call->state, .rows = rows};
-    struct mr_column expanded;
+    struct mr_owned_column expanded;
     struct mr_kernel_in records = {in[0].column, false};
     struct mr_input input;
     mr_buffer *found = NULL;
     size_t bytes = 0;
     int rc;
 
+    MR_CHECK_MAGIC(p.config, MAGIC);
     *bad_row = 0;
     if (in[0].broadcast) {
         rc = mr_column_expand(in[0].column, rows, &expanded, err);

@@ -42,7 +42,7 @@ struct mr_kernel_call {
 };
 
 struct mr_kernel_in {
-    const struct mr_column *column;
+    const struct mr_owned_column *column;
     bool broadcast; /* one row for all */
 };
 
@@ -78,7 +78,8 @@ struct mr_kernel {
      * why. Rows before it may have failed too: the executor calls again for those, until they pass.
      */
     int (*eval)(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
-                size_t nin, struct mr_column *out, size_t nout, uint32_t *bad_row, mr_error *err);
+                size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
+                mr_error *err);
     /* Optional: work that depends on attributes only (tables, parsed configuration). */
     int (*prepare)(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err);
     void (*release)(void *state);

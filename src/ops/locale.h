@@ -1,10 +1,16 @@
-/* The C locale, whatever the process has set: for reading and writing numbers. Any thread. */
+/* Numbers in text are read and written in the C locale, whatever the process has set. */
 #ifndef MR_OPS_LOCALE_H
 #define MR_OPS_LOCALE_H
 
 #include <locale.h>
 
-/* (locale_t)0 if there was no memory for it. Lives as long as the process. */
-locale_t mr_c_locale(void);
+/*
+ * (locale_t)0 if there is no memory; else the caller's, for freelocale(). The C library has this
+ * one ready: nothing is allocated.
+ */
+static inline locale_t mr_c_locale_new(void)
+{
+    return newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
 
 #endif

@@ -3,6 +3,7 @@
  * program. And string_to_hash_bucket, which uses the same hash for what stands in no list.
  */
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "ops/attr.h"
@@ -16,7 +17,10 @@
 
 #define NOTHING UINT32_MAX
 
+#define MAGIC UINT32_C(0x6d726c6b)
+
 struct places {
+    uint32_t magic;
     mr_buffer *table;
     uint32_t *slots; /* in it: a power of 2 of them, at least twice as many as keys */
     size_t mask;
@@ -68,6 +72,7 @@ static void places_free(void *state)
     struct places *p = state;
 
     if (p != NULL) {
+        MR_CHECK_MAGIC(p, MAGIC);
         mr_buffer_unref(p->table);
         mr_free(p);
     }
@@ -84,6 +89,7 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
     if (p == NULL) {
         return mr_error_nomem(err);
     }
+    p->magic = MAGIC;
     p->n = (uint32_t)key_count(strings, ints);
     p->strings = strings != NULL ? mr_block_column(strings->block, 0) : NULL;
     p->ints = ints != NULL ? ints->ints : NULL;
@@ -159,6 +165,7 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
     int64_t buckets = mr_attr_int(call->attrs, call->nattrs, "oov_buckets", 0);
     int64_t *results = (int64_t *)(void *)out->values;
 
+    MR_CHECK_MAGIC(p, MAGIC);
     for (uint64_t i = 0; i < out->count; i++) {
         const unsigned char *at = in[0].values + i * in[0].width;
         struct mr_string value = {at, in[0].width};
@@ -175,7 +182,7 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
 }
 
 static int places_eval(const struct mr_kernel_call *call, uint32_t rows,
-                       const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                       const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     static const struct mr_row_ops ops = {.fill = fill_places};

@@ -4,8 +4,10 @@
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -14,16 +16,15 @@
 #include <pcre2.h>
 #include <string.h>
 
-#define STEPS_MAX 1000000u
-#define HEAP_KIB_MAX 16384u
-#define PATTERN_BYTES_MAX 65536u
-
 /* '.' does not match the end of a line and '$' matches at the end only, as with RE2; invalid UTF-8
  * matches nothing. */
 #define OPTIONS                                                                                    \
     (PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_DOLLAR_ENDONLY | PCRE2_NEVER_BACKSLASH_C)
 
+#define MAGIC UINT32_C(0x6d727265)
+
 struct regex {
+    uint32_t magic;
     pcre2_general_context *memory;
     pcre2_match_context *limits;
     pcre2_code *code;
@@ -41,13 +42,21 @@ static void release_memory(void *p, void *ctx)
     mr_free(p);
 }
 
-static void regex_free(void *state)
+/* What prepare() made, as it comes back. */
+static struct regex *regex_of(void *state)
 {
     struct regex *re = state;
 
-    if (re == NULL) {
+    MR_CHECK_MAGIC(re, MAGIC);
+    return re;
+}
+
+static void regex_free(void *state)
+{
+    if (state == NULL) {
         return;
     }
+    struct regex *re = regex_of(state);
     pcre2_code_free(re->code);
     pcre2_match_context_free(re->limits);
     pcre2_general_context_free(re->memory);
@@ -87,6 +96,7 @@ static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **stat
     if (re == NULL) {
         return mr_error_nomem(err);
     }
+    re->magic = MAGIC;
     re->memory = pcre2_general_context_create(allocate, release_memory, NULL);
     re->limits = re->memory != NULL ? pcre2_match_context_create(re->memory) : NULL;
     rc = re->limits != NULL ? compile(re, pattern, err) : mr_error_nomem(err);
@@ -94,9 +104,9 @@ static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **stat
         regex_free(re);
         return rc;
     }
-    (void)pcre2_set_match_limit(re->limits, STEPS_MAX);
-    (void)pcre2_set_depth_limit(re->limits, STEPS_MAX);
-    (void)pcre2_set_heap_limit(re->limits, HEAP_KIB_MAX);
+    (void)pcre2_set_match_limit(re->limits, MR_REGEX_STEPS_MAX);
+    (void)pcre2_set_depth_limit(re->limits, MR_REGEX_STEPS_MAX);
+    (void)pcre2_set_heap_limit(re->limits, MR_REGEX_HEAP_KIB_MAX);
     *state = re;
     return MR_OK;
 }
@@ -132,9 +142,9 @@ static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct 
     void *state = NULL;
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
-    if (rc == MR_OK && pattern->size > PATTERN_BYTES_MAX) {
+    if (rc == MR_OK && pattern->size > MR_REGEX_BYTES_MAX) {
         rc = mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size,
-                          PATTERN_BYTES_MAX);
+                          MR_REGEX_BYTES_MAX);
     }
     if (rc == MR_OK) {
         rc = regex_prepare(attrs, nattrs, &state, err);
@@ -193,7 +203,7 @@ static int match(const struct regex *re, struct mr_string s, size_t at, uint32_t
     if (n == PCRE2_ERROR_MATCHLIMIT || n == PCRE2_ERROR_DEPTHLIMIT || n == PCRE2_ERROR_HEAPLIMIT) {
         return mr_error_set(err, MR_EINVAL,
                             "the pattern takes more than %u steps on a string of %zu bytes",
-                            STEPS_MAX, s.size);
+                            MR_REGEX_STEPS_MAX, s.size);
     }
     unsigned char why[128];
     (void)pcre2_get_error_message(n, why, sizeof why);
@@ -281,7 +291,7 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_string s,
     bool all = mr_attr_bool(call->attrs, call->nattrs, "replace_global", true);
 
     mr_buf_clear(to);
-    int rc = replace(call->state, rewrite, all, s, data, to, err);
+    int rc = replace(regex_of(call->state), rewrite, all, s, data, to, err);
     unsigned char *copy = rc == MR_OK ? mr_output_bytes(out->column, to->len, err) : NULL;
     if (rc == MR_OK && copy == NULL) {
         rc = MR_EEXHAUSTED;
@@ -298,7 +308,7 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_string s,
 static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
                         size_t output, struct mr_result *out, mr_error *err)
 {
-    const struct regex *re = call->state;
+    const struct regex *re = regex_of(call->state);
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     struct mr_string *results = (struct mr_string *)(void *)out->values;
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
@@ -316,7 +326,7 @@ static int fill_replace(const struct mr_kernel_call *call, const struct mr_tenso
 static int fill_full_match(const struct mr_kernel_call *call, const struct mr_tensor *in,
                            size_t nin, size_t output, struct mr_result *out, mr_error *err)
 {
-    const struct regex *re = call->state;
+    const struct regex *re = regex_of(call->state);
     const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
@@ -337,9 +347,9 @@ static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, f
                                                     {NULL, 0, false}};
 
 #define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                    \
-    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows,                     \
-                             const struct mr_kernel_in *in, size_t nin, struct mr_column *out,     \
-                             size_t nout, uint32_t *bad_row, mr_error *err)                        \
+    static int symbol##_eval(                                                                      \
+        const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,           \
+        size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row, mr_error *err)    \
     {                                                                                              \
         static const struct mr_row_ops ops = {.fill = fill_fn};                                    \
                                                                                                    \

@@ -209,9 +209,9 @@ static int shape_of_row(const struct mr_kernel_call *call, const struct mr_tenso
 
 /* The column of @in with one shape for all rows. */
 static int share_fixed(const struct mr_kernel_in *in, uint32_t rows, int rank, const int64_t *dims,
-                       struct mr_column *out, mr_error *err)
+                       struct mr_owned_column *out, mr_error *err)
 {
-    const struct mr_column *c = in->column;
+    const struct mr_owned_column *c = in->column;
 
     if (in->broadcast && rows != 1) {
         int rc = mr_column_expand(c, rows, out, err);
@@ -222,32 +222,25 @@ static int share_fixed(const struct mr_kernel_in *in, uint32_t rows, int rank, c
     } else {
         mr_column_share(c, out);
     }
-    if (out->kind == MR_COLUMN_VAR) {
-        if (out->dtype == MR_STRING) {
-            out->offsets = c->offsets + c->starts[0];
-        } else if (out->data != NULL) {
-            out->data =
-                (const unsigned char *)c->data + c->starts[0] * mr_dtype_size((mr_dtype)c->dtype);
+    if (out->c.kind == MR_COLUMN_VAR) {
+        if (out->c.dtype == MR_STRING) {
+            out->c.offsets = c->c.offsets + c->c.starts[0];
+        } else if (out->c.data != NULL) {
+            out->c.data = (const unsigned char *)c->c.data +
+                          c->c.starts[0] * mr_dtype_size((mr_dtype)c->c.dtype);
         }
-        out->kind = MR_COLUMN_FIXED;
-        out->row_dims = NULL;
-        out->starts = NULL;
+        out->c.kind = MR_COLUMN_FIXED;
+        out->c.row_dims = NULL;
+        out->c.starts = NULL;
     }
-    out->rank = (uint8_t)rank;
-    memset(out->dims, 0, sizeof out->dims);
-    memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
+    out->c.rank = (uint8_t)rank;
+    memset(out->c.dims, 0, sizeof out->c.dims);
+    memcpy(out->c.dims, dims, (size_t)rank * sizeof *dims);
     return MR_OK;
 }
 
-static bool lies_in(const void *p, const mr_buffer *b)
-{
-    uintptr_t start = (uintptr_t)mr_buffer_data(b);
-
-    return p != NULL && (uintptr_t)p >= start && (uintptr_t)p <= start + mr_buffer_size(b);
-}
-
 /* An owner of @c that holds neither data nor offsets, or holds what another one holds too. */
-static size_t spare_owner(const struct mr_column *c)
+static size_t spare_owner(const struct mr_owned_column *c)
 {
     size_t i = 0;
 
@@ -258,7 +251,8 @@ static size_t spare_owner(const struct mr_column *c)
         for (size_t k = 0; k < i; k++) {
             again = again || c->owner[k] == b;
         }
-        if (b == NULL || again || (!lies_in(c->data, b) && !lies_in(c->offsets, b))) {
+        if (b == NULL || again ||
+            (!mr_buffer_has(b, c->c.data) && !mr_buffer_has(b, c->c.offsets))) {
             break;
         }
     }
@@ -266,8 +260,8 @@ static size_t spare_owner(const struct mr_column *c)
 }
 
 /* The VAR column of @in (not a broadcast) with other dims a row. */
-static int share_var(const struct mr_column *c, uint32_t rows, int rank, const int64_t *row_dims,
-                     struct mr_column *out, mr_error *err)
+static int share_var(const struct mr_owned_column *c, uint32_t rows, int rank,
+                     const int64_t *row_dims, struct mr_owned_column *out, mr_error *err)
 {
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof *row_dims;
     mr_buffer *meta;
@@ -281,7 +275,7 @@ static int share_var(const struct mr_column *c, uint32_t rows, int rank, const i
     if (dims_bytes > 0) {
         memcpy(dims, row_dims, dims_bytes);
     }
-    memcpy(starts, c->starts, ((size_t)rows + 1) * sizeof *starts);
+    memcpy(starts, c->c.starts, ((size_t)rows + 1) * sizeof *starts);
     size_t spare = spare_owner(c);
     if (spare == 3) {
         mr_buffer_unref(meta);
@@ -290,17 +284,17 @@ static int share_var(const struct mr_column *c, uint32_t rows, int rank, const i
     mr_column_share(c, out);
     mr_buffer_unref(out->owner[spare]);
     out->owner[spare] = meta;
-    out->rank = (uint8_t)rank;
-    out->row_dims = dims;
-    out->starts = starts;
+    out->c.rank = (uint8_t)rank;
+    out->c.row_dims = dims;
+    out->c.starts = starts;
     return MR_OK;
 }
 
 /* A FIXED column whose rows get shapes of their own: (6) becomes (2,3) here and (3,2) there. */
 static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
-                        const int64_t *row_dims, struct mr_column *out, mr_error *err)
+                        const int64_t *row_dims, struct mr_owned_column *out, mr_error *err)
 {
-    struct mr_column whole;
+    struct mr_owned_column whole;
     uint64_t *starts;
     uint64_t count = 0;
     int rc = MR_OK;
@@ -318,12 +312,12 @@ static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
         mr_column_release(&whole);
         return mr_error_nomem(err);
     }
-    (void)mr_shape_count(whole.rank, whole.dims, &count);
+    (void)mr_shape_count(whole.c.rank, whole.c.dims, &count);
     for (uint32_t r = 0; r <= rows; r++) {
         starts[r] = r * count;
     }
-    whole.kind = MR_COLUMN_VAR;
-    whole.starts = starts; /* share_var() copies them */
+    whole.c.kind = MR_COLUMN_VAR;
+    whole.c.starts = starts; /* share_var() copies them */
     rc = share_var(&whole, rows, rank, row_dims, out, err);
     mr_column_release(&whole);
     mr_free(starts);
@@ -332,7 +326,7 @@ static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
 
 /* No row says what the shape is: what is unknown is 0. */
 static int share_empty(const struct mr_kernel_in *in, const struct mr_leaf_spec *spec,
-                       struct mr_column *out, mr_error *err)
+                       struct mr_owned_column *out, mr_error *err)
 {
     struct mr_output empty;
     struct mr_leaf_spec s = *spec;
@@ -340,7 +334,7 @@ static int share_empty(const struct mr_kernel_in *in, const struct mr_leaf_spec 
     for (int d = 0; d < s.rank; d++) {
         s.dims[d] = s.dims[d] < 0 ? 0 : s.dims[d];
     }
-    int rc = mr_output_fixed(&empty, in->column->dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err);
+    int rc = mr_output_fixed(&empty, in->column->c.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err);
     return rc < 0 ? rc : mr_output_finish(&empty, out, err);
 }
 
@@ -357,7 +351,7 @@ static bool same_rows(const int64_t *dims, uint32_t rows, int rank)
 /* Shapes differ from row to row, or may do so. */
 static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
                      const struct mr_kernel_in *in, const struct mr_input *inputs, size_t nin,
-                     struct mr_column *out, uint32_t *bad_row, mr_error *err)
+                     struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec = {0};
     int64_t *dims = NULL;
@@ -383,7 +377,7 @@ static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
     *bad_row = 0;
     if (same_rows(dims, rows, spec.rank)) {
         rc = share_fixed(&in[0], rows, spec.rank, dims, out, err);
-    } else if (in[0].broadcast || in[0].column->kind == MR_COLUMN_FIXED) {
+    } else if (in[0].broadcast || in[0].column->c.kind == MR_COLUMN_FIXED) {
         rc = share_as_var(&in[0], rows, spec.rank, dims, out, err);
     } else {
         rc = share_var(in[0].column, rows, spec.rank, dims, out, err);
@@ -395,7 +389,7 @@ out:
 }
 
 static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows,
-                        const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                        const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                         size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct mr_leaf_spec spec;
@@ -406,9 +400,9 @@ static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows,
     if (rows == 0) {
         return share_empty(&in[0], &call->out_specs[0], out, err);
     }
-    if (nin == 1 && (in[0].column->kind == MR_COLUMN_FIXED)) {
+    if (nin == 1 && (in[0].column->c.kind == MR_COLUMN_FIXED)) {
         struct mr_tensor row = {
-            NULL, 0, in[0].column->dims, in[0].column->rank, in[0].column->dtype, 0};
+            NULL, 0, in[0].column->c.dims, in[0].column->c.rank, in[0].column->c.dtype, 0};
 
         rc = shape_of_row(call, &row, 1, &spec, err);
         return rc < 0 ? rc : share_fixed(&in[0], rows, spec.rank, spec.dims, out, err);
@@ -422,7 +416,7 @@ static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows,
 }
 
 static int eval_identity(const struct mr_kernel_call *call, uint32_t rows,
-                         const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                         const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                          size_t nout, uint32_t *bad_row, mr_error *err)
 {
     *bad_row = 0;

@@ -194,9 +194,9 @@ static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 }
 
 /* All columns or none. */
-static int finish(struct rows_work *w, struct mr_column *out, mr_error *err)
+static int finish(struct rows_work *w, struct mr_owned_column *out, mr_error *err)
 {
-    struct mr_column *made = mr_calloc(w->nout, sizeof *made);
+    struct mr_owned_column *made = mr_calloc(w->nout, sizeof *made);
     int rc = MR_OK;
     size_t o = 0;
 
@@ -218,8 +218,8 @@ static int finish(struct rows_work *w, struct mr_column *out, mr_error *err)
 }
 
 int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call, uint32_t rows,
-                 const struct mr_kernel_in *in, size_t nin, struct mr_column *out, size_t nout,
-                 uint32_t *bad_row, mr_error *err)
+                 const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
+                 size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct rows_work w = {.ops = ops, .call = call, .rows = rows, .nin = nin, .nout = nout};
     int rc;

@@ -32,15 +32,15 @@ struct mr_row_ops {
 };
 
 int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call, uint32_t rows,
-                 const struct mr_kernel_in *in, size_t nin, struct mr_column *out, size_t nout,
-                 uint32_t *bad_row, mr_error *err);
+                 const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
+                 size_t nout, uint32_t *bad_row, mr_error *err);
 
 /* A kernel whose eval is mr_rows_eval(). */
 #define MR_ROWS_KERNEL(symbol, text, more_flags, inputs_min, inputs_max, infer_fn, attrs_of,       \
                        dims_fn, fill_fn)                                                           \
-    static int symbol##_eval(const struct mr_kernel_call *call, uint32_t rows,                     \
-                             const struct mr_kernel_in *in, size_t nin, struct mr_column *out,     \
-                             size_t nout, uint32_t *bad_row, mr_error *err)                        \
+    static int symbol##_eval(                                                                      \
+        const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,           \
+        size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row, mr_error *err)    \
     {                                                                                              \
         static const struct mr_row_ops ops = {dims_fn, fill_fn};                                   \
                                                                                                    \

@@ -121,27 +121,28 @@ static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
     MR_LOOP_HEAD(number, tag)                                                                      \
     {                                                                                              \
         const struct mr_string *x = in[0];                                                         \
-        char text[NUMBER_BYTES_MAX];                                                               \
+        locale_t c = mr_c_locale_new();                                                            \
         T *z = out;                                                                                \
+        size_t i = 0;                                                                              \
                                                                                                    \
-        if (mr_c_locale() == (locale_t)0) {                                                        \
+        if (c == (locale_t)0) {                                                                    \
             mr_error_nomem(err);                                                                   \
             return 0;                                                                              \
         }                                                                                          \
-        for (size_t i = 0; i < n; i++) {                                                           \
+        for (; i < n; i++) {                                                                       \
+            char text[NUMBER_BYTES_MAX];                                                           \
             char *end = text;                                                                      \
                                                                                                    \
-            if (!number_text(x[i * step[0]], text)) {                                              \
-                bad_number(x[i * step[0]], "is no number", err);                                   \
-                return i;                                                                          \
+            if (number_text(x[i * step[0]], text)) {                                               \
+                z[i] = parse(text, &end, c);                                                       \
             }                                                                                      \
-            z[i] = parse(text, &end, mr_c_locale());                                               \
-            if (*end != '\0' || end == text) {                                                     \
+            if (end == text || *end != '\0') {                                                     \
                 bad_number(x[i * step[0]], "is no number", err);                                   \
-                return i;                                                                          \
+                break;                                                                             \
             }                                                                                      \
         }                                                                                          \
-        return n;                                                                                  \
+        freelocale(c);                                                                             \
+        return i;                                                                                  \
     }
 FLOAT_NUMBER(f32, float, strtof_l)
 FLOAT_NUMBER(f64, double, strtod_l)

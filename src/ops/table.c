@@ -6,8 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENTRY(name) &mr_kernel_##name,
-static const struct mr_kernel *const kernels[] = {MR_KERNELS(ENTRY)};
+static const struct mr_kernel *const kernels[] = {
+#define MR_KERNEL(name, file, section, inputs, attributes, result) &mr_kernel_##name,
+#include "ops/kernels.def"
+#undef MR_KERNEL
+};
 
 static int compare_name(const void *key, const void *entry)
 {

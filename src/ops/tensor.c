@@ -47,7 +47,7 @@ static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t
 
 int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret, mr_error *err)
 {
-    const struct mr_column *c = in->column;
+    const struct mr_column *c = &in->column->c;
     uint32_t have = in->broadcast ? 1 : rows;
     uint64_t first = 0;
 
@@ -284,10 +284,25 @@ unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err
     return chunk->bytes + chunk->used - size;
 }
 
-int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err)
+/* Rows follow one another, and what their shapes say fits what they have. */
+static bool rows_are_sound(const struct mr_output *out)
+{
+    bool sound = out->fixed || out->starts[0] == 0;
+
+    for (uint32_t r = 0; !out->fixed && sound && r < out->rows; r++) {
+        uint64_t count = 0;
+
+        sound = mr_shape_count(out->rank, mr_output_dims(out, r), &count) &&
+                out->starts[r + 1] - out->starts[r] == count;
+    }
+    return sound;
+}
+
+int mr_output_finish(struct mr_output *out, struct mr_owned_column *column, mr_error *err)
 {
     mr_buffer *offsets = NULL;
 
+    MR_ASSERT_SLOW(rows_are_sound(out));
     if (out->dtype == MR_STRING) {
         int rc = gather_strings(out, &offsets, err);
 
@@ -297,17 +312,17 @@ int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *
         }
     }
     memset(column, 0, sizeof *column);
-    column->kind = out->fixed ? MR_COLUMN_FIXED : MR_COLUMN_VAR;
-    column->dtype = out->dtype;
-    column->rank = out->rank;
+    column->c.kind = out->fixed ? MR_COLUMN_FIXED : MR_COLUMN_VAR;
+    column->c.dtype = out->dtype;
+    column->c.rank = out->rank;
     if (out->fixed) {
-        memcpy(column->dims, out->dims, sizeof column->dims);
+        memcpy(column->c.dims, out->dims, sizeof column->c.dims);
     } else {
-        column->row_dims = out->row_dims;
-        column->starts = out->starts;
+        column->c.row_dims = out->row_dims;
+        column->c.starts = out->starts;
     }
-    column->offsets = offsets == NULL ? NULL : mr_buffer_data(offsets);
-    column->data = mr_buffer_data(out->data);
+    column->c.offsets = offsets == NULL ? NULL : mr_buffer_data(offsets);
+    column->c.data = mr_buffer_data(out->data);
     column->owner[0] = out->data;
     column->owner[1] = offsets;
     column->owner[2] = out->meta;
@@ -333,7 +348,7 @@ void mr_output_drop(struct mr_output *out)
 
 /* ---- whole columns ---- */
 
-void mr_column_share(const struct mr_column *in, struct mr_column *out)
+void mr_column_share(const struct mr_owned_column *in, struct mr_owned_column *out)
 {
     *out = *in;
     for (size_t i = 0; i < 3; i++) {
@@ -343,7 +358,7 @@ void mr_column_share(const struct mr_column *in, struct mr_column *out)
     }
 }
 
-void mr_column_release(struct mr_column *column)
+void mr_column_release(struct mr_owned_column *column)
 {
     for (size_t i = 0; i < 3; i++) {
         mr_buffer_unref(column->owner[i]);
@@ -351,7 +366,7 @@ void mr_column_release(struct mr_column *column)
     }
 }
 
-int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out,
+int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,
                      mr_error *err)
 {
     struct mr_kernel_in one = {in, true};

@@ -8,6 +8,7 @@
 #ifndef MR_OPS_TENSOR_H
 #define MR_OPS_TENSOR_H
 
+#include "base/assert.h"
 #include "ops/kernel.h"
 
 struct mr_string {
@@ -55,6 +56,7 @@ static inline struct mr_tensor mr_input_row(const struct mr_input *in, uint32_t 
 {
     struct mr_tensor t = {in->values, in->per_row, in->dims, in->rank, in->dtype, in->width};
 
+    MR_ASSERT_SLOW(in->fixed || !in->broadcast || row == 0);
     if (in->fixed) {
         if (!in->broadcast) {
             t.values += row * in->per_row * in->width;
@@ -100,6 +102,7 @@ int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank
 static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row,
                                            uint64_t *count)
 {
+    MR_ASSERT_SLOW(row < out->rows);
     if (out->fixed) {
         *count = out->per_row;
         return out->values + row * out->per_row * out->width;
@@ -113,15 +116,15 @@ static inline const int64_t *mr_output_dims(const struct mr_output *out, uint32_
 }
 /* The column; takes the buffers. Strings are copied from the views. @out is empty afterwards, also
  * on failure. */
-int mr_output_finish(struct mr_output *out, struct mr_column *column, mr_error *err);
+int mr_output_finish(struct mr_output *out, struct mr_owned_column *column, mr_error *err);
 void mr_output_drop(struct mr_output *out);
 
 /* A column that shares @in's buffers (references are taken); all its rows. @in must not be a
  * broadcast of many rows. */
-void mr_column_share(const struct mr_column *in, struct mr_column *out);
-void mr_column_release(struct mr_column *column);
+void mr_column_share(const struct mr_owned_column *in, struct mr_owned_column *out);
+void mr_column_release(struct mr_owned_column *column);
 /* A broadcast column as @rows rows of its own. */
-int mr_column_expand(const struct mr_column *in, uint32_t rows, struct mr_column *out,
+int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,
                      mr_error *err);
 
 #endif

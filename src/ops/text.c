@@ -127,14 +127,14 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
     bool scientific = mr_attr_bool(call->attrs, call->nattrs, "scientific", false);
     bool shortest = mr_attr_bool(call->attrs, call->nattrs, "shortest", false);
     char form = scientific ? 'e' : shortest ? 'g' : 'f';
-    locale_t c = mr_c_locale();
     int rc = MR_OK;
 
-    if (c == (locale_t)0) {
-        return mr_error_nomem(err);
-    }
     if (in[0].dtype == MR_STRING) {
         return copy_strings(&in[0], out, err);
+    }
+    locale_t c = mr_c_locale_new();
+    if (c == (locale_t)0) {
+        return mr_error_nomem(err);
     }
     locale_t old = uselocale(c);
     for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
@@ -145,6 +145,7 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
                    : put_string(out, i, text, (size_t)n, err);
     }
     (void)uselocale(old);
+    freelocale(c);
     return rc;
 }
 

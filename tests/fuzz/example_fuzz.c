@@ -55,8 +55,9 @@ static void use_kernel(const uint8_t *data, size_t size)
     const uint64_t record_offsets[] = {0, size};
     struct mr_column names = {
         .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = offsets, .data = "labelpixels"};
-    struct mr_column record = {
-        .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = record_offsets, .data = data};
+    struct mr_owned_column record = {
+        .c = {
+            .kind = MR_COLUMN_FIXED, .dtype = MR_STRING, .offsets = record_offsets, .data = data}};
     const int64_t kinds[] = {0, 0};
     const int64_t dtypes[] = {MR_INT64, MR_FLOAT32};
     const int64_t shape[] = {-1, 2};
@@ -67,7 +68,7 @@ static void use_kernel(const uint8_t *data, size_t size)
     const struct mr_kernel *kernel = mr_kernel_find("parse_example");
     struct mr_kernel_call call = {.kernel = kernel, .attrs = attrs, .nattrs = 4};
     struct mr_kernel_in in = {&record, false};
-    struct mr_column out[2];
+    struct mr_owned_column out[2];
     mr_block *block = NULL;
     uint32_t bad_row;
     mr_error err;

@@ -1,9 +1,4 @@
 if(TARGET mr_client)
-  # Reading is pure: what it asks for beyond the core's list is the elements, and numbers that a seed decides.
-  add_test(NAME client_purity_test
-    COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_client_read> "-DALSO=mr_block_.*;mr_rng_next;mr_backoff_ms"
-      -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
-  set_tests_properties(client_purity_test PROPERTIES LABELS unit TIMEOUT 30)
   mr_test(registration_test LABEL unit SOURCES ${MR_TEST_DIR}/registration_test.c LIBRARIES mr_client)
   mr_test(session_test LABEL unit SOURCES ${MR_TEST_DIR}/session_test.c LIBRARIES mr_client)
   mr_test(read_test LABEL unit SOURCES ${MR_TEST_DIR}/read_test.c LIBRARIES mr_client_read)

@@ -13,14 +13,6 @@ mr_test(core_model_test LABEL unit SOURCES ${MR_TEST_DIR}/core_model_test.c ${MR
 mr_test(core_random_test LABEL unit SOURCES ${MR_TEST_DIR}/core_random_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(map_test LABEL unit SOURCES ${MR_TEST_DIR}/map_test.c LIBRARIES mr_base)
-add_test(NAME core_purity_test
-  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_core> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
-add_test(NAME rounds_purity_test
-  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_rounds> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
-add_test(NAME terms_purity_test
-  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_terms> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
-set_tests_properties(terms_purity_test PROPERTIES LABELS unit TIMEOUT 30)
-set_tests_properties(core_purity_test rounds_purity_test PROPERTIES LABELS unit TIMEOUT 30)
 foreach(name joining sharing)
   mr_test(core_${name}_test LABEL unit SOURCES ${MR_TEST_DIR}/core_${name}_test.c ${MR_TEST_DIR}/core_sharing_support.c
     ${MR_TEST_DIR}/core_support.c LIBRARIES mr_dispatcher_core)

@@ -50,6 +50,9 @@ static void errors_name_operator_and_argument(void **state)
             "argument 'count' is bytes, it must be an integer");
     refused("take", range, NULL, ATTRS(INT_ATTR("count", 1), INT_ATTR("count", 2)), MR_EINVAL,
             "'count' is given twice");
+    refused("take", range, NULL,
+            ATTRS({.name = "count", .kind = MR_ATTR_INT, .i = 1, .reserved = {0, 0, 1}}), MR_EINVAL,
+            "argument 'count': what is reserved must be 0");
     refused("batch", range, NULL, ATTRS(INT_ATTR("batch_size", 1 << 25)), MR_EINVAL,
             "'batch_size' is 33554432, it must be at most 16777216");
     refused("prefetch", range, NULL, ATTRS(INT_ATTR("buffer_size", -2)), MR_EINVAL,

@@ -435,6 +435,9 @@ static void bad_columns_are_named(void **state)
     mr_block_unref(block);
     assert_int_equal(mr_block_new(2, &text, 1, &block, &err), MR_EINVAL);
     offsets[2] = 5;
+    text.reserved[4] = 1;
+    assert_int_equal(mr_block_new(2, &text, 1, &block, &err), MR_EINVAL);
+    text.reserved[4] = 0;
     assert_int_equal(mr_block_new(2, &text, 1, &block, &err), MR_OK);
     mr_block_unref(block);
     assert_int_equal(mr_block_new(2, &huge, 1, &block, &err), MR_EINVAL);

@@ -10,3 +10,7 @@ mr_test(dataset_test LABEL unit SOURCES ${MR_TEST_DIR}/dataset_test.c ${MR_TEST_
 mr_test(engine_pool_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_pool_test.c LIBRARIES mr_engine)
 mr_test(engine_memory_test LABEL unit SOURCES ${MR_TEST_DIR}/engine_memory_test.c ${MR_TEST_DIR}/engine_support.c
         LIBRARIES mr_engine)
+find_program(MR_PYTHON NAMES python3 HINTS /usr/bin)
+add_test(NAME operators_page_test COMMAND ${MR_PYTHON} ${CMAKE_SOURCE_DIR}/scripts/operators.py --check)
+set_tests_properties(operators_page_test PROPERTIES LABELS unit)
+mr_test_timeout(operators_page_test 30)

@@ -19,7 +19,7 @@ struct parsed {
     int64_t dtypes[3];
     int64_t shape[1];
     struct mr_leaf_spec out_specs[3];
-    struct mr_column out[3];
+    struct mr_owned_column out[3];
     struct mr_kernel_call call;
     uint32_t rows;
     uint32_t bad_row;
@@ -83,7 +83,8 @@ static void parse(struct parsed *p, const struct mr_buf *records, const uint64_t
     assert_int_equal(infer(p, batch ? 1 : 0), MR_OK);
     p->rows = batch ? 1 : rows;
     assert_int_equal(mr_block_new(p->rows, &c, 1, &block, NULL), MR_OK);
-    struct mr_kernel_in in = {mr_block_column(block, 0), false};
+    struct mr_owned_column column = mr_block_owned_column(block, 0);
+    struct mr_kernel_in in = {&column, false};
     assert_int_equal(p->call.kernel->prepare(p->attrs, p->nattrs, &p->call.state, &p->err), MR_OK);
     p->rc = p->call.kernel->eval(&p->call, p->rows, &in, 1, p->out, 3, &p->bad_row, &p->err);
     p->call.kernel->release(p->call.state);
@@ -153,12 +154,12 @@ static void records_of_all_forms(void **state)
             fail_msg("%s", p.err.message);
         }
         assert_int_equal(p.out_specs[1].rank, 1 + batch);
-        const int64_t *labels = p.out[0].data;
-        const float *pixels = p.out[1].data;
+        const int64_t *labels = p.out[0].c.data;
+        const float *pixels = p.out[1].c.data;
         assert_true(labels[0] == 7 && labels[1] == -3 && labels[2] == 4);
         assert_true(pixels[0] == 7 && pixels[1] == 0.5f && pixels[2] == -3);
-        assert_int_equal(p.out[2].offsets[2], 10);
-        assert_memory_equal((const char *)p.out[2].data + 5, "hello", 5);
+        assert_int_equal(p.out[2].c.offsets[2], 10);
+        assert_memory_equal((const char *)p.out[2].c.data + 5, "hello", 5);
         release(&p);
     }
     mr_buf_free(&records);
@@ -211,7 +212,7 @@ static void a_default_fills_in(void **state)
     describe(&p, true);
     parse(&p, &records, &end, 1, false);
     assert_int_equal(p.rc, MR_OK);
-    assert_true(((const int64_t *)p.out[0].data)[0] == -1);
+    assert_true(((const int64_t *)p.out[0].c.data)[0] == -1);
     release(&p);
     mr_buf_free(&records);
 }

@@ -75,16 +75,17 @@ static void close_example(void)
 }
 
 /* What infer said is true of the result. */
-static void check_spec(const struct mr_column *out, uint32_t rows)
+static void check_spec(const struct mr_owned_column *out, uint32_t rows)
 {
     for (size_t o = 0; o < now.t.nout; o++) {
         const struct mr_leaf_spec *spec = &now.t.out[o];
 
-        CHECK(out[o].dtype == spec->dtype);
-        CHECK(spec->rank < 0 || (int)out[o].rank == (int)spec->rank);
+        CHECK(out[o].c.dtype == spec->dtype);
+        CHECK(spec->rank < 0 || (int)out[o].c.rank == (int)spec->rank);
         for (uint32_t r = 0; r < rows; r++) {
-            const int64_t *dims =
-                out[o].kind == MR_COLUMN_FIXED ? out[o].dims : out[o].row_dims + r * out[o].rank;
+            const int64_t *dims = out[o].c.kind == MR_COLUMN_FIXED
+                                      ? out[o].c.dims
+                                      : out[o].c.row_dims + r * out[o].c.rank;
 
             for (int d = 0; d < spec->rank; d++) {
                 CHECK(spec->dims[d] == MR_DIM_UNKNOWN || spec->dims[d] == dims[d]);
@@ -96,7 +97,7 @@ static void check_spec(const struct mr_column *out, uint32_t rows)
 static void rows_are_independent(void **state)
 {
     for (size_t e = 0; e < EXAMPLES; e++) {
-        struct mr_column out[TEST_OUTPUTS_MAX];
+        struct mr_owned_column out[TEST_OUTPUTS_MAX];
         uint32_t bad_row;
 
         open_example(e, ROWS);
@@ -104,7 +105,7 @@ static void rows_are_independent(void **state)
         check_spec(out, ROWS);
         for (uint32_t r = 0; r < ROWS; r++) {
             mr_block *one[TEST_INPUTS_MAX];
-            struct mr_column single[TEST_OUTPUTS_MAX];
+            struct mr_owned_column single[TEST_OUTPUTS_MAX];
 
             for (size_t i = 0; i < now.t.nin; i++) {
                 CHECK(mr_block_slice(now.blocks[i], r, 1, &one[i], &now.err) == MR_OK);
@@ -152,8 +153,8 @@ static void broadcast_is_repetition(void **state)
     for (size_t e = 0; e < EXAMPLES; e++) {
         open_example(e, ROWS);
         for (uint32_t mask = 1; mask < 1u << now.t.nin; mask++) {
-            struct mr_column out[TEST_OUTPUTS_MAX];
-            struct mr_column expected[TEST_OUTPUTS_MAX];
+            struct mr_owned_column out[TEST_OUTPUTS_MAX];
+            struct mr_owned_column expected[TEST_OUTPUTS_MAX];
             mr_block *first[TEST_INPUTS_MAX];
             mr_block *repeated[TEST_INPUTS_MAX];
             uint32_t bad_row;
@@ -196,7 +197,7 @@ static void broadcast_is_repetition(void **state)
 static void empty_blocks(void **state)
 {
     for (size_t e = 0; e < EXAMPLES; e++) {
-        struct mr_column out[TEST_OUTPUTS_MAX];
+        struct mr_owned_column out[TEST_OUTPUTS_MAX];
         uint32_t bad_row;
 
         open_example(e, 0);
@@ -211,8 +212,8 @@ static void empty_blocks(void **state)
 static void slices(void **state)
 {
     for (size_t e = 0; e < EXAMPLES; e++) {
-        struct mr_column out[TEST_OUTPUTS_MAX];
-        struct mr_column part[TEST_OUTPUTS_MAX];
+        struct mr_owned_column out[TEST_OUTPUTS_MAX];
+        struct mr_owned_column part[TEST_OUTPUTS_MAX];
         mr_block *tail[TEST_INPUTS_MAX];
         uint32_t bad_row;
 
@@ -239,7 +240,7 @@ static void slices(void **state)
 static void failed_allocations(void **state)
 {
     for (size_t e = 0; e < EXAMPLES; e++) {
-        struct mr_column out[TEST_OUTPUTS_MAX];
+        struct mr_owned_column out[TEST_OUTPUTS_MAX];
         uint32_t bad_row = 0;
         int rc = MR_EEXHAUSTED;
 

@@ -303,7 +303,7 @@ static void store(mr_dtype dtype, void *at, double v)
     memcpy(at, &u, mr_dtype_size(dtype)); /* little-endian */
 }
 
-double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64_t i)
+double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, uint64_t i)
 {
     struct mr_kernel_in in = {c, false};
     struct mr_input input;
@@ -320,7 +320,7 @@ double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64
         v = (double)x;                                                                             \
         break;                                                                                     \
     }
-    switch ((mr_dtype)c->dtype) {
+    switch ((mr_dtype)c->c.dtype) {
         CASE(MR_BOOL, uint8_t)
         CASE(MR_INT8, int8_t)
         CASE(MR_INT16, int16_t)
@@ -514,18 +514,20 @@ int test_prepare(struct test_call *t, const char *kernel, const char *inputs, co
 }
 
 int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast,
-              struct mr_column *out, uint32_t *bad_row, mr_error *err)
+              struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
+    struct mr_owned_column columns[TEST_INPUTS_MAX];
     struct mr_kernel_in in[TEST_INPUTS_MAX];
 
     for (size_t i = 0; i < t->nin; i++) {
-        in[i] = (struct mr_kernel_in){mr_block_column(blocks[i], 0), (broadcast & (1u << i)) != 0};
+        columns[i] = mr_block_owned_column(blocks[i], 0);
+        in[i] = (struct mr_kernel_in){&columns[i], (broadcast & (1u << i)) != 0};
     }
     *bad_row = 0;
     return t->kernel->eval(&t->call, rows, in, t->nin, out, t->nout, bad_row, err);
 }
 
-void test_release(struct test_call *t, struct mr_column *out)
+void test_release(struct test_call *t, struct mr_owned_column *out)
 {
     for (size_t i = 0; i < t->nout; i++) {
         mr_column_release(&out[i]);
@@ -566,8 +568,8 @@ static bool values_equal(const struct mr_tensor *a, const struct mr_tensor *b, u
            (is_nan((mr_dtype)a->dtype, x) && is_nan((mr_dtype)b->dtype, y));
 }
 
-bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra,
-                     const struct mr_column *b, uint32_t rows_b, uint32_t rb)
+bool test_rows_equal(const struct mr_owned_column *a, uint32_t rows_a, uint32_t ra,
+                     const struct mr_owned_column *b, uint32_t rows_b, uint32_t rb)
 {
     struct mr_kernel_in ia = {a, false};
     struct mr_kernel_in ib = {b, false};

@@ -76,13 +76,13 @@ int test_prepare(struct test_call *t, const char *kernel, const char *inputs, co
                  mr_error *err);
 /* eval on columns 0 of @blocks. Bit i of @broadcast: input i is one row for all. */
 int test_eval(struct test_call *t, uint32_t rows, mr_block *const *blocks, uint32_t broadcast,
-              struct mr_column *out, uint32_t *bad_row, mr_error *err);
-void test_release(struct test_call *t, struct mr_column *out);
+              struct mr_owned_column *out, uint32_t *bad_row, mr_error *err);
+void test_release(struct test_call *t, struct mr_owned_column *out);
 
 /* Row @ra of @a and row @rb of @b hold the same values in the same shape (a NaN equals a NaN). */
-bool test_rows_equal(const struct mr_column *a, uint32_t rows_a, uint32_t ra,
-                     const struct mr_column *b, uint32_t rows_b, uint32_t rb);
+bool test_rows_equal(const struct mr_owned_column *a, uint32_t rows_a, uint32_t ra,
+                     const struct mr_owned_column *b, uint32_t rows_b, uint32_t rb);
 /* Number @i of row @row as a double. */
-double test_value(const struct mr_column *c, uint32_t rows, uint32_t row, uint64_t i);
+double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, uint64_t i);
 
 #endif

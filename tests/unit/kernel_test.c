@@ -17,7 +17,7 @@
 /* A call on single numbers: inputs are scalars of the dtypes in @inputs, with rows values each. */
 struct run {
     struct test_call t;
-    struct mr_column out[TEST_OUTPUTS_MAX];
+    struct mr_owned_column out[TEST_OUTPUTS_MAX];
     uint32_t rows;
     uint32_t bad_row;
     int rc;
@@ -64,7 +64,7 @@ static void run_scalars(struct run *r, const char *kernel, const char *inputs, c
 
 static int64_t int_at(const struct run *r, uint32_t row)
 {
-    return ((const int64_t *)r->out[0].data)[row];
+    return ((const int64_t *)r->out[0].c.data)[row];
 }
 
 static void the_smallest_int_divided_by_minus_one(void **state)
@@ -184,7 +184,7 @@ static void floats_become_ints_by_saturation(void **state)
                 test_value(&r.out[0], 4, 2, 0) == 0 && test_value(&r.out[0], 4, 3, 0) == 0);
     run_close(&r);
     run_scalars(&r, "cast", "float64[]", "dtype=:uint64", 4, values);
-    assert_true(((const uint64_t *)r.out[0].data)[0] == UINT64_MAX);
+    assert_true(((const uint64_t *)r.out[0].c.data)[0] == UINT64_MAX);
     run_close(&r);
     run_scalars(&r, "cast", "float64[]", "dtype=:bool", 4, values);
     assert_true(test_value(&r.out[0], 4, 2, 0) == 1 && test_value(&r.out[0], 4, 3, 0) == 1);
@@ -319,7 +319,7 @@ static void numbers_ignore_the_locale(void **state)
     assert_true(test_value(&r.out[0], 3, 0, 0) == 1.5 && test_value(&r.out[0], 3, 1, 0) == -2000);
     run_close(&r);
     run_scalars(&r, "as_string", "float64[]", "precision=2", 1, numbers);
-    assert_memory_equal(r.out[0].data, "1.50", 4);
+    assert_memory_equal(r.out[0].c.data, "1.50", 4);
     run_close(&r);
     setlocale(LC_NUMERIC, "C");
 }

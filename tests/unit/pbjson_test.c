@@ -1,6 +1,7 @@
 /* The JSON codec: the canonical form, what else is accepted, what is refused and how the place is
  * named. */
 #include "base/alloc.h"
+#include "base/limits.h"
 #include "json/pbjson.h"
 
 #include <locale.h>

@@ -374,7 +374,7 @@ static const struct mr_kernel *real_sum;
 static uint32_t calls;
 
 static int sum_of_one_row(const struct mr_kernel_call *call, uint32_t rows,
-                          const struct mr_kernel_in *in, size_t nin, struct mr_column *out,
+                          const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                           size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct mr_kernel_call real = *call;

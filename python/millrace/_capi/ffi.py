@@ -54,7 +54,7 @@ class Column(Structure):
     _fields_ = [("kind", c_uint8), ("dtype", c_uint8), ("rank", c_uint8), ("reserved", c_uint8 * 5),
                 ("dims", c_int64 * RANK_MAX), ("row_dims", c_void_p), ("starts", c_void_p),
                 ("offsets", c_void_p),
-                ("data", c_void_p), ("owner", c_void_p * 3)]
+                ("data", c_void_p)]
     kind: int
     dtype: int
     rank: int
@@ -70,7 +70,7 @@ class Attr(Structure):
     _fields_ = [("name", c_char_p), ("kind", c_int32), ("count", c_int32), ("i", c_int64),
                 ("f", c_double),
                 ("bytes", c_char_p), ("size", c_size_t), ("ints", POINTER(c_int64)),
-                ("block", c_void_p)]
+                ("block", c_void_p), ("reserved", c_uint64 * 3)]
 
 
 class IteratorOptions(Structure):

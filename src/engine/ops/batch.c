@@ -7,7 +7,7 @@
 #include "engine/ops/padding.h"
 
 struct batch_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     uint32_t size;
     bool drop_remainder;
     bool ended;
@@ -18,8 +18,6 @@ struct batch_iter {
     size_t charged;            /* bytes of the budget that the rows gathered take */
     struct mr_padding padding; /* without shapes: batch */
 };
-
-enum { ENDED = 1, FAILED = 2 }; /* in states */
 
 /* The spec and the number of batches of elements whose leaves are @leaves, @n of them; they are
  * changed. */
@@ -89,7 +87,7 @@ static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 
     it->size = (uint32_t)size;
     it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 static int padded_batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -104,16 +102,15 @@ static int too_large(struct batch_iter *it, mr_error *err)
 {
     int rc = mr_error_set(err, MR_EEXHAUSTED, "%llu elements of a batch of %u hold %zu bytes, %s",
                           (unsigned long long)it->rows.rows, it->size, it->rows.bytes,
-                          mr_env_budget_text(it->base.head.env).text);
+                          mr_env_budget_text(it->head.env).text);
 
-    return mr_op_fail(&it->base.head, it->base.head.delivered, rc, err);
+    return mr_op_fail(&it->head, it->head.delivered, rc, err);
 }
 
 /* Keep the budget informed of what is gathered. */
 static int recharge(struct batch_iter *it, mr_error *err)
 {
-    return mr_env_recharge(it->base.head.env, &it->charged, it->rows.bytes) ? MR_OK
-                                                                            : too_large(it, err);
+    return mr_env_recharge(it->head.env, &it->charged, it->rows.bytes) ? MR_OK : too_large(it, err);
 }
 
 /* The element behind those gathered has failed, and with it the batch. */
@@ -123,7 +120,7 @@ static void element_failed(struct batch_iter *it, int rc, const mr_error *err)
     it->failure = *err;
     it->lost = mr_op_is_uncounted(rc, err) ? 0 : it->size - (uint32_t)it->rows.rows - 1;
     mr_gather_clear(&it->rows);
-    (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
+    (void)mr_env_recharge(it->head.env, &it->charged, 0);
 }
 
 /* As mr_op_pull(), of elements for the batches at hand; those that fail are done with: MR_OK and no
@@ -131,7 +128,7 @@ static void element_failed(struct batch_iter *it, int rc, const mr_error *err)
 static int pull_input(struct batch_iter *it, const struct mr_pull *pull, mr_block **ret,
                       mr_error *err)
 {
-    int rc = mr_op_pull(it->base.input, pull, ret, err);
+    int rc = mr_op_pull(it->head.input, pull, ret, err);
 
     if (rc == MR_END) {
         it->ended = true;
@@ -158,7 +155,7 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
     while (it->lost > 0 && !it->ended) {
         struct mr_pull below = mr_pull_rows(pull, it->lost);
         mr_block *block = NULL;
-        int rc = mr_op_interrupted(&it->base.head, pull, err);
+        int rc = mr_op_interrupted(&it->head, pull, err);
 
         if (rc == MR_OK) {
             rc = pull_input(it, &below, &block, err);
@@ -218,7 +215,7 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
             "elements with tensors of different numbers of dimensions cannot be one batch");
     }
     if (rc == MR_OK && it->padding.shapes != NULL) {
-        size_t budget = it->base.head.env->budget_bytes;
+        size_t budget = it->head.env->budget_bytes;
 
         rc = mr_block_pad(rows, it->padding.shapes, it->padding.values,
                           budget < MR_ELEMENT_BYTES_MAX ? budget : MR_ELEMENT_BYTES_MAX, ret, err);
@@ -239,7 +236,7 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
 static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
                         mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
+    struct mr_op_iter *head = &it->head;
     mr_block *all = NULL;
     mr_block *one = NULL;
     int rc;
@@ -319,42 +316,22 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
-    int rc;
 
-    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
-    if (it->failed != MR_OK) {
-        mr_state_put_u64(out, it->lost);
-        mr_state_put_error(out, it->failed, &it->failure);
-    }
-    rc = mr_gather_save(&it->rows, out, err);
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    mr_state_put_end(out, it->ended, it->lost, it->failed, &it->failure);
+    return mr_gather_save(&it->rows, out, err);
 }
 
 static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
-    uint64_t flags = 0;
     uint64_t lost = 0;
-    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
+    int rc = mr_state_get_end(in, it->size - 1, &it->ended, &lost, &it->failed, &it->failure, err);
 
-    it->ended = (flags & ENDED) != 0;
-    if (rc == MR_OK && (flags & FAILED) != 0) {
-        rc = mr_state_get_bounded(in, it->size - 1, &lost, err);
-        if (rc == MR_OK) {
-            rc = mr_state_get_error(in, &it->failed, &it->failure, err);
-        }
-        if (rc == MR_OK && it->failed == MR_OK) {
-            rc = mr_state_damaged(err);
-        }
-    }
     it->lost = (uint32_t)lost;
     if (rc == MR_OK) {
         rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
     }
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? recharge(it, err) : rc;
 }
 
 static void batch_close(struct mr_op_iter *head)
@@ -364,7 +341,6 @@ static void batch_close(struct mr_op_iter *head)
     mr_env_release(head->env, it->charged);
     mr_gather_free(&it->rows);
     mr_padding_free(&it->padding);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run batch_run = {
@@ -387,6 +363,7 @@ const struct mr_operator mr_operator_batch = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_BATCH,
     .args = batch_args,
     .infer = batch_infer,
     .run = &batch_run,
@@ -415,6 +392,7 @@ const struct mr_operator mr_operator_padded_batch = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_BATCH,
     .args = padded_batch_args,
     .infer = padded_batch_infer,
     .run = &padded_batch_run,

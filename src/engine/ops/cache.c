@@ -11,6 +11,7 @@
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
+#include "base/assert.h"
 #include "base/sync.h"
 #include "element/trace.h"
 #include "engine/gather.h"
@@ -20,11 +21,14 @@
 #define PINNED_FACTOR 2u
 
 /* The elements of a complete pass. */
+#define MAGIC UINT32_C(0x6d726b70)
+
 struct kept {
-    pthread_mutex_t lock;
-    bool complete;         /* guarded by lock */
-    uint64_t owner;        /* guarded by lock: of the engine iterator that it is for; 0: for all */
-    struct mr_gather rows; /* guarded by lock */
+    uint32_t magic;
+    pthread_mutex_t lock; /* guards all below */
+    bool complete;
+    uint64_t owner; /* the engine iterator that it is for; 0: for all */
+    struct mr_gather rows;
 };
 
 struct cache_iter {
@@ -54,6 +58,7 @@ static void kept_free(void *p)
     struct kept *kept = p;
 
     if (kept != NULL) {
+        MR_CHECK_MAGIC(kept, MAGIC);
         mr_gather_free(&kept->rows);
         (void)pthread_mutex_destroy(&kept->lock);
         mr_free(kept);
@@ -73,6 +78,7 @@ static int kept_of(const mr_dataset *ds, struct kept **ret, mr_error *err)
         if (kept == NULL) {
             return mr_error_nomem(err);
         }
+        kept->magic = MAGIC;
         mr_mutex_init(&kept->lock);
         if (!atomic_compare_exchange_strong(place, &nothing, kept)) {
             kept_free(kept);
@@ -184,7 +190,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
 {
     uint32_t n = mr_block_column_count(block);
     uint32_t rows = mr_block_rows(block);
-    struct mr_column *columns = mr_calloc(n, sizeof *columns);
+    struct mr_owned_column *columns = mr_calloc(n, sizeof *columns);
     mr_block *copy = NULL;
     int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -194,7 +200,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
         block = copy;
     }
     for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
-        columns[i] = *mr_block_column(block, i);
+        columns[i] = mr_block_owned_column(block, i);
     }
     if (rc == MR_OK) {
         rc = mr_block_from_columns(rows, columns, n, ret, err);

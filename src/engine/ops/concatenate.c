@@ -158,6 +158,7 @@ const struct mr_operator mr_operator_concatenate = {
     .version = 1,
     .min_inputs = 2,
     .max_inputs = 2,
+    .rate = MR_RATE_ONE,
     .infer = concatenate_infer,
     .run = &concatenate_run,
 };

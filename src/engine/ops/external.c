@@ -2,6 +2,7 @@
  * distribute and from_dataset_id: elements that others make. The client library opens them (struct
  * mr_external_opener); here is only their place in the graph.
  */
+#include "base/assert.h"
 #include "base/clock.h"
 #include "element/spec_proto.h"
 #include "engine/ops/ops.h"
@@ -101,6 +102,7 @@ static void wake(void *ctx)
 {
     struct external_iter *it = ctx;
 
+    MR_CHECK_MAGIC(&it->head, MR_OP_MAGIC);
     it->ext.cancel(it->ext.ctx);
 }
 

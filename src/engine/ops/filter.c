@@ -12,7 +12,7 @@
 #define FILL_NS (MR_NS_PER_MS / 4)
 
 struct filter_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_apply apply;
     struct mr_apply_input in;
     struct mr_gather gather; /* passed, not given: only if their ranks differ */
@@ -37,7 +37,7 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
     }
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 /* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there
@@ -74,7 +74,7 @@ static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret
 /* One block (or the part of it that memory allows) through the predicate: *@ret may be NULL. */
 static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret, mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
+    struct mr_op_iter *head = &it->head;
     mr_block *verdict = NULL;
     mr_error failure;
     uint32_t bad = 0;
@@ -122,7 +122,7 @@ static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_er
 {
     mr_block *in = NULL;
     mr_block *out = NULL;
-    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
 
     if (rc == MR_OK) {
         rc = filter_block(it, &in, &out, err);
@@ -171,10 +171,7 @@ static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
     struct filter_iter *it = (struct filter_iter *)head;
     int rc = mr_apply_save(&it->in, out, err);
 
-    if (rc == MR_OK) {
-        rc = mr_gather_save(&it->gather, out, err);
-    }
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return rc == MR_OK ? mr_gather_save(&it->gather, out, err) : rc;
 }
 
 static int filter_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -182,10 +179,7 @@ static int filter_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
     struct filter_iter *it = (struct filter_iter *)head;
     int rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
 
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->gather, head->ds->spec, in, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? mr_gather_restore(&it->gather, head->ds->spec, in, err) : rc;
 }
 
 static void filter_close(struct mr_op_iter *head)
@@ -195,7 +189,6 @@ static void filter_close(struct mr_op_iter *head)
     mr_apply_free(&it->apply);
     mr_gather_free(&it->gather);
     mr_block_unref(it->in.rest);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run filter_run = {
@@ -212,6 +205,7 @@ const struct mr_operator mr_operator_filter = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = filter_infer,
     .run = &filter_run,

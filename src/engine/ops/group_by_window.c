@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 struct group_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_apply key;
     struct mr_apply size;       /* program NULL: there is no such function */
     uint64_t window_size;       /* then this */
@@ -129,7 +129,7 @@ static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     if (rc == MR_OK) {
         rc = mr_expander_prepare(&it->reduce, head, head->ds->functions[1], err);
     }
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 /* ---- groups ---- */
@@ -188,7 +188,7 @@ static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *er
     uint64_t missing = mr_groups_missing(&it->groups, size);
     struct mr_pull below = mr_pull_rows(pull, missing < UINT64_MAX ? missing : 1);
     uint32_t bad = 0;
-    int rc = mr_apply_next(&it->in, it->base.input, &below, &it->rows, err);
+    int rc = mr_apply_next(&it->in, it->head.input, &below, &it->rows, err);
 
     if (rc == MR_END) {
         it->ended = true;
@@ -219,7 +219,7 @@ static void drop_rows(struct group_iter *it)
 /* One element is an error and no part of a group: those behind it are looked at again. */
 static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failure, mr_error *err)
 {
-    (void)mr_op_fail_row(&it->base.head, it->in.index + row, it->rows, row, rc, failure);
+    (void)mr_op_fail_row(&it->head, it->in.index + row, it->rows, row, rc, failure);
     int kept = mr_apply_keep(&it->in, it->rows, row, err);
     if (kept != MR_OK) {
         return kept;
@@ -271,7 +271,7 @@ static int absorb(struct group_iter *it, mr_error *err)
             if (err != NULL) {
                 *err = failure;
             }
-            return mr_op_fail(&it->base.head, it->in.index + it->at, rc, err);
+            return mr_op_fail(&it->head, it->in.index + it->at, rc, err);
         }
         if (rc != MR_OK) {
             return give_up(it, it->at, rc, &failure, err);
@@ -422,12 +422,12 @@ static int group_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
     if (rc == MR_OK && it->current != NULL) {
         rc = mr_expander_save_inner(it->current, out, err);
     }
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return rc;
 }
 
 static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error *err)
 {
-    const mr_spec *spec = it->base.head.ds->inputs[0]->spec;
+    const mr_spec *spec = it->head.ds->inputs[0]->spec;
     mr_block *rows = NULL;
     mr_block *all = NULL;
     int rc = mr_state_get_block(in, spec, &rows, err);
@@ -479,7 +479,7 @@ static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     if (rc == MR_OK && reading != 0) {
         rc = mr_expander_restore_inner(&it->reduce, in, &it->current, err);
     }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc;
 }
 
 static void group_close(struct mr_op_iter *head)
@@ -493,7 +493,6 @@ static void group_close(struct mr_op_iter *head)
     mr_apply_free(&it->key);
     mr_apply_free(&it->size);
     mr_expander_free(&it->reduce);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run group_run = {

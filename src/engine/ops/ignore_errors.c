@@ -21,12 +21,11 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                               mr_error *err)
 {
-    struct mr_unary_iter *it = (struct mr_unary_iter *)head;
     bool log_warning = mr_op_bool(head, "log_warning", false);
 
     for (;;) {
         mr_error failure;
-        int rc = mr_op_pull(it->input, pull, ret, &failure);
+        int rc = mr_op_pull(head->input, pull, ret, &failure);
 
         if (rc >= MR_OK) {
             return rc;
@@ -47,23 +46,10 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
     }
 }
 
-static int ignore_errors_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    return mr_op_save(((struct mr_unary_iter *)head)->input, out, err);
-}
-
-static int ignore_errors_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    return mr_op_restore(((struct mr_unary_iter *)head)->input, in, err);
-}
-
 static const struct mr_op_run ignore_errors_run = {
-    .size = sizeof(struct mr_unary_iter),
-    .open = mr_unary_open,
+    .size = sizeof(struct mr_op_iter),
+    .open = mr_op_open_input,
     .pull = ignore_errors_pull,
-    .save = ignore_errors_save,
-    .restore = ignore_errors_restore,
-    .close = mr_unary_close,
 };
 
 static const struct mr_arg ignore_errors_args[] = {
@@ -76,6 +62,7 @@ const struct mr_operator mr_operator_ignore_errors = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = ignore_errors_args,
     .infer = ignore_errors_infer,
     .run = &ignore_errors_run,

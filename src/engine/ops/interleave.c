@@ -13,6 +13,7 @@
  * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place
  * that a thread is busy with is left alone until it is done.
  */
+#include "base/assert.h"
 #include "engine/gather.h"
 #include "engine/ops/place.h"
 
@@ -68,6 +69,7 @@ static void *take_work(void *ctx)
     for (uint32_t i = 0; i < it->cycle; i++) {
         struct mr_place *p = &it->places[(it->turn + i) % it->cycle];
 
+        MR_CHECK_MAGIC(&it->head, MR_OP_MAGIC);
         if (mr_place_can_pull_locked(p)) {
             p->busy = true;
             it->turn = (uint32_t)(p - it->places) + 1;

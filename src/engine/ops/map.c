@@ -2,7 +2,7 @@
 #include "engine/ops/map.h"
 
 struct map_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_apply apply;
     struct mr_apply_input in;
     uint32_t calls;                   /* at once; 0: found out */
@@ -20,12 +20,12 @@ static int map_infer(struct mr_infer *in, mr_error *err)
 
 static int go_parallel(struct map_iter *it, mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
-    int rc = mr_parallel_map_new(head, it->base.input, &it->apply, it->calls,
+    struct mr_op_iter *head = &it->head;
+    int rc = mr_parallel_map_new(head, it->head.input, &it->apply, it->calls,
                                  mr_op_bool(head, "deterministic", true), &it->parallel, err);
 
     if (rc == MR_OK) {
-        it->base.input = NULL;
+        it->head.input = NULL;
     }
     return rc;
 }
@@ -50,7 +50,7 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     for (uint32_t i = 0; i < plan->joined; i++) {
         below.path = mr_op_child_path(below.path, 0);
     }
-    rc = mr_op_open(&below, plan->input, &it->base.input, err);
+    rc = mr_op_open(&below, plan->input, &it->head.input, err);
     bool seeks = ctx->inside_split; /* a driver reading ahead would run past the split */
     it->calls = calls < 0 ? 0 : (uint32_t)calls;
     if (rc == MR_OK && calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
@@ -72,7 +72,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     if (it->parallel != NULL) {
         return mr_parallel_map_pull(it->parallel, pull, ret, err);
     }
-    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
     if (rc != MR_OK) {
         return rc;
     }
@@ -108,8 +108,7 @@ static int map_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
     if (it->parallel != NULL) {
         return mr_parallel_map_save(it->parallel, out, err);
     }
-    int rc = mr_apply_save(&it->in, out, err);
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return mr_apply_save(&it->in, out, err);
 }
 
 static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -125,7 +124,7 @@ static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error
     if (parallel != 0 && it->parallel == NULL) {
         rc = go_parallel(it, err);
     } else if (parallel == 0 && it->parallel != NULL) {
-        it->base.input = mr_parallel_map_take_input(it->parallel);
+        it->head.input = mr_parallel_map_take_input(it->parallel);
         mr_parallel_map_free(it->parallel);
         it->parallel = NULL;
     }
@@ -138,10 +137,7 @@ static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error
     const mr_dataset *ds = head->ds;
     const struct mr_map_plan *plan = NULL;
     rc = mr_env_map_plan(head->env, ds, &plan, err);
-    if (rc == MR_OK) {
-        rc = mr_apply_restore(&it->in, plan->input->spec, in, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? mr_apply_restore(&it->in, plan->input->spec, in, err) : rc;
 }
 
 static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -151,7 +147,7 @@ static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
     mr_block_unref(it->in.rest);
     it->in.rest = NULL;
     it->in.index = index;
-    return mr_op_seek(it->base.input, index, err);
+    return mr_op_seek(it->head.input, index, err);
 }
 
 static void map_close(struct mr_op_iter *head)
@@ -162,7 +158,6 @@ static void map_close(struct mr_op_iter *head)
     mr_env_give_threads(head->env, it->threads);
     mr_apply_free(&it->apply);
     mr_block_unref(it->in.rest);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run map_run = {
@@ -190,6 +185,7 @@ const struct mr_operator mr_operator_map = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_VALUES,
     .args = map_args,
     .infer = map_infer,

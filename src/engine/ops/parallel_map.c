@@ -14,6 +14,7 @@
  * From there on it is one call at a time, and one more after each FITS that found the memory they
  * needed.
  */
+#include "base/assert.h"
 #include "base/clock.h"
 #include "engine/driver.h"
 #include "engine/ops/map.h"
@@ -39,7 +40,10 @@ struct slot {
     bool done;
 };
 
+#define MAGIC UINT32_C(0x6d72706d)
+
 struct mr_parallel_map {
+    uint32_t magic;
     struct mr_op_iter *head;
     struct mr_op_iter *input;
     const struct mr_apply *apply;
@@ -76,6 +80,29 @@ static void push_done(struct mr_parallel_map *m, struct slot *s)
     s->next = NULL;
     *m->done_tail = s;
     m->done_tail = &s->next;
+}
+
+/* Each slot is free, in the pool or done, and the lists have them all. */
+static bool slots_are_sound_locked(const struct mr_parallel_map *m)
+{
+    struct slot *const *at = &m->done_head;
+    uint32_t nfree = 0;
+    uint32_t ndone = 0;
+    bool sound = m->limit <= m->cap && m->at_once <= m->cap;
+
+    for (const struct slot *s = m->free; s != NULL; s = s->next) {
+        nfree++;
+    }
+    for (; *at != NULL; at = &(*at)->next) {
+        ndone++;
+        sound = sound && (*at)->done && (*at)->map == m;
+    }
+    for (uint64_t seq = m->head_seq; m->ordered && seq < m->tail_seq; seq++) {
+        sound = sound && m->ring[seq % m->cap]->map == m;
+    }
+    return sound && at == m->done_tail && nfree + m->in_flight == m->cap &&
+           ndone + m->busy == m->in_flight &&
+           (!m->ordered || m->tail_seq - m->head_seq == m->in_flight);
 }
 
 /* Done with nothing: all of its rows are to be run when its turn comes. */
@@ -169,6 +196,7 @@ static void run_task(struct mr_pool_task *task)
     m->alone = m->alone && !s->alone;
     m->busy--;
     push_done(m, s);
+    MR_ASSERT_SLOW(slots_are_sound_locked(m));
     mr_driver_changed_locked(&m->driver);
 }
 
@@ -176,6 +204,7 @@ static void *take_work(void *ctx)
 {
     struct mr_parallel_map *m = ctx;
 
+    MR_CHECK_MAGIC(m, MAGIC);
     /* What we size ourselves gives way. */
     uint32_t limit =
         m->grows && mr_memory_is_short(m->driver.env->memory, MR_MEMORY_AHEAD, 0) ? 1 : m->limit;
@@ -192,6 +221,7 @@ static struct slot *new_slot_locked(struct mr_parallel_map *m)
 {
     struct slot *s = m->free;
 
+    MR_ASSERT(s != NULL);
     m->free = s->next;
     *s = (struct slot){.map = m, .task = {.run = run_task}};
     m->ring[m->tail_seq++ % m->cap] = s;
@@ -215,6 +245,7 @@ static void pull_block(void *ctx, void *work)
     int rc = mr_op_pull(m->input, &pull, &block, &err);
 
     MR_LOCK(&m->driver.lock);
+    MR_ASSERT(m->pulling);
     m->pulling = false;
     if (rc == MR_OK) {
         struct slot *s = new_slot_locked(m);
@@ -275,6 +306,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
         return mr_error_nomem(err);
     }
     int rc = mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
+    m->magic = MAGIC;
     m->head = head;
     m->apply = apply;
     m->ordered = ordered;
@@ -482,6 +514,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
 
         if (s != NULL) {
             rc = give_locked(m, s, pull->rows, ret, err);
+            MR_ASSERT_SLOW(slots_are_sound_locked(m));
             mr_driver_changed_locked(&m->driver); /* there may be room for more */
             if (rc != MR_OK || *ret != NULL) {
                 return rc;

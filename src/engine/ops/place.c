@@ -1,5 +1,6 @@
 #include "engine/ops/place.h"
 
+#include "base/assert.h"
 #include "base/clock.h"
 
 #include <string.h>
@@ -21,6 +22,9 @@ void mr_place_pull(struct mr_place *p, struct mr_driver *driver)
     e.rc = mr_op_pull(p->inner, &pull, &e.block, &e.err);
     int64_t ns = mr_now_ns() - begin;
     MR_LOCK(&driver->lock);
+    MR_ASSERT(p->busy);
+    MR_ASSERT(!p->ended);
+    MR_ASSERT(p->queued < MR_PLACE_QUEUE_MAX);
     p->busy = false;
     if (e.rc == MR_OK) {
         uint32_t rows = mr_block_rows(e.block);
@@ -42,6 +46,8 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
         return p->ended ? MR_END : MR_TIMEOUT;
     }
     struct mr_place_entry e = p->queue[0];
+    MR_ASSERT((e.block == NULL) == (e.rc != MR_OK));
+    MR_ASSERT(p->block == NULL);
     p->queued--;
     memmove(p->queue, p->queue + 1, p->queued * sizeof p->queue[0]);
     if (e.block == NULL) {

@@ -3,6 +3,7 @@
  * most `buffer_size` elements, or, if that is automatic, as many blocks as it takes for the
  * consumer not to find the queue empty.
  */
+#include "base/assert.h"
 #include "base/clock.h"
 #include "engine/driver.h"
 #include "engine/ops/ops.h"
@@ -36,6 +37,20 @@ struct prefetch_iter {
     bool ended;
 };
 
+/* The queue has what is counted, and `last` is where the next entry goes. */
+static bool queue_is_sound_locked(const struct prefetch_iter *it)
+{
+    struct entry *const *at = &it->first;
+    uint64_t rows = 0;
+    uint32_t blocks = 0;
+
+    for (; *at != NULL; at = &(*at)->next) {
+        rows += (*at)->block != NULL ? mr_block_rows((*at)->block) : 0;
+        blocks++;
+    }
+    return at == it->last && rows == it->rows && blocks == it->blocks;
+}
+
 static int prefetch_infer(struct mr_infer *in, mr_error *err)
 {
     return mr_infer_same(in, err);
@@ -46,6 +61,7 @@ static void *take_work(void *ctx)
     struct prefetch_iter *it = ctx;
     bool full = it->rows_max > 0 ? it->rows >= it->rows_max : it->blocks >= it->blocks_max;
 
+    MR_CHECK_MAGIC(&it->head, MR_OP_MAGIC);
     if (it->ended || it->pulling || full) {
         return NULL;
     }
@@ -60,6 +76,7 @@ static void push_locked(struct prefetch_iter *it, struct entry *e)
     it->last = &e->next;
     it->blocks++;
     it->rows += e->block != NULL ? mr_block_rows(e->block) : 0;
+    MR_ASSERT_SLOW(queue_is_sound_locked(it));
 }
 
 static void pull_block(void *ctx, void *work)
@@ -85,6 +102,7 @@ static void pull_block(void *ctx, void *work)
     int64_t ns = mr_now_ns() - begin;
 
     MR_LOCK(&it->driver.lock);
+    MR_ASSERT(it->pulling);
     it->pulling = false;
     if (e == NULL) {
         /* Nothing was pulled and nothing is lost: the consumer finds the queue empty and asks
@@ -218,6 +236,7 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
         it->blocks_max++;
     }
     rc = give_locked(it, pull->rows, ret, err);
+    MR_ASSERT_SLOW(queue_is_sound_locked(it));
     mr_driver_changed_locked(&it->driver);
     return rc;
 }
@@ -328,6 +347,7 @@ const struct mr_operator mr_operator_prefetch = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = prefetch_args,
     .infer = prefetch_infer,
     .run = &prefetch_run,

@@ -9,7 +9,7 @@
 #include "engine/ops/ops.h"
 
 struct repeat_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_op_ctx ctx; /* of the input; for opening it again */
     uint64_t epoch;       /* of the first pass */
     uint64_t count;       /* UINT64_MAX: for ever */
@@ -63,7 +63,7 @@ static int open_pass(struct repeat_iter *it, mr_error *err)
 
     it->ctx.epoch = it->epoch * passes + it->pass;
     it->gave = false;
-    return mr_op_open(&it->ctx, it->base.head.ds->inputs[0], &it->base.input, err);
+    return mr_op_open(&it->ctx, it->head.ds->inputs[0], &it->head.input, err);
 }
 
 static int repeat_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -93,8 +93,8 @@ static int next_pass(struct repeat_iter *it, mr_error *err)
         it->ended = true;
         return MR_END;
     }
-    mr_op_close(it->base.input);
-    it->base.input = NULL;
+    mr_op_close(it->head.input);
+    it->head.input = NULL;
     it->pass++;
     return open_pass(it, err);
 }
@@ -110,11 +110,11 @@ static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     }
     for (;;) {
         rc = MR_OK;
-        if (it->base.input == NULL) { /* opening this pass failed the last time */
+        if (it->head.input == NULL) { /* opening this pass failed the last time */
             rc = open_pass(it, err);
         }
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->base.input, pull, ret, err);
+            rc = mr_op_pull(it->head.input, pull, ret, err);
         }
         if (rc == MR_OK) {
             it->gave = true;
@@ -140,8 +140,8 @@ static int repeat_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
     mr_state_put_u64(out, it->pass);
     mr_state_put_u64(out, it->gave);
     mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->base.input != NULL);
-    return it->base.input != NULL ? mr_op_save(it->base.input, out, err) : MR_OK;
+    mr_state_put_u64(out, it->head.input != NULL);
+    return MR_OK;
 }
 
 static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -159,15 +159,15 @@ static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
     if (rc != MR_OK) {
         return rc;
     }
-    mr_op_close(it->base.input);
-    it->base.input = NULL;
+    mr_op_close(it->head.input);
+    it->head.input = NULL;
     it->ended = flags[1] != 0;
     if (flags[2] == 0) {
         return MR_OK;
     }
     rc = open_pass(it, err);
     it->gave = flags[0] != 0;
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc;
 }
 
 static const struct mr_op_run repeat_run = {
@@ -176,7 +176,6 @@ static const struct mr_op_run repeat_run = {
     .pull = repeat_pull,
     .save = repeat_save,
     .restore = repeat_restore,
-    .close = mr_unary_close,
 };
 
 static const struct mr_arg repeat_args[] = {
@@ -193,6 +192,7 @@ const struct mr_operator mr_operator_repeat = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = repeat_args,
     .infer = repeat_infer,
     .run = &repeat_run,

@@ -8,7 +8,7 @@
 #include "engine/ops/apply.h"
 
 struct scan_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_apply apply;
     struct mr_apply_input in;
     mr_block *state; /* one row */
@@ -121,7 +121,7 @@ static int scan_infer(struct mr_infer *in, mr_error *err)
 
 static void set_initial_state(struct scan_iter *it)
 {
-    const mr_dataset *ds = it->base.head.ds;
+    const mr_dataset *ds = it->head.ds;
 
     mr_block_unref(it->state);
     it->state = mr_block_ref(mr_attr_find(ds->attrs, ds->nattrs, "initial_state")->block);
@@ -148,13 +148,13 @@ static int scan_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, fn, program, err);
     }
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 /* The element in row @row: into `out`, and the next state. */
 static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_error *err)
 {
-    uint32_t n = (uint32_t)mr_spec_leaves(it->base.head.ds->functions[0]->spec);
+    uint32_t n = (uint32_t)mr_spec_leaves(it->head.ds->functions[0]->spec);
     const mr_block *both[2] = {it->state, NULL};
     mr_block *element = NULL;
     mr_block *arguments = NULL;
@@ -204,7 +204,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     int rc = MR_OK;
 
     if (it->out.rows == 0) {
-        rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+        rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
         if (rc == MR_END) { /* the state descends from everything, and nobody needs it any more */
             set_initial_state(it);
         }
@@ -247,10 +247,7 @@ static int scan_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error
     if (rc == MR_OK) {
         rc = mr_gather_save(&it->out, out, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_apply_save(&it->in, out, err);
-    }
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return rc == MR_OK ? mr_apply_save(&it->in, out, err) : rc;
 }
 
 static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -278,10 +275,7 @@ static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_erro
         rc = mr_gather_restore(&it->out, head->ds->spec, in, err);
     }
     mr_block_unref(state);
-    if (rc == MR_OK) {
-        rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err) : rc;
 }
 
 static void scan_close(struct mr_op_iter *head)
@@ -293,7 +287,6 @@ static void scan_close(struct mr_op_iter *head)
     mr_block_unref(it->in.rest);
     mr_free(it->columns);
     mr_apply_free(&it->apply);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run scan_run = {
@@ -316,6 +309,7 @@ const struct mr_operator mr_operator_scan = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .min_more_functions = 1,
     .max_more_functions = 1,
     .args = scan_args,

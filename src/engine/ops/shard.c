@@ -3,7 +3,7 @@
 #include "engine/ops/ops.h"
 
 struct shard_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     uint64_t shards;
     uint64_t skip; /* elements before the next one to give */
 };
@@ -48,7 +48,7 @@ static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     }
     it->shards = (uint64_t)shards;
     it->skip = (uint64_t)index;
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 /* Of @in the elements that are ours; *@ret = NULL if there are none. */
@@ -91,7 +91,7 @@ static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 
         rc = mr_op_interrupted(head, pull, err);
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->base.input, &below, &in, err);
+            rc = mr_op_pull(it->head.input, &below, &in, err);
         }
         if (mr_op_has_place(rc, err)) {
             bool ours = it->skip == 0;
@@ -114,15 +114,14 @@ static int shard_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
     struct shard_iter *it = (struct shard_iter *)head;
 
     mr_state_put_u64(out, it->skip);
-    return mr_op_save(it->base.input, out, err);
+    return MR_OK;
 }
 
 static int shard_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct shard_iter *it = (struct shard_iter *)head;
-    int rc = mr_state_get_bounded(in, it->shards, &it->skip, err);
 
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return mr_state_get_bounded(in, it->shards, &it->skip, err);
 }
 
 static const struct mr_op_run shard_run = {
@@ -131,7 +130,6 @@ static const struct mr_op_run shard_run = {
     .pull = shard_pull,
     .save = shard_save,
     .restore = shard_restore,
-    .close = mr_unary_close,
 };
 
 static const struct mr_arg shard_args[] = {
@@ -145,6 +143,7 @@ const struct mr_operator mr_operator_shard = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = shard_args,
     .infer = shard_infer,
     .run = &shard_run,

@@ -19,7 +19,7 @@
 #include <Random123/philox.h>
 
 struct shuffle_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_rows rows;
     uint64_t size;
     uint64_t seed;
@@ -76,7 +76,7 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     head->waiting = &it->out.gather.rows;
     head->uncounts = it->size > 1; /* one that fails is in no draw: others come in its turn */
     mr_rows_init(&it->rows, head->env, head->ds->spec);
-    return mr_unary_open(head, ctx, err);
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* Uniform in [0, n): the bias of the multiplication is below n / 2^64. */
@@ -102,7 +102,7 @@ static int absorb(struct shuffle_iter *it, mr_error *err)
             it->size = it->rows.n; /* whoever reads on gets what fits */
         }
         if (rc != MR_OK) {
-            return mr_op_fail(&it->base.head, it->base.head.delivered, rc, err);
+            return mr_op_fail(&it->head, it->head.delivered, rc, err);
         }
         it->used++;
         if (it->used == mr_block_rows(it->pending)) {
@@ -129,9 +129,9 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
             it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
 
         below.held = pull->held || (it->frugal && !first);
-        rc = mr_op_interrupted(&it->base.head, pull, err);
+        rc = mr_op_interrupted(&it->head, pull, err);
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->base.input, &below, &it->pending, err);
+            rc = mr_op_pull(it->head.input, &below, &it->pending, err);
         }
         if (rc == MR_END) {
             it->ended = true;
@@ -237,7 +237,7 @@ static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
     for (size_t i = it->out.gather.head; i < it->out.gather.n && rc == MR_OK; i++) {
         rc = mr_state_put_block(out, it->out.gather.parts[i].block, err);
     }
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return rc;
 }
 
 static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -281,7 +281,7 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
         }
         mr_block_unref(block);
     }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc;
 }
 
 static void shuffle_close(struct mr_op_iter *head)
@@ -291,7 +291,6 @@ static void shuffle_close(struct mr_op_iter *head)
     mr_rows_out_free(&it->out);
     mr_rows_free(&it->rows);
     mr_block_unref(it->pending);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run shuffle_run = {
@@ -319,6 +318,7 @@ const struct mr_operator mr_operator_shuffle = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = shuffle_args,
     .infer = shuffle_infer,
     .run = &shuffle_run,

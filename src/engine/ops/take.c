@@ -7,7 +7,7 @@
 #define ALL UINT64_MAX
 
 struct take_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     uint64_t left; /* take: still to give; skip: still to drop. ALL: no end to it */
 };
 
@@ -54,7 +54,7 @@ static int take_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     int rc = mr_op_int(head, "count", -1, &count, err);
 
     it->left = count < 0 ? ALL : (uint64_t)count;
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -66,7 +66,7 @@ static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         return MR_END;
     }
     struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
-    int rc = mr_op_pull(it->base.input, &below, ret, err);
+    int rc = mr_op_pull(it->head.input, &below, ret, err);
     if (it->left != ALL) {
         it->left -= rc == MR_OK ? mr_block_rows(*ret) : mr_op_has_place(rc, err) ? 1 : 0;
     }
@@ -87,7 +87,7 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         int rc = mr_op_interrupted(head, pull, err);
 
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->base.input, &below, &dropped, err);
+            rc = mr_op_pull(it->head.input, &below, &dropped, err);
         }
         if (mr_op_has_place(rc, err)) {
             it->left--;
@@ -99,7 +99,7 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         it->left -= mr_block_rows(dropped);
         mr_block_unref(dropped);
     }
-    return mr_op_pull(it->base.input, pull, ret, err);
+    return mr_op_pull(it->head.input, pull, ret, err);
 }
 
 static int take_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -107,15 +107,14 @@ static int take_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error
     struct take_iter *it = (struct take_iter *)head;
 
     mr_state_put_u64(out, it->left);
-    return mr_op_save(it->base.input, out, err);
+    return MR_OK;
 }
 
 static int take_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct take_iter *it = (struct take_iter *)head;
-    int rc = mr_state_get_bounded(in, it->left, &it->left, err);
 
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return mr_state_get_bounded(in, it->left, &it->left, err);
 }
 
 static const struct mr_op_run take_run = {
@@ -124,7 +123,6 @@ static const struct mr_op_run take_run = {
     .pull = take_pull,
     .save = take_save,
     .restore = take_restore,
-    .close = mr_unary_close,
 };
 
 static const struct mr_op_run skip_run = {
@@ -133,7 +131,6 @@ static const struct mr_op_run skip_run = {
     .pull = skip_pull,
     .save = take_save,
     .restore = take_restore,
-    .close = mr_unary_close,
 };
 
 static const struct mr_arg take_args[] = {
@@ -146,6 +143,7 @@ const struct mr_operator mr_operator_take = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = take_infer,
     .run = &take_run,
@@ -156,6 +154,7 @@ const struct mr_operator mr_operator_skip = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = skip_infer,
     .run = &skip_run,

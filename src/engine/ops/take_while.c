@@ -5,7 +5,7 @@
 #include "engine/ops/apply.h"
 
 struct take_while_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_apply apply;
     struct mr_apply_input in;
     bool ended;
@@ -29,7 +29,7 @@ static int take_while_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx,
     if (rc == MR_OK) {
         rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
     }
-    return rc == MR_OK ? mr_unary_open(head, ctx, err) : rc;
+    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
 }
 
 /* How many rows from the first on have a verdict of true. */
@@ -53,7 +53,7 @@ static int count_true(const mr_block *verdict, uint32_t *ret, mr_error *err)
 static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t good, int rc,
                        mr_error *failure, mr_block **ret, mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
+    struct mr_op_iter *head = &it->head;
     mr_block *out = NULL;
     int kept = good > 0 ? mr_block_slice(in, 0, good, &out, err) : MR_OK;
 
@@ -90,7 +90,7 @@ static int look_at(struct take_while_iter *it, mr_block **block, mr_block **ret,
         bool stops = rc == MR_OK && good < mr_block_rows(verdict);
         mr_block_unref(verdict);
         if (rc != MR_OK) {
-            return mr_op_fail(&it->base.head, it->in.index, rc, err);
+            return mr_op_fail(&it->head, it->in.index, rc, err);
         }
         if (stops) {
             it->ended = true;
@@ -116,7 +116,7 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     if (it->ended) {
         return MR_END;
     }
-    int rc = mr_apply_next(&it->in, it->base.input, pull, &in, err);
+    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
     if (rc == MR_OK) {
         rc = look_at(it, &in, ret, err);
         mr_block_unref(in);
@@ -129,8 +129,7 @@ static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr
     struct take_while_iter *it = (struct take_while_iter *)head;
 
     mr_state_put_u64(out, it->ended);
-    int rc = mr_apply_save(&it->in, out, err);
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return mr_apply_save(&it->in, out, err);
 }
 
 static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -140,10 +139,7 @@ static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, m
     int rc = mr_state_get_bounded(in, 1, &ended, err);
 
     it->ended = ended != 0;
-    if (rc == MR_OK) {
-        rc = mr_apply_restore(&it->in, head->ds->spec, in, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->spec, in, err) : rc;
 }
 
 static void take_while_close(struct mr_op_iter *head)
@@ -152,7 +148,6 @@ static void take_while_close(struct mr_op_iter *head)
 
     mr_apply_free(&it->apply);
     mr_block_unref(it->in.rest);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run take_while_run = {
@@ -169,6 +164,7 @@ const struct mr_operator mr_operator_take_while = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = take_while_infer,
     .run = &take_while_run,

@@ -7,7 +7,7 @@
 #include "engine/ops/ops.h"
 
 struct unbatch_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct mr_gather rows; /* cut, not given */
     uint64_t index;        /* of the next element of the input */
 };
@@ -74,7 +74,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
     mr_block *in = NULL;
     mr_block *out = NULL;
-    int rc = mr_op_pull(it->base.input, &below, &in, err);
+    int rc = mr_op_pull(it->head.input, &below, &in, err);
 
     if (rc != MR_OK) {
         return rc;
@@ -87,7 +87,7 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
         rc = mr_gather_add(&it->rows, out, 0, mr_block_rows(out), err);
     }
     if (rc != MR_OK) {
-        (void)mr_op_fail_row(&it->base.head, it->index, in, 0, rc, err);
+        (void)mr_op_fail_row(&it->head, it->index, in, 0, rc, err);
     }
     it->index++;
     mr_block_unref(in);
@@ -99,7 +99,7 @@ static int unbatch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 {
     head->waiting = &((struct unbatch_iter *)head)->rows.rows;
     head->uncounts = true;
-    return mr_unary_open(head, ctx, err);
+    return mr_op_open_input(head, ctx, err);
 }
 
 static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -134,8 +134,7 @@ static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
     struct unbatch_iter *it = (struct unbatch_iter *)head;
 
     mr_state_put_u64(out, it->index);
-    int rc = mr_gather_save(&it->rows, out, err);
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return mr_gather_save(&it->rows, out, err);
 }
 
 static int unbatch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -143,16 +142,12 @@ static int unbatch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
     struct unbatch_iter *it = (struct unbatch_iter *)head;
     int rc = mr_state_get_u64(in, &it->index, err);
 
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->rows, head->ds->spec, in, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? mr_gather_restore(&it->rows, head->ds->spec, in, err) : rc;
 }
 
 static void unbatch_close(struct mr_op_iter *head)
 {
     mr_gather_free(&((struct unbatch_iter *)head)->rows);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run unbatch_run = {

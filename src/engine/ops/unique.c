@@ -18,7 +18,7 @@ struct seen {
 };
 
 struct unique_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     struct seen seen;
     size_t charged;
 };
@@ -134,12 +134,12 @@ static void seen_free(struct seen *s)
 static int unique_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     head->uncounts = true;
-    return mr_unary_open(head, ctx, err);
+    return mr_op_open_input(head, ctx, err);
 }
 
 static int recharge(struct unique_iter *it, mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
+    struct mr_op_iter *head = &it->head;
     size_t bytes = seen_bytes(&it->seen);
 
     if (!mr_env_recharge_array(head->env, &it->charged, bytes)) {
@@ -206,7 +206,7 @@ static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
         rc = mr_op_interrupted(head, pull, err);
         if (rc == MR_OK) {
-            rc = mr_op_pull(it->base.input, pull, &in, err);
+            rc = mr_op_pull(it->head.input, pull, &in, err);
         }
         if (rc == MR_OK) {
             rc = pick(it, in, &out, err);
@@ -232,7 +232,7 @@ static int unique_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 
         mr_state_put_bytes(out, value, size);
     }
-    return mr_op_save(it->base.input, out, err);
+    return MR_OK;
 }
 
 static int unique_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
@@ -254,10 +254,7 @@ static int unique_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
             rc = mr_state_damaged(err);
         }
     }
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? recharge(it, err) : rc;
 }
 
 static void unique_close(struct mr_op_iter *head)
@@ -266,7 +263,6 @@ static void unique_close(struct mr_op_iter *head)
 
     seen_free(&it->seen);
     (void)mr_env_recharge_array(head->env, &it->charged, 0);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run unique_run = {
@@ -283,6 +279,7 @@ const struct mr_operator mr_operator_unique = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = 1,
+    .rate = MR_RATE_ONE,
     .infer = unique_infer,
     .run = &unique_run,
 };

@@ -10,7 +10,7 @@
 #include "engine/ops/ops.h"
 
 struct window_iter {
-    struct mr_unary_iter base;
+    struct mr_op_iter head;
     uint64_t size;
     uint64_t shift;
     uint64_t stride;
@@ -25,8 +25,6 @@ struct window_iter {
     int failed;
     mr_error failure;
 };
-
-enum { ENDED = 1, OWED = 2 }; /* in states */
 
 /* Windows being made: one string column a component. */
 struct windows {
@@ -93,7 +91,7 @@ static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     it->stride = (uint64_t)stride;
     it->span = (it->size - 1) * it->stride + 1; /* both are below 2^31 */
     it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
-    return mr_unary_open(head, ctx, err);
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* ---- pull ---- */
@@ -101,7 +99,7 @@ static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 /* Keep the budget informed of what is gathered. */
 static int recharge(struct window_iter *it, mr_error *err)
 {
-    struct mr_op_iter *head = &it->base.head;
+    struct mr_op_iter *head = &it->head;
     size_t bytes = it->rows.bytes;
 
     if (!mr_env_recharge(head->env, &it->charged, bytes)) {
@@ -159,7 +157,7 @@ static int element_failed(struct window_iter *it, int rc, const mr_error *err)
         rc = MR_OK;
     }
     mr_gather_clear(&it->rows);
-    (void)mr_env_recharge(it->base.head.env, &it->charged, 0);
+    (void)mr_env_recharge(it->head.env, &it->charged, 0);
     return rc;
 }
 
@@ -197,7 +195,7 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
     mr_block *block = NULL;
-    int rc = mr_op_pull(it->base.input, &below, &block, err);
+    int rc = mr_op_pull(it->head.input, &below, &block, err);
 
     if (rc == MR_END) {
         end_input(it);
@@ -279,13 +277,13 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
 static int begin(struct window_iter *it, const struct mr_pull *pull, struct windows *w,
                  mr_error *err)
 {
-    *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->base.head.ds->spec),
+    *w = (struct windows){.columns = (uint32_t)mr_spec_leaves(it->head.ds->spec),
                           .cap = pull->rows < WINDOWS_MAX ? pull->rows : WINDOWS_MAX};
     w->heaps = mr_calloc(w->columns, sizeof *w->heaps);
     w->offsets = mr_calloc((size_t)w->columns * (w->cap + 1), sizeof *w->offsets);
     w->records = mr_calloc(w->cap, sizeof *w->records);
     for (uint32_t c = 0; w->heaps != NULL && c < w->columns; c++) {
-        w->heaps[c].memory = it->base.head.env->memory;
+        w->heaps[c].memory = it->head.env->memory;
     }
     return w->heaps != NULL && w->offsets != NULL && w->records != NULL ? MR_OK
                                                                         : mr_error_nomem(err);
@@ -339,7 +337,7 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
     while (rc == MR_OK && !is_complete(it) && !is_owed(it)) {
         struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
 
-        rc = mr_op_interrupted(&it->base.head, &below, err);
+        rc = mr_op_interrupted(&it->head, &below, err);
         if (rc == MR_OK) {
             rc = collect(it, &below, w->cap - w->made, err);
         }
@@ -397,42 +395,24 @@ static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 {
     struct window_iter *it = (struct window_iter *)head;
 
-    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->owed > 0 ? OWED : 0));
-    if (it->owed > 0) {
-        mr_state_put_u64(out, it->owed);
-        mr_state_put_error(out, it->failed, &it->failure);
-    }
+    mr_state_put_end(out, it->ended, it->owed, it->owed > 0 ? it->failed : MR_OK, &it->failure);
     mr_state_put_u64(out, it->skip);
-    int rc = mr_gather_save(&it->rows, out, err);
-    return rc == MR_OK ? mr_op_save(it->base.input, out, err) : rc;
+    return mr_gather_save(&it->rows, out, err);
 }
 
 static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
-    uint64_t flags = 0;
-    int rc = mr_state_get_bounded(in, ENDED | OWED, &flags, err);
+    int rc = mr_state_get_end(in, UINT64_MAX / 2 / it->shift, &it->ended, &it->owed, &it->failed,
+                              &it->failure, err);
 
-    it->ended = (flags & ENDED) != 0;
-    if (rc == MR_OK && (flags & OWED) != 0) {
-        rc = mr_state_get_bounded(in, UINT64_MAX / 2 / it->shift, &it->owed, err);
-        if (rc == MR_OK) {
-            rc = mr_state_get_error(in, &it->failed, &it->failure, err);
-        }
-        if (rc == MR_OK && it->failed == MR_OK) {
-            rc = mr_state_damaged(err);
-        }
-    }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, it->shift, &it->skip, err);
     }
     if (rc == MR_OK) {
         rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
     }
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->base.input, in, err) : rc;
+    return rc == MR_OK ? recharge(it, err) : rc;
 }
 
 static void window_close(struct mr_op_iter *head)
@@ -441,7 +421,6 @@ static void window_close(struct mr_op_iter *head)
 
     mr_env_release(head->env, it->charged);
     mr_gather_free(&it->rows);
-    mr_unary_close(head);
 }
 
 static const struct mr_op_run window_run = {

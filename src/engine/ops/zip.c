@@ -394,6 +394,7 @@ const struct mr_operator mr_operator_zip = {
     .version = 1,
     .min_inputs = 1,
     .max_inputs = -1,
+    .rate = MR_RATE_ONE,
     .args = zip_args,
     .infer = zip_infer,
     .run = &zip_run,

@@ -23,11 +23,11 @@ static bool is_one_value(const struct mr_column *c)
 
 /* All columns FIXED, of one shape. @shape: one of them. */
 static bool fits(const struct mr_program *p, const struct mr_fused *f,
-                 const struct mr_column *columns, const struct mr_column **shape)
+                 const struct mr_owned_column *columns, const struct mr_column **shape)
 {
     *shape = NULL;
     for (uint32_t i = 0; i < f->nexternals; i++) {
-        const struct mr_column *c = &columns[f->externals[i]];
+        const struct mr_column *c = &columns[f->externals[i]].c;
 
         if (p->slots[f->externals[i]].uniform) {
             if (!is_one_value(c)) {
@@ -102,7 +102,7 @@ static int run_all(const struct mr_program *p, struct running *r, uint64_t total
 }
 
 bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows,
-                  struct mr_column *columns, int *rc, uint32_t *bad_row, mr_error *err)
+                  struct mr_owned_column *columns, int *rc, uint32_t *bad_row, mr_error *err)
 {
     struct mr_output outputs[MR_FUSED_OPS_MAX];
     struct running r; /* scratch memory is left as it is: it is written before it is read */
@@ -116,7 +116,7 @@ bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint
     r.fused = fused;
     (void)mr_shape_count(shape->rank, shape->dims, &per_row);
     for (uint32_t i = 0; i < fused->nexternals; i++) {
-        r.externals[i] = columns[fused->externals[i]].data;
+        r.externals[i] = columns[fused->externals[i]].c.data;
     }
     for (; made < fused->noutputs; made++) {
         unsigned dtype = p->slots[fused->outputs[made]].spec.dtype;

@@ -146,7 +146,7 @@ static int fill_op(struct making *m, struct mr_plan_op *op, const struct mr_fn_n
  */
 static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
 {
-    struct mr_column *columns;
+    struct mr_owned_column *columns;
     uint32_t bad_row;
     mr_error ignored;
 
@@ -184,7 +184,7 @@ static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *e
     if (node->kernel == NULL) {
         uint32_t slot = add_slot(p, MR_SLOT_CONSTANT, true, 0, &node->out_specs[0]);
 
-        p->slots[slot].column = *mr_block_column(node->constant, 0);
+        p->slots[slot].column = mr_block_owned_column(node->constant, 0);
         m->slot_of[node->first_value] = slot;
         return MR_OK;
     }

@@ -38,8 +38,8 @@ struct mr_slot {
     bool uniform;
     /* `column` is a result computed when the plan was made: the plan holds its buffers */
     bool folded;
-    uint32_t index;          /* of the input or capture */
-    struct mr_column column; /* constants */
+    uint32_t index;                /* of the input or capture */
+    struct mr_owned_column column; /* constants */
     struct mr_leaf_spec spec;
 };
 
@@ -113,11 +113,11 @@ int mr_plan_schedule(struct mr_program *p, mr_error *err);
 
 /* Run one op on columns indexed by slot; fills the columns of its results. */
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
-              struct mr_column *columns, const struct mr_kernel_random *random, uint32_t *bad_row,
-              mr_error *err);
+              struct mr_owned_column *columns, const struct mr_kernel_random *random,
+              uint32_t *bad_row, mr_error *err);
 /* The same tile by tile. false: the columns do not have the form that this needs, nothing was
  * done. */
 bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows,
-                  struct mr_column *columns, int *rc, uint32_t *bad_row, mr_error *err);
+                  struct mr_owned_column *columns, int *rc, uint32_t *bad_row, mr_error *err);
 
 #endif

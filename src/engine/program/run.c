@@ -15,34 +15,36 @@
 /* ---- one op ---- */
 
 /* Row @row of @c as a column of one row; shares the memory and holds nothing. */
-static struct mr_column one_row(const struct mr_column *c, uint32_t row)
+static struct mr_owned_column one_row(const struct mr_owned_column *from, uint32_t row)
 {
-    struct mr_column one = *c;
+    struct mr_owned_column ret = *from;
+    struct mr_column *one = &ret.c;
+    const struct mr_column *c = &from->c;
 
     if (c->kind == MR_COLUMN_VAR) {
-        one.row_dims = c->row_dims + (size_t)row * c->rank;
-        one.starts = c->starts + row;
-        return one;
+        one->row_dims = c->row_dims + (size_t)row * c->rank;
+        one->starts = c->starts + row;
+        return ret;
     }
     uint64_t first = row;
     for (int i = 0; i < c->rank; i++) {
         first *= (uint64_t)c->dims[i];
     }
     if (c->dtype == MR_STRING) {
-        one.offsets = c->offsets + first;
+        one->offsets = c->offsets + first;
     } else if (c->data != NULL) {
-        one.data = (const unsigned char *)c->data + first * mr_dtype_size((mr_dtype)c->dtype);
+        one->data = (const unsigned char *)c->data + first * mr_dtype_size((mr_dtype)c->dtype);
     }
-    return one;
+    return ret;
 }
 
 /* Results of single rows, kept as blocks until they are joined. */
 static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call *call,
-                       uint32_t rows, const struct mr_kernel_in *in, struct mr_column *out,
+                       uint32_t rows, const struct mr_kernel_in *in, struct mr_owned_column *out,
                        uint32_t *bad_row, mr_error *err)
 {
     mr_block **done = mr_calloc(rows, sizeof *done);
-    struct mr_column *columns = mr_calloc(op->nin + op->nout, sizeof *columns);
+    struct mr_owned_column *columns = mr_calloc(op->nin + op->nout, sizeof *columns);
     struct mr_kernel_in *one = mr_calloc(op->nin, sizeof *one);
     mr_block *joined = NULL;
     int rc = MR_OK;
@@ -53,7 +55,7 @@ static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call 
         goto out;
     }
     for (uint32_t r = 0; rc == MR_OK && r < rows; r++) {
-        struct mr_column *results = columns + op->nin;
+        struct mr_owned_column *results = columns + op->nin;
         struct mr_kernel_random drawn;
         struct mr_kernel_call one_call = *call;
         uint32_t bad_one;
@@ -80,7 +82,9 @@ static int run_rowwise(const struct mr_plan_op *op, const struct mr_kernel_call 
         rc = mr_block_concat((const mr_block *const *)done, rows, &joined, err);
     }
     for (size_t i = 0; rc == MR_OK && i < op->nout; i++) {
-        mr_column_share(mr_block_column(joined, (uint32_t)i), &out[i]);
+        struct mr_owned_column column = mr_block_owned_column(joined, (uint32_t)i);
+
+        mr_column_share(&column, &out[i]);
     }
 
 out:
@@ -95,8 +99,8 @@ out:
 }
 
 int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t rows,
-              struct mr_column *columns, const struct mr_kernel_random *random, uint32_t *bad_row,
-              mr_error *err)
+              struct mr_owned_column *columns, const struct mr_kernel_random *random,
+              uint32_t *bad_row, mr_error *err)
 {
     const struct mr_kernel *kernel = op->node->kernel;
     struct mr_kernel_random drawn;
@@ -108,9 +112,9 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
         .state = op->state,
     };
     struct mr_kernel_in small_in[8];
-    struct mr_column small_out[4];
+    struct mr_owned_column small_out[4];
     struct mr_kernel_in *in = op->nin <= 8 ? small_in : mr_calloc(op->nin, sizeof *in);
-    struct mr_column *out = op->nout <= 4 ? small_out : mr_calloc(op->nout, sizeof *out);
+    struct mr_owned_column *out = op->nout <= 4 ? small_out : mr_calloc(op->nout, sizeof *out);
     bool uniform = op->nout > 0 && p->slots[op->out[0]].uniform;
     uint32_t n = uniform ? 1 : rows;
     int rc;
@@ -138,6 +142,10 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
         goto out;
     }
     for (size_t i = 0; i < op->nout; i++) {
+        const struct mr_leaf_spec *spec = &call.out_specs[i];
+
+        MR_ASSERT(out[i].c.dtype == spec->dtype);
+        MR_ASSERT(spec->rank < 0 || (int)out[i].c.rank == (int)spec->rank);
         columns[op->out[i]] = out[i];
     }
 
@@ -154,17 +162,17 @@ out:
 /* ---- all of them ---- */
 
 static void bind(const struct mr_program *p, const mr_block *in, const mr_block *captures,
-                 struct mr_column *columns)
+                 struct mr_owned_column *columns)
 {
     for (uint32_t s = 0; s < p->nslots; s++) {
         const struct mr_slot *slot = &p->slots[s];
 
         switch ((enum mr_slot_kind)slot->kind) {
         case MR_SLOT_INPUT:
-            columns[s] = *mr_block_column(in, slot->index);
+            columns[s] = mr_block_owned_column(in, slot->index);
             break;
         case MR_SLOT_CAPTURE:
-            columns[s] = *mr_block_column(captures, slot->index);
+            columns[s] = mr_block_owned_column(captures, slot->index);
             break;
         case MR_SLOT_CONSTANT:
             columns[s] = slot->column;
@@ -176,7 +184,7 @@ static void bind(const struct mr_program *p, const mr_block *in, const mr_block 
 }
 
 static int run_step(const struct mr_program *p, const struct mr_step *step, uint32_t rows,
-                    struct mr_column *columns, const struct mr_kernel_random *random,
+                    struct mr_owned_column *columns, const struct mr_kernel_random *random,
                     uint32_t *bad_row, mr_error *err)
 {
     int rc = MR_OK;
@@ -193,10 +201,10 @@ static int run_step(const struct mr_program *p, const struct mr_step *step, uint
     return rc;
 }
 
-static int finish(const struct mr_program *p, uint32_t rows, struct mr_column *columns,
+static int finish(const struct mr_program *p, uint32_t rows, struct mr_owned_column *columns,
                   mr_block **ret, mr_error *err)
 {
-    struct mr_column *out = mr_calloc(p->noutputs, sizeof *out);
+    struct mr_owned_column *out = mr_calloc(p->noutputs, sizeof *out);
     bool *made = mr_calloc(p->noutputs, sizeof *made);
     int rc = MR_OK;
 
@@ -230,7 +238,7 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
                     uint32_t rows, const struct mr_kernel_random *random, mr_block **ret,
                     uint32_t *bad_row, mr_error *err)
 {
-    struct mr_column *columns = mr_calloc(p->nslots, sizeof *columns);
+    struct mr_owned_column *columns = mr_calloc(p->nslots, sizeof *columns);
     int rc = MR_OK;
 
     *bad_row = 0;

@@ -27,6 +27,8 @@ enum mr_column_kind {
  *   MR_STRING: value i is the bytes data[offsets[i] .. offsets[i + 1]).
  * starts[0] and offsets[0] need not be 0: a slice points into its parent's arrays. `data` of an
  * unsliced column is aligned to 64 bytes; a slice's is aligned to the dtype only.
+ *
+ * The size is fixed for good: what is to be added takes the reserved bytes, which must be 0.
  */
 struct mr_column {
     uint8_t kind;  /* enum mr_column_kind */
@@ -38,7 +40,6 @@ struct mr_column {
     const uint64_t *starts;    /* VAR, else NULL */
     const uint64_t *offsets;   /* MR_STRING, else NULL */
     const void *data;          /* may be NULL where there is no byte of data */
-    void *owner[3];            /* buffers that the pointers above lie in; internal */
 };
 
 typedef struct mr_block mr_block;
@@ -58,8 +59,7 @@ MR_API bool mr_block_exclusive(const mr_block *block);
 
 /*
  * A block of @rows rows from @ncolumns descriptions; what they point at is copied once (64-byte
- * aligned). `owner` is ignored. Offsets, dims and sizes are checked: MR_EINVAL names column and
- * fault.
+ * aligned). Offsets, dims and sizes are checked: MR_EINVAL names column and fault.
  */
 MR_API int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns,
                         mr_block **ret, mr_error *err);

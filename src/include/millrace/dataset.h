@@ -40,11 +40,14 @@ enum mr_attr_kind {
     MR_ATTR_BLOCK = 8,   /* constant tensors: kept by content, limit 256 MiB in a definition */
     MR_ATTR_STRINGS = 9, /* block: one MR_STRING column of rank 0, one row a string */
     MR_ATTR_VALUE =
-        10, /* a value of the enclosing function; i = value number in the scope's builder */
+        10, /* a value of the enclosing function; i = its number in the scope's builder */
 };
 
-/* One named argument of an operator. Everything is copied or referenced; the caller keeps what it
- * passed. */
+/*
+ * One named argument of an operator. Everything is copied or referenced; the caller keeps what it
+ * passed. These come in arrays, so the size is fixed for good: new fields take the reserved room,
+ * which must be 0.
+ */
 struct mr_attr {
     const char *name;
     int32_t kind;  /* enum mr_attr_kind */
@@ -55,6 +58,7 @@ struct mr_attr {
     size_t size;
     const int64_t *ints; /* SHAPE, INTS */
     const mr_block *block;
+    uint64_t reserved[3];
 };
 
 /*

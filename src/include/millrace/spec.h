@@ -63,6 +63,7 @@ enum mr_leaf_kind {
     MR_LEAF_DATASET = 1, /* MR_STRING of rank 0; dims[0] is a hash of the spec of its elements */
 };
 
+/* The size is fixed for good: what is to be added takes the reserved bytes. */
 struct mr_leaf_spec {
     uint8_t dtype; /* enum mr_dtype */
     int8_t rank;   /* 0..MR_RANK_MAX, or MR_RANK_UNKNOWN */

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What docs/change/architecture.md calls pure asks for no clock, thread, lock, socket or rand.
+
+    purity.py <nm> <list>    the list as for cycles.py
+
+A symbol that a pure object uses has to be defined in a pure object, or to match ALLOWED or what
+PURE allows that archive alone. A pure object has no variable that starts as zeros, which is what a
+cache or a once flag would be.
+"""
+
+import re
+import subprocess
+import sys
+
+# Memory is an argument that everybody has: allocating (and being charged for it) is no I/O.
+ALLOWED = [
+    r"mr_(malloc|calloc|realloc|reallocarray|free|strdup|strndup|memdup)|free",
+    r"mr_(address|buf|error|map|share|shares)_.*|mr_assert_failed|mr_escape|mr_mix64|mr_hash(64|128)",
+    r"mr_memory_(add|charge|current|refused|release)",
+    r"millrace__.*|protobuf_c_.*",
+    r"mem(chr|cmp|cpy|mem|move|set)|str(cmp|ncmp|chr|rchr|spn|cspn|casecmp|len|nlen|str|toul|toll)",
+    r"qsort(_r)?|v?snprintf|__errno_location",
+    r"_GLOBAL_OFFSET_TABLE_|__stack_chk_fail|__.*_chk|_Unwind_Resume|__tls_get_addr|__gcov.*",
+]
+
+# Target, or target/folder: what else it may use.
+PURE = {
+    # strtod() only compares what was written with the number. README: never in the text.
+    "mr_json": r"json_.*|strto[df]",
+    "mr_rounds": r"",
+    "mr_terms": r"mr_words?_.*",
+    "mr_element": r"json_.*",
+    # Numbers in text are read and written in a C locale that the call makes for itself.
+    "mr_ops": r"pcre2_.*|(newlocale|freelocale|uselocale|strto[df]_l)"
+    r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)",
+    # The operators' shapes are in their table, which the engine has.
+    "mr_dataset": r"ZSTD_.*|mr_operator_find",
+    "mr_dispatcher_core": r"mr_dispatcher_options_fill|mr_words?_.*",
+    # Numbers that a seed decides.
+    "mr_client_read": r"mr_rng_next|mr_backoff_ms",
+    "mr_worker_session": r"mr_backoff_ms",
+    "mr_cache_core/window": r"",
+    # strtod() as above.
+    "mr_metrics": r"mr_histogram_bound_ns|strtod",
+}
+
+# A number that tells builders apart; nothing else follows from it.
+VARIABLES = {"mr_dataset": {"builder_ids"}}
+
+
+def objects_of(lines, name):
+    target, _, folder = name.partition("/")
+    for line in lines:
+        listed, *objects = line.split(";")
+        if listed == target:
+            return [path for path in objects if f".dir/./{folder}" in path]
+    return []
+
+
+def symbols(nm, objects):
+    """[(symbol, kind)] of all @objects"""
+    lines = subprocess.check_output([nm, "-P", *objects], text=True).splitlines()
+    return [tuple(line.split()[:2]) for line in lines if len(line.split()) > 1]
+
+
+def main():
+    nm, listed = sys.argv[1:3]
+    lines = open(listed, encoding="utf-8").read().splitlines()
+    of = {name: symbols(nm, objects_of(lines, name)) for name in PURE}
+    defined = {symbol for found in of.values() for symbol, kind in found if kind in "TDRBVW"}
+    wrong = []
+    for name, found in of.items():
+        allowed = re.compile("|".join(filter(None, [*ALLOWED, PURE[name]])))
+        asked = {symbol for symbol, kind in found if kind == "U"} - defined
+        wrong += [f"{name}: asks for {s}" for s in sorted(asked) if not allowed.fullmatch(s)]
+        variables = {symbol.split(".")[0] for symbol, kind in found if kind in "bBC"}
+        variables -= VARIABLES.get(name, set())
+        wrong += [f"{name}: has a variable, {s}" for s in sorted(variables)]
+        print(f"{name}: {len(asked)} symbols of others")
+        if not found:
+            wrong.append(f"{name}: nm says nothing")
+    print("\n".join(wrong))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
