@@ -25,7 +25,6 @@
 typedef struct mr_control mr_control;
 typedef struct mr_control_watch mr_control_watch;
 
-#define MR_INCARNATION_BYTES_MAX 64
 
 struct mr_control_options {
     const char *service;        /* "grpc://host:port[,host:port...]", or without the scheme */

@@ -10,3 +10,8 @@ mr_test(row_groups_test LABEL unit SOURCES ${MR_TEST_DIR}/row_groups_test.c LIBR
 mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definitions_test.c
         ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_worker)
 mr_test(worker_windows_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_windows_test.c LIBRARIES mr_worker)
+# What the simulation drives in virtual time asks for no clock, thread or socket.
+add_test(NAME worker_session_purity_test
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_worker_session> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
+set_tests_properties(worker_session_purity_test PROPERTIES LABELS unit TIMEOUT 30)
+mr_test(worker_registration_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_registration_test.c LIBRARIES mr_worker_session)

@@ -6,6 +6,8 @@ set(allowed
   "mr_(malloc|calloc|realloc|reallocarray|free|strdup|strndup|memdup)" "mr_(address|error|map|share|shares|buf|pbjson|schedule)_.*" "mr_assert_failed" "mr_mix64"
   "mr_dispatcher_options_fill" "mr_(terms|word|words)_.*" "mr_escape"
   "millrace__.*" "protobuf_c_.*"
+  # elements: references are counted, nothing waits
+  "mr_(block|part|origin|marks)_.*" "mr_backoff_ms"
   # strings and memory
   "mem(cpy|move|set|cmp)" "str(n?len|n?cmp|chr|rchr|spn|cspn|casecmp|toul|str)" "v?snprintf"
   # what compilers and sanitizers add
