@@ -18,7 +18,7 @@
 
 /* Names that people give: datasets, jobs, tags, clusters. */
 #define MR_NAME_BYTES_MAX 256
-#define MR_INCARNATION_BYTES_MAX 64
+#define MR_INCARNATION_BYTES_MAX 64 /* of a cluster */
 #define MR_ADDRESS_BYTES_MAX 512
 #define MR_HOST_BYTES_MAX 253 /* of DNS; gRPC aborts the process for the sake of a longer one */
 

@@ -6,11 +6,13 @@
  * Tasks of jobs that are set aside are not in the list, and kept: they may be in a later one, and
  * go on then.
  */
-#include "worker/internal.h"
+#include "worker/assignments.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "worker/conn.h"
+#include "worker/kinds.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -41,8 +43,7 @@ static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_worker
  * again. */
 static bool is_joining(struct mr_worker_task *t)
 {
-    MR_LOCK(&t->lock);
-    return t->joining;
+    return t->kind->is_joining != NULL && t->kind->is_joining(t);
 }
 
 /* One task that is not in @update (NULL: any), with a reference, or NULL. Only the watch's thread
@@ -65,16 +66,10 @@ static struct mr_worker_task *find_unlisted(struct mr_worker *w,
 /* A reference, or NULL. */
 static struct mr_worker_task *find_task(struct mr_worker *w, const char *id)
 {
-    struct mr_worker_task *t;
-
     MR_LOCK(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (strcmp(t->id, id) == 0) {
-            return mr_worker_task_ref(t);
-        }
-    }
-    return NULL;
+    struct mr_worker_task *t = mr_worker_task_find_locked(w, id);
+
+    return t == NULL ? NULL : mr_worker_task_ref(t);
 }
 
 static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
@@ -117,7 +112,9 @@ static void each_task(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, 
 
 static void release_client(struct mr_worker_task *t, const void *client)
 {
-    mr_worker_task_release_client(t, client);
+    if (t->kind->release_client != NULL) {
+        t->kind->release_client(t, client);
+    }
 }
 
 static void hold_or_not(struct mr_worker_task *t, const void *update)
@@ -143,21 +140,27 @@ static void complain(struct mr_worker *w, const char *task, const mr_error *why)
     mr_link_list_again(w->link);
 }
 
-static void take_rounds(struct mr_worker_task *t, const Millrace__RoundAssignment *rounds)
-{
-    if (rounds != NULL && t->turns != NULL) {
-        mr_turns_assign(t, rounds);
-    }
-}
-
 static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
 {
     struct mr_worker_task *t = find_task(w, change->task_id);
 
+    if (t != NULL && t->kind->change_rounds != NULL && change->rounds != NULL) {
+        t->kind->change_rounds(t, change->rounds);
+    }
     if (t != NULL) {
-        take_rounds(t, change->rounds);
         mr_worker_task_unref(t);
     }
+}
+
+/* When all that came with it are in the list. */
+static int start(struct mr_worker *w, struct mr_worker_task *t, mr_error *err)
+{
+    int rc = mr_worker_task_start(t, err);
+
+    if (rc == MR_OK) {
+        mr_conn_admit_waiting(w, t);
+    }
+    return rc;
 }
 
 /* Tasks that are new; those that we have may be assigned otherwise. */
@@ -177,14 +180,15 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
         struct mr_worker_task *known = find_task(w, a->task_id);
 
         if (known != NULL) {
-            take_rounds(known, a->rounds);
-            mr_reading_update(known, a);
+            if (known->kind->assign != NULL) {
+                known->kind->assign(known, a);
+            }
             mr_worker_task_unref(known);
             continue;
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s",
                a->dataset_id, NULL);
-        if (mr_worker_task_list(w, a, &added[i], &why) < 0) {
+        if (mr_worker_task_list(w, a, mr_worker_task_kind_of(a), &added[i], &why) < 0) {
             complain(w, a->task_id, &why);
         }
     }
@@ -192,7 +196,7 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
      * starts. */
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (added[i] != NULL) {
-            if (mr_worker_task_start(added[i], &why) < 0 && failed++ == 0) {
+            if (start(w, added[i], &why) < 0 && failed++ == 0) {
                 complain(w, added[i]->id, &why); /* The others fail for the same reason. */
             }
             mr_worker_task_unref(added[i]);
@@ -201,14 +205,8 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
     mr_free(added);
 }
 
-bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update)
+void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
-    mr_mutex_lock(&w->lock);
-    bool follows = update->follows == 0 || update->follows == w->list_version;
-    mr_mutex_unlock(&w->lock);
-    if (!follows) {
-        return false;
-    }
     if (update->follows == 0) {
         drop_unlisted(w, update);
         each_task(w, hold_or_not, update);
@@ -217,16 +215,12 @@ bool mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
         drop_named(w, update->dropped[i]);
     }
     take_assignments(w, update);
-    mr_mutex_lock(&w->lock);
-    w->list_version = update->version;
-    mr_mutex_unlock(&w->lock);
     for (size_t i = 0; i < update->n_rounds; i++) {
         change_rounds(w, update->rounds[i]);
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
         each_task(w, release_client, update->released_clients[i]);
     }
-    return true;
 }
 
 void mr_assignments_drop(struct mr_worker *w)

@@ -180,6 +180,32 @@ uint64_t mr_chain_spec_hash(const mr_chain *p)
     return atomic_load(&p->spec_hash);
 }
 
+/* ---- what must hold ---- */
+
+/* Logs follow on each other, and each reader has one open from where it joined up to where it is. */
+__attribute__((unused)) static bool check_locked(const mr_chain *p)
+{
+    const mr_chain_reader *r;
+
+    for (uint32_t i = p->retired + 1; i < p->n; i++) {
+        if (p->segments[i].base < p->segments[i - 1].base || p->segments[i].log == NULL) {
+            return false;
+        }
+    }
+    LIST_FOREACH(r, &p->readers, link)
+    {
+        for (uint32_t i = r->joined; i < p->n; i++) {
+            if (r->in[i] == NULL) {
+                return false;
+            }
+        }
+        if (r->at >= p->n || r->joined < p->retired) {
+            return false;
+        }
+    }
+    return p->retired < p->n && p->n <= MR_CHAIN_LOGS_MAX;
+}
+
 /* ---- the chain of logs ---- */
 
 /* Has the log failed, and why? The lock is held, and it is not closed. */
@@ -242,6 +268,7 @@ static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error
     if (rc < 0) {
         undo_extend_locked(p);
     }
+    MR_ASSERT_SLOW(check_locked(p));
     return rc;
 }
 
@@ -340,6 +367,7 @@ static void retire_first(mr_chain *p)
     }
     n = take_out_locked(p, p->retired, out);
     old = p->segments[p->retired++];
+    MR_ASSERT_SLOW(check_locked(p));
     mr_mutex_unlock(&p->lock);
     for (size_t i = 0; i < n; i++) {
         mr_cache_reader_close(out[i]);

@@ -40,8 +40,8 @@ struct mr_chain {
     char *id;
     _Atomic uint64_t spec_hash;
 
-    /* Guards everything below; a log's own lock comes after it. Not held while a log calls back. */
-    pthread_mutex_t lock;
+    /* A log's own lock comes after it. Not held while a log calls back. */
+    pthread_mutex_t lock; /* guards everything below */
     struct mr_chain_segment segments[MR_CHAIN_LOGS_MAX];
     uint32_t retired; /* logs before this are closed: nobody will read there again */
     uint32_t n;

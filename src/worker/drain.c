@@ -12,74 +12,9 @@
  *
  * Threads: a task's feed and lock are taken under the worker's lock.
  */
-#include "worker/internal.h"
+#include "worker/task.h"
 
 #include "base/clock.h"
-
-#include <string.h>
-
-/* Its sources are cut off: those of rounds are not, since a round is everybody's. */
-static bool is_cut_off(const struct mr_worker_task *t)
-{
-    return t->feed != NULL && t->kind != MR_TASK_TURNS;
-}
-
-void mr_worker_task_drain(struct mr_worker_task *t)
-{
-    if (!is_cut_off(t)) {
-        return;
-    }
-    mr_split_feed_drain(t->feed);
-    MR_LOCK(&t->lock);
-    (void)pthread_cond_broadcast(&t->changed);
-}
-
-bool mr_worker_task_has_nothing(struct mr_worker_task *t)
-{
-    return is_cut_off(t) && mr_split_feed_is_untouched(t->feed);
-}
-
-bool mr_worker_task_drains(struct mr_worker_task *t)
-{
-    return is_cut_off(t) && mr_split_feed_is_draining(t->feed);
-}
-
-void mr_drain_begin_locked(struct mr_worker *w)
-{
-    struct mr_worker_task *t;
-
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
-        if (is_cut_off(t)) {
-            (void)mr_worker_task_begin_locked(
-                t, t->host, NULL); /* When one is through, it is the others' turn. */
-        }
-    }
-}
-
-bool mr_worker_task_was_cut(struct mr_worker_task *t)
-{
-    const struct mr_worker_task *other;
-
-    if (t->kind != MR_TASK_READING) {
-        return is_cut_off(t) && mr_split_feed_was_cut(t->feed);
-    }
-    MR_LOCK(&t->worker->lock);
-    TAILQ_FOREACH(other, &t->worker->tasks, link)
-    {
-        if (other->kind == MR_TASK_PRODUCING && strcmp(other->production, t->production) == 0 &&
-            is_cut_off(other)) {
-            return mr_split_feed_was_cut(other->feed);
-        }
-    }
-    return false;
-}
-
-void mr_worker_note_progress(struct mr_worker *w)
-{
-    MR_LOCK(&w->lock);
-    (void)pthread_cond_broadcast(&w->changed);
-}
 
 void mr_worker_drain(mr_worker *w)
 {
@@ -91,7 +26,7 @@ void mr_worker_drain(mr_worker *w)
     {
         mr_worker_task_drain(t);
     }
-    mr_drain_begin_locked(w);
+    mr_worker_task_begin_drained_locked(w);
     mr_mutex_unlock(&w->lock);
     mr_link_beat(w->link);
 }
@@ -102,14 +37,14 @@ static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
 
     TAILQ_FOREACH(t, &w->tasks, link)
     {
-        if (is_cut_off(t) && !mr_split_feed_has_given_back(t->feed)) {
+        if (!mr_worker_task_has_given_back(t)) {
             return false;
         }
-        if (stage == MR_DRAIN_ENDED && t->ends_by_itself && !atomic_load(&t->ended)) {
+        if (stage == MR_DRAIN_ENDED && t->ends && !atomic_load(&t->ended)) {
             return false;
         }
     }
-    return stage == MR_DRAIN_GIVEN_BACK || w->list_is_final;
+    return stage == MR_DRAIN_GIVEN_BACK || mr_link_list_is_final(w->link);
 }
 
 bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t timeout_ms)

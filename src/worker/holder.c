@@ -5,7 +5,7 @@
  *
  * All tasks are walked, once for each pipeline that fails so.
  */
-#include "worker/internal.h"
+#include "worker/pipeline.h"
 
 #include "base/error.h"
 #include "base/limits.h"
@@ -18,23 +18,21 @@
 
 struct holder {
     struct mr_worker_task *task; /* a reference; NULL: none */
-    uint64_t bytes;
-    bool unread;
+    struct mr_worker_task_usage usage;
 };
 
 /* What @t holds. It may take more, and less, at any time. */
 static struct holder look_at(struct mr_worker_task *t)
 {
-    struct mr_book_counts counts;
+    struct holder ret = {.task = t, .usage = {.what = "job", .name = t->job}};
 
     MR_LOCK(&t->lock);
-    mr_book_counts(t->book, &counts);
-    return (struct holder){
-        .task = t,
-        .bytes = counts.buffered_bytes + (t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine)) +
-                 (t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition)),
-        .unread = t->kind == MR_TASK_OWN && counts.sessions == 0,
-    };
+    if (t->kind->usage_locked != NULL) {
+        t->kind->usage_locked(t, &ret.usage);
+    }
+    ret.usage.bytes += t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine);
+    ret.usage.bytes += t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition);
+    return ret;
 }
 
 /* The task beside @t that holds most. */
@@ -49,7 +47,7 @@ static struct holder find_holder(const struct mr_worker_task *t)
     {
         struct holder one = other == t ? most : look_at(other);
 
-        most = one.bytes > most.bytes ? one : most;
+        most = one.usage.bytes > most.usage.bytes ? one : most;
     }
     if (most.task != NULL) {
         (void)mr_worker_task_ref(most.task);
@@ -60,15 +58,14 @@ static struct holder find_holder(const struct mr_worker_task *t)
 /* In front, in few words: an error has room for so much, and its end is what is cut. */
 static void tell(const struct mr_worker_task *t, const struct holder *most, mr_error *err)
 {
-    bool makes = most->task->kind == MR_TASK_PRODUCING;
-    const char *kind = makes ? "production" : "job";
-    const char *name = makes ? most->task->production : most->task->job;
-    uint64_t mib = most->bytes / MR_MIB;
+    const char *what = most->usage.what;
+    const char *name = most->usage.name;
+    uint64_t mib = most->usage.bytes / MR_MIB;
 
     mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget",
-           "task", "%s", t->id, "holder", "%s", most->task->id, kind, "%s", name, "mib", "%" PRIu64,
-           mib, "read", "%s", most->unread ? "no" : "yes", NULL);
-    if (most->unread) {
+           "task", "%s", t->id, "holder", "%s", most->task->id, what, "%s", name, "mib", "%" PRIu64,
+           mib, "read", "%s", most->usage.unread ? "no" : "yes", NULL);
+    if (most->usage.unread) {
         /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the
          * dispatcher is not told otherwise. */
         mr_error_wrap(err,
@@ -77,7 +74,7 @@ static void tell(const struct mr_worker_task *t, const struct holder *most, mr_e
                       "--memory-budget)",
                       name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
     } else {
-        mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", kind, name, mib);
+        mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", what, name, mib);
     }
 }
 
@@ -88,7 +85,7 @@ void mr_worker_task_name_holder(const struct mr_worker_task *t, mr_error *err)
     if (most.task == NULL) {
         return;
     }
-    if (most.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+    if (most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
         tell(t, &most, err);
     }
     mr_worker_task_unref(most.task);

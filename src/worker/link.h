@@ -1,15 +1,17 @@
 /*
- * The worker's link to the dispatchers: one thread that registers, watches the task list and sends
- * heartbeats; and the calls that tasks make. All of it goes to whichever dispatcher leads, for as
- * long as it takes.
+ * The worker's link to the dispatchers: the calls that tasks make (here), and the thread that
+ * registers, watches the task list and sends heartbeats (link_thread.h). All of it goes to
+ * whichever dispatcher leads, for as long as it takes.
  *
  * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and
- * mr_link_wake_calls() was called they return MR_ECANCELED.
+ * mr_link_wake_calls() was called they return MR_ECANCELED. The rest from any thread; it does not
+ * block.
  */
 #ifndef MR_WORKER_LINK_H
 #define MR_WORKER_LINK_H
 
 #include "millrace/service.pb-c.h"
+#include "worker/session/registration.h"
 
 #include <millrace/base.h>
 #include <stdint.h>
@@ -19,10 +21,7 @@ struct mr_worker_task;
 struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
-int mr_link_start(struct mr_link *link, mr_error *err);
-/* Ends the thread and the watch; tasks stop their own calls. Also before start. */
-void mr_link_stop(struct mr_link *link);
-void mr_link_free(struct mr_link *link); /* after stop; NULL is fine */
+void mr_link_free(struct mr_link *link); /* its thread is stopped; NULL is fine */
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);
@@ -33,6 +32,16 @@ void mr_link_list_again(struct mr_link *link);
 /* Calls look at their tasks now: to stop, or held no more. */
 void mr_link_wake_calls(struct mr_link *link);
 int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
+/* The dispatcher knows that we drain, and we know all tasks it gave us before. */
+bool mr_link_list_is_final(struct mr_link *link);
+
+/* Whom the worker works for, by its last registration; "": it has had none. */
+struct mr_link_cluster {
+    char name[MR_NAME_BYTES_MAX + 1];
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
+    uint64_t epoch; /* the highest heard of: a hint for clients */
+};
+void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret);
 
 /*
  * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's

@@ -28,13 +28,9 @@ static void add_counters(const struct mr_worker *w, mr_metrics *m)
 
 static void add_totals(const struct mr_progress_totals *t, mr_metrics *m)
 {
-    static const char *const kinds[] = {[MR_TASK_OWN] = "own",
-                                        [MR_TASK_PRODUCING] = "producing",
-                                        [MR_TASK_READING] = "reading",
-                                        [MR_TASK_TURNS] = "coordinated"};
-
-    for (size_t i = 0; i < MR_TASK_KINDS; i++) {
-        mr_metrics_add1(m, MR_METRIC_WORKER_TASKS, kinds[i], (double)t->tasks[i]);
+    for (size_t i = 0; i < MR_WORKER_TASK_KIND_COUNT; i++) {
+        mr_metrics_add1(m, MR_METRIC_WORKER_TASKS, mr_worker_task_kinds[i]->name,
+                        (double)t->tasks[i]);
     }
     mr_metrics_add(m, MR_METRIC_WORKER_SESSIONS, (double)t->sessions);
     mr_metrics_add(m, MR_METRIC_WORKER_BUFFER_BYTES, (double)t->buffered_bytes);

@@ -3,13 +3,14 @@
  * is decides the kind of the task: its book (task.c), or a production that others read
  * (producing.c).
  */
-#include "worker/internal.h"
+#include "worker/pipeline.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/log.h"
 #include "base/rng.h"
 
 #include <inttypes.h>
@@ -61,7 +62,7 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
     req.want = ask->want;
     fill_given_back(ask, &back, &req);
     if (t->at_least_once) {
-        mr_grant_report_fill(&report, t->feed, ask->provider);
+        mr_split_feed_report(t->feed, ask->provider, &report);
         req.report = &report.base;
     }
     rc = mr_link_splits(t->worker->link, &req, t, &reply, err);
@@ -92,7 +93,7 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
 
 static void *asker_main(void *arg)
 {
-    struct mr_worker_task *t = arg;
+    struct mr_worker_task *t = mr_worker_task_of(arg);
     struct mr_split_request ask;
 
     while (mr_split_feed_wait(t->feed, &ask)) {
@@ -118,7 +119,7 @@ static void *asker_main(void *arg)
 
 static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error *err)
 {
-    struct mr_worker_task *t = ctx;
+    struct mr_worker_task *t = mr_worker_task_of(ctx);
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     Millrace__GetDatasetReply *reply;
     int rc;
@@ -140,7 +141,7 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
 /* Waiting for a definition. A worker that drains does not begin with it. */
 static bool goes_on(void *ctx)
 {
-    struct mr_worker_task *t = ctx;
+    struct mr_worker_task *t = mr_worker_task_of(ctx);
 
     return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
 }
@@ -367,4 +368,10 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
         mr_definitions_release(t->worker->definitions, kept);
     }
     return rc;
+}
+
+void mr_pipeline_log_failure(const struct mr_worker_task *t, const mr_error *err)
+{
+    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset",
+           "%s", t->dataset, "error", "%s", err->message, NULL);
 }

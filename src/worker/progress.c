@@ -3,21 +3,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
-#include "worker/internal.h"
+#include "worker/kinds.h"
 
 #include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
-/* A message and what it points to: not to be copied or moved. */
 struct entry {
     struct mr_worker_task *task; /* a reference */
-    Millrace__TaskProgress base;
-    Millrace__JoinAnswer join;
-    Millrace__WindowProgress window;
-    Millrace__RoundProgress rounds;
-    struct mr_chain_stats stats;
-    char refused[MR_ERROR_MESSAGE_SIZE];
+    struct mr_worker_task_progress said;
 };
 
 struct mr_progress {
@@ -40,7 +32,7 @@ static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_e
         return mr_error_nomem(err);
     }
     for (uint32_t i = 0; i < t->providers; i++) {
-        mr_grant_report_fill(&reports[i], t->feed, i);
+        mr_split_feed_report(t->feed, i, &reports[i]);
         pointers[i] = &reports[i].base;
     }
     p->reports = pointers;
@@ -56,74 +48,15 @@ static void free_reports(Millrace__TaskProgress *p)
     }
 }
 
-/* Of the production of a producing task. */
-static void fill_window(struct entry *e)
-{
-    millrace__window_progress__init(&e->window);
-    e->window.first = e->stats.first;
-    e->window.end = e->stats.end;
-    e->window.bytes = e->stats.bytes;
-    e->window.held = e->stats.held;
-    e->window.complete = e->stats.complete;
-    e->window.degraded = e->stats.degraded;
-    e->base.produced = e->stats.end;
-    e->base.window = &e->window;
-}
-
-static void fill_reading_locked(struct entry *e)
-{
-    struct mr_worker_task *t = e->task;
-
-    e->base.skipped = t->skipped;
-    e->base.produced = 0;
-    if (t->reader != NULL) {
-        mr_chain_stats(mr_chain_of(t->reader), &e->stats);
-        e->base.produced = mr_reading_produced_locked(t, e->stats.end);
-    } else if (t->over) {
-        e->base.produced = t->read;
-    }
-    if (t->joining && t->answered) {
-        millrace__join_answer__init(&e->join);
-        e->join.first = t->first;
-        (void)snprintf(e->refused, sizeof e->refused, "%s", t->refused);
-        e->join.refused = e->refused;
-        e->base.join = &e->join;
-    }
-}
-
 static int fill_entry(struct entry *e, mr_error *err)
 {
     struct mr_worker_task *t = e->task;
-    struct mr_book_counts counts;
+    Millrace__TaskProgress *p = &e->said.base;
 
-    if (t->kind == MR_TASK_READING) {
-        mr_reading_note_skipped(t);
-    }
-    millrace__task_progress__init(&e->base);
-    mr_mutex_lock(&t->lock);
-    mr_book_counts(t->book, &counts);
-    e->base.task_id = t->id;
-    e->base.produced = counts.produced;
-    e->base.delivered = counts.received + counts.lost;
-    e->base.abandoned = counts.lost + counts.untaken + t->before.missing;
-    e->base.sessions = counts.sessions;
-    e->base.buffered_bytes = counts.buffered_bytes;
-    e->base.finished = counts.finished;
-    if (t->kind == MR_TASK_READING) {
-        fill_reading_locked(e);
-    } else if (t->kind == MR_TASK_TURNS) {
-        mr_turns_progress_locked(t, &e->base, &e->rounds);
-    }
-    mr_mutex_unlock(&t->lock);
-    if (t->kind == MR_TASK_PRODUCING) {
-        MR_LOCK(&t->worker->lock);
-        if (t->made != NULL) {
-            mr_chain_stats(t->made, &e->stats);
-            fill_window(e);
-        }
-    }
-    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, &e->base, err)
-                                                              : MR_OK;
+    millrace__task_progress__init(p);
+    p->task_id = t->id;
+    t->kind->progress(t, &e->said);
+    return t->at_least_once && t->dynamic && t->providers > 0 ? add_reports(t, p, err) : MR_OK;
 }
 
 static void fill_cache(struct mr_progress *p, struct mr_worker *w)
@@ -134,8 +67,7 @@ static void fill_cache(struct mr_progress *p, struct mr_worker *w)
     p->cache.failures = p->windows.failures;
     p->cache.degraded = p->windows.degraded;
     for (size_t i = 0; i < p->n; i++) {
-        p->cache.bytes +=
-            p->entries[i].task->kind == MR_TASK_PRODUCING ? p->entries[i].stats.disk_bytes : 0;
+        p->cache.bytes += p->entries[i].said.disk_bytes;
     }
 }
 
@@ -152,7 +84,7 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
     }
     TAILQ_FOREACH(t, &w->tasks, link)
     {
-        p->pointers[p->n] = &p->entries[p->n].base;
+        p->pointers[p->n] = &p->entries[p->n].said.base;
         p->entries[p->n++].task = mr_worker_task_ref(t);
     }
     return MR_OK;
@@ -184,8 +116,8 @@ void mr_progress_free(struct mr_progress *p)
         return;
     }
     for (size_t i = 0; i < p->n; i++) {
-        free_reports(&p->entries[i].base);
-        mr_free(p->entries[i].base.rounds != NULL ? p->entries[i].rounds.missing : NULL);
+        free_reports(&p->entries[i].said.base);
+        mr_free(p->entries[i].said.rounds.missing);
         mr_worker_task_unref(p->entries[i].task);
     }
     mr_free(p->entries);
@@ -193,18 +125,30 @@ void mr_progress_free(struct mr_progress *p)
     mr_free(p);
 }
 
+static size_t kind_number(const struct mr_worker_task_kind *kind)
+{
+    size_t i = 0;
+
+    while (mr_worker_task_kinds[i] != kind) {
+        i++;
+    }
+    return i;
+}
+
 void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret)
 {
     *ret = (struct mr_progress_totals){.cache_bytes = p->cache.bytes};
     for (size_t i = 0; i < p->n; i++) {
-        const struct entry *e = &p->entries[i];
+        const struct mr_worker_task_progress *e = &p->entries[i].said;
 
-        ret->tasks[e->task->kind]++;
+        ret->tasks[kind_number(p->entries[i].task->kind)]++;
         ret->sessions += e->base.sessions;
         ret->buffered_bytes += e->base.buffered_bytes;
         if (e->base.window != NULL) {
+            bool on_disk = e->window.degraded[0] == '\0';
+
             ret->window_bytes += e->window.bytes;
-            *(e->window.degraded[0] == '\0' ? &ret->windows_on_disk : &ret->windows_in_memory) += 1;
+            *(on_disk ? &ret->windows_on_disk : &ret->windows_in_memory) += 1;
         }
     }
 }

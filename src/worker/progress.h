@@ -7,7 +7,7 @@
 #define MR_WORKER_PROGRESS_H
 
 #include "millrace/service.pb-c.h"
-#include "worker/internal.h"
+#include "worker/kinds.h"
 
 #include <millrace/base.h>
 
@@ -18,7 +18,7 @@ int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err
 void mr_progress_free(struct mr_progress *p); /* NULL is fine */
 /* All tasks together. */
 struct mr_progress_totals {
-    uint64_t tasks[MR_TASK_KINDS];
+    uint64_t tasks[MR_WORKER_TASK_KIND_COUNT]; /* by the number of their kind */
     uint64_t sessions;
     uint64_t buffered_bytes;
     uint64_t window_bytes;

@@ -1,110 +1,32 @@
 #include "worker/split_feed.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
 
-#include <millrace/base.h>
-#include <string.h>
-
-/* A grant is taken in so many pieces, so that one can see when half of it is used. */
-#define PIECES_PER_GRANT 4u
-/* What one grant is to last. */
-#define GRANT_MS 2000u
-/*
- * Taken for the time that passed before the first measurement, so that a burst at the start
- * (everything an interleave opens at once) does not count for much: half as long after each grant,
- * down to a 64th, since a burst ends and a rate does not. By ever longer grants a fast reader comes
- * to its 2 s in five of them.
- */
-#define RATE_PRIOR_MS 1000u
-#define RATE_PRIOR_HALVINGS 6u
-/* After so long older measurements count half. */
-#define RATE_WINDOW_MS 4000u
-
-/* Splits that the engine has not taken yet. */
-struct stretch {
-    struct mr_range range;
-    uint64_t repetition; /* that it was handed out of; any, when others had it before */
-    mr_origin *origin;   /* a reference; NULL: the feed does not track */
-};
-
-/* Grants that are finished together: the answers with these numbers. */
-struct open_grant {
-    uint64_t first;
-    uint64_t last;
-    uint32_t mark;
-};
-
-struct provider {
-    uint64_t repetition;
-    uint64_t seq; /* of the last request */
-    bool wanted;  /* the engine reads it */
-    bool asked;   /* a request is out */
-    bool ended;   /* this repetition */
-    bool kept;    /* draining: the engine has to take what is queued */
-    struct stretch *queue;
-    size_t n;
-    size_t cap;
-    uint64_t queued; /* splits in them */
-    uint64_t grant;  /* splits of the last answer */
-    uint64_t taken;  /* by the engine, not finished yet */
-    uint64_t finished;
-    int64_t since_ms;
-    uint64_t answered; /* number of the last answer */
-    struct open_grant open[MR_MARKS_MAX];
-    uint32_t nopen;
-};
-
 struct mr_split_feed {
-    pthread_mutex_t lock; /* guards everything below */
+    pthread_mutex_t lock; /* guards `splits` */
     pthread_cond_t changed;
-    bool over;    /* closed, cancelled or failed */
-    bool frozen;  /* no grant becomes finished any more */
-    bool touched; /* by the engine */
-    bool draining;
-    bool cut; /* the engine was told of an end that was none */
-    mr_error why;
-    mr_marks *marks;     /* NULL: does not track */
-    uint64_t marks_used; /* by an open grant, a bit each */
-    uint32_t n;
-    struct provider providers[];
+    mr_splits *splits;
 };
 
 int mr_split_feed_new(uint32_t providers, bool track, mr_split_feed **ret, mr_error *err)
 {
-    mr_split_feed *feed;
+    mr_split_feed *feed = mr_calloc(1, sizeof *feed);
 
-    if (track && providers > MR_MARKS_MAX) {
-        return mr_error_set(err, MR_EUNIMPL,
-                            "%u split providers, the grants of at most %u can be followed",
-                            providers, MR_MARKS_MAX);
-    }
-    feed = mr_calloc(1, sizeof *feed + providers * sizeof feed->providers[0]);
     if (feed == NULL) {
         return mr_error_nomem(err);
     }
-    int rc = track ? mr_marks_new(&feed->marks, err) : MR_OK;
+    int rc = mr_splits_new(providers, track, &feed->splits, err);
     if (rc < 0) {
         mr_free(feed);
         return rc;
     }
     mr_mutex_init(&feed->lock);
     mr_cond_init(&feed->changed);
-    feed->n = providers;
     *ret = feed;
     return MR_OK;
-}
-
-static void drop_queue(struct provider *p)
-{
-    for (size_t i = 0; i < p->n; i++) {
-        mr_origin_unref(p->queue[i].origin);
-    }
-    p->n = 0;
-    p->queued = 0;
 }
 
 void mr_split_feed_free(mr_split_feed *feed)
@@ -112,188 +34,30 @@ void mr_split_feed_free(mr_split_feed *feed)
     if (feed == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < feed->n; i++) {
-        drop_queue(&feed->providers[i]);
-        mr_free(feed->providers[i].queue);
-    }
-    mr_marks_unref(feed->marks);
+    mr_splits_free(feed->splits);
     (void)pthread_cond_destroy(&feed->changed);
     (void)pthread_mutex_destroy(&feed->lock);
     mr_free(feed);
 }
 
-/* ---- finished grants ---- */
-
-/* Forget the open grants that nothing descends from any more. */
-static void sweep_locked(mr_split_feed *feed)
-{
-    if (feed->marks == NULL || feed->frozen || feed->marks_used == 0) {
-        return;
-    }
-    uint64_t held = mr_marks_held(feed->marks);
-    for (uint32_t i = 0; i < feed->n; i++) {
-        struct provider *p = &feed->providers[i];
-        uint32_t to = 0;
-
-        for (uint32_t k = 0; k < p->nopen; k++) {
-            uint64_t bit = UINT64_C(1) << p->open[k].mark;
-
-            if ((held & bit) != 0) {
-                p->open[to++] = p->open[k];
-            } else {
-                feed->marks_used &= ~bit;
-            }
-        }
-        p->nopen = to;
-    }
-}
-
-/* The answer @seq of @p brought splits: open a grant for it. *@ret is the caller's; NULL if the
- * feed does not track. */
-static int open_grant(mr_split_feed *feed, struct provider *p, uint64_t seq, mr_origin **ret,
-                      mr_error *err)
-{
-    *ret = NULL;
-    if (feed->marks == NULL) {
-        return MR_OK;
-    }
-    sweep_locked(feed);
-    bool joins = p->nopen >= MR_MARKS_MAX / feed->n; /* no provider takes another one's share */
-    uint32_t mark =
-        joins ? p->open[p->nopen - 1].mark : (uint32_t)__builtin_ctzll(~feed->marks_used);
-    int rc = mr_origin_new(feed->marks, mark, ret, err);
-    if (rc < 0) {
-        return rc;
-    }
-    if (joins) {
-        p->open[p->nopen - 1].last = seq;
-    } else {
-        feed->marks_used |= UINT64_C(1) << mark;
-        p->open[p->nopen++] = (struct open_grant){.first = seq, .last = seq, .mark = mark};
-    }
-    return MR_OK;
-}
-
-size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
-                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX])
-{
-    const struct provider *p = &feed->providers[provider];
-    uint64_t from = 1;
-    size_t n = 0;
-
-    MR_ASSERT(provider < feed->n);
-    MR_LOCK(&feed->lock);
-    if (feed->marks == NULL) {
-        return 0;
-    }
-    sweep_locked(feed);
-    for (uint32_t k = 0; k < p->nopen; k++) {
-        if (p->open[k].first > from) {
-            ranges[n++] = (struct mr_range){.first = from, .count = p->open[k].first - from};
-        }
-        from = p->open[k].last + 1;
-    }
-    if (p->answered >= from) {
-        ranges[n++] = (struct mr_range){.first = from, .count = p->answered + 1 - from};
-    }
-    return n;
-}
-
 /* ---- the engine's side ---- */
-
-/* The piece that was taken last is through (the engine asks for the next when it has read one). */
-static void note_finished(struct provider *p)
-{
-    int64_t now = mr_now_ms();
-
-    if (p->since_ms == 0) {
-        p->since_ms = now;
-    } else if (now - p->since_ms > RATE_WINDOW_MS) {
-        p->since_ms += (now - p->since_ms) / 2;
-        p->finished /= 2;
-    }
-    p->finished += p->taken;
-    p->taken = 0;
-}
-
-static uint64_t wanted_splits(const struct provider *p)
-{
-    if (p->finished == 0) {
-        return 0;
-    }
-    uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
-    uint64_t prior =
-        RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
-    uint64_t ms = (uint64_t)(mr_now_ms() - p->since_ms) + prior;
-    uint64_t want =
-        p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
-
-    return want == 0 ? 1 : want;
-}
-
-static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **origin)
-{
-    struct stretch *head = &p->queue[0];
-    uint64_t piece = p->grant / PIECES_PER_GRANT;
-
-    piece = piece == 0 ? 1 : piece;
-    piece = piece < head->range.count ? piece : head->range.count;
-    *ret = (struct mr_range){.first = head->range.first, .count = piece};
-    *origin = mr_origin_ref(head->origin);
-    head->range.first += piece;
-    head->range.count -= piece;
-    p->queued -= piece;
-    p->taken = piece;
-    if (head->range.count == 0) {
-        mr_origin_unref(head->origin);
-        p->n--;
-        memmove(p->queue, p->queue + 1, p->n * sizeof p->queue[0]);
-    }
-}
-
-static void begin_repetition(struct provider *p, uint64_t repetition)
-{
-    p->repetition = repetition;
-    p->ended = false;
-    p->grant = 0;
-    drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
-}
 
 static int feed_next(void *ctx, uint32_t provider, uint64_t repetition, struct mr_range *ret,
                      mr_origin **origin, mr_error *err)
 {
     mr_split_feed *feed = ctx;
-    struct provider *p;
+    int rc;
 
-    MR_ASSERT(provider < feed->n);
     MR_LOCK(&feed->lock);
-    p = &feed->providers[provider];
-    if (repetition > p->repetition) {
-        begin_repetition(p, repetition);
-    }
-    note_finished(p);
-    p->wanted = true;
-    feed->touched = true;
-    for (;;) {
-        if (feed->over) {
-            return mr_error_set_traits(err, feed->why.code, feed->why.traits, "%s",
-                                       feed->why.message);
-        }
-        if (repetition < p->repetition || (p->n == 0 && p->ended)) {
-            return MR_END;
-        }
-        if (p->n > 0 && (!feed->draining || p->kept)) {
-            take_piece(p, ret, origin);
-            (void)pthread_cond_broadcast(&feed->changed);
-            return MR_OK;
-        }
-        if (feed->draining && p->n == 0 && !p->asked) {
-            feed->cut = true;
-            return MR_END;
-        }
-        (void)pthread_cond_broadcast(&feed->changed);
+    mr_splits_read_on(feed->splits, provider, repetition, mr_now_ms());
+    (void)pthread_cond_broadcast(&feed->changed); /* The asker may have something to ask for. */
+    while ((rc = mr_splits_take(feed->splits, provider, repetition, ret, origin, err)) ==
+           MR_TIMEOUT) {
+        /* Nobody is woken from here: two that wait would keep each other awake. */
         mr_cond_wait(&feed->changed, &feed->lock);
     }
+    (void)pthread_cond_broadcast(&feed->changed); /* ... and again, now that some were taken. */
+    return rc;
 }
 
 static void feed_cancel(void *ctx)
@@ -308,209 +72,79 @@ struct mr_split_source mr_split_feed_source(mr_split_feed *feed)
 
 /* ---- the asker's side ---- */
 
-static bool needs_grant(const struct provider *p)
-{
-    return p->wanted && !p->asked && !p->ended && p->queued <= p->grant / 2;
-}
-
-static bool gives_back(const struct provider *p)
-{
-    return p->n > 0 && !p->asked && !p->kept;
-}
-
-static bool is_before(const struct mr_split_back *a, const struct mr_split_back *b)
-{
-    return a->repetition < b->repetition ||
-           (a->repetition == b->repetition && a->range.first < b->range.first);
-}
-
-/* The last ones of the queue, in order of place. */
-static void list_back(const struct provider *p, struct mr_split_request *req)
-{
-    req->n_back = p->n < MR_SPLITS_BACK_MAX ? (uint32_t)p->n : MR_SPLITS_BACK_MAX;
-    for (uint32_t i = 0; i < req->n_back; i++) {
-        const struct stretch *s = &p->queue[p->n - req->n_back + i];
-        struct mr_split_back one = {.repetition = s->repetition, .range = s->range};
-        uint32_t at = i;
-
-        for (; at > 0 && is_before(&one, &req->back[at - 1]); at--) {
-            req->back[at] = req->back[at - 1];
-        }
-        req->back[at] = one;
-    }
-}
-
 bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
 {
     MR_LOCK(&feed->lock);
-    for (;;) {
-        if (feed->over) {
+    while (!mr_splits_request(feed->splits, mr_now_ms(), ret)) {
+        if (mr_splits_are_over(feed->splits)) {
             return false;
-        }
-        for (uint32_t i = 0; i < feed->n; i++) {
-            struct provider *p = &feed->providers[i];
-
-            if (feed->draining ? gives_back(p) : needs_grant(p)) {
-                p->asked = true;
-                p->seq++;
-                *ret = (struct mr_split_request){
-                    .provider = i, .repetition = p->repetition, .seq = p->seq};
-                if (feed->draining) {
-                    list_back(p, ret);
-                } else {
-                    ret->want = wanted_splits(p);
-                }
-                return true;
-            }
         }
         mr_cond_wait(&feed->changed, &feed->lock);
     }
-}
-
-static int reserve(struct provider *p, size_t n, mr_error *err)
-{
-    if (p->n + n > p->cap) {
-        struct stretch *grown = mr_reallocarray(p->queue, p->n + n, sizeof grown[0]);
-
-        if (grown == NULL) {
-            return mr_error_nomem(err);
-        }
-        p->queue = grown;
-        p->cap = p->n + n;
-    }
-    return MR_OK;
-}
-
-/* @count splits in all. */
-static int add_ranges(mr_split_feed *feed, struct provider *p, const struct mr_split_request *req,
-                      const struct mr_split_answer *answer, uint64_t count, mr_error *err)
-{
-    mr_origin *origin = NULL;
-    int rc = reserve(p, answer->n, err);
-
-    if (rc == MR_OK) {
-        rc = open_grant(feed, p, req->seq, &origin, err);
-    }
-    for (size_t i = 0; rc == MR_OK && i < answer->n; i++) {
-        if (answer->ranges[i].count > 0) {
-            p->queue[p->n++] =
-                (struct stretch){.range = answer->ranges[i],
-                                 .repetition = req->repetition + (uint64_t)answer->ahead,
-                                 .origin = mr_origin_ref(origin)};
-        }
-    }
-    if (rc == MR_OK) {
-        p->queued += count;
-        p->grant = count;
-    }
-    mr_origin_unref(origin);
-    return rc;
-}
-
-/* They are others' now. Nothing was taken of them meanwhile. */
-static void drop_given(struct provider *p, uint32_t n)
-{
-    MR_ASSERT(n <= p->n);
-    for (uint32_t i = 0; i < n; i++) {
-        struct stretch *s = &p->queue[--p->n];
-
-        p->queued -= s->range.count;
-        mr_origin_unref(s->origin);
-    }
+    return true;
 }
 
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req,
                          const struct mr_split_answer *answer, mr_error *err)
 {
-    bool given = req->n_back > 0 && answer->end && !answer->keep;
-    uint64_t count = 0;
-    struct provider *p;
-    int rc = MR_OK;
-
-    MR_ASSERT(req->provider < feed->n);
-    for (size_t i = 0; i < answer->n; i++) {
-        count += answer->ranges[i].count;
-    }
     MR_LOCK(&feed->lock);
-    p = &feed->providers[req->provider];
-    MR_ASSERT(p->asked);
-    p->asked = false;
-    /* An answer for a repetition that the engine has left behind is of no use to it. */
-    if (req->repetition == p->repetition && given) {
-        drop_given(p, req->n_back);
-    } else if (req->repetition == p->repetition) {
-        /* After an empty answer what is left is taken in pieces as before. */
-        rc = count > 0 ? add_ranges(feed, p, req, answer, count, err) : MR_OK;
-        p->ended = answer->end && req->n_back == 0;
-        p->kept = p->kept ||
-                  req->n_back >
-                      0; /* not taken; or a dispatcher that does not know of it has given more */
-    }
-    if (rc == MR_OK) {
-        p->answered = req->seq;
-    }
     (void)pthread_cond_broadcast(&feed->changed);
-    return rc;
+    return mr_splits_answer(feed->splits, req, answer, err);
 }
 
-/* ---- draining ---- */
+size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
+                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX])
+{
+    MR_LOCK(&feed->lock);
+    return mr_splits_finished(feed->splits, provider, ranges);
+}
+
+void mr_split_feed_report(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *report)
+{
+    struct mr_range finished[MR_SPLIT_REPORT_RANGES_MAX];
+    size_t n = mr_split_feed_finished(feed, provider, finished);
+
+    mr_grant_report_fill(report, provider, finished, n);
+}
+
+/* ---- draining, and the end ---- */
 
 void mr_split_feed_drain(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);
-    feed->draining = true;
+    mr_splits_drain(feed->splits);
     (void)pthread_cond_broadcast(&feed->changed);
 }
 
 bool mr_split_feed_has_given_back(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);
-    if (feed->over) {
-        return true;
-    }
-    for (uint32_t i = 0; i < feed->n; i++) {
-        if (feed->providers[i].asked || gives_back(&feed->providers[i])) {
-            return false;
-        }
-    }
-    return feed->draining;
+    return mr_splits_have_given_back(feed->splits);
 }
 
 bool mr_split_feed_is_draining(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);
-    return feed->draining;
+    return mr_splits_are_draining(feed->splits);
 }
 
 bool mr_split_feed_is_untouched(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);
-    return feed->draining && !feed->touched;
+    return mr_splits_are_untouched(feed->splits);
 }
 
 bool mr_split_feed_was_cut(mr_split_feed *feed)
 {
     MR_LOCK(&feed->lock);
-    return feed->cut || (feed->draining && !feed->touched);
-}
-
-/* ---- the end ---- */
-
-static void end_locked(mr_split_feed *feed, const mr_error *why)
-{
-    feed->over = true;
-    feed->why = *why;
-    (void)pthread_cond_broadcast(&feed->changed);
+    return mr_splits_were_cut(feed->splits);
 }
 
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why)
 {
     MR_LOCK(&feed->lock);
-    if (!feed->over) {
-        sweep_locked(feed);
-        feed->frozen = true;
-        end_locked(feed, why);
-    }
+    mr_splits_fail(feed->splits, why);
+    (void)pthread_cond_broadcast(&feed->changed);
 }
 
 void mr_split_feed_cancel(mr_split_feed *feed)
@@ -523,11 +157,7 @@ void mr_split_feed_cancel(mr_split_feed *feed)
 
 void mr_split_feed_close(mr_split_feed *feed)
 {
-    mr_error why;
-
-    (void)mr_error_set(&why, MR_ECANCELED, "the pipeline is over");
     MR_LOCK(&feed->lock);
-    if (!feed->over) {
-        end_locked(feed, &why);
-    }
+    mr_splits_close(feed->splits);
+    (void)pthread_cond_broadcast(&feed->changed);
 }

@@ -43,9 +43,9 @@ struct mr_windows {
     int64_t retry_ms;
 
     /* held while the cache is opened, which may take a while; taken before `lock` */
-    pthread_mutex_t opening;
-    mr_cache *cache; /* `opening` */
-    bool charged;    /* `opening`: memory_bytes_max, for it */
+    pthread_mutex_t opening; /* guards what says so */
+    mr_cache *cache;         /* `opening` */
+    bool charged;            /* `opening`: memory_bytes_max, for it */
 
     pthread_mutex_t lock; /* guards everything below */
     bool used;

@@ -1,5 +1,8 @@
 /* Starting and stopping: options, the server, the link. */
-#include "worker/internal.h"
+#include "worker/assignments.h"
+#include "worker/conn.h"
+#include "worker/life.h"
+#include "worker/link_thread.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -147,20 +150,6 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
     return rc;
 }
 
-bool mr_worker_begin_life(struct mr_worker *w)
-{
-    struct mr_life *life = mr_calloc(1, sizeof *life);
-
-    if (life == NULL) {
-        return false;
-    }
-    mr_identity_draw(&life->who);
-    life->before = w->lives;
-    w->lives = life;
-    w->incarnation = life->who.id;
-    return true;
-}
-
 int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr_error *err)
 {
     struct mr_worker_options opts = *options;
@@ -253,14 +242,7 @@ void mr_worker_free(mr_worker *w)
     mr_free(w->dispatchers);
     mr_free(w->address);
     mr_free(w->cluster_wanted);
-    mr_free(w->cluster);
-    mr_free(w->cluster_incarnation);
-    while (w->lives != NULL) {
-        struct mr_life *life = w->lives;
-
-        w->lives = life->before;
-        mr_free(life);
-    }
+    mr_worker_free_lives(w);
     mr_shares_free(&w->at_work);
     mr_shares_free(&w->waiting_shares);
     (void)pthread_cond_destroy(&w->changed);

@@ -9,7 +9,7 @@
  */
 #include "client/rounds.h"
 #include "lines.h"
-#include "worker/round_book.h"
+#include "worker/session/round_book.h"
 
 #include <millrace/base.h>
 #include <stdio.h>

@@ -99,7 +99,7 @@ void sim_check_client_gone(struct sim *sim, const struct sim_client *client)
 
 void sim_check_worker_gone(struct sim *sim, const struct sim_worker *worker)
 {
-    if (worker->registered && sim->now - worker->last_ok < SIM_WORKER_TIMEOUT_MS) {
+    if (sim_worker_is_registered(worker) && sim->now - worker->last_ok < SIM_WORKER_TIMEOUT_MS) {
         sim_violation(sim, "worker %d was given up %lld ms after it was heard of", worker->number,
                       (long long)(sim->now - worker->last_ok));
     }

@@ -83,6 +83,7 @@
     X(REDELIVERED, "what a reader took with it went to another one")                               \
     X(RELEASED_BEFORE,                                                                             \
       "a reader opened a session with a worker that had heard of its end already")                 \
+    X(UPDATE_MISSED, "a worker missed an update of its list, and asked for all of it")             \
     X(SESSION_OVER, "a reader came back to a session that was over")                               \
     X(RESIGNED, "a leader that had lost many workers made room for another one")                   \
     X(SUPERSEDED, "a newer process at its address replaced a worker")                              \

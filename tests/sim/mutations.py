@@ -255,8 +255,25 @@ _SPLITS = [
     ),
     _src(
         "OLD_STREAM_SERVED", "3.7", "a worker goes on with a session that was replaced",
-        "worker/book.c", "    if (s != NULL && number < s->number) {\n", "    if (false) {\n",
+        "worker/session/book_sessions.c", "    if (s != NULL && number < s->number) {\n", "    if (false) {\n",
         "worker_book_test", "worker_book_walk_test",
+    ),
+    _src(
+        "BREAK_FORGOTTEN", "3.7", "a worker goes on behind what a broken stream had lost",
+        "worker/session/book_sessions.c", "    s->cursor = index;\n", "",
+        "worker_book_test", "worker_book_walk_test", "walks",
+    ),
+    _src(
+        "ALIVE_IS_FINISHED", "3.6", "a grant is finished while something that came of it is on its way",
+        "worker/session/splits.c",
+        "            if ((held & bit) != 0) {\n", "            if ((held & bit) != 0 && k > 0) {\n",
+        "worker_split_feed_test", "walks",
+    ),
+    _src(
+        "MISSED_UPDATE_TAKEN", "3.9", "a worker applies an update of its list that follows on one that it missed",
+        "worker/session/registration.c",
+        "    if (follows != 0 && follows != s->list_version) {\n", "    if (false) {\n",
+        "worker_registration_test", "walks",
     ),
     _src(
         "OTHER_PROCESS_SERVED", "3.9", "a worker serves reads that are for another process at its address",
@@ -266,8 +283,7 @@ _SPLITS = [
     _src(
         "OTHER_CLUSTER_SERVED", "3.9", "a worker serves reads of another incarnation of the cluster",
         "worker/conn.c",
-        "    if (open->cluster_incarnation[0] != '\\0' && w->cluster_incarnation != NULL &&\n",
-        "    if (false && w->cluster_incarnation != NULL &&\n",
+        "    if (is_another(open->cluster_incarnation, ours.incarnation)) {\n", "    if (false) {\n",
         "worker_service_test",
     ),
     _core(
@@ -279,17 +295,17 @@ _SPLITS = [
 _COORDINATED = [
     _src(
         "COMPLETE_AT_ONCE", "5.1", "a round is complete when it is fixed",
-        "worker/round_book.c",
+        "worker/session/round_book.c",
         "book->complete = max_u64(book->complete, complete);", "book->complete = max_u64(complete, book->next);",
         *_BOOK,
     ),
     _src(
         "RECEIPTS_INHERITED", "5.1", "what a consumer's process before received counts as received by the next",
-        "worker/round_book.c", "    consumer->received = 0;\n", "", *_BOOK,
+        "worker/session/round_book.c", "    consumer->received = 0;\n", "", *_BOOK,
     ),
     _src(
         "BEYOND_THE_HORIZON", "5.1", "a worker fixes rounds beyond the horizon",
-        "worker/round_book.c", "|| round >= book->horizon) {\n        return false;", ") {\n        return false;",
+        "worker/session/round_book.c", "|| round >= book->horizon) {\n        return false;", ") {\n        return false;",
         *_BOOK,
     ),
     _src(
@@ -327,7 +343,7 @@ _COORDINATED = [
     ),
     _src(
         "OLD_SESSION_READS", "5.4", "a worker serves a consumer whose place another process has taken",
-        "worker/round_book.c", "    if (open->session < consumer->session) {\n", "    if (false) {\n", *_BOOK,
+        "worker/session/round_book.c", "    if (open->session < consumer->session) {\n", "    if (false) {\n", *_BOOK,
     ),
 ]
 

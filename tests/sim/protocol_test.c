@@ -144,7 +144,7 @@ static void a_paused_leader_captures_no_worker(void **state)
     meet_a_paused_leader(sim, SIM_BUG_NONE);
     assert_int_equal(sim->workers[0].epoch, 0); /* it has heard nobody */
     sim_run_until(sim, 8000);
-    assert_true(sim->workers[0].registered);
+    assert_true(sim_worker_is_registered(&sim->workers[0]));
     assert_int_equal(sim->workers[0].epoch, sim->replicas[1].epoch);
     assert_string_equal(sim->violation, "");
 }

@@ -2,7 +2,7 @@
 foreach(part consumer judge leader walk worker world)
   list(APPEND MR_ROUNDS_SOURCES ${MR_TEST_DIR}/rounds_${part}.c)
 endforeach()
-foreach(twin worker/round_book.c)
+foreach(twin worker/session/round_book.c)
   list(APPEND MR_ROUNDS_SOURCES ${CMAKE_SOURCE_DIR}/src/${twin})
 endforeach()
 add_library(mr_sim_rounds STATIC ${MR_ROUNDS_SOURCES})

@@ -12,7 +12,7 @@
 #include "base/rng.h"
 #include "client/rounds.h"
 #include "dispatcher/core/core.h"
-#include "worker/round_book.h"
+#include "worker/session/round_book.h"
 
 #include <sys/queue.h>
 

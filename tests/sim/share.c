@@ -1,6 +1,6 @@
 /*
- * Productions on a worker. The producing task's `ready` is its log: nothing leaves it, and [head,
- * nready) is the window. A reading task has a cursor in the log of its production, and no splits;
+ * Productions on a worker. Nothing leaves the producing task's log, and [head, nlog) is the window.
+ * A reading task has a cursor in the log of its production, and no splits;
  * what it takes from there goes through its sessions as that of any other task does, and is kept
  * until it was returned.
  *
@@ -58,8 +58,7 @@ static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *read
 {
     while (reading->cursor < log->head) {
         if (!reading->joining && sim->bug != SIM_BUG_SKIP_UNCOUNTED) {
-            sim_view_skipped(sim, reading->iteration, &log->elements[log->ready[reading->cursor]],
-                             held);
+            sim_view_skipped(sim, reading->iteration, sim_task_logged(log, reading->cursor), held);
             reading->skipped++;
         }
         reading->cursor++;
@@ -68,7 +67,7 @@ static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *read
 
 static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    size_t head = log->nready > log->window ? log->nready - log->window : 0;
+    size_t head = log->nlog > log->window ? log->nlog - log->window : 0;
 
     for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
          r = next_reader(worker, log, r)) {
@@ -100,7 +99,7 @@ bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim
         read = true;
         fastest = r->cursor > fastest ? r->cursor : fastest;
     }
-    return read && log->nready < fastest + AHEAD_MAX && log->nready - log->head < 2 * log->window;
+    return read && log->nlog < fastest + AHEAD_MAX && log->nlog - log->head < 2 * log->window;
 }
 
 static void wake_readers(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
@@ -124,7 +123,7 @@ bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading)
     const struct sim_task *log = sim_share_producing(worker, reading);
 
     return log != NULL && reading->open && !reading->joining && log->complete &&
-           reading->cursor >= log->nready;
+           reading->cursor >= log->nlog;
 }
 
 void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n)
@@ -134,8 +133,14 @@ void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task 
     if (log == NULL || !reading->open || (reading->joining && sim->bug != SIM_BUG_JOIN_DELIVERS)) {
         return;
     }
-    for (; n > 0 && reading->cursor < log->nready; n--) {
-        sim_task_put(reading, &log->elements[log->ready[reading->cursor++]]);
+    for (; n > 0 && reading->cursor < log->nlog; n--) {
+        uint64_t at = reading->cursor;
+
+        if (sim->bug == SIM_BUG_JOIN_DELIVERS && at < reading->fed) {
+            at = reading->fed; /* of another log before: the book would not have it */
+        }
+        reading->fed = at + 1;
+        sim_task_put(reading, sim_task_logged(log, reading->cursor++), at);
     }
     trim(sim, worker, log);
     sim_task_go_on(sim, worker, log);
@@ -190,6 +195,7 @@ static struct sim_place *find_place(struct sim_task *log, const char *iteration)
 void sim_share_put_down(struct sim_worker *worker, const struct sim_task *reading)
 {
     struct sim_task *log = reading->reads ? sim_share_producing(worker, reading) : NULL;
+    struct mr_book_stand stand;
     struct sim_place *place;
 
     if (log == NULL || !reading->open || reading->joining) {
@@ -201,7 +207,8 @@ void sim_share_put_down(struct sim_worker *worker, const struct sim_task *readin
         place = &log->places[log->nplaces++];
         snprintf(place->iteration, sizeof place->iteration, "%s", reading->iteration);
     }
-    place->at = reading->cursor;
+    mr_book_stand(reading->book, &stand);
+    place->at = stand.at > reading->first ? stand.at : reading->first;
 }
 
 /* Somebody of its iteration read here before: it goes on behind what that one sent, as far as there
@@ -215,7 +222,7 @@ static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task,
     }
     task->cursor = place->at;
     if (log->given_up) {
-        log->head = log->nready;
+        log->head = log->nlog;
     }
     skip_to(sim, log, task, false /* nobody was there to hold it */);
 }
@@ -241,6 +248,7 @@ void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
         if (place != NULL) {
             resume(sim, log, task, place);
         }
+        task->first = task->cursor;
         sim_moment(sim, SIM_MOMENT_JOINING, worker, NULL);
         sim_task_go_on(sim, worker, log);
         sim_task_go_on(sim, worker, task);

@@ -16,6 +16,10 @@
 #include "base/rng.h"
 #include "client/read/read.h"
 #include "dispatcher/core/core.h"
+#include "worker/session/book.h"
+#include "worker/session/registration.h"
+#include "worker/session/report.h"
+#include "worker/session/splits.h"
 
 #include <stdio.h>
 
@@ -210,7 +214,6 @@ struct sim_element {
     size_t provider;
     uint64_t repetition; /* it was read in */
     uint64_t split;
-    size_t grant; /* index in the task's */
 };
 
 enum sim_data_status { SIM_DATA_OK, SIM_DATA_MOVED, SIM_DATA_OVER };
@@ -235,35 +238,15 @@ struct sim_data {
 enum sim_work {
     SIM_WORK_NONE,
     SIM_WORK_SPLITS, /* waits for a grant */
-    SIM_WORK_BUSY,   /* reads one */
-    SIM_WORK_GIVING, /* gives back what it has not opened of one */
+    SIM_WORK_BUSY,   /* reads some splits */
     SIM_WORK_FULL,   /* nobody takes what it made */
     SIM_WORK_OUT,    /* has read everything; elements are on their way */
     SIM_WORK_ENDING, /* says so */
     SIM_WORK_DONE,
 };
 
-struct sim_range {
-    uint64_t first, count;
-};
-
-struct sim_grant {
-    size_t provider;
-    uint64_t seq;
-    bool read;       /* to its end */
-    uint32_t unsent; /* elements that no client has received */
-    uint32_t live;   /* elements that no application has had */
-};
-
-/* What one client gets of a task: elements of the task, in this order. */
-struct sim_session {
-    char client[33];
-    uint64_t number;
-    uint32_t *list;
-    size_t n, cap;
-    size_t received, returned;
-    bool over;
-};
+struct sim_end;
+struct sim_handed;
 
 /* Of a window: all below was sent to readers of the iteration. */
 struct sim_place {
@@ -279,37 +262,39 @@ struct sim_task {
     bool repeats; /* at least once */
     int dataset;
     size_t nproviders;
-    int64_t splits[SIM_PROVIDERS_MAX];
+    uint64_t passes;
+    /* What it asks for, and where; what it was given, as `source` has it. */
+    mr_splits *source; /* DYNAMIC */
+    struct sim_call call;
+    struct mr_split_request ask;
     size_t provider;
     uint64_t repetition;
-    uint64_t passes;
-    uint64_t seq[SIM_PROVIDERS_MAX];
-    struct sim_call call;
-    uint64_t busy; /* matches its event */
-    struct sim_grant *grants;
-    size_t ngrants, cap_grants;
+    struct sim_handed *handed[SIM_PROVIDERS_MAX];
+    size_t nhanded[SIM_PROVIDERS_MAX];
+    /* What the engine reads. */
+    size_t at_provider;
+    uint64_t at_repetition;
+    struct mr_range piece;
+    uint64_t piece_repetition; /* that it was handed out of */
+    mr_origin *origin;
+    uint64_t busy;                /* matches its event */
     struct sim_element *elements; /* all it made */
-    size_t nelements, cap_elements;
-    struct sim_range reading[16];
-    size_t nreading;
-    int64_t ahead;    /* of the repetition that is read: the ranges' */
-    uint64_t opened;  /* of the ranges, when the rest is given back */
-    bool drained;     /* its sources were cut off */
-    uint32_t *buffer; /* a shuffle buffer: elements that wait for others, or for the end */
+    uint64_t *owners;             /* the session that was sent each of them last */
+    size_t nelements, cap_elements, cap_owners;
+    mr_block **buffer; /* a shuffle buffer: elements that wait for others, or for the end */
     size_t nbuffer, cap_buffer, buffer_size;
-    uint32_t *ready; /* for whoever asks */
-    size_t nready, cap_ready;
-    struct sim_session *sessions;
-    size_t nsessions, cap_sessions;
-    char (*released)[33]; /* clients that the dispatcher said are gone */
-    size_t nreleased, cap_released;
-    size_t gone;         /* elements that nobody will ask for any more */
-    bool until_returned; /* elements are kept so long */
+    mr_book *book; /* not producing */
+    struct sim_end **ends;
+    size_t nends, cap_ends;
     /* share.c */
     char production[64];
     bool producing, reads; /* neither: for its own clients */
     bool joining, unread, waits;
-    bool open;     /* reading: at `cursor` of its production's log */
+    bool open;      /* reading: at `cursor` of its production's log */
+    size_t first;   /* ... where it began */
+    uint64_t fed;   /* ... its book, with all below */
+    mr_block **log; /* producing */
+    size_t nlog, cap_log;
     bool complete; /* producing: the pipeline has ended */
     bool given_up;
     size_t cursor, head, window;
@@ -326,10 +311,10 @@ struct sim_worker {
     uint32_t addresses; /* used so far */
     int leader;         /* guess */
     uint64_t epoch;     /* highest heard of */
-    bool registered;
-    uint64_t stream; /* on which updates come; 0: none */
+    struct mr_registration registration;
+    int64_t wakes_at; /* for it; 0: not */
+    uint64_t stream;  /* on which updates come; 0: none */
     uint64_t stream_epoch;
-    uint64_t version;
     int64_t last_ok; /* sending time of the last call that was answered well */
     bool draining;
     int64_t drain_until; /* then it leaves */
@@ -339,6 +324,11 @@ struct sim_worker {
     struct sim_task tasks[SIM_TASKS_MAX];
     int used; /* the first so many of them, at most */
 };
+
+static inline bool sim_worker_is_registered(const struct sim_worker *worker)
+{
+    return worker->registration.watching && !worker->registration.must_register;
+}
 
 struct sim_plan {
     int dataset;
@@ -629,7 +619,7 @@ void sim_client_push(struct sim *sim, struct sim_client *client, const struct si
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
-/* task.c: one task of a worker; its reports and sessions: reports.c, session.c */
+/* task.c: one task of a worker */
 void sim_task_begin(struct sim *sim, struct sim_worker *worker,
                     const Millrace__TaskAssignment *assignment);
 void sim_task_drop(struct sim_task *task);
@@ -639,22 +629,19 @@ void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task 
                     const struct sim_call *call, const struct sim_message *message);
 /* Before a call is sent again: it is to tell of what is finished by then. */
 void sim_task_refresh(struct sim *sim, struct sim_task *task);
-/* Nobody will ask for it any more. */
-void sim_task_let_go(struct sim_task *task, uint32_t element);
 /* The sessions of a client that is gone are over. */
 void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                       const char *client);
 void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask);
-/* What is finished of each provider; the reports and what is in them are freed with
- * sim_reports_free(). */
-size_t sim_task_reports(const struct sim *sim, const struct sim_task *task,
-                        Millrace__GrantReport ***ret);
-void sim_reports_free(Millrace__GrantReport **reports, size_t n);
+/* What is finished of each provider; freed with mr_free(). */
+struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n);
 
 /* What has become possible: more splits, or the end. */
 void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
-/* Reading: an element of the log is ready for whoever asks. */
-void sim_task_put(struct sim_task *reading, const struct sim_element *element);
+/* Reading: element @at of the log is ready for whoever asks. */
+void sim_task_put(struct sim_task *reading, const struct sim_element *element, uint64_t at);
+/* Producing: the element at that place of its log. */
+const struct sim_element *sim_task_logged(const struct sim_task *log, size_t at);
 
 /* share.c: productions on a worker */
 void sim_share_begin(struct sim *sim, struct sim_task *task,

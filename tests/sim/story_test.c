@@ -57,13 +57,13 @@ static void a_reader_and_a_worker(void **state)
                 "[    105] iteration 1.3: repetition 0 of job digits\n"
                 "[    105] client c0: attached to iteration 1.3\n"
                 "[    109] task 1.3/w0.1.1: provider 0, repetition 0, splits 0..1\n"
-                "[    313] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
-                "[    417] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[    606] task 1.3/w0.1.1: ended\n"
-                "[    606] iteration 1.3: finished\n"
-                "[    609] client 0: end of repetition 0\n"
-                "[    611] client c0: left iteration 1.3\n"
-                "[    614] client 0: has read everything\n");
+                "[    113] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
+                "[    313] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
+                "[    514] task 1.3/w0.1.1: ended\n"
+                "[    514] iteration 1.3: finished\n"
+                "[    517] client 0: end of repetition 0\n"
+                "[    518] client c0: left iteration 1.3\n"
+                "[    521] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it
@@ -86,13 +86,13 @@ static void the_next_leader_gives_the_same_answer(void **state)
      * them. */
     expect(sim, "[    110] dispatcher 0: killed\n"
                 "[   2111] dispatcher 1: leads\n"
-                "[   3210] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
-                "[   3314] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[   4448] task 1.3/w0.1.1: ended\n"
-                "[   4448] iteration 1.3: finished\n"
-                "[   4451] client 0: end of repetition 0\n"
-                "[   4452] client c0: left iteration 1.3\n"
-                "[   4455] client 0: has read everything\n");
+                "[   3052] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
+                "[   3252] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
+                "[   4380] task 1.3/w0.1.1: ended\n"
+                "[   4380] iteration 1.3: finished\n"
+                "[   4383] client 0: end of repetition 0\n"
+                "[   4384] client c0: left iteration 1.3\n"
+                "[   4387] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
@@ -116,12 +116,12 @@ static void a_late_report_is_refused(void **state)
     sim_run_until(sim, 10000);
     assert_true(sim_all_done(sim));
     expect(sim, "[   1109] task 1.4/w1.1.2: ended\n"
-                "[   5027] worker w0.1 at host0:1: lost\n"
-                "[   5027] task 1.4/w0.1.1: lost\n"
-                "[   5027] iteration 1.4 of job digits: finished, workers lost: 1, splits lost: 0\n"
-                "[   5030] client 0: end of repetition 0\n"
-                "[   5031] client c0: left iteration 1.4\n"
-                "[   5034] client 0: has read everything\n"
+                "[   5023] worker w0.1 at host0:1: lost\n"
+                "[   5023] task 1.4/w0.1.1: lost\n"
+                "[   5023] iteration 1.4 of job digits: finished, workers lost: 1, splits lost: 0\n"
+                "[   5026] client 0: end of repetition 0\n"
+                "[   5027] client c0: left iteration 1.4\n"
+                "[   5030] client 0: has read everything\n"
                 "[   8010] worker w0.2 at host0:1: registered\n");
 }
 

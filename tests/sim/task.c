@@ -1,31 +1,56 @@
 /*
- * One task of a worker: splits come in grants, are read into elements, go through a shuffle buffer,
- * to clients and to their applications. A grant is finished when nothing that came of it is still
- * on this way; only then is it reported.
+ * One task of a worker, around what ships (src/worker/session): the splits on their way from the
+ * dispatcher and what of them is finished (splits.h), and the book that says which client gets
+ * what (book.h). Modelled are the calls, the engine (an element for each split, a shuffle buffer,
+ * time) and, in share.c, the window of a production.
  */
 #include "grow.h"
 #include "sim.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "worker/session/report.h"
 
-#include <millrace/base.h>
+#include <millrace/dataset.h>
 #include <string.h>
+
+/* A stream of a client. */
+struct sim_end {
+    uint64_t number;
+    struct sim_data ask; /* the last one, without elements */
+};
+
+/* Splits that were handed out and not taken yet, as `splits` has them, and of which repetition. */
+struct sim_handed {
+    struct mr_range range;
+    uint64_t repetition;
+};
 
 void sim_task_drop(struct sim_task *task)
 {
     uint64_t busy = task->busy;
 
     sim_call_cancel(&task->call);
-    for (size_t i = 0; i < task->nsessions; i++) {
-        mr_free(task->sessions[i].list);
+    mr_book_free(task->book);
+    for (size_t i = 0; i < task->nends; i++) {
+        mr_free(task->ends[i]);
     }
-    mr_free(task->sessions);
-    mr_free(task->released);
-    mr_free(task->grants);
+    for (size_t i = 0; i < task->nbuffer; i++) {
+        mr_block_unref(task->buffer[i]);
+    }
+    for (size_t i = 0; i < task->nlog; i++) {
+        mr_block_unref(task->log[i]);
+    }
+    for (size_t i = 0; i < SIM_PROVIDERS_MAX; i++) {
+        mr_free(task->handed[i]);
+    }
+    mr_origin_unref(task->origin);
+    mr_splits_free(task->source);
+    mr_free(task->ends);
     mr_free(task->elements);
+    mr_free(task->owners);
     mr_free(task->buffer);
-    mr_free(task->ready);
+    mr_free(task->log);
     mr_free(task->places);
     memset(task, 0, sizeof *task);
     task->busy = busy + 1;
@@ -33,52 +58,97 @@ void sim_task_drop(struct sim_task *task)
 
 /* ---------------------------------------------------------------- calls */
 
-static void finish_drained(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
+/* What is finished of each provider; freed with mr_free(). */
+struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n)
+{
+    struct mr_grant_report *reports;
 
-static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                        Millrace__GivenBackRange **back, size_t n_back)
+    *n = task->repeats && task->source != NULL ? task->nproviders : 0;
+    reports = mr_calloc(*n + 1, sizeof *reports);
+    MR_ASSERT(reports != NULL);
+    for (uint32_t i = 0; i < *n; i++) {
+        struct mr_range finished[MR_SPLIT_REPORT_RANGES_MAX];
+        size_t ranges = mr_splits_finished(task->source, i, finished);
+
+        mr_grant_report_fill(&reports[i], i, finished, ranges);
+    }
+    return reports;
+}
+
+/* Give back what the engine has opened, too. */
+static void give_back_opened(struct sim_task *task)
+{
+    for (uint32_t i = 0; i < task->ask.n_back && task->work == SIM_WORK_BUSY; i++) {
+        if (task->ask.back[i].range.first == task->piece.first + task->piece.count) {
+            task->ask.back[i].range.first -= task->piece.count;
+            task->ask.back[i].range.count += task->piece.count;
+        }
+    }
+}
+
+static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
     Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
-    Millrace__GrantReport **reports;
-    size_t n = sim_task_reports(sim, task, &reports);
+    Millrace__GivenBackRange ranges[MR_SPLITS_BACK_MAX], *list[MR_SPLITS_BACK_MAX];
+    const struct mr_split_request *ask = &task->ask;
+    size_t n;
+    struct mr_grant_report *reports = sim_task_reports(task, &n);
 
-    task->work = n_back > 0 ? SIM_WORK_GIVING : SIM_WORK_SPLITS;
-    request.given_back = back;
-    request.n_given_back = n_back;
+    task->provider = ask->provider;
+    task->repetition = ask->repetition;
+    if (sim->bug == SIM_BUG_OPENED_IS_GIVEN_BACK) {
+        give_back_opened(task);
+    }
+    for (uint32_t i = 0; i < ask->n_back; i++) {
+        const struct mr_split_back *back = &ask->back[i];
+
+        ranges[i] = (Millrace__GivenBackRange)MILLRACE__GIVEN_BACK_RANGE__INIT;
+        ranges[i].repetition = back->repetition;
+        ranges[i].first = back->range.first;
+        ranges[i].count = back->range.count;
+        list[i] = &ranges[i];
+        for (uint64_t k = 0; k < back->range.count; k++) {
+            sim_view_gave_back(sim, task, back->repetition, back->range.first + k);
+        }
+        sim_rare(sim, SIM_RARE_GAVE_BACK);
+    }
+    request.given_back = list;
+    request.n_given_back = ask->n_back;
     request.incarnation = worker->incarnation;
     request.task_id = task->id;
     request.iteration_id = task->iteration;
-    request.provider = (uint32_t)task->provider;
-    request.repetition = task->repetition;
-    request.seq = ++task->seq[task->provider];
+    request.provider = ask->provider;
+    request.repetition = ask->repetition;
+    request.seq = ask->seq;
     request.want = sim->plain ? 20 : sim_draw(sim, 3) * sim->want;
-    request.report = n > 0 ? reports[task->provider] : NULL;
+    request.report = n > 0 ? &reports[ask->provider].base : NULL;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
-    sim_reports_free(reports, n);
+    mr_free(reports);
 }
 
+/* If a request is due, and none is under way. */
 static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
-    if (worker->draining) {
-        finish_drained(sim, worker, task);
-    } else {
-        call_splits(sim, worker, task, NULL, 0);
+    if (task->call.id == 0 && task->source != NULL &&
+        mr_splits_request(task->source, sim->now, &task->ask)) {
+        call_splits(sim, worker, task);
     }
 }
 
 void sim_task_refresh(struct sim *sim, struct sim_task *task)
 {
     Millrace__GetSplitsRequest *request;
-    Millrace__GrantReport **reports, *before;
+    struct mr_grant_report *reports;
+    Millrace__GrantReport *before;
     size_t n;
 
-    if ((task->work != SIM_WORK_SPLITS && task->work != SIM_WORK_GIVING) || !task->repeats) {
+    if (task->call.kind != MR_COMMAND_GET_SPLITS || !task->repeats) {
         return;
     }
     request = millrace__get_splits_request__unpack(NULL, task->call.size, task->call.body);
-    n = sim_task_reports(sim, task, &reports);
+    reports = sim_task_reports(task, &n);
     before = request->report;
-    request->report = reports[task->provider];
+    request->report = &reports[task->provider].base;
     if (protobuf_c_message_get_packed_size(&request->base) != task->call.size) {
         sim_rare(sim, SIM_RARE_REPORT_REPEATED);
     }
@@ -89,15 +159,15 @@ void sim_task_refresh(struct sim *sim, struct sim_task *task)
     protobuf_c_message_pack(&request->base, task->call.body);
     request->report = before;
     millrace__get_splits_request__free_unpacked(request, NULL);
-    sim_reports_free(reports, n);
+    mr_free(reports);
 }
 
-/* Its sources were, or those of what it reads. */
-static bool is_cut(struct sim_worker *worker, const struct sim_task *task)
+/* Its sources were cut off, or those of what it reads. */
+static bool was_cut(struct sim_worker *worker, const struct sim_task *task)
 {
-    const struct sim_task *log = task->reads ? sim_share_producing(worker, task) : NULL;
+    const struct sim_task *made = task->reads ? sim_share_producing(worker, task) : task;
 
-    return task->drained || (log != NULL && log->drained);
+    return made != NULL && made->source != NULL && mr_splits_were_cut(made->source);
 }
 
 static void say_ended(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
@@ -107,30 +177,55 @@ static void say_ended(struct sim *sim, struct sim_worker *worker, struct sim_tas
     task->work = SIM_WORK_ENDING;
     request.incarnation = worker->incarnation;
     request.task_id = task->id;
-    request.drained = is_cut(worker, task) && sim->bug != SIM_BUG_DRAINED_IS_ENDED;
+    request.drained = was_cut(worker, task) && sim->bug != SIM_BUG_DRAINED_IS_ENDED;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_TASK_ENDED, &request.base);
 }
 
 /* ---------------------------------------------------------------- elements */
 
+/* A block of one row, which is the element's number in the task. */
+static mr_block *new_element(struct sim_task *task, const struct sim_element *element)
+{
+    struct mr_leaf_spec leaf = {.dtype = MR_INT64};
+    mr_block *block;
+    int rc = mr_block_alloc(1, &leaf, 1, &block, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    MORE(task->owners, task->cap_owners, task->nelements);
+    MORE(task->elements, task->cap_elements, task->nelements);
+    task->owners[task->nelements] = 0;
+    task->elements[task->nelements] = *element;
+    *(int64_t *)mr_block_data(block, 0) = (int64_t)task->nelements++;
+    return block;
+}
+
 static void make_ready(struct sim_task *task, size_t at)
 {
-    MORE(task->ready, task->cap_ready, task->nready);
-    task->ready[task->nready++] = task->buffer[at];
+    mr_block *block = task->buffer[at];
+
     task->buffer[at] = task->buffer[--task->nbuffer];
+    if (task->producing) {
+        MORE(task->log, task->cap_log, task->nlog);
+        task->log[task->nlog++] = block;
+    } else {
+        int rc = mr_book_add(task->book, block, NULL);
+
+        MR_ASSERT(rc == MR_OK);
+    }
 }
 
 static void make_element(struct sim *sim, struct sim_task *task, uint64_t split)
 {
-    struct sim_grant *grant = &task->grants[task->ngrants - 1];
+    mr_block *block =
+        new_element(task, &(struct sim_element){task->at_provider, task->piece_repetition, split});
 
-    MORE(task->elements, task->cap_elements, task->nelements);
-    task->elements[task->nelements] = (struct sim_element){
-        task->provider, task->repetition + (uint64_t)task->ahead, split, task->ngrants - 1};
-    grant->live++;
-    grant->unsent++;
+    if (task->origin != NULL && sim->bug != SIM_BUG_FINISHED_IS_READ) {
+        int rc = mr_block_add_origin(&block, task->origin, NULL);
+
+        MR_ASSERT(rc == MR_OK);
+    }
     MORE(task->buffer, task->cap_buffer, task->nbuffer);
-    task->buffer[task->nbuffer++] = (uint32_t)task->nelements++;
+    task->buffer[task->nbuffer++] = block;
     if (task->nbuffer > task->buffer_size) {
         make_ready(task, sim->plain ? 0 : (size_t)sim_draw(sim, task->nbuffer));
     }
@@ -143,114 +238,26 @@ static void flush(struct sim *sim, struct sim_task *task)
     }
 }
 
-void sim_task_put(struct sim_task *task, const struct sim_element *element)
+void sim_task_put(struct sim_task *task, const struct sim_element *element, uint64_t at)
 {
-    MORE(task->elements, task->cap_elements, task->nelements);
-    task->elements[task->nelements] = *element;
-    task->elements[task->nelements].grant = 0;
-    task->grants[0].live++;
-    task->grants[0].unsent++;
-    MORE(task->ready, task->cap_ready, task->nready);
-    task->ready[task->nready++] = (uint32_t)task->nelements++;
+    int rc =
+        mr_book_feed(task->book, (struct mr_part){.block = new_element(task, element)}, at, NULL);
+
+    MR_ASSERT(rc == MR_OK);
 }
 
-void sim_task_let_go(struct sim_task *task, uint32_t element)
+const struct sim_element *sim_task_logged(const struct sim_task *log, size_t at)
 {
-    task->grants[task->elements[element].grant].live--;
-    task->gone++;
+    return &log->elements[*(const int64_t *)mr_block_data(log->log[at], 0)];
 }
 
-void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+/* Elements that somebody may still ask for. */
+static size_t kept(const struct sim_task *task)
 {
-    size_t kept = task->nelements - task->gone;
+    struct mr_book_counts counts;
 
-    if (task->producing) {
-        if (task->work == SIM_WORK_FULL && sim_share_wants_more(sim, worker, task)) {
-            ask_for_splits(sim, worker, task);
-        }
-    } else if (task->reads) {
-        if (task->work == SIM_WORK_OUT && kept == 0 && sim_share_is_read(worker, task)) {
-            say_ended(sim, worker, task);
-        }
-    } else if (task->work == SIM_WORK_FULL && kept < sim->ahead + task->buffer_size) {
-        ask_for_splits(sim, worker, task);
-    } else if (task->work == SIM_WORK_OUT && kept == 0) {
-        say_ended(sim, worker, task);
-    }
-}
-
-/* ---------------------------------------------------------------- draining */
-
-/* Its sources are cut off: what is in it goes to readers, and that is its end. */
-static void finish_drained(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
-{
-    task->drained = true;
-    flush(sim, task);
-    task->work = SIM_WORK_OUT;
-    if (task->producing) {
-        sim_share_complete(sim, worker, task);
-    }
-    sim_task_go_on(sim, worker, task);
-}
-
-/* Of what it reads, all but the first @opened splits. */
-static void give_back(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                      uint64_t opened)
-{
-    Millrace__GivenBackRange ranges[sizeof task->reading / sizeof task->reading[0]],
-        *list[sizeof ranges / sizeof ranges[0]];
-    uint64_t repetition = task->repetition + (uint64_t)task->ahead;
-    size_t n = 0;
-
-    task->opened = opened;
-    for (size_t i = 0; i < task->nreading; i++) {
-        uint64_t kept = opened < task->reading[i].count ? opened : task->reading[i].count;
-
-        opened -= kept;
-        kept = sim->bug == SIM_BUG_OPENED_IS_GIVEN_BACK ? 0 : kept;
-        if (kept == task->reading[i].count) {
-            continue;
-        }
-        ranges[n] = (Millrace__GivenBackRange)MILLRACE__GIVEN_BACK_RANGE__INIT;
-        ranges[n].repetition = repetition;
-        ranges[n].first = task->reading[i].first + kept;
-        ranges[n].count = task->reading[i].count - kept;
-        for (uint64_t k = 0; k < ranges[n].count; k++) {
-            sim_view_gave_back(sim, task, repetition, ranges[n].first + k);
-        }
-        list[n] = &ranges[n];
-        n++;
-    }
-    MR_ASSERT(n > 0);
-    sim_rare(sim, SIM_RARE_GAVE_BACK);
-    call_splits(sim, worker, task, list, n);
-}
-
-/* It may not: nobody is left who would take it. */
-static void keep(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
-{
-    uint64_t opened = task->opened;
-
-    sim_rare(sim, SIM_RARE_KEPT);
-    for (size_t i = 0; i < task->nreading; i++) {
-        struct sim_range *range = &task->reading[i];
-        uint64_t skip = opened < range->count ? opened : range->count;
-
-        opened -= skip;
-        for (uint64_t k = skip; k < range->count; k++) {
-            sim_view_kept(sim, task, task->repetition + (uint64_t)task->ahead, range->first + k);
-            make_element(sim, task, range->first + k);
-        }
-    }
-    task->grants[task->ngrants - 1].read = true;
-    finish_drained(sim, worker, task);
-}
-
-void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
-{
-    if (task->dynamic && task->work == SIM_WORK_FULL) {
-        finish_drained(sim, worker, task);
-    }
+    mr_book_counts(task->book, &counts);
+    return (size_t)(counts.buffered_bytes / sizeof(int64_t)) + task->nbuffer;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -261,50 +268,101 @@ struct work_done {
     uint64_t busy;
 };
 
+static void work_done(struct sim *sim, void *arg);
+
+static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
+{
+    struct work_done *done = mr_malloc(sizeof *done);
+
+    MR_ASSERT(done != NULL);
+    task->work = SIM_WORK_BUSY;
+    *done = (struct work_done){worker, task, ++task->busy};
+    sim_after(sim, ms, &worker->process, work_done, done, true);
+}
+
+/* The pipeline is over. */
+static void be_out(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    mr_splits_close(task->source);
+    flush(sim, task);
+    task->work = SIM_WORK_OUT;
+    if (task->producing) {
+        sim_share_complete(sim, worker, task);
+    } else {
+        mr_book_finish(task->book, MR_OK, NULL);
+    }
+    sim_moment(sim, SIM_MOMENT_READ, worker, NULL);
+    sim_task_go_on(sim, worker, task);
+}
+
+/* The next of the (provider, repetition) pairs; false after the last. */
+static bool advance(struct sim_task *task)
+{
+    if (++task->at_repetition < task->passes) {
+        return true;
+    }
+    task->at_repetition = 0;
+    return ++task->at_provider < task->nproviders;
+}
+
+/* The piece that was taken is the first of what was handed out. */
+static void note_taken(struct sim_task *task)
+{
+    struct sim_handed *handed = task->handed[task->at_provider];
+    size_t *n = &task->nhanded[task->at_provider];
+
+    MR_ASSERT(*n > 0);
+    MR_ASSERT(handed->range.first == task->piece.first);
+    task->piece_repetition = handed->repetition;
+    handed->range.first += task->piece.count;
+    handed->range.count -= task->piece.count;
+    if (handed->range.count == 0) {
+        memmove(handed, handed + 1, --*n * sizeof *handed);
+    }
+}
+
+/* The engine has asked for splits: does it get some? */
+static void take(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    int rc;
+
+    mr_origin_unref(task->origin);
+    task->origin = NULL;
+    while ((rc = mr_splits_take(task->source, (uint32_t)task->at_provider, task->at_repetition,
+                                &task->piece, &task->origin, NULL)) == MR_END &&
+           advance(task)) {
+        mr_splits_read_on(task->source, (uint32_t)task->at_provider, task->at_repetition, sim->now);
+    }
+    task->work = SIM_WORK_SPLITS;
+    if (rc == MR_OK) {
+        note_taken(task);
+        be_busy(sim, worker, task,
+                (int64_t)(task->piece.count * (1 + (sim->plain ? 99 : sim_draw(sim, 60)))));
+    }
+    ask_for_splits(sim, worker, task);
+    if (rc == MR_END) {
+        be_out(sim, worker, task);
+    }
+}
+
+static void read_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
+{
+    mr_splits_read_on(task->source, (uint32_t)task->at_provider, task->at_repetition, sim->now);
+    take(sim, worker, task);
+}
+
 static bool is_poisoned(const struct sim *sim, const struct sim_task *task)
 {
     int64_t poison = sim->datasets[task->dataset].poison;
 
-    for (size_t i = 0; i < task->nreading; i++) {
-        if (poison > 0 && (uint64_t)poison >= task->reading[i].first &&
-            (uint64_t)poison - task->reading[i].first < task->reading[i].count) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static uint64_t splits_at_hand(const struct sim_task *task)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < task->nreading; i++) {
-        n += task->reading[i].count;
-    }
-    return n;
-}
-
-static void read_splits(struct sim *sim, struct sim_task *task, uint64_t n)
-{
-    for (size_t i = 0; i < task->nreading; i++) {
-        for (uint64_t k = 0; k < task->reading[i].count && n > 0; k++, n--) {
-            make_element(sim, task, task->reading[i].first + k);
-        }
-    }
-}
-
-/* How many of so many are opened before the word that it is to drain gets there. */
-static uint64_t draw_opened(struct sim *sim, uint64_t n)
-{
-    return sim->plain ? n / 2 : sim_draw(sim, n + 1);
+    return poison > 0 && (uint64_t)poison >= task->piece.first &&
+           (uint64_t)poison - task->piece.first < task->piece.count;
 }
 
 static void work_done(struct sim *sim, void *arg)
 {
     struct work_done *done = arg;
     struct sim_task *task = done->task;
-    uint64_t total = splits_at_hand(task);
-    uint64_t opened = done->worker->draining && total > 0 ? draw_opened(sim, total) : total;
 
     if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
         return;
@@ -323,118 +381,107 @@ static void work_done(struct sim *sim, void *arg)
         sim_worker_crash(sim, done->worker);
         return;
     }
-    read_splits(sim, task, opened);
-    if (opened < total) {
-        give_back(sim, done->worker, task, opened);
-        return;
+    for (uint64_t k = 0; k < task->piece.count; k++) {
+        make_element(sim, task, task->piece.first + k);
     }
-    task->grants[task->ngrants - 1].read = true;
     task->work = SIM_WORK_FULL;
-    if (done->worker->draining) {
-        finish_drained(sim, done->worker, task);
-    } else {
-        sim_task_go_on(sim, done->worker, task);
-    }
+    sim_task_go_on(sim, done->worker, task);
 }
 
-static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
+void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
-    struct work_done *done = mr_malloc(sizeof *done);
-
-    task->work = SIM_WORK_BUSY;
-    *done = (struct work_done){worker, task, ++task->busy};
-    sim_after(sim, ms, &worker->process, work_done, done, true);
-}
-
-void sim_task_begin(struct sim *sim, struct sim_worker *worker,
-                    const Millrace__TaskAssignment *assignment)
-{
-    struct sim_task *task = NULL;
-
-    for (int i = 0; i < SIM_TASKS_MAX && task == NULL; i++) {
-        task = worker->tasks[i].work == SIM_WORK_NONE ? &worker->tasks[i] : NULL;
-    }
-    MR_ASSERT(task != NULL);
-    if (task >= worker->tasks + worker->used) {
-        worker->used = (int)(task - worker->tasks) + 1;
-    }
-    snprintf(task->id, sizeof task->id, "%s", assignment->task_id);
-    snprintf(task->iteration, sizeof task->iteration, "%s", assignment->iteration_id);
-    task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    task->repeats = assignment->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
-    task->nproviders = assignment->n_providers;
-    for (size_t i = 0; i < task->nproviders; i++) {
-        task->splits[i] = assignment->providers[i]->splits;
-    }
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
-            task->dataset = i;
+    if (task->producing) {
+        if (task->work == SIM_WORK_FULL && sim_share_wants_more(sim, worker, task)) {
+            read_on(sim, worker, task);
         }
-    }
-    if (task->dynamic && !task->repeats && sim_is_recovery(task->id)) {
-        sim_rare(sim, SIM_RARE_RECOVERY_MOST);
-    }
-    task->passes = sim->datasets[task->dataset].passes;
-    if (assignment->production[0] != '\0') {
-        sim_share_begin(sim, task, assignment);
-    }
-    task->until_returned = task->repeats || (task->reads && sim->bug != SIM_BUG_CURSOR_IS_RECEIVED);
-    if (task->reads) {
-        MORE(task->grants, task->cap_grants, task->ngrants); /* for elements to count in */
-        task->grants[task->ngrants++] = (struct sim_grant){0};
-        task->work = SIM_WORK_OUT;
         return;
     }
-    task->buffer_size = sim->plain ? sim->buffer_size : (size_t)sim_draw(sim, 3) * 5;
-    if (task->dynamic && task->producing) {
-        task->work = SIM_WORK_FULL; /* until somebody reads */
-    } else if (task->dynamic) {
-        ask_for_splits(sim, worker, task);
-    } else {
-        be_busy(sim, worker, task, sim->plain ? 1000 : (int64_t)(50 + sim_draw(sim, 3000)));
+    if (task->reads && task->work == SIM_WORK_OUT && sim_share_is_read(worker, task)) {
+        mr_book_finish(task->book, MR_OK, NULL);
+    }
+    if (task->work == SIM_WORK_FULL && kept(task) < sim->ahead + task->buffer_size) {
+        read_on(sim, worker, task);
+    } else if (task->work == SIM_WORK_OUT && mr_book_is_complete(task->book) &&
+               task->call.id == 0) {
+        say_ended(sim, worker, task);
     }
 }
 
-/* The next of the (provider, repetition) pairs; false after the last. */
-static bool advance(struct sim_task *task)
+void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
-    if (++task->repetition < task->passes) {
-        return true;
+    if (task->source == NULL) {
+        return;
     }
-    task->repetition = 0;
-    return ++task->provider < task->nproviders;
+    mr_splits_drain(task->source);
+    ask_for_splits(sim, worker, task);
+    if (task->work == SIM_WORK_SPLITS) {
+        take(sim, worker, task);
+    } else if (task->work == SIM_WORK_FULL) {
+        read_on(sim, worker, task);
+    }
 }
 
-static void take_grant(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                       const Millrace__GetSplitsReply *reply)
-{
-    uint64_t count = 0;
+/* ---------------------------------------------------------------- answers */
 
-    MORE(task->grants, task->cap_grants, task->ngrants);
-    task->grants[task->ngrants++] = (struct sim_grant){
-        .provider = task->provider, .seq = task->seq[task->provider], .read = reply->end};
-    task->nreading = 0;
-    for (size_t i = 0; i < reply->n_ranges && i < sizeof task->reading / sizeof task->reading[0];
-         i++) {
-        task->reading[task->nreading++] =
-            (struct sim_range){reply->ranges[i]->first, reply->ranges[i]->count};
-        count += reply->ranges[i]->count;
+static void note_handed(struct sim_task *task, const Millrace__GetSplitsReply *reply)
+{
+    struct sim_handed **handed = &task->handed[task->provider];
+    size_t *n = &task->nhanded[task->provider];
+
+    *handed = mr_reallocarray(*handed, *n + reply->n_ranges + 1, sizeof **handed);
+    MR_ASSERT(*handed != NULL);
+    for (size_t i = 0; i < reply->n_ranges; i++) {
+        (*handed)[(*n)++] = (struct sim_handed){
+            .range = {.first = reply->ranges[i]->first, .count = reply->ranges[i]->count},
+            .repetition = task->repetition + (uint64_t)reply->ahead};
     }
-    MR_ASSERT(task->nreading == reply->n_ranges);
-    task->ahead = reply->ahead;
-    sim_moment(sim, reply->end ? SIM_MOMENT_READ : SIM_MOMENT_GRANTED, worker, NULL);
-    if (!reply->end && worker->draining && !sim->plain && sim_chance(sim, 50)) {
-        give_back(sim, worker, task, 0);
-    } else if (!reply->end) {
-        be_busy(sim, worker, task, (int64_t)(count * (1 + (sim->plain ? 99 : sim_draw(sim, 60)))));
-    } else if (advance(task)) {
-        ask_for_splits(sim, worker, task);
-    } else {
-        flush(sim, task);
-        task->work = SIM_WORK_OUT;
-        if (task->producing) {
-            sim_share_complete(sim, worker, task);
+}
+
+static void note_given_back(struct sim *sim, struct sim_task *task, bool keep)
+{
+    const struct mr_split_request *ask = &task->ask;
+
+    if (!keep) {
+        sim_view_taken_back(sim, task);
+        task->nhanded[task->provider] -= ask->n_back;
+        return;
+    }
+    sim_rare(sim, SIM_RARE_KEPT);
+    for (uint32_t i = 0; i < ask->n_back; i++) {
+        for (uint64_t k = 0; k < ask->back[i].range.count; k++) {
+            sim_view_kept(sim, task, ask->back[i].repetition, ask->back[i].range.first + k);
         }
+    }
+}
+
+static void take_answer(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                        const Millrace__GetSplitsReply *reply)
+{
+    struct mr_range *ranges = mr_calloc(reply->n_ranges + 1, sizeof *ranges);
+    struct mr_split_answer answer = {.ranges = ranges,
+                                     .n = reply->n_ranges,
+                                     .ahead = reply->ahead,
+                                     .end = reply->end,
+                                     .keep = reply->keep};
+
+    MR_ASSERT(ranges != NULL);
+    for (size_t i = 0; i < reply->n_ranges; i++) {
+        ranges[i] = (struct mr_range){reply->ranges[i]->first, reply->ranges[i]->count};
+    }
+    if (task->ask.n_back > 0) {
+        note_given_back(sim, task, reply->keep);
+    }
+    note_handed(task, reply);
+    int rc = mr_splits_answer(task->source, &task->ask, &answer, NULL);
+    MR_ASSERT(rc == MR_OK);
+    mr_free(ranges);
+    if (!reply->end) {
+        sim_moment(sim, SIM_MOMENT_GRANTED, worker, NULL);
+    }
+    if (task->work == SIM_WORK_SPLITS) {
+        take(sim, worker, task);
+    } else {
+        ask_for_splits(sim, worker, task);
         sim_task_go_on(sim, worker, task);
     }
 }
@@ -450,6 +497,7 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
         return;
     }
     if (message->error.code < 0) {
+        mr_splits_fail(task->source, &message->error);
         task->work = SIM_WORK_DONE; /* it is gone: the next update says so */
         return;
     }
@@ -459,20 +507,12 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     if (request->report != NULL) {
         sim_view_finished(sim, task, request->report, message->memory);
     }
-    sim_check_grant(sim, task, task->seq[task->provider], reply);
+    sim_check_grant(sim, task, task->ask.seq, reply);
     worker->last_ok = call->began;
     if (call->tries > 1) {
         sim_moment(sim, SIM_MOMENT_REPEATED, worker, NULL);
     }
-    if (task->work == SIM_WORK_GIVING && reply->keep) {
-        keep(sim, worker, task);
-    } else if (task->work == SIM_WORK_GIVING) {
-        sim_view_taken_back(sim, task);
-        task->grants[task->ngrants - 1].read = true; /* what is left of it */
-        finish_drained(sim, worker, task);
-    } else {
-        take_grant(sim, worker, task, reply);
-    }
+    take_answer(sim, worker, task, reply);
     millrace__get_splits_request__free_unpacked(request, NULL);
     millrace__get_splits_reply__free_unpacked(reply, NULL);
 }
@@ -488,4 +528,237 @@ void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task 
         sim_check_ended(sim, task);
     }
     task->work = SIM_WORK_DONE;
+}
+
+/* ---------------------------------------------------------------- clients */
+
+static struct sim_end *find_end(struct sim_task *task, const char *client)
+{
+    for (size_t i = 0; i < task->nends; i++) {
+        if (strcmp(task->ends[i]->ask.client_id, client) == 0) {
+            return task->ends[i];
+        }
+    }
+    MORE(task->ends, task->cap_ends, task->nends);
+    struct sim_end *end = mr_calloc(1, sizeof *end);
+    MR_ASSERT(end != NULL);
+    task->ends[task->nends++] = end;
+    end->number = task->nends;
+    return end;
+}
+
+static struct sim_data *new_reply(const struct sim_data *ask, enum sim_data_status status,
+                                  size_t first, size_t n)
+{
+    struct sim_data *data = mr_calloc(1, sizeof *data + n * sizeof data->elements[0]);
+
+    MR_ASSERT(data != NULL);
+    *data = *ask;
+    data->reply = true;
+    data->status = status;
+    data->first = first;
+    data->n = n;
+    return data;
+}
+
+static void answer(struct sim *sim, const struct sim_data *ask, enum sim_data_status status)
+{
+    struct sim_data *data = new_reply(ask, status, ask->received, 0);
+
+    sim_data_send(sim, data);
+    mr_free(data);
+}
+
+/* Element @e goes to session @owner. Another one may have had it. */
+static void note_owner(struct sim *sim, struct sim_task *task, int64_t e, uint64_t owner)
+{
+    if (task->owners[e] != 0 && task->owners[e] != owner) {
+        sim_rare(sim, SIM_RARE_REDELIVERED);
+        sim_view_redelivered(sim, task->iteration, &task->elements[e]);
+    }
+    task->owners[e] = owner;
+}
+
+static void send_message(struct sim *sim, struct sim_task *task, const struct mr_book_message *m)
+{
+    const struct sim_end *end = m->owner;
+    struct sim_data *data = new_reply(&end->ask, SIM_DATA_OK, m->first, m->elements);
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->n; i++) {
+        mr_block *block = m->parts[i].block;
+
+        for (uint32_t r = 0; r < mr_block_rows(block); r++) {
+            int64_t e = ((const int64_t *)mr_block_column(block, 0)->data)[r];
+
+            note_owner(sim, task, e, end->number << 32 | m->number);
+            data->elements[n++] = task->elements[e];
+        }
+    }
+    MR_ASSERT(n == data->n);
+    sim_data_send(sim, data);
+    mr_free(data);
+}
+
+static void pump(struct sim *sim, struct sim_task *task)
+{
+    struct mr_book_message m;
+
+    while (task->book != NULL && mr_book_next(task->book, &m, NULL) == MR_OK) {
+        send_message(sim, task, &m);
+        mr_book_sent(m.session);
+        mr_book_message_free(&m);
+    }
+}
+
+void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const char *client)
+{
+    if (task->book != NULL) {
+        (void)mr_book_release(task->book, client);
+        pump(sim, task);
+    }
+    sim_task_go_on(sim, worker, task);
+}
+
+/* What a stream says, as a stream of its own that takes the place of the one before. */
+static int take_word(const struct sim *sim, struct sim_task *task, struct sim_end *end,
+                     mr_error *err)
+{
+    const struct sim_data *ask = &end->ask;
+    bool early = sim->bug == SIM_BUG_FINISHED_IS_RECEIVED ||
+                 (task->reads && sim->bug == SIM_BUG_CURSOR_IS_RECEIVED);
+    size_t returned = early ? ask->received : ask->returned;
+    mr_book_session *session;
+    int rc = mr_book_open(task->book, "host", ask->client_id, ask->session, ask->received, end,
+                          &session, err);
+
+    if (rc == MR_OK) {
+        rc = mr_book_credit(task->book, session, ask->limit, UINT64_MAX, ask->received, returned,
+                            err);
+    }
+    return rc == MR_OK ? mr_book_given(session, returned, err) : rc;
+}
+
+static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                  const struct sim_data *ask)
+{
+    struct sim_end *end = find_end(task, ask->client_id);
+    bool is_new = mr_book_find(task->book, ask->client_id) == NULL;
+    mr_error err;
+
+    if (ask->session < end->ask.session ||
+        (ask->session == end->ask.session &&
+         (ask->received < end->ask.received || ask->returned < end->ask.returned))) {
+        return; /* of a stream that another one has replaced */
+    }
+    end->ask = *ask;
+    if (take_word(sim, task, end, &err) < 0) {
+        answer(sim, ask, SIM_DATA_OVER);
+        return;
+    }
+    if (is_new && mr_book_was_released(task->book, ask->client_id)) {
+        /* It may be attached again, or not know of it: the next list tells. */
+        sim_rare(sim, SIM_RARE_RELEASED_BEFORE);
+        mr_registration_want_list(&worker->registration);
+    }
+    if (task->reads) {
+        sim_share_pull(sim, worker, task, mr_book_demand(task->book));
+    }
+    answer(sim, ask, SIM_DATA_OK);
+    pump(sim, task);
+    sim_task_go_on(sim, worker, task);
+}
+
+void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)
+{
+    for (int i = 0; i < worker->used; i++) {
+        struct sim_task *task = &worker->tasks[i];
+
+        if (task->work != SIM_WORK_NONE && task->book != NULL && strcmp(task->id, ask->task) == 0) {
+            serve(sim, worker, task, ask);
+            return;
+        }
+    }
+    answer(sim, ask, SIM_DATA_MOVED);
+}
+
+/* ---------------------------------------------------------------- life */
+
+static void open_book(struct sim_task *task)
+{
+    struct mr_book_limits limits = {.message_bytes = 4096,
+                                    .kept_bytes = 1 << 20,
+                                    .sessions = 1000,
+                                    .repeats = task->repeats,
+                                    .reports_given = task->reads};
+    int rc = mr_book_new(&limits, &task->book, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+}
+
+static void open_source(struct sim_worker *worker, struct sim_task *task)
+{
+    int rc = mr_splits_new((uint32_t)task->nproviders, task->repeats, &task->source, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    if (worker->draining) {
+        mr_splits_drain(task->source);
+    }
+}
+
+static struct sim_task *new_task(struct sim *sim, struct sim_worker *worker,
+                                 const Millrace__TaskAssignment *assignment)
+{
+    struct sim_task *task = NULL;
+
+    for (int i = 0; i < SIM_TASKS_MAX && task == NULL; i++) {
+        task = worker->tasks[i].work == SIM_WORK_NONE ? &worker->tasks[i] : NULL;
+    }
+    MR_ASSERT(task != NULL);
+    if (task >= worker->tasks + worker->used) {
+        worker->used = (int)(task - worker->tasks) + 1;
+    }
+    snprintf(task->id, sizeof task->id, "%s", assignment->task_id);
+    snprintf(task->iteration, sizeof task->iteration, "%s", assignment->iteration_id);
+    task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    task->repeats = assignment->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    task->nproviders = assignment->n_providers;
+    for (int i = 0; i < SIM_DATASETS; i++) {
+        if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
+            task->dataset = i;
+        }
+    }
+    task->passes = sim->datasets[task->dataset].passes;
+    return task;
+}
+
+void sim_task_begin(struct sim *sim, struct sim_worker *worker,
+                    const Millrace__TaskAssignment *assignment)
+{
+    struct sim_task *task = new_task(sim, worker, assignment);
+
+    if (task->dynamic && !task->repeats && sim_is_recovery(task->id)) {
+        sim_rare(sim, SIM_RARE_RECOVERY_MOST);
+    }
+    if (assignment->production[0] != '\0') {
+        sim_share_begin(sim, task, assignment);
+    }
+    if (!task->producing) {
+        open_book(task);
+    }
+    if (task->reads) {
+        task->work = SIM_WORK_OUT;
+        return;
+    }
+    task->buffer_size = sim->plain ? sim->buffer_size : (size_t)sim_draw(sim, 3) * 5;
+    if (!task->dynamic) {
+        be_busy(sim, worker, task, sim->plain ? 1000 : (int64_t)(50 + sim_draw(sim, 3000)));
+        return;
+    }
+    open_source(worker, task);
+    task->work = SIM_WORK_FULL;
+    if (!task->producing) { /* which waits until somebody reads */
+        read_on(sim, worker, task);
+    }
 }

@@ -7,11 +7,17 @@
 #include <millrace/base.h>
 #include <string.h>
 
+#define CLUSTER "c"
+#define CLUSTER_INCARNATION "1"
+
+static void go_on(struct sim *sim, struct sim_worker *worker);
+
+/* ---------------------------------------------------------------- what it says */
+
 static void do_register(struct sim *sim, struct sim_worker *worker)
 {
     Millrace__RegisterWorkerRequest request = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
 
-    worker->registered = false;
     worker->stream = 0;
     request.incarnation = worker->incarnation;
     request.address = worker->address;
@@ -27,58 +33,61 @@ static void do_watch(struct sim *sim, struct sim_worker *worker)
     sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WATCH_WORKER, &request.base);
 }
 
-static void heartbeat(struct sim *sim, void *arg)
-{
-    struct sim_worker *worker = arg;
-    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+/* What a heartbeat says of a task. */
+struct said {
+    Millrace__TaskProgress base;
+    Millrace__JoinAnswer join;
+    Millrace__GrantReport *list[SIM_PROVIDERS_MAX];
+    struct mr_grant_report *reports;
+};
 
-    if (worker->control.id != 0 || !worker->registered) {
-        return;
+static bool say(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
+                struct said *said)
+{
+    *said =
+        (struct said){.base = MILLRACE__TASK_PROGRESS__INIT, .join = MILLRACE__JOIN_ANSWER__INIT};
+    said->base.task_id = (char *)(uintptr_t)task->id;
+    if (task->work == SIM_WORK_NONE) {
+        return false;
     }
+    /* Reports are cumulative: it is enough that one comes now and then. */
+    if (task->repeats && (sim->plain || sim_chance(sim, sim->report_percent))) {
+        said->reports = sim_task_reports(task, &said->base.n_reports);
+        for (size_t i = 0; i < said->base.n_reports; i++) {
+            said->list[i] = &said->reports[i].base;
+        }
+        said->base.reports = said->list;
+    }
+    if (task->reads && sim_share_answer(sim, worker, task, &said->join)) {
+        said->base.join = &said->join;
+    }
+    return said->base.n_reports > 0 || said->base.join != NULL;
+}
+
+static void do_beat(struct sim *sim, struct sim_worker *worker)
+{
+    Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
+    struct said *said = mr_calloc((size_t)worker->used + 1, sizeof *said);
+    Millrace__TaskProgress *list[SIM_TASKS_MAX];
+
+    MR_ASSERT(said != NULL);
+    mr_registration_beats(&worker->registration);
     request.draining = worker->draining;
     request.leaving = worker->leaving;
     worker->said_draining = worker->draining;
-    Millrace__TaskProgress tasks[SIM_TASKS_MAX], *list[SIM_TASKS_MAX];
-    Millrace__JoinAnswer joins[SIM_TASKS_MAX];
-    size_t n = 0;
-
-    for (int i = 0; i < worker->used; i++) {
-        const struct sim_task *task = &worker->tasks[i];
-
-        /* Reports are cumulative: it is enough that one comes now and then. */
-        if (task->work != SIM_WORK_NONE && task->repeats &&
-            (sim->plain || sim_chance(sim, sim->report_percent))) {
-            list[n] = &tasks[n];
-            tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
-            tasks[n].task_id = (char *)(uintptr_t)task->id;
-            tasks[n].n_reports = sim_task_reports(sim, task, &tasks[n].reports);
-            n++;
-        }
-        joins[n] = (Millrace__JoinAnswer)MILLRACE__JOIN_ANSWER__INIT;
-        if (task->work != SIM_WORK_NONE && task->reads &&
-            sim_share_answer(sim, worker, task, &joins[n])) {
-            list[n] = &tasks[n];
-            tasks[n] = (Millrace__TaskProgress)MILLRACE__TASK_PROGRESS__INIT;
-            tasks[n].task_id = (char *)(uintptr_t)task->id;
-            tasks[n].join = &joins[n];
-            n++;
-        }
-    }
     request.incarnation = worker->incarnation;
     request.tasks = list;
-    request.n_tasks = n;
-    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WORKER_HEARTBEAT,
-             &request.base);
-    for (size_t i = 0; i < n; i++) {
-        if (tasks[i].reports != NULL) {
-            sim_reports_free(tasks[i].reports, tasks[i].n_reports);
+    for (int i = 0; i < worker->used; i++) {
+        if (say(sim, worker, &worker->tasks[i], &said[i])) {
+            list[request.n_tasks++] = &said[i].base;
         }
     }
-}
-
-static void heartbeat_later(struct sim *sim, struct sim_worker *worker)
-{
-    sim_after(sim, SIM_HEARTBEAT_MS, &worker->process, heartbeat, worker, false);
+    sim_call(sim, &worker->control, true, worker->number, MR_COMMAND_WORKER_HEARTBEAT,
+             &request.base);
+    for (int i = 0; i < worker->used; i++) {
+        mr_free(said[i].reports);
+    }
+    mr_free(said);
 }
 
 /* ---------------------------------------------------------------- tasks */
@@ -113,7 +122,11 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
 static void apply_update(struct sim *sim, struct sim_worker *worker,
                          const Millrace__WorkerUpdate *update)
 {
-    worker->version = update->version;
+    if (mr_registration_update(&worker->registration, CLUSTER_INCARNATION, worker->epoch,
+                               update->follows) != MR_REGISTRATION_APPLY) {
+        sim_rare(sim, SIM_RARE_UPDATE_MISSED);
+        return;
+    }
     sim_check_worker_update(sim, worker, update);
     for (int i = 0; i < worker->used; i++) {
         if (worker->tasks[i].work != SIM_WORK_NONE && is_over(update, &worker->tasks[i])) {
@@ -142,6 +155,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     sim_share_open_readers(sim, worker);
+    mr_registration_applied(&worker->registration, update->version);
 }
 
 void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
@@ -149,11 +163,11 @@ void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct si
     Millrace__WorkerUpdate *update =
         millrace__worker_update__unpack(NULL, message->size, message->body);
 
-    if (worker->registered && worker->stream == message->stream &&
-        update->follows == worker->version) {
+    if (worker->stream != 0 && worker->stream == message->stream) {
         apply_update(sim, worker, update);
     }
     millrace__worker_update__free_unpacked(update, NULL);
+    go_on(sim, worker);
 }
 
 static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
@@ -241,24 +255,63 @@ void sim_worker_crash(struct sim *sim, struct sim_worker *worker)
               false);
 }
 
+/* ---------------------------------------------------------------- what it is told */
+
 static void control_failed(struct sim *sim, struct sim_worker *worker,
                            const struct sim_message *message)
 {
+    int code = message->error.code;
+
     if (worker->leaving) { /* that it left was known, the answer was lost */
         left(sim, worker);
         return;
     }
-    if (message->error.code == MR_EPRECOND) { /* superseded */
-        sim_after(sim, 1000, &worker->process, restart, worker, false);
+    if (code != MR_EPRECOND && code != MR_ENOTFOUND) {
+        sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
         return;
     }
-    if (message->error.code != MR_ENOTFOUND) {
-        sim_violation(sim, "worker %d: %s", worker->number, message->error.message);
+    if (code == MR_EPRECOND) { /* superseded: whoever looks after it starts it again */
+        sim_after(sim, 1000, &worker->process, restart, worker, false);
         return;
     }
     sim_check_worker_gone(sim, worker);
     sim_rare(sim, SIM_RARE_WORKER_BACK);
-    do_register(sim, worker);
+    if (message->kind == MR_COMMAND_REGISTER_WORKER) {
+        (void)mr_registration_failed(&worker->registration, sim->now, sim_draw(sim, UINT32_MAX));
+    } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
+        mr_registration_refused(&worker->registration, code);
+    } else {
+        (void)mr_registration_beaten(&worker->registration, sim->now, code, CLUSTER_INCARNATION);
+    }
+}
+
+static void beaten(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
+{
+    Millrace__WorkerHeartbeatReply *reply =
+        millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
+
+    (void)mr_registration_beaten(&worker->registration, sim->now, MR_OK, CLUSTER_INCARNATION);
+    if (worker->said_draining) {
+        (void)mr_registration_note_final(&worker->registration, reply->version);
+    }
+    if (message->epoch != worker->stream_epoch ||
+        reply->version != worker->registration.list_version) {
+        worker->stream = 0; /* it broke, or a push was lost, which is the same with a connection */
+    }
+    millrace__worker_heartbeat_reply__free_unpacked(reply, NULL);
+}
+
+static void watching(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
+{
+    Millrace__WorkerUpdate *update =
+        millrace__worker_update__unpack(NULL, message->size, message->body);
+
+    sim_check_registered(sim, worker);
+    mr_registration_done(&worker->registration, MR_REGISTRATION_WATCH);
+    worker->stream = message->call;
+    worker->stream_epoch = message->epoch;
+    apply_update(sim, worker, update);
+    millrace__worker_update__free_unpacked(update, NULL);
 }
 
 void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
@@ -270,38 +323,83 @@ void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_cal
     }
     if (message->error.code < 0) {
         control_failed(sim, worker, message);
-        return;
-    }
-    worker->last_ok = call->began;
-    if (message->kind == MR_COMMAND_WORKER_HEARTBEAT && worker->leaving) {
+    } else if (message->kind == MR_COMMAND_WORKER_HEARTBEAT && worker->leaving) {
         left(sim, worker);
-    } else if (message->kind == MR_COMMAND_REGISTER_WORKER) {
-        do_watch(sim, worker);
-    } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
-        Millrace__WorkerUpdate *update =
-            millrace__worker_update__unpack(NULL, message->size, message->body);
-
-        worker->registered = true;
-        sim_check_registered(sim, worker);
-        worker->stream = message->call;
-        worker->stream_epoch = message->epoch;
-        apply_update(sim, worker, update);
-        millrace__worker_update__free_unpacked(update, NULL);
-        heartbeat_later(sim, worker);
     } else {
-        Millrace__WorkerHeartbeatReply *reply =
-            millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
-
-        if (worker->stream == 0 || message->epoch != worker->stream_epoch ||
-            reply->version != worker->version) {
-            do_watch(sim, worker); /* the stream broke, or a push was lost */
+        worker->last_ok = call->began;
+        if (message->kind == MR_COMMAND_REGISTER_WORKER) {
+            (void)mr_registration_registered(&worker->registration, sim->now, CLUSTER,
+                                             CLUSTER_INCARNATION, message->epoch, 0);
+        } else if (message->kind == MR_COMMAND_WATCH_WORKER) {
+            watching(sim, worker, message);
         } else {
-            if (worker->said_draining) {
-                leave_if_through(sim, worker);
-            }
-            heartbeat_later(sim, worker);
+            beaten(sim, worker, message);
         }
-        millrace__worker_heartbeat_reply__free_unpacked(reply, NULL);
+    }
+    if (worker->process.alive && message->error.code != MR_EPRECOND) {
+        go_on(sim, worker);
+    }
+}
+
+/* ---------------------------------------------------------------- its session */
+
+static void woken(struct sim *sim, void *arg)
+{
+    struct sim_worker *worker = arg;
+
+    worker->wakes_at = 0;
+    go_on(sim, worker);
+}
+
+static void rest(struct sim *sim, struct sim_worker *worker, int64_t until)
+{
+    if (worker->wakes_at != until) {
+        worker->wakes_at = until;
+        sim_at(sim, until, &worker->process, woken, worker, false);
+    }
+}
+
+/* What its session says next, unless a call is under way. */
+static void go_on(struct sim *sim, struct sim_worker *worker)
+{
+    while (worker->control.id == 0) {
+        int64_t until = 0;
+        enum mr_registration_step step =
+            mr_registration_next(&worker->registration, sim->now, &until);
+
+        if (worker->said_draining && worker->registration.list_is_final && !worker->leaving) {
+            leave_if_through(sim, worker);
+        }
+        if ((step == MR_REGISTRATION_BEAT || step == MR_REGISTRATION_REST) && worker->stream == 0) {
+            step = MR_REGISTRATION_WATCH; /* the connection opens a watch anew that broke */
+        }
+        switch (step) {
+        case MR_REGISTRATION_DROP_TASKS:
+            worker->stream = 0;
+            for (int i = 0; i < worker->used; i++) {
+                if (worker->tasks[i].work != SIM_WORK_NONE) {
+                    drop(sim, worker, &worker->tasks[i]);
+                }
+            }
+            break;
+        case MR_REGISTRATION_BEGIN_LIFE:
+            break;
+        case MR_REGISTRATION_REGISTER:
+            do_register(sim, worker);
+            break;
+        case MR_REGISTRATION_WATCH:
+            do_watch(sim, worker);
+            break;
+        case MR_REGISTRATION_BEAT:
+            do_beat(sim, worker);
+            break;
+        case MR_REGISTRATION_REST:
+            rest(sim, worker, until);
+            return;
+        }
+        if (worker->control.id == 0) {
+            mr_registration_done(&worker->registration, step);
+        }
     }
 }
 
@@ -325,13 +423,15 @@ void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char 
     worker->process.frozen_until = 0;
     worker->epoch = 0;
     worker->stream = 0;
+    worker->wakes_at = 0;
     worker->draining = worker->said_draining = worker->leaving = false;
+    mr_registration_init(&worker->registration, SIM_HEARTBEAT_MS);
     sim_hex_id(sim, worker->incarnation);
     snprintf(worker->address, sizeof worker->address, "%s", address);
     worker->leader = sim->plain ? 0 : (int)sim_draw(sim, SIM_REPLICAS);
     sim_name(sim, worker->incarnation, 'w', worker->number);
     sim_say(sim, "worker %d: starts at %s", worker->number, worker->address);
-    do_register(sim, worker);
+    go_on(sim, worker);
 }
 
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker)

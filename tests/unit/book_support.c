@@ -32,7 +32,7 @@ mr_book *book_new_told(void)
     struct mr_book_limits told = limits;
     mr_book *book;
 
-    told.given_is_told = true;
+    told.reports_given = true;
     assert_int_equal(mr_book_new(&told, &book, NULL), MR_OK);
     return book;
 }

@@ -2,7 +2,7 @@
 #ifndef MR_TESTS_BOOK_SUPPORT_H
 #define MR_TESTS_BOOK_SUPPORT_H
 
-#include "worker/book.h"
+#include "worker/session/book.h"
 
 #define ROW_BYTES 8u
 

@@ -1,6 +1,6 @@
 /* The groups of a coordinated task: rows that come in blocks of any size, found again by group and
  * consumer. */
-#include "worker/row_groups.h"
+#include "worker/session/row_groups.h"
 
 #include "base/rng.h"
 

@@ -10,3 +10,4 @@ mr_test(row_groups_test LABEL unit SOURCES ${MR_TEST_DIR}/row_groups_test.c LIBR
 mr_test(worker_definitions_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_definitions_test.c
         ${MR_TEST_DIR}/engine_support.c LIBRARIES mr_worker)
 mr_test(worker_windows_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_windows_test.c LIBRARIES mr_worker)
+mr_test(worker_registration_test LABEL unit SOURCES ${MR_TEST_DIR}/worker_registration_test.c LIBRARIES mr_worker_session)

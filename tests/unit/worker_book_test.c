@@ -316,17 +316,17 @@ static void the_end_does_not_wait_for_a_client_that_rests(void **state)
     assert_false(mr_book_waits_for_clients(book));
     mr_book_stop_waiting(book);
     expect_nothing(book); /* it may be gone for good, with an element */
-    assert_false(mr_book_settled(book));
+    assert_false(mr_book_is_complete(book));
     a = open_session(book, "a", 1, 2, 1000);
     expect(book, b, 2, 0, 0, true);
     mr_book_sent(b);
     expect(book, a, 2, 0, 0, true);
     mr_book_sent(a);
-    assert_true(mr_book_settled(book));
+    assert_true(mr_book_is_complete(book));
     mr_book_disconnect(a);
-    assert_false(mr_book_settled(book));
+    assert_false(mr_book_is_complete(book));
     mr_book_abandon(book, a);
-    assert_true(mr_book_settled(book));
+    assert_true(mr_book_is_complete(book));
     mr_book_counts(book, &counts);
     assert_int_equal(counts.untaken, 1);
     mr_book_free(book);
@@ -356,7 +356,7 @@ static void a_client_that_rests_alone_keeps_nobody(void **state)
     assert_true(mr_book_keeps_for(b));
     assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 3, 3, NULL), MR_OK);
     assert_false(mr_book_keeps_for(b));
-    assert_true(mr_book_settled(book));
+    assert_true(mr_book_is_complete(book));
     mr_book_free(book);
 }
 
@@ -430,14 +430,14 @@ static void the_end_waits_for_what_may_come_back(void **state)
     expect_nothing(book);
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 2, NULL), MR_OK);
     expect(book, b, 2, 0, 0, true);
-    assert_false(mr_book_settled(book));
+    assert_false(mr_book_is_complete(book));
     mr_book_sent(b);
     mr_book_close(book, b, false); /* b dies: its two have to be seen by a */
     expect(book, a, 2, 2, 2, true);
     mr_book_sent(a);
-    assert_false(mr_book_settled(book));
+    assert_false(mr_book_is_complete(book));
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 4, 4, NULL), MR_OK);
-    assert_true(mr_book_settled(book));
+    assert_true(mr_book_is_complete(book));
     expect_nothing(book);
     /* Who comes late is told at once, and again after a broken connection. */
     mr_book_session *c = open_session(book, "c", 1, 0, 0);
@@ -591,10 +591,10 @@ static void the_end_waits_for_what_was_not_returned(void **state)
     assert_int_equal(mr_book_credit(book, a, 1000, 1u << 30, 2, 2, NULL), MR_OK);
     expect(book, b, 2, 0, 0, true); /* its own are its own */
     mr_book_sent(b);
-    assert_false(mr_book_settled(book));
+    assert_false(mr_book_is_complete(book));
     assert_int_equal(mr_book_credit(book, b, 1000, 1u << 30, 2, 2, NULL), MR_OK);
     expect(book, a, 2, 0, 0, true);
-    assert_true(mr_book_settled(book));
+    assert_true(mr_book_is_complete(book));
     mr_book_free(book);
 }
 

@@ -191,7 +191,7 @@ static void walk(uint64_t seed)
     for (int i = 0; i < CLIENTS; i++) {
         w.clients[i].name[0] = (char)('a' + i);
     }
-    for (int step = 0; step < 100000 && !mr_book_settled(w.book); step++) {
+    for (int step = 0; step < 100000 && !mr_book_is_complete(w.book); step++) {
         struct client *c = &w.clients[mr_rng_below(&w.rng, CLIENTS)];
 
         switch (mr_rng_below(&w.rng, 3)) {
@@ -208,7 +208,7 @@ static void walk(uint64_t seed)
             client_step(&w, c);
         }
     }
-    assert_true(mr_book_settled(w.book));
+    assert_true(mr_book_is_complete(w.book));
     for (int i = 0; i < ELEMENTS; i++) {
         assert_int_equal(w.seen[i], 1);
     }
@@ -390,7 +390,7 @@ static unsigned walk_returning(uint64_t seed)
     for (int i = 0; i < CLIENTS; i++) {
         w->takers[i].name[0] = (char)('a' + i);
     }
-    for (int step = 0; step < 100000 && !mr_book_settled(w->book); step++) {
+    for (int step = 0; step < 100000 && !mr_book_is_complete(w->book); step++) {
         struct taker *t = &w->takers[mr_rng_below(&w->rng, CLIENTS)];
         uint64_t dice = mr_rng_below(&w->rng, 3);
 
@@ -421,7 +421,7 @@ static unsigned walk_returning(uint64_t seed)
             assert_int_equal(w->returned[i], 1); /* or a window would let go of it */
         }
     }
-    assert_true(mr_book_settled(w->book));
+    assert_true(mr_book_is_complete(w->book));
     assert_int_equal(mr_book_needed(w->book), ELEMENTS);
     for (int i = 0; i < ELEMENTS; i++) {
         assert_int_equal(w->returned[i], 1);

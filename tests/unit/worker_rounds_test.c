@@ -1,6 +1,6 @@
 /* A worker's rounds: what is fixed stays what it is, complete, kept, sent again; sessions; the
  * end. */
-#include "worker/round_book.h"
+#include "worker/session/round_book.h"
 
 #include <millrace/base.h>
 #include <setjmp.h>

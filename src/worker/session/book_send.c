@@ -1,5 +1,5 @@
 /* What goes into the next message of a book, and to whom. */
-#include "worker/book_internal.h"
+#include "worker/session/book_internal.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -31,7 +31,7 @@ static bool may_end(const mr_book *book, const mr_book_session *s)
     uint32_t others = book->awaited - (s->awaited ? 1u : 0u);
 
     return book->finished && book->ready_rows == 0 && others == 0 && s->cursor == s->next &&
-           !s->end_told;
+           !s->end_sent;
 }
 
 static int add_rows(struct mr_book_message *m, size_t *cap, struct mr_part rows, mr_error *err)
@@ -268,7 +268,7 @@ static mr_book_session *pick(const mr_book *book, uint64_t *waiting)
     {
         bool rows = may_send_rows(book, s);
         bool word = s->owner != NULL && !s->busy &&
-                    (s->answer_owed || s->told_skipped < book->skipped || may_end(book, s));
+                    (s->answer_due || s->skipped_sent < book->skipped || may_end(book, s));
 
         if (first == NULL && (rows || word)) {
             first = s;
@@ -313,11 +313,11 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
         m.end = true;
         m.code = book->code;
         m.message = book->message;
-        s->end_told = true;
+        s->end_sent = true;
     }
     m.skipped = book->skipped;
-    s->told_skipped = book->skipped;
-    s->answer_owed = false;
+    s->skipped_sent = book->skipped;
+    s->answer_due = false;
     s->busy = true;
     /* To the end of the line. */
     TAILQ_REMOVE(&book->sessions, s, link);

@@ -5,8 +5,8 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_ROW_GROUPS_H
-#define MR_WORKER_ROW_GROUPS_H
+#ifndef MR_WORKER_SESSION_ROW_GROUPS_H
+#define MR_WORKER_SESSION_ROW_GROUPS_H
 
 #include "element/block.h"
 

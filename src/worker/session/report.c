@@ -1,10 +1,11 @@
-#include "worker/report.h"
+#include "worker/session/report.h"
 
-void mr_grant_report_fill(struct mr_grant_report *report, mr_split_feed *feed, uint32_t provider)
+#include "base/assert.h"
+
+void mr_grant_report_fill(struct mr_grant_report *report, uint32_t provider,
+                          const struct mr_range *finished, size_t n)
 {
-    struct mr_range finished[MR_SPLIT_REPORT_RANGES_MAX];
-    size_t n = mr_split_feed_finished(feed, provider, finished);
-
+    MR_ASSERT(n <= MR_SPLIT_REPORT_RANGES_MAX);
     millrace__grant_report__init(&report->base);
     report->base.provider = provider;
     report->base.finished = report->pointers;

@@ -1,12 +1,9 @@
-/*
- * What book.c (what is ready and what is kept, for whom) and book_send.c (what goes into a message)
- * share. Nothing else includes it.
- */
-#ifndef MR_WORKER_BOOK_INTERNAL_H
-#define MR_WORKER_BOOK_INTERNAL_H
+/* What the files of the book (book*.c) share. Nothing else includes it. */
+#ifndef MR_WORKER_SESSION_BOOK_INTERNAL_H
+#define MR_WORKER_SESSION_BOOK_INTERNAL_H
 
 #include "base/shares.h"
-#include "worker/book.h"
+#include "worker/session/book.h"
 
 #include <sys/queue.h>
 
@@ -30,9 +27,9 @@ struct mr_book_session {
     uint64_t number;
     void *owner; /* NULL: not connected */
     bool busy;
-    bool end_told;
-    bool answer_owed; /* the limit was lowered: say where we stand */
-    uint64_t told_skipped;
+    bool end_sent;
+    bool answer_due; /* the limit was lowered: say where we stand */
+    uint64_t skipped_sent;
     uint64_t next; /* index of the next new element */
     /* index of the next element to put on the wire; below `next` while resending */
     uint64_t cursor;
@@ -69,6 +66,12 @@ struct mr_book {
     uint64_t lost;
     uint64_t untaken;
     size_t sent_bytes;
+    /* The last clients that the dispatcher said are gone. */
+    char (*released)[MR_CLIENT_ID_SIZE];
+    size_t nreleased;
+    /* While the end waits for clients that rest: when one of them returned something last. */
+    uint64_t rests_returned;
+    int64_t rests_since_ms;
 };
 
 /*
@@ -82,5 +85,14 @@ int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p,
                      mr_error *err);
 /* What is kept for @s, or where it stands, has changed. */
 void mr_book_note_awaited(mr_book_session *s);
+
+/* Takes @data on success. */
+struct mr_book_piece *mr_book_piece_new(struct mr_part data, uint64_t at);
+void mr_book_piece_free(mr_book *book, struct mr_book_piece *p);
+void mr_book_free_pieces(mr_book *book, struct mr_book_pieces *list);
+/* Take @s out of the book; its pieces must have gone elsewhere. */
+void mr_book_remove_session(mr_book *book, mr_book_session *s);
+/* It is here, has received everything, and may never return it. */
+bool mr_book_may_keep_for_ever(const mr_book_session *s);
 
 #endif

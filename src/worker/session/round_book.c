@@ -1,4 +1,4 @@
-#include "worker/round_book.h"
+#include "worker/session/round_book.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -100,7 +100,7 @@ static uint64_t round_from(const mr_round_book *book, uint64_t from)
 }
 
 /* The end is its next round, once that is below the horizon. */
-static void settle_end(mr_round_book *book)
+static void place_end(mr_round_book *book)
 {
     uint64_t round = round_from(book, book->next);
 
@@ -157,7 +157,7 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
             begin_session(book, &book->consumers[i], assignment->sessions[i]);
         }
     }
-    settle_end(book);
+    place_end(book);
     return MR_OK;
 }
 
@@ -228,7 +228,7 @@ static uint64_t least_returned(const mr_round_book *book)
 }
 
 /* What was told has moved something: more is complete, more may be dropped. */
-static void settle(mr_round_book *book)
+static void note_returned(mr_round_book *book)
 {
     uint64_t complete = MR_ROUND_NEVER;
     uint64_t returned = least_returned(book);
@@ -264,13 +264,13 @@ void mr_round_book_fix(mr_round_book *book)
     book->kept[round.ordinal % book->keep] = round.round;
     book->nkept++;
     book->next = round.round + 1;
-    settle(book);
+    note_returned(book);
 }
 
 void mr_round_book_end(mr_round_book *book)
 {
     book->ended = true;
-    settle_end(book);
+    place_end(book);
 }
 
 bool mr_round_book_over(const mr_round_book *book, uint64_t *end_round)
@@ -388,7 +388,7 @@ int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uin
     take_told(book, consumer, &told);
     consumer->sent = max_u64(open->received_below, open->from_round);
     consumer->sent_ever = max_u64(consumer->sent_ever, consumer->sent);
-    settle(book);
+    note_returned(book);
     return MR_OK;
 }
 
@@ -416,7 +416,7 @@ int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream,
     take_told(book, c, &told);
     c->sent = max_u64(c->sent, received_below);
     c->sent_ever = max_u64(c->sent_ever, c->sent);
-    settle(book);
+    note_returned(book);
     return MR_OK;
 }
 

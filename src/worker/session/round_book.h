@@ -1,8 +1,8 @@
 /*
- * A worker's rounds of one coordinated task (docs/change/rounds.md): which rounds are its own, which of
- * them is fixed, what each consumer is to be sent next, when a round is complete, and what may be
- * forgotten. It knows rounds by their number; the elements of a group are the caller's, who finds
- * them again by `ordinal` (0, 1, 2, ... in the order of fixing).
+ * A worker's rounds of one coordinated task (docs/change/rounds.md): which rounds are its own,
+ * which of them is fixed, what each consumer is to be sent next, when a round is complete, and what
+ * may be forgotten. It knows rounds by their number; the elements of a group are the caller's, who
+ * finds them again by `ordinal` (0, 1, 2, ... in the order of fixing).
  *
  *     mr_round_book_may_fix() ── a whole group ──► mr_round_book_fix(), or mr_round_book_end()
  *     mr_round_book_open(), mr_round_book_tell() ── a consumer says what it has
@@ -20,8 +20,8 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_ROUND_BOOK_H
-#define MR_WORKER_ROUND_BOOK_H
+#ifndef MR_WORKER_SESSION_ROUND_BOOK_H
+#define MR_WORKER_SESSION_ROUND_BOOK_H
 
 #include <millrace/base.h>
 

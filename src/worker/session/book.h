@@ -19,10 +19,12 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_BOOK_H
-#define MR_WORKER_BOOK_H
+#ifndef MR_WORKER_SESSION_BOOK_H
+#define MR_WORKER_SESSION_BOOK_H
 
 #include "element/packed.h"
+
+#define MR_CLIENT_ID_SIZE 33 /* of ids that are remembered: 32 hex digits */
 
 typedef struct mr_book mr_book;
 typedef struct mr_book_session mr_book_session;
@@ -33,7 +35,7 @@ struct mr_book_limits {
     uint32_t sessions;    /* at once, of which each host may have its share (base/shares.h) */
     /* AT_LEAST_ONCE: what a client may have used is given to others when nobody knows */
     bool repeats;
-    bool given_is_told; /* mr_book_given(): what it cannot have used is */
+    bool reports_given; /* mr_book_given(): what it cannot have used is */
 };
 
 int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err);
@@ -80,6 +82,12 @@ bool mr_book_waits_for_clients(const mr_book *book);
 /* ... and there is a client that has nothing left and is kept waiting for its end. */
 bool mr_book_keeps_clients(const mr_book *book);
 void mr_book_stop_waiting(mr_book *book);
+/*
+ * All that is left is with clients that are here: how long to wait for them to return it, or close;
+ * 0: no longer. -1: that is not so, or they keep nobody, and whoever comes later may get it.
+ * @draining: nobody waits for them.
+ */
+int64_t mr_book_patience_ms(mr_book *book, bool draining, int64_t now_ms);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is
  * ready. */
 uint32_t mr_book_demand(const mr_book *book);
@@ -120,6 +128,13 @@ const char *mr_book_client(const mr_book_session *s); /* lent as long as the ses
  * others again. @s is gone afterwards.
  */
 void mr_book_abandon(mr_book *book, mr_book_session *s);
+/*
+ * The dispatcher says that @client is gone: that is remembered, and its session abandoned. Returns
+ * the owner that the session had, or NULL. (Had it said goodbye, its session would be closed.)
+ */
+void *mr_book_release(mr_book *book, const char *client);
+/* Has the dispatcher said so, lately? */
+bool mr_book_was_released(const mr_book *book, const char *client);
 /* The session of @client, or NULL. */
 mr_book_session *mr_book_find(const mr_book *book, const char *client);
 /* The next session after @s (NULL: the first). */
@@ -151,7 +166,7 @@ void mr_book_sent(mr_book_session *s);
 
 /* The pipeline is over and no element is waited for: each was returned somewhere, or is with a
  * client that rests. */
-bool mr_book_settled(const mr_book *book);
+bool mr_book_is_complete(const mr_book *book);
 
 struct mr_book_counts {
     uint64_t produced;
@@ -164,5 +179,8 @@ struct mr_book_counts {
     bool finished;           /* the pipeline has ended */
 };
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret);
+
+/* For assertions: do counts and lists agree? */
+bool mr_book_check(const mr_book *book);
 
 #endif

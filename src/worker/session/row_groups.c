@@ -1,4 +1,4 @@
-#include "worker/row_groups.h"
+#include "worker/session/row_groups.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

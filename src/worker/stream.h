@@ -1,0 +1,62 @@
+/*
+ * A Read stream of a client, as the kinds of tasks see it: what it is attached to, and sending on
+ * it. conn.c opens it and takes its messages.
+ */
+#ifndef MR_WORKER_STREAM_H
+#define MR_WORKER_STREAM_H
+
+#include "worker/internal.h"
+#include "worker/session/book.h"
+
+/* A reference is held by the stream (until it has ended) and by whoever sends on it. */
+struct mr_conn {
+    uint32_t magic;            /* it comes back as a void * from callbacks */
+    TAILQ_ENTRY(mr_conn) link; /* worker->lock, while waiting */
+    struct mr_worker *worker;
+    mr_rpc_stream *stream;
+    _Atomic unsigned refs;
+    bool waiting;                 /* worker->lock */
+    struct mr_share *share;       /* worker->lock: of its host, while waiting */
+    int64_t expires_ms;           /* worker->lock */
+    Millrace__ReadRequest *first; /* the message with `open` */
+    struct mr_worker_task
+        *task;            /* worker->lock until it is set, once; then only read. A reference */
+    void *session;        /* task->lock; of the task's kind; NULL: not attached (any more) */
+    bool released_before; /* its client was said to be gone before this session; set when opened */
+};
+
+#define MR_CONN_MAGIC 0xc0225eadu
+
+static inline struct mr_conn *mr_conn_of(void *ctx)
+{
+    struct mr_conn *c = ctx;
+
+    MR_ASSERT(c->magic == MR_CONN_MAGIC);
+    return c;
+}
+
+/* Takes @s. NULL: no memory. */
+struct mr_conn *mr_conn_new(struct mr_worker *w, mr_rpc_stream *s);
+struct mr_conn *mr_conn_ref(struct mr_conn *c);
+void mr_conn_unref(struct mr_conn *c);
+
+/* In all of these the caller holds a reference and no lock. A failure to send breaks the stream
+ * off: the task keeps the elements, and the client comes back for them. */
+
+void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m);
+/* The same for elements of rounds. @parts is lent. */
+struct mr_conn_rounds {
+    Millrace__RoundHeader *header;
+    uint64_t session; /* the stream's number */
+    uint64_t first;   /* element of the stream */
+};
+void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds,
+                         const struct mr_part *parts, size_t n);
+/* Say why, then end the stream. */
+void mr_conn_refuse(struct mr_conn *c, int code, const char *message);
+/* No message could be made for it: its client comes again. */
+void mr_conn_break_off(struct mr_conn *c, const mr_error *why);
+/* Its client broke the protocol. */
+void mr_conn_blame(struct mr_conn *c, const mr_error *why);
+
+#endif
