@@ -13,8 +13,12 @@ mr_test(core_model_test LABEL unit SOURCES ${MR_TEST_DIR}/core_model_test.c ${MR
 mr_test(core_random_test LABEL unit SOURCES ${MR_TEST_DIR}/core_random_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(map_test LABEL unit SOURCES ${MR_TEST_DIR}/map_test.c LIBRARIES mr_base)
+set(core_archives $<TARGET_FILE:mr_dispatcher_core>)
+foreach(layer model views rules takeover)
+  string(APPEND core_archives ",$<TARGET_FILE:mr_dispatcher_${layer}>")
+endforeach()
 add_test(NAME core_purity_test
-  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_core> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=${core_archives} -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
 add_test(NAME rounds_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_rounds> -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
 add_test(NAME terms_purity_test

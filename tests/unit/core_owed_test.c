@@ -1,5 +1,5 @@
 /* Lists of splits that are owed, against an array that says the same split by split. */
-#include "dispatcher/core/owed.h"
+#include "dispatcher/model/model.h"
 
 #include "base/rng.h"
 #include "dispatcher/core/core.h"

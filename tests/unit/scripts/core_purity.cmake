@@ -11,7 +11,8 @@ set(allowed
   # what compilers and sanitizers add
   "_GLOBAL_OFFSET_TABLE_" "__(asan|ubsan|tsan|gcov|sanitizer).*" "__stack_chk_fail" "__.*_chk" "_Unwind_Resume" "__tls_get_addr")
 
-execute_process(COMMAND ${NM} ${ARCHIVE} OUTPUT_VARIABLE out RESULT_VARIABLE rc)
+string(REPLACE "," ";" archives "${ARCHIVE}")
+execute_process(COMMAND ${NM} ${archives} OUTPUT_VARIABLE out RESULT_VARIABLE rc)
 if(NOT rc EQUAL 0)
   message(FATAL_ERROR "nm ${ARCHIVE}: ${rc}")
 endif()

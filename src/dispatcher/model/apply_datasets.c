@@ -1,0 +1,152 @@
+/*
+ * Datasets: content-addressed (the id is made from the fingerprint) or named.
+ *
+ * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is
+ * shared by all datasets of one fingerprint. Parts are keyed by an id of their own and not by
+ * fingerprint: otherwise deleting one dataset could take the parts that a registration of the same
+ * content has just put.
+ */
+#include "dispatcher/model/model.h"
+
+#include <stdio.h>
+
+void mr_dataset_key(const char *id, char *out, size_t size)
+{
+    char encoded[MR_KEY_SIZE - 64];
+
+    mr_name_encode(id, encoded, sizeof encoded);
+    snprintf(out, size, "datasets/%s", encoded);
+}
+
+void mr_part_key(const char *blob, uint32_t index, char *out, size_t size)
+{
+    snprintf(out, size, "blobs/%s/%04u", blob, index);
+}
+
+void mr_blob_free(struct mr_blob *blob)
+{
+    if (blob != NULL) {
+        mr_free(blob->fingerprint);
+        mr_free(blob->id);
+        mr_free(blob);
+    }
+}
+
+void mr_dataset_free(struct mr_dataset_entry *dataset)
+{
+    if (dataset != NULL) {
+        mr_share_give(dataset->share, 1);
+        mr_record_free(dataset->rec);
+        mr_free(dataset);
+    }
+}
+
+static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec)
+{
+    struct mr_blob *blob = mr_map_get(&core->blobs, rec->fingerprint);
+
+    if (blob != NULL) {
+        return blob;
+    }
+    blob = mr_calloc(1, sizeof *blob);
+    if (blob == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    blob->fingerprint = mr_strdup(rec->fingerprint);
+    blob->id = mr_strdup(rec->blob);
+    blob->parts = rec->parts;
+    blob->size = rec->definition_size;
+    TAILQ_INIT(&blob->productions);
+    if (blob->fingerprint == NULL || blob->id == NULL) {
+        mr_core_nomem(core);
+        mr_blob_free(blob);
+        return NULL;
+    }
+    mr_core_index(core, &core->blobs, blob->fingerprint, blob);
+    if (core->failed != 0) {
+        mr_blob_free(blob);
+        return NULL;
+    }
+    core->parts += blob->parts;
+    return blob;
+}
+
+struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec)
+{
+    struct mr_dataset_entry *dataset = mr_calloc(1, sizeof *dataset);
+
+    if (dataset == NULL) {
+        mr_core_nomem(core);
+        mr_record_free(rec);
+        return NULL;
+    }
+    dataset->rec = rec;
+    dataset->alarm.kind = MR_ALARM_DATASET;
+    dataset->since = core->now;
+    dataset->blob = blob_of(core, rec);
+    if (dataset->blob == NULL) {
+        mr_dataset_free(dataset);
+        return NULL;
+    }
+    dataset->blob->datasets++;
+    TAILQ_INSERT_TAIL(&core->dataset_list, dataset, link);
+    mr_core_index(core, &core->datasets, rec->id, dataset);
+    dataset->share = mr_hosts_note(core, &core->hosts.datasets);
+    mr_alarm_by(core, &dataset->alarm, core->now);
+    return dataset;
+}
+
+void mr_dataset_put(mr_core *core, const struct mr_dataset_entry *dataset)
+{
+    char key[MR_KEY_SIZE];
+
+    mr_dataset_key(dataset->rec->id, key, sizeof key);
+    mr_core_put(core, key, &dataset->rec->base);
+}
+
+void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset)
+{
+    uint64_t now = (uint64_t)core->wall_ms;
+    uint64_t half = (uint64_t)core->config.dataset_retention_ms / 2;
+
+    dataset->since = core->now;
+    mr_alarm_by(core, &dataset->alarm, core->now);
+    /* Often enough to keep it, seldom enough to cost nothing. */
+    if (!core->full && !mr_dataset_is_named(dataset) && dataset->rec->used_ms + half < now) {
+        dataset->rec->used_ms = now;
+        mr_dataset_put(core, dataset);
+    }
+}
+
+void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts)
+{
+    char key[MR_KEY_SIZE];
+
+    for (uint32_t i = 0; i < parts; i++) {
+        mr_part_key(blob, i, key, sizeof key);
+        mr_core_leave_over(core, key);
+    }
+}
+
+void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
+{
+    struct mr_blob *blob = dataset->blob;
+    char key[MR_KEY_SIZE];
+
+    MR_ASSERT(dataset->jobs == 0);
+    MR_ASSERT(dataset->productions == 0);
+    mr_core_trace(core, "dataset %s: forgotten", dataset->rec->id);
+    mr_dataset_key(dataset->rec->id, key, sizeof key);
+    mr_core_delete(core, key);
+    mr_map_remove(&core->datasets, dataset->rec->id);
+    mr_alarm_off(core, &dataset->alarm);
+    TAILQ_REMOVE(&core->dataset_list, dataset, link);
+    if (--blob->datasets == 0) {
+        mr_parts_leave_over(core, blob->id, blob->parts);
+        core->parts -= blob->parts;
+        mr_map_remove(&core->blobs, blob->fingerprint);
+        mr_blob_free(blob);
+    }
+    mr_dataset_free(dataset);
+}

@@ -1,0 +1,83 @@
+/*
+ * The places of consumers in coordinated reads: who has one, in which session, and what it says.
+ *
+ * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
+ * refuse the one before. Somebody who takes it from another begins where the others are, and they
+ * are asked for that: the answer has to be of one moment, after it came. When all are new there is
+ * nobody to ask, and no way to know where the model is that they train: that is told, to all of
+ * them. A new one is not new any more when it has read a round together with one that is not, which
+ * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
+ * new one go on for some rounds.
+ */
+#include "dispatcher/model/model.h"
+
+#include <string.h>
+
+struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it,
+                                 const struct mr_seat *seat)
+{
+    struct mr_client *client;
+
+    if (seat->rec == NULL || seat->rec->client[0] == '\0') {
+        return NULL;
+    }
+    client = mr_map_get(&core->clients, seat->rec->client);
+    return client != NULL && client->iteration == it && !client->rec->released ? client : NULL;
+}
+
+const struct mr_held_turns *mr_seat_held(const struct mr_seat *seat, const char *task)
+{
+    for (size_t i = 0; i < seat->nheld; i++) {
+        if (strcmp(seat->held[i].task, task) == 0) {
+            return &seat->held[i];
+        }
+    }
+    return NULL;
+}
+
+uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat)
+{
+    if (seat->missed_ms == 0 ||
+        core->now >= mr_time_add(seat->missed_seen, 3 * core->config.heartbeat_ms)) {
+        return 0;
+    }
+    return seat->missed_ms + (uint64_t)(core->now - seat->missed_seen);
+}
+
+static bool is_open(const mr_core *core, const char *task_id)
+{
+    const struct mr_task *task = mr_task_find(core, task_id);
+
+    return task != NULL && task->state == MR_TASK_OPEN;
+}
+
+bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_core *core)
+{
+    const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+
+    return !is_open(core, schedule->tasks[i]) && mr_schedule_outcome(schedule, i) == NULL;
+}
+
+uint64_t mr_rounds_end(const struct mr_iteration *it)
+{
+    const Millrace__RoundSchedule *schedule;
+    uint64_t end;
+
+    if (it->rounds == NULL) {
+        return 0;
+    }
+    schedule = mr_rounds_schedule(it);
+    end = schedule->segments[0]->from_round;
+    for (size_t i = 0; i < schedule->n_outcomes; i++) {
+        const Millrace__RoundOutcome *outcome = schedule->outcomes[i];
+        uint64_t behind = mr_schedule_behind(schedule, outcome->task, outcome->delivered_below);
+
+        end = behind > end ? behind : end;
+    }
+    return end;
+}
+
+uint32_t mr_seat_index(const struct mr_iteration *it, const struct mr_seat *seat)
+{
+    return (uint32_t)(seat - it->rounds->seats);
+}

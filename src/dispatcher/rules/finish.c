@@ -1,0 +1,137 @@
+/*
+ * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
+ *
+ * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
+ * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
+ * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
+ * all lost stays open: whoever is there goes on with it, or the next worker.
+ *
+ * A change of a task only marks its iteration; it is settled when a step has room for all that
+ * follows.
+ */
+#include "dispatcher/rules/rules.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+{
+    Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+
+    if (end == NULL) {
+        return;
+    }
+    mr_iteration_end_fill(core, it, end);
+    end->error_code = code;
+    mr_core_set(core, &end->error, why);
+    it->rec->end = end;
+    it->rec->finished = true;
+    it->rec->joining = false;
+    it->rec->finished_ms = (uint64_t)core->wall_ms;
+    it->rec->unread_ms = 0;
+    it->since = core->now;
+    core->open_iterations--;
+    mr_share_give(it->open_share, 1);
+    it->open_share = NULL;
+    mr_iteration_leave_unsettled(core, it);
+    it->unwritten = false;
+    mr_iteration_put(core, it);
+    it->job->nfinished++;
+    mr_iterations_ring_unread(core, it->job);
+    mr_alarm_by(core, &it->alarm, core->now);
+    mr_job_note_ended(core, it->job, it->rec->repetition);
+    mr_job_put(core, it->job);
+    if (it->uses != NULL) {
+        mr_production_note_finished(core, it);
+    }
+    if (it->uses != NULL && code < 0) { /* Who comes later may have more luck. */
+        mr_production_close(core, it->uses, why);
+    }
+
+    mr_iteration_note_finished(core, it);
+    mr_iteration_drop_tasks(core, it);
+    if (code < 0) {
+        mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job),
+                     why);
+    } else if (end->lost_workers > 0) {
+        mr_core_note(core,
+                     "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64,
+                     it->rec->id, mr_job_label(it->job), end->lost_workers, end->lost_splits);
+        if (end->repeated_splits > 0) {
+            mr_core_note(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id,
+                         end->repeated_splits);
+        }
+    } else {
+        mr_core_trace(core, "iteration %s: finished", it->rec->id);
+    }
+}
+
+void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
+{
+    char why[MR_ERROR_MESSAGE_SIZE] = "";
+
+    mr_iteration_count_losses(core, it, why, sizeof why);
+    if (why[0] != '\0') {
+        mr_iteration_finish(core, it, MR_EDATALOSS, why);
+    }
+}
+
+void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why)
+{
+    char other[MR_ERROR_MESSAGE_SIZE]; /* a second reason to fail adds nothing */
+
+    MR_ASSERT(code < 0);
+    mr_iteration_count_losses(core, it, other, sizeof other);
+    mr_iteration_finish(core, it, code, why);
+}
+
+void mr_iteration_break(mr_core *core, struct mr_iteration *it)
+{
+    char line[MR_ERROR_MESSAGE_SIZE];
+    mr_error why;
+
+    mr_error_set(
+        &why, MR_EDATALOSS,
+        "epoch %" PRIu64
+        " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one"
+        " can be read",
+        it->rec->repetition, mr_job_is_anonymous(it->job) ? "a client's own job '" : "job '",
+        mr_job_label(it->job), it->broken);
+    mr_line_copy(why.message, line,
+                 sizeof line); /* it may have been cut in the middle of a letter */
+    mr_rounds_drop(core, it);  /* there may be no schedule to tell of */
+    mr_iteration_finish(core, it, why.code, line);
+}
+
+/* So that its readers can be told when its own record is gone. */
+static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
+{
+    Millrace__CollectedRepetition *one =
+        mr_core_new_record(core, &millrace__collected_repetition__descriptor);
+    Millrace__JobRecord *rec = job->rec;
+
+    if (one == NULL) {
+        return;
+    }
+    one->repetition = repetition;
+    one->collected_ms = (uint64_t)core->wall_ms;
+    if (rec->n_collected == MR_COLLECTED_MAX) {
+        mr_record_free(rec->collected[0]);
+        memmove(rec->collected, rec->collected + 1, --rec->n_collected * sizeof(rec->collected[0]));
+    }
+    if (mr_core_append(core, &rec->collected, rec->n_collected, one)) {
+        rec->n_collected++;
+    }
+}
+
+void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
+{
+    char other[MR_ERROR_MESSAGE_SIZE]; /* it ends anyway */
+    char why[MR_COLLECTED_SIZE];
+
+    MR_ASSERT(it->live_clients == 0);
+    mr_collected_print((uint64_t)core->wall_ms, why);
+    mr_iteration_count_losses(core, it, other, sizeof other);
+    remember_collected(core, it->job, it->rec->repetition);
+    mr_iteration_finish(core, it, MR_OK, why);
+}

@@ -1,0 +1,175 @@
+/*
+ * Workers that go on purpose, and what they give back.
+ *
+ *     alive ──(it says so)──► draining ──(it leaves, or falls silent)──► lost
+ *
+ * One that drains keeps the tasks it has and gets no others: iterations that are created later have
+ * none on it, which is a comparison of stamps as for the lost; no recovery task is opened there,
+ * and it is no sharer of what is left. Of each of its tasks it gives back the splits that it has
+ * not opened. They were never begun, so they are neither lost nor repeated, whatever the guarantee:
+ * they wait in a list of the cursor and go to whoever asks next, or to a recovery task if nobody
+ * will.
+ *
+ * What comes back with a crash behind it (at least once, recovery.c) goes back to the pool it was
+ * taken from instead: that it was not opened this time does not make it less of a suspect.
+ *
+ * The end of a task that drained says nothing about the pipeline: an iteration does not finish by
+ * it.
+ */
+#include "dispatcher/rules/rules.h"
+
+#include <inttypes.h>
+
+/* Was it handed out, of this source, to anybody? */
+static bool was_handed_out(const struct mr_iteration *it, size_t provider,
+                           const Millrace__GivenBackRange *range)
+{
+    const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
+    int64_t splits = it->rec->providers[provider]->splits;
+    uint64_t end = range->repetition == cursor->repetition ? cursor->next
+                   : splits < 0                            ? UINT64_MAX
+                                                           : (uint64_t)splits;
+
+    return range->repetition <= cursor->repetition && range->count > 0 && range->first < end &&
+           range->count <= end - range->first;
+}
+
+static int check_range(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       const Millrace__GivenBackRange *range, mr_error *err)
+{
+    const struct mr_iteration *it = task->iteration;
+    uint64_t first;
+
+    if (!was_handed_out(it, in->provider, range)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64
+                            " on of repetition %" PRIu64 ", which were not handed out",
+                            task->id, range->count, range->first, range->repetition);
+    }
+    if (mr_given_back_is_left_behind(it, in->provider, range->repetition)) {
+        return MR_OK;
+    }
+    first = mr_position(it, in->provider, range->repetition, range->first);
+    if (mr_iteration_repeats(it)
+            ? !mr_grants_hold(task, in->provider, first, range->count)
+            : mr_owed_touches(mr_given_back(it, in->provider), first, range->count)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives back %" PRIu64 " splits from %" PRIu64
+                            " on, which it does not have",
+                            task->id, range->count, range->first);
+    }
+    return MR_OK;
+}
+
+static bool is_before(const Millrace__GivenBackRange *a, const Millrace__GivenBackRange *b)
+{
+    return a->repetition < b->repetition ||
+           (a->repetition == b->repetition && a->first + a->count <= b->first);
+}
+
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       mr_error *err)
+{
+    const struct mr_iteration *it = task->iteration;
+    const Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+    uint64_t sum = 0;
+
+    if (grant == NULL ||
+        !mr_position_fits(it, in->provider, it->cursors[in->provider].rec->repetition)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s gives splits of provider %u back that it cannot have",
+                            task->id, in->provider);
+    }
+    for (size_t i = 0; i < in->n_given_back; i++) {
+        int rc = check_range(task, in, in->given_back[i], err);
+
+        if (rc < 0) {
+            return rc;
+        }
+        if (i > 0 && !is_before(in->given_back[i - 1], in->given_back[i])) {
+            return mr_error_set(err, MR_EINVAL, "task %s gives splits back out of order", task->id);
+        }
+        if (in->given_back[i]->count > grant->granted - sum) {
+            return mr_error_set(err, MR_EINVAL,
+                                "task %s gives back more splits than the %" PRIu64
+                                " that it was given",
+                                task->id, grant->granted);
+        }
+        sum += in->given_back[i]->count;
+    }
+    return MR_OK;
+}
+
+/*
+ * Not of a production: it has no recovery tasks, and that somebody will ask is no more than likely.
+ * And not more than can be kept apart: neighbours cannot be joined across what lies between, which
+ * was read.
+ */
+static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    const struct mr_iteration *it = task->iteration;
+
+    return it->makes == NULL &&
+           in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
+}
+
+struct giving {
+    mr_core *core;
+    struct mr_task *task;
+    size_t provider;
+};
+
+/* At least once: one of the pieces that a range consists of, with its history. */
+static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t losses)
+{
+    const struct giving *g = ctx;
+    struct mr_iteration *it = g->task->iteration;
+    Millrace__CursorRecord *cursor = it->cursors[g->provider].rec;
+
+    if (losses == 0) {
+        mr_owed_add(g->core, mr_given_back(it, g->provider), first, count, 0);
+        return;
+    }
+    mr_owed_add(g->core, mr_pool(it, g->provider), first, count, losses);
+    /* It will be counted when it is handed out again. */
+    cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
+}
+
+bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
+{
+    struct mr_iteration *it = task->iteration;
+    Millrace__GrantRecord *grant = task->grants[in->provider].rec;
+    struct giving g = {core, task, in->provider};
+    uint64_t sum = 0;
+
+    mr_core_worker_note_draining(core, task->worker);
+    if (!is_taken_back(task, in)) {
+        mr_core_trace(core, "task %s: keeps what it was to give back of provider %u", task->id,
+                      in->provider);
+        return false;
+    }
+    for (size_t i = 0; i < in->n_given_back; i++) {
+        const Millrace__GivenBackRange *range = in->given_back[i];
+        uint64_t first = mr_position(it, in->provider, range->repetition, range->first);
+
+        sum += range->count;
+        if (mr_iteration_repeats(it)) {
+            mr_grants_cut(core, task, in->provider, first, range->count, give_back_piece, &g);
+        } else if (!mr_given_back_is_left_behind(it, in->provider, range->repetition)) {
+            mr_owed_add(core, mr_given_back(it, in->provider), first, range->count, 0);
+        }
+    }
+    if (core->failed != 0) {
+        return true;
+    }
+    if (mr_iteration_repeats(it)) {
+        mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
+    }
+    grant->granted -= sum;
+    core->out->tally.given_back += sum;
+    it->cursors[in->provider].unwritten = true;
+    mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
+    mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum,
+                  in->provider);
+    return true;
+}

@@ -1,0 +1,209 @@
+/*
+ * Productions: one run of a dataset on all workers, for several iterations that want the same
+ * elements.
+ *
+ *     made by the first iteration that wants it ──► joined by others (join.c) ──► removed with
+ *                                        │                                       the last of them
+ *                                        ╰─(a user failed, a worker dropped its start)──► closed
+ *
+ * An iteration uses its production as long as its record exists, finished or not: somebody who
+ * comes late may still find everything in the window. A closed one goes with the last iteration
+ * that is not finished.
+ *
+ * Who uses what is said by the iterations' records. The list in the production's own record is for
+ * people: it is put with each iteration that joins, and what has gone is taken out when there is
+ * time, since a job may go with many iterations in one transaction.
+ */
+/*
+ * Joining a production that runs already.
+ *
+ * One that never ends is joined at once, at the start of each worker's window. Of one that may end
+ * a job wants all, so it takes two steps:
+ *
+ *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
+ *      there, and answers with the first element that it can have, until it hears the decision.
+ *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
+ *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
+ *      only then.
+ *
+ * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
+ * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
+ * the job up.
+ */
+#include "dispatcher/rules/rules.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
+                                           uint64_t repetition, uint64_t seed)
+{
+    Millrace__ProductionRecord *rec =
+        mr_core_new_record(core, &millrace__production_record__descriptor);
+    struct mr_production *p = NULL;
+    char id[MR_STAMP_SIZE];
+
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_stamp_print(mr_core_stamp(core), id);
+    mr_core_set(core, &rec->id, id);
+    mr_core_set(core, &rec->scope, mr_production_scope(job));
+    mr_core_set(core, &rec->fingerprint, job->dataset->rec->fingerprint);
+    mr_core_set(core, &rec->dataset_id, job->rec->dataset_id);
+    rec->mode = job->rec->mode;
+    rec->guarantee = job->rec->guarantee;
+    rec->repetition = repetition;
+    rec->endless = job->dataset->rec->cardinality == -1;
+    rec->created_ms = (uint64_t)core->wall_ms;
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return NULL;
+    }
+    p = mr_production_add(core, rec, NULL);
+    if (p != NULL) {
+        mr_core_trace(core, "production %s: made for job %s", id, mr_job_label(job));
+        mr_production_put(core, p);
+        mr_iteration_create_hidden(core, p, seed);
+    }
+    return core->failed == 0 ? p : NULL;
+}
+
+bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
+{
+    uint64_t lost = mr_iteration_lost_splits(p->hidden);
+
+    why[0] = '\0';
+    if (p->rec->closed[0] != '\0') {
+        snprintf(why, MR_REFUSAL_SIZE, "%s", p->rec->closed);
+    } else if (!p->rec->endless && lost > 0) {
+        snprintf(why, MR_REFUSAL_SIZE, "production %s lost up to %llu splits with its workers",
+                 p->rec->id, (unsigned long long)lost);
+    } else if (!p->rec->endless &&
+               p->hidden->draining_tasks > 0) { /* which gets no task of those who come now */
+        snprintf(why, MR_REFUSAL_SIZE, "a part of production %s is on a worker that drains",
+                 p->rec->id);
+    }
+    return why[0] != '\0';
+}
+
+static bool is_full(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
+{
+    if (p->nusers >= MR_PRODUCTION_USERS_MAX) {
+        snprintf(why, MR_REFUSAL_SIZE, "production %s has %u users already", p->rec->id, p->nusers);
+    }
+    return p->nusers >= MR_PRODUCTION_USERS_MAX;
+}
+
+struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
+                                     Millrace__IterationRecord *rec)
+{
+    struct mr_production *p = mr_production_newest(core, job, rec->repetition);
+    char why[MR_REFUSAL_SIZE];
+
+    if (p != NULL && !mr_production_refuses(p, why) && !is_full(p, why)) {
+        rec->joining = !p->rec->endless;
+    } else {
+        if (p != NULL) {
+            mr_core_set_line(core, &rec->unshared, why);
+        }
+        p = mr_production_create(core, job, rec->repetition, rec->seed);
+    }
+    if (p != NULL) {
+        mr_core_set(core, &rec->production, p->rec->id);
+    }
+    return p;
+}
+
+enum verdict { WAIT, SHARE, APART, APART_FOR_ALL /* nobody else needs to try */ };
+
+/* What the answer of one worker leads to. */
+static enum verdict judge_task(const mr_core *core, const struct mr_task *task,
+                               char why[MR_REFUSAL_SIZE])
+{
+    const Millrace__JoinAnswer *join = task->sharing != NULL ? task->sharing->join : NULL;
+    const char *address = task->worker->rec->address;
+
+    if (join == NULL && core->now < task->iteration->join_until) {
+        return WAIT;
+    }
+    if (join == NULL) {
+        snprintf(why, MR_REFUSAL_SIZE, "worker %.80s did not say whether it has the start",
+                 address);
+        return APART;
+    }
+    if (join->refused[0] != '\0') {
+        snprintf(why, MR_REFUSAL_SIZE, "worker %.60s refuses: %.100s", address, join->refused);
+        return APART_FOR_ALL;
+    }
+    if (join->first > 0) {
+        snprintf(why, MR_REFUSAL_SIZE,
+                 "worker %.80s has nothing below element %" PRIu64 " any more", address,
+                 join->first);
+        return APART_FOR_ALL;
+    }
+    return SHARE;
+}
+
+static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
+                          char why[MR_REFUSAL_SIZE])
+{
+    enum verdict verdict = SHARE;
+    const struct mr_task *task;
+
+    if (mr_production_refuses(it->uses, why)) {
+        return APART;
+    }
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_OPEN) {
+            enum verdict one = judge_task(core, task, why);
+
+            if (one == APART || one == APART_FOR_ALL) {
+                return one;
+            }
+            verdict = one == WAIT ? WAIT : verdict;
+        }
+    }
+    return verdict;
+}
+
+static void go_apart(mr_core *core, struct mr_iteration *it, enum verdict verdict, const char *why)
+{
+    struct mr_production *old = it->uses;
+    struct mr_production *own =
+        mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
+
+    if (own == NULL) {
+        return;
+    }
+    mr_production_leave(core, it);
+    if (verdict == APART_FOR_ALL) {
+        mr_production_close(core, old, why);
+    }
+    mr_core_set(core, &it->rec->production, own->rec->id);
+    mr_core_set_line(core, &it->rec->unshared, why);
+    mr_production_join(own, it);
+    mr_production_list(core, own, it);
+}
+
+void mr_join_settle(mr_core *core, struct mr_iteration *it)
+{
+    char why[MR_REFUSAL_SIZE] = "";
+    enum verdict verdict = judge(core, it, why);
+
+    MR_ASSERT(it->rec->joining);
+    if (verdict == WAIT) {
+        return;
+    }
+    if (verdict != SHARE) {
+        go_apart(core, it, verdict, why);
+    }
+    it->rec->joining = false;
+    mr_iteration_forgive_losses(core, it); /* they had given it nothing, and nobody had to */
+    it->unwritten = true;
+    mr_iteration_note_assignments(core, it);
+    mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id,
+                  verdict == SHARE ? "joined" : "has its own", it->rec->production,
+                  why[0] != '\0' ? ", " : "", why);
+}

@@ -1,0 +1,249 @@
+/*
+ * The places of consumers in coordinated reads: who has one, in which session, and what it says.
+ *
+ * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
+ * refuse the one before. Somebody who takes it from another begins where the others are, and they
+ * are asked for that: the answer has to be of one moment, after it came. When all are new there is
+ * nobody to ask, and no way to know where the model is that they train: that is told, to all of
+ * them. A new one is not new any more when it has read a round together with one that is not, which
+ * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
+ * new one go on for some rounds.
+ */
+/*
+ * The schedule of coordinated reads, as far as it is the leader's to decide: who takes turns, how
+ * far consumers may go, and, once for all, what became of the rounds of a worker that was lost.
+ *
+ *     open ──(lost: closing)──► in doubt ──(all consumers have reported)──► outcome
+ *       ╰──(ended by itself)──────────────────────────────────────────────►┘
+ *
+ * That a task is closing is derived: it takes turns, is not open, and has no outcome. One
+ * transaction writes the outcome with a segment without the task, from the horizon on, where nobody
+ * can be yet; so everything below the horizon is decided, and a next leader, which has to ask again
+ * if this one was not committed, has told nobody anything else.
+ */
+#include "dispatcher/rules/rules.h"
+
+#include <inttypes.h>
+
+bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
+{
+    struct mr_coordination *rounds = it->rounds;
+    uint32_t vacated = 0;
+
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        struct mr_seat *seat = &rounds->seats[i];
+
+        if (seat->rec == NULL || seat->rec->client[0] == '\0' ||
+            mr_seat_client(core, it, seat) != NULL) {
+            continue;
+        }
+        if (vacated++ == MR_VACATE_MAX) {
+            return false;
+        }
+        mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id,
+                     i);
+        mr_core_set(core, &seat->rec->client, "");
+        seat->rec->session++;
+        seat->rec->joined = false;
+        mr_seat_clear(seat);
+        mr_seat_put(core, it, seat);
+        mr_rounds_note(core, it, false);
+    }
+    return true;
+}
+
+bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it)
+{
+    if (it->rounds == NULL) {
+        return true;
+    }
+    for (uint32_t i = 0; i < it->rounds->n; i++) {
+        const struct mr_seat *seat = &it->rounds->seats[i];
+        bool there = mr_seat_client(core, it, seat) != NULL;
+
+        if (there && (!seat->known || seat->position < mr_rounds_end(it))) {
+            return false;
+        }
+    }
+    return mr_rounds_schedule(it)->n_tasks == mr_rounds_schedule(it)->n_outcomes;
+}
+
+/* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. Returns
+ * how many. */
+static size_t next_turns(mr_core *core, struct mr_iteration *it, uint32_t *turns, bool *changed)
+{
+    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+    const Millrace__RoundSegment *last = mr_rounds_last_segment(it);
+    const struct mr_task *task;
+    size_t n = 0;
+
+    for (size_t i = 0; i < last->n_tasks; i++) {
+        if (mr_schedule_outcome(schedule, last->tasks[i]) == NULL) {
+            turns[n++] = last->tasks[i];
+        }
+    }
+    *changed = n != last->n_tasks;
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        /* A task takes turns from when it joins until it is over. */
+        if (task->state != MR_TASK_OPEN ||
+            mr_schedule_find(schedule, task->id) != MR_ROUND_NOBODY) {
+            continue;
+        }
+        if (schedule->n_tasks == MR_ROUND_TASKS_MAX) {
+            break;
+        }
+        turns[n++] = mr_rounds_add_task(core, schedule, task->id);
+        *changed = true;
+    }
+    return n;
+}
+
+static void take_turns(mr_core *core, struct mr_iteration *it)
+{
+    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+    uint64_t horizon = it->rounds->rec->horizon;
+    uint32_t turns[MR_ROUND_TASKS_MAX];
+    bool changed;
+    size_t n = next_turns(core, it, turns, &changed);
+
+    if (!changed || core->failed != 0) {
+        return;
+    }
+    if (mr_rounds_last_segment(it)->from_round == horizon) { /* nobody can have begun it */
+        mr_record_free(schedule->segments[--schedule->n_segments]);
+    }
+    mr_rounds_add_segment(core, schedule, horizon, turns, n);
+    if (core->failed != 0) {
+        return;
+    }
+    mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id, n,
+                  horizon);
+    it->rounds->unwritten = true;
+    mr_rounds_prune(core, it);
+    if (n > 0 && mr_rounds_furthest(it->rounds) + MR_HORIZON_ROUNDS / 2 >= horizon) {
+        mr_rounds_set_horizon(core, it, horizon);
+    }
+    mr_rounds_note(core, it, true);
+}
+
+void mr_rounds_begin(mr_core *core, struct mr_iteration *it)
+{
+    Millrace__RoundsRecord *rec = mr_core_new_record(core, &millrace__rounds_record__descriptor);
+
+    if (rec == NULL) {
+        return;
+    }
+    it->rounds->rec = rec;
+    rec->schedule = mr_core_new_record(core, &millrace__round_schedule__descriptor);
+    if (rec->schedule == NULL) {
+        return;
+    }
+    mr_rounds_add_segment(core, rec->schedule, 0, NULL, 0);
+    it->rounds->unwritten = true;
+    if (core->failed == 0) {
+        take_turns(core, it);
+        mr_rounds_write(core, it);
+    }
+}
+
+void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_round)
+{
+    struct mr_iteration *it = task->iteration;
+    uint32_t i = mr_schedule_find(mr_rounds_schedule(it), task->id);
+
+    if (i != MR_ROUND_NOBODY && mr_schedule_outcome(mr_rounds_schedule(it), i) == NULL) {
+        mr_rounds_add_outcome(core, it, i, end_round);
+        mr_core_trace(core, "task %s: ended before round %" PRIu64, task->id, end_round);
+    }
+}
+
+/*
+ * Behind the last round of task @i that counts: somebody has returned it, or all have it. A place
+ * that nobody has holds nothing: whoever takes it begins behind what others have returned. Where
+ * its worker has come to its end nothing more counts, though positions may be far beyond. False:
+ * somebody has not reported.
+ */
+static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i,
+                  uint64_t *delivered)
+{
+    const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+    uint64_t returned = 0, held = MR_ROUND_NEVER, end = MR_ROUND_NEVER;
+
+    for (uint32_t k = 0; k < it->rounds->n; k++) {
+        const struct mr_seat *seat = &it->rounds->seats[k];
+        const struct mr_held_turns *report;
+        uint64_t below;
+
+        if (mr_seat_client(core, it, seat) == NULL) {
+            held = 0;
+            continue;
+        }
+        report = mr_seat_held(seat, schedule->tasks[i]);
+        if (report == NULL) {
+            return false;
+        }
+        below = report->below > seat->from ? report->below : seat->from;
+        held = below < held ? below : held;
+        end = report->end < end ? report->end : end;
+        /* Whoever has returned nothing may have passed over void rounds. */
+        if (seat->returned > 0 && seat->position > returned) {
+            returned = seat->position;
+        }
+    }
+    held = held > returned ? held : returned;
+    *delivered = mr_schedule_behind(schedule, i, held < end ? held : end);
+    return true;
+}
+
+/* Decide about whoever all consumers have reported on. */
+static void decide(mr_core *core, struct mr_iteration *it)
+{
+    const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+
+    for (uint32_t i = 0; i < schedule->n_tasks && core->failed == 0; i++) {
+        uint64_t delivered;
+
+        if (!mr_rounds_is_closing(it, i, core)) {
+            continue;
+        }
+        /* Whoever never had a turn below the horizon has nothing that could be in doubt. */
+        if (mr_schedule_next(schedule, i, 0) >= it->rounds->rec->horizon) {
+            mr_rounds_add_outcome(core, it, i, 0);
+        } else if (judge(core, it, i, &delivered)) {
+            mr_rounds_add_outcome(core, it, i, delivered);
+            mr_core_trace(core,
+                          "task %s: its rounds below %" PRIu64 " count, those up to %" PRIu64
+                          " are void",
+                          schedule->tasks[i], delivered, it->rounds->rec->horizon);
+        }
+    }
+}
+
+static bool any_closing(const mr_core *core, const struct mr_iteration *it)
+{
+    for (uint32_t i = 0; i < mr_rounds_schedule(it)->n_tasks; i++) {
+        if (mr_rounds_is_closing(it, i, core)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_rounds_settle(mr_core *core, struct mr_iteration *it)
+{
+    if (it->rounds == NULL) {
+        return;
+    }
+    if (any_closing(core, it)) {
+        mr_rounds_note(core, it, false);
+        if (mr_consumers_vacate(core, it)) {
+            decide(core, it);
+        } else {
+            mr_iteration_unsettle(core, it);
+        }
+    }
+    if (core->failed == 0) {
+        take_turns(core, it);
+    }
+}

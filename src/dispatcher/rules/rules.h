@@ -1,0 +1,313 @@
+/* What requests and time do. */
+#ifndef MR_DISPATCHER_RULES_RULES_H
+#define MR_DISPATCHER_RULES_RULES_H
+
+#include "dispatcher/model/model.h"
+#include "dispatcher/views/views.h"
+
+/* Its life is over: one put; everything else is derived from it. */
+enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
+
+/* What waits for wall time is looked at so often at least: that clock may be set. */
+#define MR_WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
+#define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
+/* Decide for a joining iteration, if it can be decided; its own record is left unwritten. At most
+ * MR_JOIN_CHANGES changes. */
+#define MR_JOIN_CHANGES 4
+
+/* ---------------------------------------------------------------- register_dataset.c */
+
+void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
+void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
+
+/* ---------------------------------------------------------------- get_dataset.c */
+
+void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
+
+/* ---------------------------------------------------------------- delete_dataset.c */
+
+void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetRequest *in);
+
+/* ---------------------------------------------------------------- retention.c */
+
+/* The one that makes room for a new one when there are too many: nobody has used it for longer than
+ * any other, and for longer than an anonymous one is kept, and all that was read of it has ended.
+ * NULL: none. timers.c. */
+struct mr_job *mr_job_superfluous(const mr_core *core);
+int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
+int64_t mr_retention_again(const mr_core *core, int64_t left);
+
+/* ---------------------------------------------------------------- delete_job.c */
+
+void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
+
+/* ---------------------------------------------------------------- open.c */
+
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
+
+/* ---------------------------------------------------------------- closing.c */
+
+/* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all.
+ * *@again: when to look next because of what readers reported. */
+bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *again);
+/* A client says that the hosts of these workers refuse connections. Those that are silent here,
+ * too, have their tasks of a coordinated iteration closed at once. */
+void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations,
+                                 size_t n);
+
+/* ---------------------------------------------------------------- create.c */
+
+/* Create, derive its tasks and put it; with a production, if the job shares. */
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
+                                         uint64_t seed);
+
+/* ---------------------------------------------------------------- begin.c */
+
+/* The hidden one of @production, with its id. */
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
+                                                uint64_t seed);
+void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
+                                 const Millrace__DatasetRecord *dataset);
+Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
+                                                   uint64_t repetition, uint64_t seed);
+struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
+                                        struct mr_production *production,
+                                        Millrace__IterationRecord *rec);
+
+#define MR_UNSHARED_REPEATS                                                                        \
+    "what comes back from a lost worker would come again for every job that shares"
+
+/* What Open asks of a job, checked. */
+struct mr_wish {
+    const char *name;
+    const char *dataset_id;
+    Millrace__ProcessingMode mode;
+    Millrace__Guarantee guarantee;
+    const char *target;
+    const char *trainer;
+    Millrace__Sharing sharing;
+    Millrace__Lag lag;
+    uint32_t consumers; /* coordinated reads; else 0 */
+    Millrace__LastRound last_round;
+};
+
+/* ---------------------------------------------------------------- count_losses.c */
+
+/* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
+void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
+void mr_iteration_count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size);
+
+/* ---------------------------------------------------------------- settle.c */
+
+size_t mr_iteration_settle_changes(const struct mr_iteration *it);
+void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
+
+/* ---------------------------------------------------------------- finish.c */
+
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it.
+ * It is left unwritten. */
+void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
+/* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
+void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
+/* End it at takeover for what is `broken`. */
+void mr_iteration_break(mr_core *core, struct mr_iteration *it);
+/* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
+void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
+void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
+
+/* ---------------------------------------------------------------- task_progress.c */
+
+/* What its worker says of it. */
+void mr_task_note_progress(mr_core *core, struct mr_task *task,
+                           const Millrace__TaskProgress *progress);
+void mr_join_note(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
+
+/* ---------------------------------------------------------------- close_task.c */
+
+/* Close it as if its worker were lost, for good. @task may be gone afterwards. */
+void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
+/* Its worker and the records contradict each other, as @why says (somebody's hand was in the
+ * store): close it. False: there is no room now. @task may be gone afterwards. */
+bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
+
+/* ---------------------------------------------------------------- task_ended.c */
+
+void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
+
+/* ---------------------------------------------------------------- get_splits.c */
+
+void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
+
+/* ---------------------------------------------------------------- drain.c */
+
+/* It gets no more tasks. At most two changes. */
+void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker);
+/* @recovery came to its end without asking for what it was opened for: nor would another one. The
+ * cursors are left unwritten. */
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
+                                 const struct mr_task *recovery);
+
+/* ---------------------------------------------------------------- give_back.c */
+
+/* Can @task have what the request gives back? MR_EINVAL: it cannot. */
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       mr_error *err);
+/* It does; false: they are not taken, it has to read them. At most two changes; the cursor is left
+ * unwritten, the grant is the caller's to put: the answer is stored either way, or a copy of the
+ * request could have another one later. */
+bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+
+/* ---------------------------------------------------------------- recovery.c */
+
+/* May it need recovery tasks, or have some? */
+bool mr_iteration_recovers(const struct mr_iteration *it);
+/* May one of its tasks come for more splits of @provider? */
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider);
+/* A worker came, or can be reached again: settle it if it waited for one. */
+void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
+/* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
+void mr_recovery_open(mr_core *core, struct mr_iteration *it);
+
+/* ---------------------------------------------------------------- recovery_return.c */
+
+/* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail
+ * for it. The cursors are left unwritten. */
+void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size);
+
+/* ---------------------------------------------------------------- lose_worker.c */
+
+void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
+
+/* ---------------------------------------------------------------- watch_worker.c */
+
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
+void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
+                                   const char *incarnation);
+
+/* ---------------------------------------------------------------- worker_heartbeat.c */
+
+void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
+
+/* ---------------------------------------------------------------- arrive.c */
+
+/* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands
+ * against it. At most two changes. @watches: see struct mr_command, worker_watches. */
+struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
+                                             mr_error *err);
+int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, const char *address,
+                                  bool watches, mr_error *err);
+
+/* ---------------------------------------------------------------- register_worker.c */
+
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
+                                bool watches);
+
+/* ---------------------------------------------------------------- readers.c */
+
+/* Attach @id to @it, moving it there if it was elsewhere. At most five changes. */
+void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
+/* At most three changes: the session, the iteration (open and unread, or it counts what went
+ * along), and the job if it is idle or goes. */
+void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
+/* @task of @it has ended while @holder had elements of it. At most two changes: the session, and
+ * the iteration. */
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
+                    const Millrace__Holder *holder);
+/* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
+void mr_client_evict(mr_core *core, struct mr_client *client);
+
+/* ---------------------------------------------------------------- watch_client.c */
+
+void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
+
+/* ---------------------------------------------------------------- client_heartbeat.c */
+
+void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
+
+/* ---------------------------------------------------------------- release_client.c */
+
+void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
+
+/* ---------------------------------------------------------------- write_late.c */
+
+/* Put what was ended, as far as there is room. True: all of it is. */
+bool mr_core_write_spoiled(mr_core *core);
+/* Put what was made again, as far as there is room. */
+void mr_core_write_revived(mr_core *core);
+
+/* ---------------------------------------------------------------- timer.c */
+
+void mr_core_do_timer(mr_core *core);
+
+/* ---------------------------------------------------------------- rounds.c */
+
+/* The first schedule of a new iteration: its tasks take turns. One change. */
+void mr_rounds_begin(mr_core *core, struct mr_iteration *it);
+/* Its task ended by itself: @end_round and what would follow is void. Left unwritten. */
+void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_round);
+/* Decide what is to be decided about lost workers, let tasks join and leave. Left unwritten. Up to
+ * MR_VACATE_MAX changes beside that. Nothing to do for an ordinary iteration, as below. */
+void mr_rounds_settle(mr_core *core, struct mr_iteration *it);
+/* Nothing of a lost worker is in doubt, and all consumers that are there have returned whatever
+ * counts: an end would hide from them what was decided. */
+bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it);
+/* Give up the places of consumers that are gone, so that nothing is decided against one that comes
+ * back. False: some are left for the next step. */
+bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it);
+
+/* ---------------------------------------------------------------- rounds_horizon.c */
+
+/* Somebody came further: move the horizon if it is near. Left unwritten. */
+void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
+/* Forget what nobody needs any more. With a write that is to be made anyway. */
+void mr_rounds_prune(mr_core *core, struct mr_iteration *it);
+/* The position of the consumer that has come furthest. */
+uint64_t mr_rounds_furthest(const struct mr_coordination *rounds);
+/* So far ahead of round @from as the pace asks for; never back. Left unwritten. */
+void mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from);
+
+/* ---------------------------------------------------------------- consumers.c */
+
+/*
+ * May @in take the place that it asks for? On MR_OK *@from is where it would begin. MR_EUNAVAIL:
+ * not known yet, the others are being asked. @it: NULL if it is to be created.
+ */
+int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
+                      const Millrace__OpenRequest *in, uint64_t *from, mr_error *err);
+/* It takes it, and whoever had it loses it; nothing changes if it is its own. It is attached
+ * already. At most four changes. */
+void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
+                      uint64_t from);
+void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
+                       const Millrace__OpenRequest *in, Millrace__OpenReply *reply);
+/* What it says in a heartbeat. */
+void mr_consumer_report(mr_core *core, struct mr_client *client,
+                        const Millrace__ConsumerReport *report);
+/* Whoever is still waited for, as a worker says. */
+void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it,
+                               const Millrace__RoundProgress *progress);
+
+/* ---------------------------------------------------------------- join.c */
+
+/* A new one for @job, with its hidden iteration; both are put. */
+struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
+                                           uint64_t repetition, uint64_t seed);
+bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE]);
+/* The production that a new iteration of @job uses, made if there is none to join; says in @rec
+ * whether that is decided. */
+struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
+                                     Millrace__IterationRecord *rec);
+void mr_join_settle(mr_core *core, struct mr_iteration *it);
+
+/* ---------------------------------------------------------------- find_session.c */
+
+struct mr_client *mr_client_session(mr_core *core, const char *id, const char *iteration_id,
+                                    mr_error *err);
+
+/* ---------------------------------------------------------------- open_checks.c */
+
+const char *mr_mode_name(Millrace__ProcessingMode mode);
+int mr_open_check(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_error *err);
+int mr_open_compare(const struct mr_job *job, const struct mr_wish *wish, mr_error *err);
+
+#endif

@@ -1,0 +1,58 @@
+/*
+ * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
+ *
+ * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
+ * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
+ * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
+ * all lost stays open: whoever is there goes on with it, or the next worker.
+ *
+ * A change of a task only marks its iteration; it is settled when a step has room for all that
+ * follows.
+ */
+#include "dispatcher/rules/rules.h"
+
+/* Nobody reads, nothing has come back, and somebody saw that this is all. */
+static bool is_over(const mr_core *core, const struct mr_iteration *it)
+{
+    struct mr_pool_count pool;
+
+    mr_pool_count(it, &pool);
+    return it->makes == NULL && it->open_tasks == 0 &&
+           (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
+           pool.suspects == 0 && mr_rounds_are_settled(core, it);
+}
+
+size_t mr_iteration_settle_changes(const struct mr_iteration *it)
+{
+    if (mr_iteration_recovers(it)) {
+        return MR_SETTLE_CHANGES;
+    }
+    if (it->rounds != NULL) {
+        return 2 + MR_ROUNDS_CHANGES;
+    }
+    return it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
+}
+
+void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
+{
+    mr_iteration_leave_unsettled(core, it);
+    if (it->rec->finished) {
+        return;
+    }
+    if (it->rec->joining) {
+        mr_join_settle(core, it);
+        mr_iteration_write(core, it);
+        return;
+    }
+    mr_iteration_absorb(core, it);
+    if (it->rec->finished) {
+        return;
+    }
+    mr_rounds_settle(core, it);
+    if (is_over(core, it)) {
+        mr_iteration_finish(core, it, MR_OK, "");
+        return;
+    }
+    mr_recovery_open(core, it);
+    mr_iteration_write(core, it);
+}

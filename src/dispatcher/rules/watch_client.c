@@ -1,0 +1,24 @@
+/*
+ * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself
+ * or because nothing was heard of it; a released one is kept for a while so that workers hear of
+ * it, under the next leader too.
+ */
+#include "dispatcher/rules/rules.h"
+
+void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in)
+{
+    mr_error err;
+    struct mr_client *client = mr_client_session(core, in->client, in->iteration_id, &err);
+
+    if (client == NULL) {
+        mr_core_refuse(core, &millrace__client_update__descriptor, &err);
+        return;
+    }
+    mr_client_seen(core, client);
+    Millrace__ClientUpdate *update =
+        mr_core_reply(core, &millrace__client_update__descriptor, true /* fenced */);
+
+    if (update != NULL) {
+        mr_client_update_fill(core, client->iteration, update);
+    }
+}

@@ -1,0 +1,91 @@
+/*
+ * Workers, by life: from the moment that a process has registered and watches (register.c) until it
+ * is silent for too long or superseded by another process at its address. One record a life,
+ * written at both ends and never by a heartbeat. A process that was lost and comes back begins
+ * another life under the same incarnation, with fresh tasks, since its old ones were given up.
+ *
+ * A life is named by the stamp of its registration, which is never given again: the record of the
+ * life before may be gone by then (retention, somebody's hand), and the process may still have the
+ * tasks of that life. The number of a life is for people.
+ *
+ * The end of a life is one put, whatever the number of its tasks: that they are lost is a
+ * comparison of stamps.
+ */
+#include "dispatcher/rules/rules.h"
+
+/* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. If it
+ * shows that the worker and we do not mean the same by this task, nothing could come of that any
+ * more. */
+static void take_reports(mr_core *core, struct mr_task *task,
+                         const Millrace__TaskProgress *progress)
+{
+    mr_error err;
+
+    for (size_t i = 0; i < progress->n_reports && task->state == MR_TASK_OPEN; i++) {
+        int rc = mr_grants_report(core, task, progress->reports[i], &err);
+
+        if (rc == MR_ERANGE && mr_task_disown(core, task, &err)) {
+            return;
+        }
+        if (rc < 0) {
+            mr_core_trace(core, "%s", err.message);
+        }
+    }
+    if (task->state == MR_TASK_OPEN) {
+        mr_grants_write(core, task);
+    }
+}
+
+static void note_cache(mr_core *core, struct mr_core_worker *worker,
+                       const Millrace__CacheProgress *cache)
+{
+    char line[MR_ERROR_MESSAGE_SIZE];
+
+    if (worker->cache == NULL) {
+        worker->cache = mr_core_new_record(core, &millrace__cache_progress__descriptor);
+    }
+    if (worker->cache != NULL) {
+        worker->cache->bytes = cache->bytes;
+        worker->cache->bytes_max = cache->bytes_max;
+        worker->cache->failures = cache->failures;
+        mr_line_copy(cache->degraded, line, sizeof line);
+        mr_core_set(core, &worker->cache->degraded, line);
+    }
+}
+
+void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
+{
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
+
+    if (worker == NULL) {
+        mr_core_worker_refuse_unknown(core, &millrace__worker_heartbeat_reply__descriptor,
+                                      in->incarnation);
+        return;
+    }
+    mr_core_worker_seen(core, worker);
+    if (in->cache != NULL) {
+        note_cache(core, worker, in->cache);
+    }
+    for (size_t i = 0; i < in->n_tasks; i++) {
+        struct mr_task *task = mr_task_find(core, in->tasks[i]->task_id);
+
+        if (task != NULL && task->worker == worker) {
+            mr_task_note_progress(core, task, in->tasks[i]);
+            mr_join_note(core, task, in->tasks[i]);
+            take_reports(core, task, in->tasks[i]);
+        }
+    }
+    if (in->draining && !core->full) { /* the next one says it again */
+        mr_core_worker_note_draining(core, worker);
+    }
+    if (in->leaving) {
+        mr_core_worker_lose(core, worker, MR_LOSS_LEFT);
+    }
+    Millrace__WorkerHeartbeatReply *reply =
+        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor,
+                      in->leaving /* else a positive refresh */);
+
+    if (reply != NULL) {
+        reply->version = worker->version;
+    }
+}

@@ -1,0 +1,86 @@
+/*
+ * The places of consumers in coordinated reads: who has one, in which session, and what it says.
+ *
+ * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
+ * refuse the one before. Somebody who takes it from another begins where the others are, and they
+ * are asked for that: the answer has to be of one moment, after it came. When all are new there is
+ * nobody to ask, and no way to know where the model is that they train: that is told, to all of
+ * them. A new one is not new any more when it has read a round together with one that is not, which
+ * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
+ * new one go on for some rounds.
+ */
+#include "dispatcher/views/views.h"
+
+#include <stdio.h>
+
+static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
+                                                 const struct mr_seat *seat)
+{
+    Millrace__ConsumerStatus *status =
+        mr_core_new_record(core, &millrace__consumer_status__descriptor);
+    bool there = mr_seat_client(core, it, seat) != NULL;
+    char client[9] = "";
+
+    if (status == NULL) {
+        return NULL;
+    }
+    status->index = mr_seat_index(it, seat);
+    if (there) {
+        snprintf(client, sizeof client, "%.8s", seat->rec->client);
+    }
+    mr_core_set(core, &status->client, client);
+    status->session = seat->rec != NULL ? seat->rec->session : 0;
+    status->known = seat->known;
+    status->position = seat->position;
+    status->silent_ms = seat->known ? (uint64_t)(core->now - seat->heard) : 0;
+    status->missed_ms = mr_seat_missed_ms(core, seat);
+    return status;
+}
+
+static void fill_closing(mr_core *core, const struct mr_iteration *it,
+                         Millrace__RoundsStatus *status)
+{
+    const Millrace__RoundSchedule *schedule = it->rounds->rec->schedule;
+
+    for (uint32_t i = 0; i < schedule->n_tasks && status->closing != NULL; i++) {
+        const struct mr_task *task = mr_task_find(core, schedule->tasks[i]);
+
+        if (mr_rounds_is_closing(it, i, core)) {
+            mr_core_set_element(core, &status->closing[status->n_closing++],
+                                task != NULL ? task->worker->rec->address : schedule->tasks[i]);
+        }
+    }
+}
+
+Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteration *it)
+{
+    const struct mr_coordination *rounds = it->rounds;
+    Millrace__RoundsStatus *status;
+
+    if (rounds == NULL) {
+        return NULL;
+    }
+    status = mr_core_new_record(core, &millrace__rounds_status__descriptor);
+    if (status == NULL) {
+        return NULL;
+    }
+    status->horizon = rounds->rec->horizon;
+    status->rounds_per_s = rounds->pace / 1000;
+    status->outcomes = rounds->rec->schedule->n_outcomes;
+    status->consumers = mr_calloc(rounds->n, sizeof *status->consumers);
+    status->closing = mr_calloc(rounds->rec->schedule->n_tasks + 1, sizeof *status->closing);
+    if (status->consumers == NULL || status->closing == NULL) {
+        mr_core_nomem(core);
+        return status;
+    }
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        Millrace__ConsumerStatus *one = consumer_status(core, it, &rounds->seats[i]);
+
+        if (one != NULL) {
+            status->position = one->position > status->position ? one->position : status->position;
+            status->consumers[status->n_consumers++] = one;
+        }
+    }
+    fill_closing(core, it, status);
+    return status;
+}
