@@ -90,8 +90,8 @@ _COMMIT = [
     _core(
         "THIRD_DELETE_LOST", "1.4", "the core loses deletes from the third change of a command on",
         "model/changes.c",
-        "    if (core->failed == 0) {\n        change_of(core, key);",
-        "    if (core->failed == 0 && core->out->nchanges < 2) {\n        change_of(core, key);",
+        "    if (core->out != NULL && core->failed == 0) {\n        change_of(core, key,",
+        "    if (core->out != NULL && core->out->nchanges < 2) {\n        change_of(core, key,",
     ),
     _loop(
         "LOOP_LOSES_LAST_DELETE", "1.4", "the loop loses the last delete of a command with more than two changes",
@@ -322,7 +322,7 @@ _DURABLE = [
     _core(
         "CURSOR_UNWRITTEN", "6.1", "what is handed out is not written to the cursor",
         "rules/get_splits.c",
-        "    cursor->unwritten = true;\n    if (splits_left(it", "    if (splits_left(it",
+        "    mr_touch(core, MR_STORED_CURSOR, it, in->provider);\n    if (splits_left(it", "    if (splits_left(it",
         "core_test", "core_model_test", "walks",
     ),
     _core(
@@ -405,7 +405,7 @@ _LIVENESS = [
     ),
     _core(
         "READ_SINCE_UNREAD", "7.8", "the record of an iteration that is read says since when nobody reads it",
-        "rules/readers.c", "        it->rec->unread_ms = 0;\n        mr_iteration_put", "        mr_iteration_put",
+        "rules/readers.c", "        it->rec->unread_ms = 0;\n        mr_touch", "        mr_touch",
         "core_retention_test", "walks",
     ),
     _core(

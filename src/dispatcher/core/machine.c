@@ -236,6 +236,7 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
     dispatch(core, in);
     if (core->failed == 0) {
         mr_core_push_touched(core);
+        mr_changes_write(core);
     }
     core->in = NULL;
     core->out = NULL;

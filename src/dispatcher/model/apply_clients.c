@@ -7,19 +7,6 @@
 
 #include <stdio.h>
 
-static void client_key(const char *id, char *out, size_t size)
-{
-    snprintf(out, size, "clients/%s", id);
-}
-
-void mr_client_put(mr_core *core, const struct mr_client *client)
-{
-    char key[MR_KEY_SIZE];
-
-    client_key(client->rec->client, key, sizeof key);
-    mr_core_put(core, key, &client->rec->base);
-}
-
 void mr_client_free(struct mr_client *client)
 {
     if (client != NULL) {
@@ -53,7 +40,7 @@ void mr_client_reader_left(mr_core *core, struct mr_iteration *it)
     if (--it->live_clients == 0 && !it->rec->finished) {
         it->since = core->now;
         it->rec->unread_ms = (uint64_t)core->wall_ms;
-        mr_iteration_put(core, it);
+        mr_touch(core, MR_STORED_ITERATION, it, 0);
     }
     mr_alarm_by(core, &it->alarm, core->now); /* those who are left may all not reach a worker */
 }
@@ -112,22 +99,18 @@ void mr_client_seen(mr_core *core, struct mr_client *client)
 
 void mr_client_orphan(mr_core *core, struct mr_client *client)
 {
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(!mr_client_is_live(client));
-    client_key(client->rec->client, key, sizeof key);
-    mr_core_leave_over(core, key);
+    mr_leave_over(core, MR_STORED_CLIENT, client, 0);
     mr_client_leave(core, client);
 }
 
 void mr_client_forget(mr_core *core, struct mr_client *client)
 {
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(!mr_client_is_live(client));
     mr_client_leave(core, client);
-    client_key(client->rec->client, key, sizeof key);
-    mr_core_delete(core, key);
+    mr_delete(core, MR_STORED_CLIENT, client, 0);
     mr_map_remove(&core->clients, client->rec->client);
     mr_alarm_off(core, &client->alarm);
     TAILQ_REMOVE(&core->client_list, client, link);

@@ -10,19 +10,6 @@
 
 #include <stdio.h>
 
-void mr_dataset_key(const char *id, char *out, size_t size)
-{
-    char encoded[MR_KEY_SIZE - 64];
-
-    mr_name_encode(id, encoded, sizeof encoded);
-    snprintf(out, size, "datasets/%s", encoded);
-}
-
-void mr_part_key(const char *blob, uint32_t index, char *out, size_t size)
-{
-    snprintf(out, size, "blobs/%s/%04u", blob, index);
-}
-
 void mr_blob_free(struct mr_blob *blob)
 {
     if (blob != NULL) {
@@ -97,14 +84,6 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
     return dataset;
 }
 
-void mr_dataset_put(mr_core *core, const struct mr_dataset_entry *dataset)
-{
-    char key[MR_KEY_SIZE];
-
-    mr_dataset_key(dataset->rec->id, key, sizeof key);
-    mr_core_put(core, key, &dataset->rec->base);
-}
-
 void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset)
 {
     uint64_t now = (uint64_t)core->wall_ms;
@@ -115,7 +94,7 @@ void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset)
     /* Often enough to keep it, seldom enough to cost nothing. */
     if (!core->full && !mr_dataset_is_named(dataset) && dataset->rec->used_ms + half < now) {
         dataset->rec->used_ms = now;
-        mr_dataset_put(core, dataset);
+        mr_touch(core, MR_STORED_DATASET, dataset, 0);
     }
 }
 
@@ -125,20 +104,18 @@ void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts)
 
     for (uint32_t i = 0; i < parts; i++) {
         mr_part_key(blob, i, key, sizeof key);
-        mr_core_leave_over(core, key);
+        mr_leave_over_key(core, key);
     }
 }
 
 void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
 {
     struct mr_blob *blob = dataset->blob;
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(dataset->jobs == 0);
     MR_ASSERT(dataset->productions == 0);
     mr_core_trace(core, "dataset %s: forgotten", dataset->rec->id);
-    mr_dataset_key(dataset->rec->id, key, sizeof key);
-    mr_core_delete(core, key);
+    mr_delete(core, MR_STORED_DATASET, dataset, 0);
     mr_map_remove(&core->datasets, dataset->rec->id);
     mr_alarm_off(core, &dataset->alarm);
     TAILQ_REMOVE(&core->dataset_list, dataset, link);

@@ -140,51 +140,28 @@ void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job)
 
 void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it)
 {
-    char key[MR_KEY_SIZE];
 
     while (!TAILQ_EMPTY(&it->tasks)) {
         mr_task_remove(core, TAILQ_FIRST(&it->tasks));
     }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
         if (it->cursors[i].rec != NULL) {
-            mr_cursor_key(it, i, key, sizeof key);
-            mr_core_leave_over(core, key);
+            mr_leave_over(core, MR_STORED_CURSOR, it, i);
             mr_record_free(it->cursors[i].rec);
             it->cursors[i].rec = NULL;
-            it->cursors[i].unwritten = false;
         }
     }
     mr_rounds_drop(core, it);
 }
 
-void mr_iteration_write(mr_core *core, struct mr_iteration *it)
-{
-    char key[MR_KEY_SIZE];
-
-    mr_rounds_write(core, it);
-    if (it->unwritten) {
-        it->unwritten = false;
-        mr_iteration_put(core, it);
-    }
-    for (size_t i = 0; i < it->rec->n_providers; i++) {
-        if (it->cursors[i].unwritten) {
-            it->cursors[i].unwritten = false;
-            mr_cursor_key(it, i, key, sizeof key);
-            mr_core_put(core, key, &it->cursors[i].rec->base);
-        }
-    }
-}
-
 void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
 {
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(it->live_clients == 0);
-    mr_iteration_key(it, key, sizeof key);
     if (with_job) {
-        mr_core_leave_over(core, key);
+        mr_leave_over(core, MR_STORED_ITERATION, it, 0);
     } else {
-        mr_core_delete(core, key);
+        mr_delete(core, MR_STORED_ITERATION, it, 0);
     }
     mr_iteration_drop_tasks(core, it);
     while (!TAILQ_EMPTY(&it->clients)) {
@@ -223,6 +200,6 @@ void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_
 
     if (elements != instead_of) {
         *sum = mr_count_add(*sum > instead_of ? *sum - instead_of : 0, elements);
-        mr_iteration_put(core, it);
+        mr_touch(core, MR_STORED_ITERATION, it, 0);
     }
 }

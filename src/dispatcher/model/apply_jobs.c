@@ -19,11 +19,6 @@
 
 #include <stdio.h>
 
-static void job_key(const struct mr_job *job, char *out, size_t size)
-{
-    snprintf(out, size, "jobs/%s", job->slot);
-}
-
 void mr_job_free(struct mr_job *job)
 {
     if (job != NULL) {
@@ -74,19 +69,11 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
     return job;
 }
 
-void mr_job_put(mr_core *core, struct mr_job *job)
-{
-    char key[MR_KEY_SIZE];
-
-    job_key(job, key, sizeof key);
-    mr_core_put(core, key, &job->rec->base);
-}
-
 void mr_job_note_idle(mr_core *core, struct mr_job *job)
 {
     job->idle_since = core->now;
     job->rec->released_ms = (uint64_t)core->wall_ms;
-    mr_job_put(core, job);
+    mr_touch(core, MR_STORED_JOB, job, 0);
     mr_alarm_by(core, &job->alarm, core->now);
 }
 
@@ -107,12 +94,10 @@ void mr_job_note_asked(mr_core *core, struct mr_job *job)
 void mr_job_forget(mr_core *core, struct mr_job *job)
 {
     struct mr_dataset_entry *dataset = job->dataset;
-    char key[MR_KEY_SIZE];
 
     mr_core_trace(core, "job %s: forgotten", mr_job_label(job));
-    job_key(job, key, sizeof key);
-    mr_core_delete(core,
-                   key); /* first: iterations without a job are left-overs to whoever loads them */
+    mr_delete(core, MR_STORED_JOB, job,
+              0); /* first: iterations without a job are left-overs to whoever loads them */
     while (!TAILQ_EMPTY(&job->iterations)) {
         mr_iteration_forget(core, TAILQ_FIRST(&job->iterations), true /* with_job */);
     }

@@ -35,18 +35,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void mr_production_key(const struct mr_production *p, char *out, size_t size)
-{
-    snprintf(out, size, "productions/%s", p->rec->id);
-}
-
 void mr_production_put(mr_core *core, struct mr_production *p)
 {
-    char key[MR_KEY_SIZE];
-
     p->unwritten = false;
-    mr_production_key(p, key, sizeof key);
-    mr_core_put(core, key, &p->rec->base);
+    mr_touch(core, MR_STORED_PRODUCTION, p, 0);
 }
 
 void mr_production_write(mr_core *core, struct mr_production *p)

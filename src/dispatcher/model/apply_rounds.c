@@ -25,11 +25,6 @@
 
 #include <stdio.h>
 
-static void rounds_key(const struct mr_iteration *it, char *out, size_t size)
-{
-    snprintf(out, size, "rounds/%s", it->rec->id);
-}
-
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job)
 {
     struct mr_coordination *rounds = mr_calloc(1, sizeof *rounds);
@@ -73,27 +68,14 @@ void mr_rounds_note(mr_core *core, struct mr_iteration *it, bool schedule)
     mr_iteration_note_rounds(core, it);
 }
 
-void mr_rounds_write(mr_core *core, struct mr_iteration *it)
-{
-    char key[MR_KEY_SIZE];
-
-    if (it->rounds != NULL && it->rounds->unwritten) {
-        it->rounds->unwritten = false;
-        rounds_key(it, key, sizeof key);
-        mr_core_put(core, key, &it->rounds->rec->base);
-    }
-}
-
 void mr_rounds_drop(mr_core *core, struct mr_iteration *it)
 {
-    char key[MR_KEY_SIZE];
 
     if (it->rounds == NULL) {
         return;
     }
     if (it->rounds->rec != NULL) {
-        rounds_key(it, key, sizeof key);
-        mr_core_leave_over(core, key);
+        mr_leave_over(core, MR_STORED_ROUNDS, it, 0);
     }
     mr_consumers_drop(core, it);
     mr_coordination_free(it->rounds);
@@ -118,23 +100,16 @@ void mr_rounds_add_outcome(mr_core *core, struct mr_iteration *it, uint32_t task
     if (mr_core_append(core, &schedule->outcomes, schedule->n_outcomes, outcome)) {
         schedule->n_outcomes++;
     }
-    it->rounds->unwritten = true;
+    mr_touch(core, MR_STORED_ROUNDS, it, 0);
     mr_rounds_note(core, it, true);
-}
-
-static void consumer_key(const struct mr_iteration *it, uint32_t index, char *out, size_t size)
-{
-    snprintf(out, size, "consumers/%s/%u", it->rec->id, index);
 }
 
 void mr_consumers_drop(mr_core *core, struct mr_iteration *it)
 {
-    char key[MR_KEY_SIZE];
 
     for (uint32_t i = 0; i < it->rounds->n; i++) {
         if (it->rounds->seats[i].rec != NULL) {
-            consumer_key(it, i, key, sizeof key);
-            mr_core_leave_over(core, key);
+            mr_leave_over(core, MR_STORED_CONSUMER, it, i);
         }
     }
 }
@@ -148,12 +123,4 @@ void mr_seat_clear(struct mr_seat *seat)
     seat->known = false;
     seat->from = seat->position = seat->returned = seat->answered = 0;
     seat->missed_ms = 0;
-}
-
-void mr_seat_put(mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat)
-{
-    char key[MR_KEY_SIZE];
-
-    consumer_key(it, mr_seat_index(it, seat), key, sizeof key);
-    mr_core_put(core, key, &seat->rec->base);
 }

@@ -13,11 +13,6 @@
 
 #include <stdio.h>
 
-static void task_key(const struct mr_task *task, char *out, size_t size)
-{
-    snprintf(out, size, "tasks/%s", task->id);
-}
-
 void mr_task_free(struct mr_task *task)
 {
     if (task == NULL) {
@@ -111,14 +106,6 @@ bool mr_task_give_record(mr_core *core, struct mr_task *task)
     return task->rec != NULL;
 }
 
-void mr_task_put(mr_core *core, const struct mr_task *task)
-{
-    char key[MR_KEY_SIZE];
-
-    task_key(task, key, sizeof key);
-    mr_core_put(core, key, &task->rec->base);
-}
-
 void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
                      bool isolated)
 {
@@ -130,7 +117,7 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_work
     }
     rec->recovery = ++it->rec->recoveries;
     rec->isolated = isolated;
-    it->unwritten = true;
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
     task = mr_task_derived(core, it, worker);
     rec->behind = task != NULL && task->rec != NULL ? task->rec->behind : 0;
     task = add_task(core, it, worker, rec);
@@ -138,7 +125,7 @@ void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_work
         mr_core_trace(core, "task %s: opened, a recovery task%s", task->id,
                       isolated ? " for suspects" : "");
         mr_core_worker_note_task(core, task);
-        mr_task_put(core, task);
+        mr_touch(core, MR_STORED_TASK, task, 0);
     }
 }
 
@@ -152,17 +139,15 @@ void mr_task_join_in(mr_core *core, struct mr_task *task)
 {
     MR_ASSERT(task->rec->isolated);
     task->rec->isolated = false;
-    mr_task_put(core, task);
+    mr_touch(core, MR_STORED_TASK, task, 0);
 }
 
 void mr_task_leave_grants(mr_core *core, struct mr_task *task)
 {
-    char key[MR_KEY_SIZE];
 
     for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
         if (task->grants[i].rec != NULL) {
-            mr_grant_key(task, i, key, sizeof key);
-            mr_core_leave_over(core, key);
+            mr_leave_over(core, MR_STORED_GRANT, task, i);
             mr_record_free(task->grants[i].rec);
             task->grants[i].rec = NULL;
         }
@@ -172,15 +157,13 @@ void mr_task_leave_grants(mr_core *core, struct mr_task *task)
 void mr_task_remove(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
-    char key[MR_KEY_SIZE];
 
     if (task->state == MR_TASK_OPEN) {
         mr_core_worker_note_dropped(core, task);
     }
     mr_task_leave_grants(core, task);
     if (task->rec != NULL) {
-        task_key(task, key, sizeof key);
-        mr_core_leave_over(core, key);
+        mr_leave_over(core, MR_STORED_TASK, task, 0);
     }
     it->open_tasks -= task->state == MR_TASK_OPEN ? 1 : 0;
     it->draining_tasks -=
@@ -206,7 +189,7 @@ static void hand_over_counts(mr_core *core, const struct mr_task *task)
         before->rec->abandoned =
             mr_larger(mr_task_said_abandoned(before), mr_task_said_abandoned(task));
         before->rec->skipped = mr_larger(mr_task_said_skipped(before), mr_task_said_skipped(task));
-        mr_task_put(core, before);
+        mr_touch(core, MR_STORED_TASK, before, 0);
     } else {
         it->abandoned = mr_count_add(it->abandoned, mr_task_abandoned(task));
         it->skipped = mr_count_add(it->skipped, mr_task_skipped(task));
@@ -229,22 +212,20 @@ bool mr_task_give_up_counts(mr_core *core, struct mr_task *task)
     }
     if (task->rec != NULL) {
         task->rec->abandoned = task->rec->skipped = 0;
-        mr_task_put(core, task);
+        mr_touch(core, MR_STORED_TASK, task, 0);
     }
-    mr_iteration_put(core, task->iteration);
+    mr_touch(core, MR_STORED_ITERATION, task->iteration, 0);
     return true;
 }
 
 void mr_task_retire(mr_core *core, struct mr_task *task)
 {
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(mr_task_is_recovery(task));
     MR_ASSERT(task->state != MR_TASK_OPEN);
     hand_over_counts(core, task);
-    task->iteration->unwritten = true;
-    task_key(task, key, sizeof key);
-    mr_core_delete(core, key);
+    mr_touch(core, MR_STORED_ITERATION, task->iteration, 0);
+    mr_delete(core, MR_STORED_TASK, task, 0);
     mr_record_free(task->rec);
     task->rec = NULL;
     mr_task_remove(core, task);

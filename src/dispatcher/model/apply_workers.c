@@ -33,14 +33,6 @@
 
 #include <stdio.h>
 
-void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker)
-{
-    char key[MR_KEY_SIZE];
-
-    snprintf(key, sizeof key, "workers/%s", worker->ref);
-    mr_core_put(core, key, &worker->rec->base);
-}
-
 struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec,
                                           const char *ref, mr_error *err)
 {
@@ -114,15 +106,13 @@ void mr_core_worker_free(struct mr_core_worker *worker)
 void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(!mr_core_worker_is_live(worker));
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         mr_task_leave_grants(core, task);
     }
-    snprintf(key, sizeof key, "workers/%s", worker->ref);
-    mr_core_leave_over(core, key);
+    mr_leave_over(core, MR_STORED_WORKER, worker, 0);
     while (!TAILQ_EMPTY(&worker->tasks)) {
         mr_task_remove(core, TAILQ_FIRST(&worker->tasks));
     }

@@ -25,7 +25,7 @@ int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error
     if (rounds == NULL) {
         return MR_OK;
     }
-    if (rounds->n != it->job->rec->num_consumers || rounds->unwritten || rounds->moved) {
+    if (rounds->n != it->job->rec->num_consumers || rounds->moved) {
         return mr_error_set(err, MR_EINTERNAL,
                             "iteration %s: its rounds are not written or not told", it->rec->id);
     }

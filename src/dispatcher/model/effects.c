@@ -7,7 +7,7 @@ static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
 {
     struct mr_outcome *out = core->out;
 
-    if (core->failed != 0) {
+    if (out == NULL || core->failed != 0) { /* nobody is there to hear at a takeover */
         return NULL;
     }
     if (out->neffects == out->cap_effects) {

@@ -19,13 +19,11 @@
 void mr_production_forget(mr_core *core, struct mr_production *p)
 {
     struct mr_dataset_entry *dataset = p->dataset;
-    char key[MR_KEY_SIZE];
 
     MR_ASSERT(mr_production_is_over(p));
     mr_core_trace(core, "production %s: over", p->rec->id);
-    mr_production_key(p, key, sizeof key);
-    mr_core_delete(
-        core, key); /* first: a hidden iteration without it is a left-over to whoever loads it */
+    mr_delete(core, MR_STORED_PRODUCTION, p,
+              0); /* first: a hidden iteration without it is a left-over to whoever loads it */
     while (!TAILQ_EMPTY(&p->users)) {
         struct mr_iteration *it = TAILQ_FIRST(&p->users);
 

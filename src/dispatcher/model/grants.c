@@ -251,14 +251,11 @@ static bool is_handed_out(const struct mr_iteration *it, size_t provider)
 
 void mr_grants_write(mr_core *core, struct mr_task *task)
 {
-    char key[MR_KEY_SIZE];
-
     for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
         if (task->grants[i].unwritten && !core->full && is_handed_out(task->iteration, i) &&
             mr_core_has_room(core, 1)) {
             task->grants[i].unwritten = false;
-            mr_grant_key(task, i, key, sizeof key);
-            mr_core_put(core, key, &task->grants[i].rec->base);
+            mr_touch(core, MR_STORED_GRANT, task, i);
         }
     }
 }

@@ -33,16 +33,3 @@ struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id)
 {
     return mr_map_get(&core->iterations, id);
 }
-
-void mr_iteration_key(const struct mr_iteration *it, char *out, size_t size)
-{
-    snprintf(out, size, "iterations/%s", it->rec->id);
-}
-
-void mr_iteration_put(mr_core *core, struct mr_iteration *it)
-{
-    char key[MR_KEY_SIZE];
-
-    mr_iteration_key(it, key, sizeof key);
-    mr_core_put(core, key, &it->rec->base);
-}

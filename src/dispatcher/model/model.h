@@ -69,6 +69,45 @@
 #define MR_COUNT_SAID_MAX (MR_COUNT_MAX / 4)
 #define MR_NEVER INT64_MAX
 
+/*
+ * The kinds of records: name, prefix of the keys, message; in an order in which none refers to what
+ * comes later. Of CURSOR, ROUNDS and CONSUMER the object is the iteration, of GRANT the task; they
+ * are told apart by provider or place.
+ */
+#define MR_STORED(RECORD)                                                                          \
+    RECORD(SCHEMA, "schema", schema)                                                               \
+    RECORD(DATASET, "datasets/", dataset)                                                          \
+    RECORD(JOB, "jobs/", job)                                                                      \
+    RECORD(WORKER, "workers/", worker)                                                             \
+    RECORD(PRODUCTION, "productions/", production)                                                 \
+    RECORD(ITERATION, "iterations/", iteration)                                                    \
+    RECORD(TASK, "tasks/", task)                                                                   \
+    RECORD(CURSOR, "cursors/", cursor)                                                             \
+    RECORD(GRANT, "grants/", grant)                                                                \
+    RECORD(ROUNDS, "rounds/", rounds)                                                              \
+    RECORD(CONSUMER, "consumers/", consumer)                                                       \
+    RECORD(CLIENT, "clients/", client)
+
+enum mr_stored_kind {
+#define RECORD(name, prefix, message) MR_STORED_##name,
+    MR_STORED(RECORD)
+#undef RECORD
+        MR_STORED_KINDS
+};
+
+struct mr_stored_info {
+    const char *prefix; /* of its key */
+    const ProtobufCMessageDescriptor *desc;
+};
+
+/* A record that a step has changed. Zeroed: a key that is final. */
+struct mr_touched {
+    enum mr_stored_kind kind;
+    bool is_open; /* it is to be written once more */
+    const void *object;
+    size_t index;
+};
+
 /* A moment in the order of decisions: leaders' epochs, then a count within each. */
 struct mr_stamp {
     uint64_t epoch;
@@ -145,7 +184,6 @@ struct mr_job {
 
 struct mr_cursor {
     Millrace__CursorRecord *rec; /* NULL: nothing was handed out */
-    bool unwritten;              /* it changed in this step, and is put before the step ends */
 };
 
 struct mr_grant {
@@ -191,7 +229,6 @@ struct mr_iteration {
     uint32_t draining_tasks;  /* of those: their workers drain */
     uint32_t ended_tasks;     /* by themselves: the pipeline is over */
     uint32_t uncounted_tasks; /* lost, and not counted yet */
-    bool unwritten;           /* the record changed in this step, and is put before the step ends */
     uint32_t live_clients;
     struct mr_alarm alarm;
     /* finished, or else unread; on the core's clock, from the takeover at the earliest */
@@ -378,6 +415,7 @@ struct mr_core {
     const struct mr_command *in;
     struct mr_outcome *out;
     size_t change_bytes;
+    struct mr_touched touched[MR_CORE_CHANGES_MAX]; /* beside out->changes */
     size_t unchecked; /* steps since the last walk (slow assertions) */
     int failed;       /* < 0: why the core cannot go on */
     mr_error failure;
@@ -441,9 +479,8 @@ struct mr_coordination {
     Millrace__RoundsRecord *rec;
     struct mr_seat *seats; /* as many as the job has consumers */
     uint32_t n;
-    bool unwritten; /* the record changed in this step, and is put before the step ends */
-    bool moved;     /* something that others hear of changed in this step, */
-    bool turned;    /* namely the schedule */
+    bool moved;  /* something that others hear of changed in this step, */
+    bool turned; /* namely the schedule */
     /* consumers are asked where they are, and no other leader has used this number; 0: nobody
      * asked */
     uint64_t ask;
@@ -607,6 +644,33 @@ void mr_alarm_by(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_off(mr_core *core, struct mr_alarm *alarm);
 struct mr_alarm *mr_alarm_first(const mr_core *core);
 
+/* ---------------------------------------------------------------- keys.c */
+
+extern const struct mr_stored_info mr_stored_kinds[MR_STORED_KINDS];
+void mr_stored_key(enum mr_stored_kind kind, const void *object, size_t index, char *out,
+                   size_t size);
+/* Its record, which is there. */
+const ProtobufCMessage *mr_stored_record(enum mr_stored_kind kind, const void *object,
+                                         size_t index);
+/* The key of part @index of a definition. */
+void mr_part_key(const char *blob, uint32_t index, char *out, size_t size);
+
+/* ---------------------------------------------------------------- changes.c */
+
+/* The record of @object (an iteration's, task's: number @index of them) has changed. */
+void mr_touch(mr_core *core, enum mr_stored_kind kind, const void *object, size_t index);
+/* Its key goes with this step, or when there is time: never written again, or clients/. */
+void mr_delete(mr_core *core, enum mr_stored_kind kind, const void *object, size_t index);
+void mr_delete_key(mr_core *core, const char *key);
+void mr_leave_over(mr_core *core, enum mr_stored_kind kind, const void *object, size_t index);
+void mr_leave_over_key(mr_core *core, const char *key);
+/* What is no record of an object. */
+void mr_put(mr_core *core, const char *key, const ProtobufCMessage *message);
+/* Write what is touched. */
+void mr_changes_write(mr_core *core);
+/* Room for @n more changes of ordinary size? */
+bool mr_core_has_room(mr_core *core, size_t n);
+
 /* ---------------------------------------------------------------- schema.c */
 
 /* MR_EPRECOND: this version must not serve it. */
@@ -619,12 +683,6 @@ void mr_schema_use(mr_core *core, const char *feature);
 
 /* ---------------------------------------------------------------- changes.c */
 
-/* Room for @n more changes of ordinary size? */
-bool mr_core_has_room(const mr_core *core, size_t n);
-void mr_core_put(mr_core *core, const char *key, const ProtobufCMessage *record);
-void mr_core_delete(mr_core *core, const char *key);
-/* Delete @key in some later step. */
-void mr_core_leave_over(mr_core *core, const char *key);
 /* A client may have attached again since its key was left over. */
 bool mr_left_over_is_in_use(const mr_core *core, const char *key);
 
@@ -685,10 +743,8 @@ bool mr_dataset_id_is_of_content(const char *id);
 void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset);
 void mr_dataset_free(struct mr_dataset_entry *dataset);
 void mr_blob_free(struct mr_blob *blob);
-void mr_part_key(const char *blob, uint32_t index, char *out, size_t size);
 void mr_dataset_id_of_content(const char *fingerprint, const char *compression, char *out,
                               size_t size);
-void mr_dataset_put(mr_core *core, const struct mr_dataset_entry *dataset);
 void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts);
 
 /* ---------------------------------------------------------------- jobs.c */
@@ -697,9 +753,9 @@ struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err
 struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
 /* What makes a job unique. */
 void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size);
-const char *mr_job_label(const struct mr_job *job); /* for traces and messages */
-void mr_job_put(mr_core *core, struct mr_job *job);
-/* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the
+const char *mr_job_label(
+    const struct mr_job *
+        job); /* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the
  * rest). */
 void mr_job_forget(mr_core *core, struct mr_job *job);
 void mr_job_free(struct mr_job *job);
@@ -725,16 +781,12 @@ void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
 
 /* ---------------------------------------------------------------- iterations.c */
 
-void mr_iteration_key(const struct mr_iteration *it, char *out, size_t size);
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
 /* @production: that an iteration of @job uses (NULL: none), or, without a job, whose hidden one it
  * is. */
 struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
                                       struct mr_production *production,
                                       Millrace__IterationRecord *rec, mr_error *err);
-void mr_iteration_put(mr_core *core, struct mr_iteration *it);
-/* Put what is unwritten of it. */
-void mr_iteration_write(mr_core *core, struct mr_iteration *it);
 /* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
 void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it);
 /* The job has gone on: those of its iterations that nobody reads may go. */
@@ -814,7 +866,6 @@ uint64_t mr_task_granted_elements(const struct mr_task *task, uint64_t most);
 uint64_t mr_task_said_abandoned(const struct mr_task *task);
 uint64_t mr_task_said_skipped(const struct mr_task *task);
 bool mr_task_give_record(mr_core *core, struct mr_task *task);
-void mr_task_put(mr_core *core, const struct mr_task *task);
 struct mr_task *mr_task_derived(const mr_core *core, const struct mr_iteration *it,
                                 const struct mr_core_worker *worker);
 
@@ -827,8 +878,6 @@ struct mr_task *mr_task_producing(const mr_core *core, const struct mr_task *rea
 
 /* ---------------------------------------------------------------- splits.c */
 
-void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, size_t size);
-void mr_grant_key(const struct mr_task *task, size_t provider, char *out, size_t size);
 uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
                      uint64_t index);
 /* Has @repetition positions at all? */
@@ -889,7 +938,6 @@ struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *inca
 bool mr_core_worker_is_live(const struct mr_core_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */
 bool mr_core_worker_is_missing(const struct mr_core_worker *worker);
-void mr_core_worker_put(mr_core *core, const struct mr_core_worker *worker);
 void mr_core_worker_seen(mr_core *core, struct mr_core_worker *worker);
 /* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence,
  * and counts as a crash. */
@@ -915,7 +963,6 @@ struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec,
 void mr_client_orphan(mr_core *core, struct mr_client *client);
 void mr_client_forget(mr_core *core, struct mr_client *client);
 void mr_client_free(struct mr_client *client);
-void mr_client_put(mr_core *core, const struct mr_client *client);
 bool mr_client_is_live(const struct mr_client *client);
 void mr_client_join(struct mr_client *client, struct mr_iteration *it);
 void mr_client_reader_left(mr_core *core, struct mr_iteration *it);
@@ -972,8 +1019,6 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
  * memory. */
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job);
 void mr_coordination_free(struct mr_coordination *rounds);
-/* Put the record if it changed. One change. */
-void mr_rounds_write(mr_core *core, struct mr_iteration *it);
 /* The iteration ends: behind its last round. */
 uint64_t mr_rounds_end(const struct mr_iteration *it);
 /* It has ended: what is stored is left over. */
@@ -986,7 +1031,6 @@ void mr_seat_clear(struct mr_seat *seat);
 void mr_consumers_drop(mr_core *core, struct mr_iteration *it);
 void mr_rounds_add_outcome(mr_core *core, struct mr_iteration *it, uint32_t task,
                            uint64_t delivered);
-void mr_seat_put(mr_core *core, const struct mr_iteration *it, const struct mr_seat *seat);
 uint32_t mr_seat_index(const struct mr_iteration *it, const struct mr_seat *seat);
 
 /* ---------------------------------------------------------------- check_rounds.c */
@@ -1041,7 +1085,6 @@ bool mr_production_is_over(const struct mr_production *p);
 void mr_production_write(mr_core *core, struct mr_production *p);
 void mr_production_free(struct mr_production *p);
 void mr_sharing_report_free(struct mr_sharing_report *report);
-void mr_production_key(const struct mr_production *p, char *out, size_t size);
 void mr_production_put(mr_core *core, struct mr_production *p);
 const char *mr_production_scope(const struct mr_job *job);
 

@@ -95,5 +95,5 @@ void mr_schema_use(mr_core *core, const char *feature)
     schema->features = bigger;
     mr_core_set_element(core, &bigger[schema->n_features++], feature);
     mr_core_note(core, "the state uses %s: older versions refuse it from now on", feature);
-    mr_core_put(core, "schema", &schema->base);
+    mr_touch(core, MR_STORED_SCHEMA, core, 0);
 }

@@ -82,18 +82,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void mr_cursor_key(const struct mr_iteration *it, size_t provider, char *out, size_t size)
-{
-    snprintf(out, size, "cursors/%s/%zu", it->rec->id, provider);
-}
-
-void mr_grant_key(const struct mr_task *task, size_t provider, char *out, size_t size)
-{
-    const char *iteration = task->iteration->rec->id;
-
-    snprintf(out, size, "grants/%s/%zu/%s", iteration, provider, task->id + strlen(iteration) + 1);
-}
-
 uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
                      uint64_t index)
 {

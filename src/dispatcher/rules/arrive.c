@@ -74,7 +74,7 @@ static struct mr_core_worker *begin_life(mr_core *core, Millrace__WorkerRecord *
     mr_core_note(core, "worker %.8s.%u at %s: registered", rec->incarnation, rec->life,
                  rec->address);
     mr_core_worker_seen(core, worker);
-    mr_core_worker_put(core, worker);
+    mr_touch(core, MR_STORED_WORKER, worker, 0);
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (!it->rec->finished) {

@@ -75,7 +75,7 @@ struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
         mr_core_fail(core, err.code, &err);
         return NULL;
     }
-    mr_iteration_put(core, it);
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
         if (mr_core_worker_is_live(worker) && mr_core_worker_gets_tasks(worker, it)) {

@@ -32,7 +32,7 @@ void mr_task_close_unreachable(mr_core *core, struct mr_task *task)
         derived->rec->behind = mr_task_granted(producing);
     }
     if (!recovers || (producing != NULL && derived != NULL && derived->rec != NULL)) {
-        mr_task_put(core, derived);
+        mr_touch(core, MR_STORED_TASK, derived, 0);
     }
     mr_iteration_settle(core, it);
 }

@@ -246,7 +246,7 @@ void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__Op
     mr_seat_clear(seat);
     it->rounds->refused[0] = '\0';
     it->rounds->asked = MR_NEVER;
-    mr_seat_put(core, it, seat);
+    mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
     mr_core_trace(
         core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
         it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
@@ -316,7 +316,7 @@ static void note_joined(mr_core *core, struct mr_iteration *it)
         if (seat->returned > 0 && !is_anchor(seat) && seat->position > seat->from &&
             known > seat->from) {
             seat->rec->joined = true;
-            mr_seat_put(core, it, seat);
+            mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
             break;
         }
     }
@@ -360,7 +360,6 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
     if (report->n_closing > 0 || it->open_tasks == 0) {
         mr_iteration_unsettle(core, it);
     }
-    mr_rounds_write(core, it);
 }
 
 void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it,

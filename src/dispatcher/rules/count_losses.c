@@ -44,7 +44,7 @@ static uint64_t splits_behind(const mr_core *core, const struct mr_task *task, u
     return splits;
 }
 
-static void note_counted(struct mr_task *task)
+static void note_counted(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
 
@@ -53,7 +53,7 @@ static void note_counted(struct mr_task *task)
     }
     task->counted = true;
     it->uncounted_tasks--;
-    it->unwritten = true;
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
 }
 
 static void set_counted_to(mr_core *core, struct mr_iteration *it)
@@ -73,7 +73,7 @@ void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it)
     {
         if (task->state == MR_TASK_LOST && !task->counted &&
             !mr_core_worker_is_live(task->worker)) {
-            note_counted(task);
+            note_counted(core, task);
         }
     }
     set_counted_to(core, it);
@@ -94,7 +94,7 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
         core->out->tally.lost +=
             it->uses == NULL ? lost : 0; /* once: the production's own iteration counts them */
     }
-    note_counted(task);
+    note_counted(core, task);
 }
 
 /* Losses that the record does not have yet. @why: see mr_recovery_return(). */

@@ -46,7 +46,7 @@ static void delete_root(mr_core *core, const struct mr_flaw *flaw)
     snprintf(key, sizeof key, "%.*s", (int)strcspn(flaw->why + 1, "'"), flaw->why + 1);
     root = strncmp(key, "iterations/", 11) == 0 ? mr_flaw_find(core, key) : NULL;
     if (root != NULL && root->is_root && !root->is_guess) {
-        mr_core_delete(core, key);
+        mr_delete_key(core, key);
         mr_flaw_drop(core, root, true);
     }
 }
@@ -87,7 +87,7 @@ static void delete_flawed(mr_core *core, const char *name)
            (flaw = next_called(TAILQ_FIRST(&core->flaw_list), name)) != NULL) {
         mr_core_note(core, "%s: deleted; it was set aside", flaw->key);
         delete_root(core, flaw);
-        mr_core_delete(core, flaw->key);
+        mr_delete_key(core, flaw->key);
         mr_flaw_drop(core, flaw, true);
     }
 }

@@ -33,7 +33,7 @@ void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
     mr_stamp_print(worker->draining, stamp);
     mr_core_set(core, &worker->rec->draining, stamp);
     mr_schema_use(core, MR_FEATURE_DRAINING);
-    mr_core_worker_put(core, worker);
+    mr_touch(core, MR_STORED_WORKER, worker, 0);
     mr_core_note(core, "worker %.8s.%u at %s: drains", worker->rec->incarnation, worker->rec->life,
                  worker->rec->address);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
@@ -60,6 +60,6 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
                       it->rec->id, splits, i);
         it->cursors[i].rec->dropped += splits;
         mr_owed_clear(mr_given_back(it, i));
-        it->cursors[i].unwritten = true;
+        mr_touch(core, MR_STORED_CURSOR, it, i);
     }
 }

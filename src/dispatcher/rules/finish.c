@@ -34,13 +34,12 @@ void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const
     mr_share_give(it->open_share, 1);
     it->open_share = NULL;
     mr_iteration_leave_unsettled(core, it);
-    it->unwritten = false;
-    mr_iteration_put(core, it);
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
     it->job->nfinished++;
     mr_iterations_ring_unread(core, it->job);
     mr_alarm_by(core, &it->alarm, core->now);
     mr_job_note_ended(core, it->job, it->rec->repetition);
-    mr_job_put(core, it->job);
+    mr_touch(core, MR_STORED_JOB, it->job, 0);
     if (it->uses != NULL) {
         mr_production_note_finished(core, it);
     }

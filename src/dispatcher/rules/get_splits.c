@@ -89,7 +89,7 @@ static uint64_t stretched(const mr_core *core, uint64_t want)
 
 /* A worker went on early (the long side of a zip under repeat): what was left of the repetitions in
  * between is dropped. */
-static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetition)
+static void jump_to(mr_core *core, struct mr_iteration *it, size_t provider, uint64_t repetition)
 {
     Millrace__CursorRecord *cursor = it->cursors[provider].rec;
     int64_t splits = it->rec->providers[provider]->splits;
@@ -104,7 +104,7 @@ static void jump_to(struct mr_iteration *it, size_t provider, uint64_t repetitio
     cursor->dropped += dropped;
     cursor->repetition = repetition;
     cursor->next = 0;
-    it->cursors[provider].unwritten = true;
+    mr_touch(core, MR_STORED_CURSOR, it, provider);
 }
 
 /* What a request is to be given: splits, or the end (none). */
@@ -116,13 +116,13 @@ struct decision {
 };
 
 /* From the cursor, whose repetition this is. */
-static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *in, uint64_t most,
-                        struct decision *ret)
+static void decide_next(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                        uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
     struct mr_cursor *cursor = &it->cursors[in->provider];
 
-    cursor->unwritten = true;
+    mr_touch(core, MR_STORED_CURSOR, it, in->provider);
     if (splits_left(it, in->provider) == 0) {
         cursor->rec->repetition++;
         cursor->rec->next = 0;
@@ -136,7 +136,7 @@ static void decide_next(struct mr_task *task, const Millrace__GetSplitsRequest *
 }
 
 /* Range @i of @list, which came back, or its first part. */
-static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *in,
+static void decide_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in,
                         struct mr_owed list, size_t i, uint64_t most, struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
@@ -154,17 +154,18 @@ static void decide_back(struct mr_task *task, const Millrace__GetSplitsRequest *
     ret->range = (struct mr_split_range){index, n};
     ret->ahead = (int64_t)(repetition - in->repetition); /* none of both is above INT64_MAX */
     ret->owed = (struct mr_owed_splits){range->first, n, range->losses};
-    cursor->unwritten = true;
+    mr_touch(core, MR_STORED_CURSOR, it, in->provider);
     mr_owed_take(list, i, n);
 }
 
 /* Range @i of the pool: it may have been read before. */
-static void decide_returned(struct mr_task *task, const Millrace__GetSplitsRequest *in, size_t i,
-                            uint64_t most, struct decision *ret)
+static void decide_returned(mr_core *core, struct mr_task *task,
+                            const Millrace__GetSplitsRequest *in, size_t i, uint64_t most,
+                            struct decision *ret)
 {
     struct mr_iteration *it = task->iteration;
 
-    decide_back(task, in, mr_pool(it, in->provider), i, most, ret);
+    decide_back(core, task, in, mr_pool(it, in->provider), i, most, ret);
     it->cursors[in->provider].rec->repeated_splits += ret->range.count;
 }
 
@@ -194,7 +195,7 @@ static bool decide_isolated(mr_core *core, struct mr_task *task,
     size_t i = find_returned(cursor, true /* suspect */);
 
     if (i < cursor->n_pool) {
-        decide_returned(task, in, i, mr_owed_grant_max(cursor->pool[i]), ret);
+        decide_returned(core, task, in, i, mr_owed_grant_max(cursor->pool[i]), ret);
         return true;
     }
     mr_task_join_in(
@@ -216,7 +217,7 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
         return;
     }
     if (in->repetition > cursor->repetition) {
-        jump_to(it, in->provider, in->repetition);
+        jump_to(core, it, in->provider, in->repetition);
     }
     left = in->repetition == cursor->repetition ? splits_left(it, in->provider) : 0;
     back = splits_back(it, in->provider);
@@ -224,13 +225,13 @@ static void decide(mr_core *core, struct mr_task *task, const Millrace__GetSplit
     most = grant_size(it, left, want, mr_grants_splits(task, in->provider));
     i = find_returned(cursor, false /* suspect */);
     if (i < cursor->n_pool) {
-        decide_returned(task, in, i,
+        decide_returned(core, task, in, i,
                         cursor->pool[i]->losses > 0 ? min_u64(most, MR_GRANT_RETRY_MAX) : most,
                         ret);
     } else if (cursor->n_given_back > 0) {
-        decide_back(task, in, mr_given_back(it, in->provider), 0, most, ret);
+        decide_back(core, task, in, mr_given_back(it, in->provider), 0, most, ret);
     } else if (in->repetition == cursor->repetition) {
-        decide_next(task, in, most, ret);
+        decide_next(core, task, in, most, ret);
     }
 }
 
@@ -293,7 +294,6 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
 {
     struct mr_iteration *it = task->iteration;
     struct decision d = {0};
-    char key[MR_KEY_SIZE];
 
     if (!give_records(core, task, in->provider)) {
         return;
@@ -320,8 +320,7 @@ static void hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSpl
         return;
     }
     task->grants[in->provider].unwritten = false;
-    mr_grant_key(task, in->provider, key, sizeof key);
-    mr_core_put(core, key, &grant->base);
+    mr_touch(core, MR_STORED_GRANT, task, in->provider);
     trace_answer(core, task, in, &d);
     if (grant->end && mr_iteration_repeats(it) && it->cursors[in->provider].rec->n_pool > 0) {
         mr_iteration_unsettle(core, it); /* suspects' turn */
@@ -432,7 +431,6 @@ static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
         struct mr_iteration *it = task->iteration;
 
         mr_iteration_absorb(core, it);
-        mr_iteration_write(core, it);
     }
 }
 
@@ -472,7 +470,6 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
     mr_core_worker_seen(core, task->worker);
     if (is_new(task, in)) {
         hand_out(core, task, in);
-        mr_iteration_write(core, task->iteration);
     }
     mr_grants_write(core, task);
     if (core->failed == 0) {

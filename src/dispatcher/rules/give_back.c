@@ -167,7 +167,7 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
     }
     grant->granted -= sum;
     core->out->tally.given_back += sum;
-    it->cursors[in->provider].unwritten = true;
+    mr_touch(core, MR_STORED_CURSOR, it, in->provider);
     mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
     mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum,
                   in->provider);

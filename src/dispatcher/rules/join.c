@@ -201,7 +201,7 @@ void mr_join_settle(mr_core *core, struct mr_iteration *it)
     }
     it->rec->joining = false;
     mr_iteration_forgive_losses(core, it); /* they had given it nothing, and nobody had to */
-    it->unwritten = true;
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
     mr_iteration_note_assignments(core, it);
     mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id,
                   verdict == SHARE ? "joined" : "has its own", it->rec->production,

@@ -42,7 +42,7 @@ void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_l
     worker->rec->superseded = superseded;
     worker->rec->left = why == MR_LOSS_LEFT;
     worker->rec->lost_ms = (uint64_t)core->wall_ms;
-    mr_core_worker_put(core, worker);
+    mr_touch(core, MR_STORED_WORKER, worker, 0);
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
 

@@ -230,7 +230,7 @@ static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, cons
 
     if (job != NULL) {
         mr_dataset_use(core, job->dataset);
-        mr_job_put(core, job);
+        mr_touch(core, MR_STORED_JOB, job, 0);
         if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
             mr_schema_use(core, MR_FEATURE_AT_LEAST_ONCE);
         }

@@ -74,11 +74,11 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     }
     if (it->job->rec->released_ms != 0) {
         it->job->rec->released_ms = 0;
-        mr_job_put(core, it->job);
+        mr_touch(core, MR_STORED_JOB, it->job, 0);
     }
     if (it->rec->unread_ms != 0) {
         it->rec->unread_ms = 0;
-        mr_iteration_put(core, it);
+        mr_touch(core, MR_STORED_ITERATION, it, 0);
     }
     client->rec->released = false;
     client->rec->silent = false;
@@ -91,7 +91,7 @@ void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
     mr_client_join(client, it);
     note_readers(core, it, 1 /* the first */);
     mr_client_seen(core, client);
-    mr_client_put(core, client);
+    mr_touch(core, MR_STORED_CLIENT, client, 0);
     mr_iteration_look_again(core, it);
     mr_core_trace(core, "client %.8s: attached to iteration %s", id, it->rec->id);
 }
@@ -113,7 +113,7 @@ void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself)
     if (!by_itself) {
         mr_iteration_note_abandoned(core, it, client->rec->held, 0); /* it may say better, late */
     }
-    mr_client_put(core, client);
+    mr_touch(core, MR_STORED_CLIENT, client, 0);
     mr_core_end_stream(core, MR_EFFECT_END_CLIENT, client->rec->client, MR_ENOTFOUND,
                        by_itself ? "released"
                                  : "lost: nothing was heard of this client for too long");
@@ -175,7 +175,7 @@ void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
         lost = lost < unused ? lost : unused;
     } else if (is_known) {
         client->rec->held = mr_count_add(client->rec->held, lost);
-        mr_client_put(core, client);
+        mr_touch(core, MR_STORED_CLIENT, client, 0);
     }
     if (!is_known || client->rec->released) { /* One that was given up may say better, late. */
         mr_iteration_note_abandoned(core, it, lost, 0);

@@ -90,7 +90,7 @@ void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t s
         }
         mr_grants_each(task, i, return_range, &r);
         mr_owed_squeeze(mr_pool(it, i), MR_OWED_RANGES_MAX);
-        it->cursors[i].unwritten = true;
+        mr_touch(core, MR_STORED_CURSOR, it, i);
     }
     mr_grants_void(task);
 }

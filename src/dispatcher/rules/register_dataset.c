@@ -24,7 +24,7 @@ void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in)
     part.data.data = (uint8_t *)(uintptr_t)in->data;
     part.data.len = in->size;
     mr_part_key(in->blob, in->index, key, sizeof key);
-    mr_core_put(core, key, &part.base);
+    mr_put(core, key, &part.base);
 }
 
 static int check_registration(const mr_core *core, const struct mr_dataset_register *in,
@@ -203,7 +203,7 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
 
     dataset = rec != NULL ? mr_dataset_add(core, rec) : NULL;
     if (dataset != NULL) {
-        mr_dataset_put(core, dataset);
+        mr_touch(core, MR_STORED_DATASET, dataset, 0);
         mr_core_trace(core, "dataset %s: registered, %s", id, rec->summary);
     }
     return MR_OK;

@@ -66,7 +66,7 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
             mr_client_release(core, client, true /* by_itself */);
         } else {
             client->rec->silent = false;
-            mr_client_put(core, client);
+            mr_touch(core, MR_STORED_CLIENT, client, 0);
         }
     }
     mr_core_reply(core, &millrace__release_client_reply__descriptor, true /* fenced */);

@@ -46,7 +46,7 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
         seat->rec->session++;
         seat->rec->joined = false;
         mr_seat_clear(seat);
-        mr_seat_put(core, it, seat);
+        mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
         mr_rounds_note(core, it, false);
     }
     return true;
@@ -119,7 +119,7 @@ static void take_turns(mr_core *core, struct mr_iteration *it)
     }
     mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id, n,
                   horizon);
-    it->rounds->unwritten = true;
+    mr_touch(core, MR_STORED_ROUNDS, it, 0);
     mr_rounds_prune(core, it);
     if (n > 0 && mr_rounds_furthest(it->rounds) + MR_HORIZON_ROUNDS / 2 >= horizon) {
         mr_rounds_set_horizon(core, it, horizon);
@@ -140,10 +140,9 @@ void mr_rounds_begin(mr_core *core, struct mr_iteration *it)
         return;
     }
     mr_rounds_add_segment(core, rec->schedule, 0, NULL, 0);
-    it->rounds->unwritten = true;
+    mr_touch(core, MR_STORED_ROUNDS, it, 0);
     if (core->failed == 0) {
         take_turns(core, it);
-        mr_rounds_write(core, it);
     }
 }
 

@@ -57,17 +57,18 @@ static void measure_pace(mr_core *core, struct mr_coordination *rounds)
     rounds->pace_progress = progress;
 }
 
-void mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from)
+bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from)
 {
     uint64_t ahead = rounds_in(it->rounds, MR_HORIZON_MS) + MR_HORIZON_ROUNDS;
     uint64_t horizon;
 
     if (__builtin_add_overflow(from, ahead, &horizon) || horizon <= it->rounds->rec->horizon) {
-        return;
+        return false;
     }
     it->rounds->rec->horizon = horizon;
-    it->rounds->unwritten = true;
+    mr_touch(core, MR_STORED_ROUNDS, it, 0);
     mr_rounds_note(core, it, false);
+    return true;
 }
 
 void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it)
@@ -82,8 +83,7 @@ void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it)
     if (left > want || mr_rounds_last_segment(it)->n_tasks == 0) {
         return;
     }
-    mr_rounds_set_horizon(core, it, position);
-    if (rounds->unwritten) {
+    if (mr_rounds_set_horizon(core, it, position)) {
         mr_rounds_prune(core, it);
     }
 }

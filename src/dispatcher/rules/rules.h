@@ -264,7 +264,7 @@ void mr_rounds_prune(mr_core *core, struct mr_iteration *it);
 /* The position of the consumer that has come furthest. */
 uint64_t mr_rounds_furthest(const struct mr_coordination *rounds);
 /* So far ahead of round @from as the pace asks for; never back. Left unwritten. */
-void mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from);
+bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from);
 
 /* ---------------------------------------------------------------- consumers.c */
 

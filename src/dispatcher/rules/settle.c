@@ -41,7 +41,6 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
     }
     if (it->rec->joining) {
         mr_join_settle(core, it);
-        mr_iteration_write(core, it);
         return;
     }
     mr_iteration_absorb(core, it);
@@ -54,5 +53,4 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
         return;
     }
     mr_recovery_open(core, it);
-    mr_iteration_write(core, it);
 }

@@ -47,8 +47,8 @@ static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__Ta
         producing->barren = true; /* that its worker drains may be heard of later */
     }
     if (!task->drained) {
-        it->unwritten = it->unwritten || !it->rec->pipeline_ended;
         it->rec->pipeline_ended = true;
+        mr_touch(core, MR_STORED_ITERATION, it, 0);
     }
     mr_task_move(core, task, MR_TASK_ENDED);
     if (!task->drained) {
@@ -90,7 +90,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code,
     task->rec->abandoned = mr_count_add(in->abandoned, 0);
     set_message(core, task->rec, in->message);
     mr_task_move(core, task, MR_TASK_ENDED);
-    mr_task_put(core, task);
+    mr_touch(core, MR_STORED_TASK, task, 0);
     note_holders(core, it, in);
     if (code < 0) {
         fail_iteration(core, task, code);

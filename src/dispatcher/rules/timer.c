@@ -85,7 +85,7 @@ static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
         }
         if (!is_noted) {
             it->rec->pipeline_ended = true;
-            mr_iteration_put(core, it);
+            mr_touch(core, MR_STORED_ITERATION, it, 0);
         }
         if (!mr_task_give_up_counts(core, task)) {
             return false;
@@ -353,7 +353,7 @@ static void sweep(mr_core *core)
     while ((left = STAILQ_FIRST(&core->left_over)) != NULL && mr_core_has_room(core, 1)) {
         STAILQ_REMOVE_HEAD(&core->left_over, link);
         if (!mr_left_over_is_in_use(core, left->key)) {
-            mr_core_delete(core, left->key);
+            mr_delete_key(core, left->key);
         }
         mr_free(left);
     }

@@ -28,7 +28,7 @@ void mr_core_write_revived(mr_core *core)
         }
         if (worker->unwritten) {
             worker->rec->lost_ms = (uint64_t)core->wall_ms;
-            mr_core_worker_put(core, worker);
+            mr_touch(core, MR_STORED_WORKER, worker, 0);
             core->absent -= worker->absent ? 1 : 0;
             worker->absent = false;
             worker->unwritten = false;
@@ -51,8 +51,8 @@ bool mr_core_write_spoiled(mr_core *core)
         }
         if (it->broken != NULL) {
             it->rec->finished_ms = (uint64_t)core->wall_ms;
-            mr_iteration_put(core, it);
-            mr_job_put(core, it->job);
+            mr_touch(core, MR_STORED_ITERATION, it, 0);
+            mr_touch(core, MR_STORED_JOB, it->job, 0);
             mr_free(it->broken);
             it->broken = NULL;
             core->spoiled--;

@@ -19,7 +19,7 @@ static int contradiction(mr_error *err)
 static int leave_over(mr_core *core, const char *key, void *rec)
 {
     mr_record_free(rec);
-    mr_core_leave_over(core, key);
+    mr_leave_over_key(core, key);
     return MR_OK;
 }
 

@@ -80,7 +80,7 @@ static void spoil_iteration(mr_core *core, const char *key, const char *owner, m
         owner = "";
     }
     if (owner[0] != '\0' && job == NULL && !mr_job_is_set_aside(core, owner)) {
-        mr_core_leave_over(core, key); /* it was on its way out */
+        mr_leave_over_key(core, key); /* it was on its way out */
         return;
     }
     flaw = mr_flaw_note_error(core, key, err);
@@ -112,13 +112,6 @@ void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_er
 /* ---------------------------------------------------------------- out of memory, and nothing
  * else */
 
-/* What is changed is for the store, which is to stay as it is. */
-static void discard(mr_core *core)
-{
-    mr_outcome_clear(core->out);
-    core->change_bytes = 0;
-}
-
 static void note_iteration(mr_core *core, const struct mr_iteration *it, const char *line)
 {
     char key[MR_KEY_SIZE];
@@ -138,7 +131,6 @@ static void take_out_iteration(mr_core *core, struct mr_iteration *it, const cha
         }
         mr_client_keep(core, client->rec->client);
         mr_client_forget(core, client);
-        discard(core);
     }
     if (it->uses != NULL) {
         mr_production_keep_for(it);
@@ -150,7 +142,6 @@ static void take_out_iteration(mr_core *core, struct mr_iteration *it, const cha
     if (core->failed == 0) {
         mr_iteration_forget(core, it, true /* with_job */);
     }
-    discard(core);
 }
 
 static void take_out_job(mr_core *core, struct mr_job *job, const char *line)
@@ -161,7 +152,6 @@ static void take_out_job(mr_core *core, struct mr_job *job, const char *line)
     if (core->failed == 0) {
         mr_job_forget(core, job);
     }
-    discard(core);
 }
 
 static void take_out_production(mr_core *core, struct mr_production *p, const char *line)
@@ -176,7 +166,6 @@ static void take_out_production(mr_core *core, struct mr_production *p, const ch
     }
     p->kept = false;
     mr_production_forget(core, p);
-    discard(core);
 }
 
 /* Jobs that read a production which cannot be used. */
@@ -247,7 +236,6 @@ static bool is_of_jobs(const struct mr_flaw *flaw)
 
 void mr_core_set_aside_flawed(mr_core *core)
 {
-    struct mr_outcome discarded = {0};
     struct mr_flaw *flaw;
 
     TAILQ_FOREACH(flaw, &core->flaw_list, link)
@@ -258,12 +246,9 @@ void mr_core_set_aside_flawed(mr_core *core)
             spoil_candidates(core, flaw->key + strlen(iterations), flaw->why);
         }
     }
-    core->out = &discarded;
     spoil_users(core);
     take_out_jobs(core);
     take_out_productions(core);
-    mr_outcome_clear(&discarded);
-    core->out = NULL;
     TAILQ_FOREACH(flaw, &core->flaw_list, link)
     {
         core->keeps = core->keeps || is_of_jobs(flaw);

@@ -19,31 +19,34 @@ struct staged_record {
 };
 STAILQ_HEAD(staged_list, staged_record);
 
-#define KIND(noun, prefix, spoils, stamps)                                                         \
-    {prefix, &millrace__##noun##_record__descriptor, mr_adopt_##noun, MR_SPOILS_##spoils},
-/* In the order of adoption. */
+/* Each kind of record: how it is taken in, and what it spoils if it is bad. */
 static const struct {
-    const char *prefix;
-    const ProtobufCMessageDescriptor *desc;
     mr_adopt_fn *adopt;
-    enum mr_spoils bad;
-} kinds[] = {MR_KINDS(KIND)};
-#undef KIND
-enum { KINDS = sizeof kinds / sizeof kinds[0] };
-
-struct mr_staged {
-    struct staged_list lists[KINDS];
-    struct staged_list blobs;
+    enum {
+        SPOILS_ALL,
+        SPOILS_JOBS,      /* those that rest on it */
+        SPOILS_ITERATION, /* that its key names first */
+        SPOILS_ITSELF,
+    } bad;
+} kinds[MR_STORED_KINDS] = {
+    [MR_STORED_SCHEMA] = {mr_adopt_schema, SPOILS_ALL},
+    [MR_STORED_DATASET] = {mr_adopt_dataset, SPOILS_JOBS},
+    [MR_STORED_JOB] = {mr_adopt_job, SPOILS_JOBS},
+    [MR_STORED_WORKER] = {mr_adopt_worker, SPOILS_ITSELF},
+    [MR_STORED_PRODUCTION] = {mr_adopt_production, SPOILS_JOBS},
+    [MR_STORED_ITERATION] = {mr_adopt_iteration, SPOILS_JOBS},
+    [MR_STORED_TASK] = {mr_adopt_task, SPOILS_ITERATION},
+    [MR_STORED_CURSOR] = {mr_adopt_cursor, SPOILS_ITERATION},
+    [MR_STORED_GRANT] = {mr_adopt_grant, SPOILS_ITERATION},
+    [MR_STORED_ROUNDS] = {mr_adopt_rounds, SPOILS_ITERATION},
+    [MR_STORED_CONSUMER] = {mr_adopt_consumer, SPOILS_ITERATION},
+    [MR_STORED_CLIENT] = {mr_adopt_client, SPOILS_ITSELF},
 };
 
-const char *const *mr_core_prefixes(void)
-{
-#define PREFIX(noun, prefix, spoils, stamps) prefix,
-    static const char *const prefixes[] = {MR_KINDS(PREFIX) NULL};
-#undef PREFIX
-
-    return prefixes;
-}
+struct mr_staged {
+    struct staged_list lists[MR_STORED_KINDS];
+    struct staged_list blobs;
+};
 
 static void free_list(struct staged_list *list)
 {
@@ -62,7 +65,7 @@ void mr_staged_free(struct mr_staged *staged)
     if (staged == NULL) {
         return;
     }
-    for (size_t i = 0; i < KINDS; i++) {
+    for (size_t i = 0; i < MR_STORED_KINDS; i++) {
         free_list(&staged->lists[i]);
     }
     free_list(&staged->blobs);
@@ -77,7 +80,7 @@ static struct mr_staged *staged_of(mr_core *core)
         if (core->staged == NULL) {
             return NULL;
         }
-        for (size_t i = 0; i < KINDS; i++) {
+        for (size_t i = 0; i < MR_STORED_KINDS; i++) {
             STAILQ_INIT(&core->staged->lists[i]);
         }
         STAILQ_INIT(&core->staged->blobs);
@@ -121,12 +124,12 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
         return mr_error_nomem(err);
     }
     core->loaded_keys++;
-    for (size_t i = 0; i < KINDS; i++) {
-        if (strncmp(key, kinds[i].prefix, strlen(kinds[i].prefix)) != 0) {
+    for (size_t i = 0; i < MR_STORED_KINDS; i++) {
+        if (strncmp(key, mr_stored_kinds[i].prefix, strlen(mr_stored_kinds[i].prefix)) != 0) {
             continue;
         }
         mr_error why;
-        int rc = mr_pbjson_parse(kinds[i].desc, value, size, &rec, &why);
+        int rc = mr_pbjson_parse(mr_stored_kinds[i].desc, value, size, &rec, &why);
 
         if (rc == MR_EINVAL && kinds[i].bad != MR_SPOILS_ALL) {
             return stage_bad(&staged->lists[i], key, &why, err);
@@ -208,7 +211,7 @@ static void find_readers(mr_core *core)
     const struct staged_record *staged;
     const Millrace__ClientRecord *client;
 
-    STAILQ_FOREACH(staged, &core->staged->lists[KINDS - 1 /* clients */], link)
+    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_CLIENT], link)
     {
         client = staged->rec;
         if (client != NULL && client->iteration_id[0] != '\0' && client->job_id[0] != '\0') {
@@ -232,7 +235,7 @@ static bool do_without(mr_core *core, size_t kind, const struct staged_record *s
         if (it != NULL && !it->rec->finished) {
             mr_iteration_spoil(core, it, staged->key, why);
         }
-        mr_core_leave_over(core, staged->key);
+        mr_leave_over_key(core, staged->key);
         return true;
     case MR_SPOILS_ITSELF:
         return mr_core_do_without(core, staged->key, why);
@@ -247,7 +250,6 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
     const struct mr_job *job = mr_job_by_id(core, rec->job_id);
     const struct staged_record *staged;
     const struct mr_iteration *it;
-    size_t kind = 0;
 
     for (it = job != NULL ? TAILQ_FIRST(&job->iterations) : NULL; it != NULL;
          it = TAILQ_NEXT(it, in_job)) {
@@ -255,10 +257,7 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
             return true;
         }
     }
-    while (kinds[kind].adopt != mr_adopt_iteration) {
-        kind++;
-    }
-    STAILQ_FOREACH(staged, &core->staged->lists[kind], link)
+    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_ITERATION], link)
     {
         const Millrace__IterationRecord *other = staged->rec;
 
@@ -306,10 +305,10 @@ static void revive_holders(mr_core *core)
 {
     const struct staged_record *staged;
 
-    for (size_t i = 0; i < KINDS; i++) {
-        bool is_task = kinds[i].adopt == mr_adopt_task;
+    for (size_t i = 0; i < MR_STORED_KINDS; i++) {
+        bool is_task = i == MR_STORED_TASK;
 
-        if (!is_task && kinds[i].adopt != mr_adopt_grant) {
+        if (!is_task && i != MR_STORED_GRANT) {
             continue;
         }
         STAILQ_FOREACH(staged, &core->staged->lists[i], link)
@@ -336,8 +335,8 @@ static int adopt_all(mr_core *core, mr_error *err)
     struct staged_record *staged;
 
     find_readers(core);
-    for (size_t i = 0; i < KINDS && core->failed == 0; i++) {
-        if (kinds[i].adopt == mr_adopt_client) {
+    for (size_t i = 0; i < MR_STORED_KINDS && core->failed == 0; i++) {
+        if (i == MR_STORED_CLIENT) {
             mr_map_free(&core->readers); /* their records are taken now */
         }
         while ((staged = STAILQ_FIRST(&core->staged->lists[i])) != NULL) {
@@ -350,7 +349,7 @@ static int adopt_all(mr_core *core, mr_error *err)
                 return core->failed != 0 ? failure_of(core, err) : rc;
             }
         }
-        if (kinds[i].adopt == mr_adopt_worker) {
+        if (i == MR_STORED_WORKER) {
             revive_holders(core);
         }
     }
@@ -386,7 +385,7 @@ static int sweep_blobs(mr_core *core, mr_error *err)
             memcpy(blob, id, MR_ID_HEX);
         }
         if (mr_map_get(&used, blob) == NULL) {
-            mr_core_leave_over(core, staged->key);
+            mr_leave_over_key(core, staged->key);
         }
     }
 out:
@@ -482,14 +481,13 @@ static void arm(mr_core *core)
 }
 
 /* When the record came to be; NULL: it does not say. */
-static const char *stamp_of(size_t kind, const void *rec)
+static const char *stamp_of(enum mr_stored_kind kind, const void *rec)
 {
-    mr_adopt_fn *adopt = rec != NULL ? kinds[kind].adopt : NULL;
-
-    return adopt == mr_adopt_job          ? ((const Millrace__JobRecord *)rec)->id
-           : adopt == mr_adopt_worker     ? ((const Millrace__WorkerRecord *)rec)->registered
-           : adopt == mr_adopt_production ? ((const Millrace__ProductionRecord *)rec)->id
-           : adopt == mr_adopt_iteration  ? ((const Millrace__IterationRecord *)rec)->id
+    return rec == NULL                    ? NULL
+           : kind == MR_STORED_JOB        ? ((const Millrace__JobRecord *)rec)->id
+           : kind == MR_STORED_WORKER     ? ((const Millrace__WorkerRecord *)rec)->registered
+           : kind == MR_STORED_PRODUCTION ? ((const Millrace__ProductionRecord *)rec)->id
+           : kind == MR_STORED_ITERATION  ? ((const Millrace__IterationRecord *)rec)->id
                                           : NULL;
 }
 
@@ -506,7 +504,7 @@ static void find_copied(mr_core *core)
     uint64_t latest = 0;
     const char *at;
 
-    for (size_t i = 0; i < KINDS && core->revision != 0; i++) {
+    for (size_t i = 0; i < MR_STORED_KINDS && core->revision != 0; i++) {
         size_t before = beyond;
 
         STAILQ_FOREACH(staged, &core->staged->lists[i], link)

@@ -49,25 +49,20 @@ bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
     mr_core_note(core, "done without: %s", flaw->why);
     if (strncmp(key, workers, sizeof workers - 1) != 0 ||
         !mr_core_worker_revive(core, key + sizeof workers - 1, true /* stored */)) {
-        mr_core_leave_over(core, key);
+        mr_leave_over_key(core, key);
     }
     return true;
 }
 
 void mr_core_end_spoiled(mr_core *core)
 {
-    struct mr_outcome unwritten = {0};
     struct mr_iteration *it;
 
-    core->out = &unwritten;
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
         if (it->broken != NULL && !it->rec->finished && core->failed == 0) {
             core->spoiled++;
             mr_iteration_break(core, it);
-            mr_outcome_clear(&unwritten);
-            core->change_bytes = 0;
         }
     }
-    core->out = NULL;
 }
