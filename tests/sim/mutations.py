@@ -225,7 +225,7 @@ _SPLITS = [
     ),
     _core(
         "SUSPECTS_WAIT", "3.6", "suspects wait after the end was told, until something else happens",
-        "rules/get_splits.c", "        mr_iteration_unsettle(core, it); /* suspects' turn */\n", "", *_RECOVERY,
+        "rules/hand_out.c", "        mr_iteration_unsettle(core, it); /* suspects' turn */\n", "", *_RECOVERY,
     ),
     _core(
         "NO_CRASH_COUNTS", "3.6", "a split that comes back from a crash is not suspected",
@@ -327,12 +327,12 @@ _DURABLE = [
     ),
     _core(
         "GRANTS_GROW", "6.2", "the list of open grants grows without an end",
-        "model/grants.c", "    if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {\n", "    if (false) {\n",
+        "model/apply_splits.c", "    if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {\n", "    if (false) {\n",
         *_RECOVERY,
     ),
     _core(
         "NOT_STRETCHED", "6.3", "grants do not become larger when etcd must be spared",
-        "rules/get_splits.c", "(uint64_t)core->grant_ms / MR_GRANT_MS;", "1;",
+        "rules/hand_out.c", "(uint64_t)core->grant_ms / MR_GRANT_MS;", "1;",
     ),
     _core(
         "FULL_STORE_WRITTEN", "6.4", "workers are given up while the store takes nothing but deletes",
@@ -353,7 +353,7 @@ _LIVENESS = [
     ),
     _core(
         "TAKEOVER_ARMS_NOTHING", "7.2", "a takeover does not arm the timeouts of workers",
-        "takeover/load.c",
+        "model/apply_takeover.c",
         "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? worker->deadline : core->now);",
         "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? MR_NEVER : core->now);",
         "core_test", "walks",
@@ -400,12 +400,12 @@ _LIVENESS = [
     ),
     _core(
         "USED_SINCE_UNUSED", "7.8", "the record of a job that is used says since when nobody uses it",
-        "rules/readers.c", "        it->job->rec->released_ms = 0;\n", "",
+        "model/apply_clients.c", "        it->job->rec->released_ms = 0;\n", "",
         "core_retention_test", "walks",
     ),
     _core(
         "READ_SINCE_UNREAD", "7.8", "the record of an iteration that is read says since when nobody reads it",
-        "rules/readers.c", "        it->rec->unread_ms = 0;\n        mr_touch", "        mr_touch",
+        "model/apply_clients.c", "        it->rec->unread_ms = 0;\n        mr_touch", "        mr_touch",
         "core_retention_test", "walks",
     ),
     _core(
@@ -427,7 +427,7 @@ _TAKEOVER = [
     ),
     _core(
         "LOST_TASKS_OPEN", "8.1", "tasks of workers that were lost are open after a takeover",
-        "takeover/load.c", "    if (mr_core_worker_is_live(worker)) {\n        return;",
+        "model/apply_takeover.c", "    if (mr_core_worker_is_live(worker)) {\n        return;",
         "    if (true) {\n        return;",
     ),
 ]

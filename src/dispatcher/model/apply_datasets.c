@@ -1,14 +1,12 @@
 /*
- * Datasets: content-addressed (the id is made from the fingerprint) or named.
+ * Updates of datasets: content-addressed (the id is made from the fingerprint) or named.
  *
  * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is
  * shared by all datasets of one fingerprint. Parts are keyed by an id of their own and not by
  * fingerprint: otherwise deleting one dataset could take the parts that a registration of the same
  * content has just put.
  */
-#include "dispatcher/model/model.h"
-
-#include <stdio.h>
+#include "dispatcher/model/apply.h"
 
 void mr_blob_free(struct mr_blob *blob)
 {
@@ -59,7 +57,7 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     return blob;
 }
 
-struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec)
+static struct mr_dataset_entry *add_dataset(mr_core *core, Millrace__DatasetRecord *rec)
 {
     struct mr_dataset_entry *dataset = mr_calloc(1, sizeof *dataset);
 
@@ -84,8 +82,17 @@ struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *
     return dataset;
 }
 
-void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset)
+void mr_apply_dataset_added(mr_core *core, const struct mr_dataset_added *u)
 {
+    *u->ret = add_dataset(core, u->rec);
+    if (*u->ret != NULL) {
+        mr_touch(core, MR_STORED_DATASET, *u->ret, 0);
+    }
+}
+
+void mr_apply_dataset_used(mr_core *core, const struct mr_dataset_used *u)
+{
+    struct mr_dataset_entry *dataset = u->dataset;
     uint64_t now = (uint64_t)core->wall_ms;
     uint64_t half = (uint64_t)core->config.dataset_retention_ms / 2;
 
@@ -108,8 +115,9 @@ void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts)
     }
 }
 
-void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset)
+void mr_apply_dataset_removed(mr_core *core, const struct mr_dataset_removed *u)
 {
+    struct mr_dataset_entry *dataset = u->dataset;
     struct mr_blob *blob = dataset->blob;
 
     MR_ASSERT(dataset->jobs == 0);

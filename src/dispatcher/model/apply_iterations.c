@@ -1,31 +1,19 @@
 /*
- * Iterations: one pass of a job's readers over its dataset.
+ * Updates of iterations: one pass of a job's readers over its dataset.
  *
- *     open ──(no task open, one ended by itself)──► finished
- *      │  ├─(a task failed)──────────────────────────►┤
+ *     open ──(no task open, one ended by itself)──► finished ──(nobody needs it)──► removed
+ *      │  ├─(a task failed)──────────────────────────►┤      (the job remembers)
  *      │  ╰─(collected)──────────────────────────────►╯
- *      │                                              ╰──(nobody needs it)──► forgotten
- *      ╰─(OFF, the job's last: long without a reader)──► forgotten, made anew for the next reader
+ *      ╰─(OFF, the job's last: nobody reads it for long)──► removed, and made afresh when somebody
+ *                                                           comes back
  *
- * When it is over is settle.c's to say. Finished is durable and never undone: opening a finished
- * repetition is an immediate end, by the record or, when that is gone, by the job's own memory
- * (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished: made afresh,
- * it would hand out everything twice. It is collected, which counts as its end, when nobody has
- * read it for long and the job has gone on to a later one (or whenever it is unread, if that was
- * configured).
+ * Finished is durable and never undone: opening a finished repetition is an immediate end, by the
+ * record or, when that is gone, by the job's own memory (ended.c). A DYNAMIC iteration is therefore
+ * never removed before it has finished: made afresh, it would hand out everything twice.
  */
-/*
- * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
- *
- * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
- * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
- * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
- * all lost stays open: whoever is there goes on with it, or the next worker.
- *
- * A change of a task only marks its iteration; it is settled when a step has room for all that
- * follows.
- */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/apply.h"
+
+#include <string.h>
 
 void mr_iteration_free(struct mr_iteration *it)
 {
@@ -52,7 +40,7 @@ void mr_iteration_free(struct mr_iteration *it)
 }
 
 /* To its job, or to the production whose hidden one it is. */
-static void link_to_owner(struct mr_iteration *it, struct mr_job *job,
+static void link_to_owner(mr_core *core, struct mr_iteration *it, struct mr_job *job,
                           struct mr_production *production)
 {
     it->job = job;
@@ -71,13 +59,13 @@ static void link_to_owner(struct mr_iteration *it, struct mr_job *job,
     job->niterations++;
     job->nfinished += it->rec->finished ? 1 : 0;
     if (production != NULL) {
-        mr_production_join(production, it);
+        mr_production_join(core, production, it);
     }
 }
 
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
-                                      struct mr_production *production,
-                                      Millrace__IterationRecord *rec, mr_error *err)
+static struct mr_iteration *add_iteration(mr_core *core, struct mr_job *job,
+                                          struct mr_production *production,
+                                          Millrace__IterationRecord *rec, mr_error *err)
 {
     struct mr_iteration *it = mr_calloc(1, sizeof *it);
 
@@ -118,7 +106,7 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
         }
     }
     TAILQ_INSERT_TAIL(&core->iteration_list, it, link);
-    link_to_owner(it, job, production);
+    link_to_owner(core, it, job, production);
     core->open_iterations += rec->finished ? 0 : 1;
     mr_core_index(core, &core->iterations, rec->id, it);
     it->share = mr_hosts_note(core, &core->hosts.iterations);
@@ -126,7 +114,8 @@ struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
     return it;
 }
 
-void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job)
+/* The job has gone on: those of its iterations that nobody reads may go. */
+static void ring_unread(mr_core *core, const struct mr_job *job)
 {
     struct mr_iteration *it;
 
@@ -138,9 +127,35 @@ void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job)
     }
 }
 
-void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it)
+void mr_apply_iteration_added(mr_core *core, const struct mr_iteration_added *u)
 {
+    struct mr_iteration *it = add_iteration(core, u->job, u->production, u->rec, u->err);
+    struct mr_core_worker *worker;
 
+    *u->ret = it;
+    if (it == NULL) {
+        return;
+    }
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
+    if (it->rec->finished) {
+        mr_job_note_ended(core, u->job, it->rec->repetition);
+        return;
+    }
+    /* Its tasks: those of every worker that lived after it began. */
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        if (mr_core_worker_gets_tasks(worker, it)) {
+            mr_task_add(core, it, worker, NULL);
+        }
+    }
+    if (u->job != NULL && core->ready) {
+        ring_unread(core, u->job);
+    }
+}
+
+/* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
+static void drop_tasks(mr_core *core, struct mr_iteration *it)
+{
     while (!TAILQ_EMPTY(&it->tasks)) {
         mr_task_remove(core, TAILQ_FIRST(&it->tasks));
     }
@@ -154,16 +169,15 @@ void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it)
     mr_rounds_drop(core, it);
 }
 
-void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
+void mr_iteration_remove(mr_core *core, struct mr_iteration *it, bool with_owner)
 {
-
     MR_ASSERT(it->live_clients == 0);
-    if (with_job) {
+    if (with_owner) {
         mr_leave_over(core, MR_STORED_ITERATION, it, 0);
     } else {
         mr_delete(core, MR_STORED_ITERATION, it, 0);
     }
-    mr_iteration_drop_tasks(core, it);
+    drop_tasks(core, it);
     while (!TAILQ_EMPTY(&it->clients)) {
         mr_client_orphan(core, TAILQ_FIRST(&it->clients));
     }
@@ -183,23 +197,163 @@ void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job)
     mr_iteration_free(it);
 }
 
-void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements)
+void mr_apply_iteration_removed(mr_core *core, const struct mr_iteration_removed *u)
 {
-    bool known = (it->rec->lost_splits == 0 || it->rec->lost_elements > 0) && elements > 0;
+    mr_iteration_remove(core, u->iteration, u->with_owner);
+}
 
-    if (splits > 0) {
-        it->rec->lost_splits += splits;
-        it->rec->lost_elements = known ? mr_count_add(it->rec->lost_elements, elements) : 0;
+/* ---------------------------------------------------------------- the end */
+
+/* So that its readers can be told when its own record is gone. */
+static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
+{
+    Millrace__CollectedRepetition *one =
+        mr_core_new_record(core, &millrace__collected_repetition__descriptor);
+    Millrace__JobRecord *rec = job->rec;
+
+    if (one == NULL) {
+        return;
+    }
+    one->repetition = repetition;
+    one->collected_ms = (uint64_t)core->wall_ms;
+    if (rec->n_collected == MR_COLLECTED_MAX) {
+        mr_record_free(rec->collected[0]);
+        memmove(rec->collected, rec->collected + 1, --rec->n_collected * sizeof(rec->collected[0]));
+    }
+    if (mr_core_append(core, &rec->collected, rec->n_collected, one)) {
+        rec->n_collected++;
     }
 }
 
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements,
-                                 uint64_t instead_of)
+void mr_apply_iteration_finished(mr_core *core, const struct mr_iteration_finished *u)
 {
-    uint64_t *sum = it->rec->end != NULL ? &it->rec->end->abandoned : &it->rec->abandoned;
+    struct mr_iteration *it = u->iteration;
 
-    if (elements != instead_of) {
-        *sum = mr_count_add(*sum > instead_of ? *sum - instead_of : 0, elements);
-        mr_touch(core, MR_STORED_ITERATION, it, 0);
+    if (u->is_collected) {
+        remember_collected(core, it->job, it->rec->repetition);
     }
+    it->rec->end = u->end;
+    it->rec->finished = true;
+    it->rec->joining = false;
+    it->rec->finished_ms = (uint64_t)core->wall_ms;
+    it->rec->unread_ms = 0;
+    it->since = core->now;
+    core->open_iterations--;
+    mr_share_give(it->open_share, 1);
+    it->open_share = NULL;
+    mr_iteration_leave_unsettled(core, it);
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
+    it->job->nfinished++;
+    ring_unread(core, it->job);
+    mr_alarm_by(core, &it->alarm, core->now);
+    mr_job_note_ended(core, it->job, it->rec->repetition);
+    mr_touch(core, MR_STORED_JOB, it->job, 0);
+    if (it->uses != NULL) {
+        mr_production_note_finished(core, it);
+    }
+    mr_iteration_note_finished(core, it);
+    drop_tasks(core, it);
+}
+
+void mr_apply_pipeline_ended(mr_core *core, const struct mr_pipeline_ended *u)
+{
+    u->iteration->rec->pipeline_ended = true;
+    mr_touch(core, MR_STORED_ITERATION, u->iteration, 0);
+}
+
+/* ---------------------------------------------------------------- losses */
+
+/* Is it the first sign in this iteration of the loss of its worker, which may have had several
+ * tasks? */
+static bool is_first_loss(const struct mr_task *task)
+{
+    const struct mr_task *other;
+
+    if (!mr_task_is_recovery(task)) {
+        return true; /* it stands before those that came on top of it */
+    }
+    TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
+    {
+        if (other == task || (other->worker == task->worker && other->state == MR_TASK_LOST)) {
+            break;
+        }
+    }
+    return other == task;
+}
+
+/* The iteration knows of the loss from now on, under the next leader, too. */
+static void set_counted(mr_core *core, struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+    char stamp[MR_STAMP_SIZE];
+
+    if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
+        it->losses_counted_to = task->worker->lost;
+        mr_stamp_print(it->losses_counted_to, stamp);
+        mr_core_set(core, &it->rec->losses_counted_to, stamp);
+    }
+    mr_task_set_counted(task);
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
+}
+
+void mr_apply_loss_counted(mr_core *core, const struct mr_loss_counted *u)
+{
+    struct mr_iteration *it = u->task->iteration;
+
+    it->rec->lost_workers += is_first_loss(u->task) ? 1 : 0;
+    mr_iteration_note_lost(it, u->splits, u->elements);
+    for (size_t i = 0; i < it->rec->n_providers && core->failed == 0; i++) {
+        if (u->task->grants[i].rec != NULL && u->task->grants[i].rec->n_open > 0) {
+            mr_owed_squeeze(mr_pool(it, i), MR_OWED_RANGES_MAX);
+        }
+    }
+    mr_grants_void(u->task);
+    set_counted(core, u->task);
+}
+
+void mr_apply_iteration_joined(mr_core *core, const struct mr_iteration_joined *u)
+{
+    struct mr_iteration *it = u->iteration;
+    struct mr_task *task;
+
+    if (u->own != NULL) {
+        mr_production_leave(core, it);
+        mr_core_set(core, &it->rec->production, u->own->rec->id);
+        mr_core_set_line(core, &it->rec->unshared, u->why);
+        mr_production_join(core, u->own, it);
+    }
+    it->rec->joining = false;
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        /* They had given it nothing, and nobody had to. */
+        if (task->state == MR_TASK_LOST && !task->counted &&
+            !mr_core_worker_is_live(task->worker)) {
+            set_counted(core, task);
+        }
+    }
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
+    mr_iteration_note_assignments(core, it);
+}
+
+/* ---------------------------------------------------------------- takeover */
+
+void mr_apply_iteration_broken(mr_core *core, const struct mr_iteration_broken *u)
+{
+    mr_free(u->iteration->broken);
+    u->iteration->broken = u->why != NULL ? mr_strdup(u->why) : NULL;
+    if (u->why != NULL && u->iteration->broken == NULL) {
+        mr_core_nomem(core);
+    }
+}
+
+void mr_apply_iteration_break_written(mr_core *core, const struct mr_iteration_break_written *u)
+{
+    struct mr_iteration *it = u->iteration;
+
+    it->rec->finished_ms = (uint64_t)core->wall_ms;
+    mr_touch(core, MR_STORED_ITERATION, it, 0);
+    mr_touch(core, MR_STORED_JOB, it->job, 0);
+    mr_free(it->broken);
+    it->broken = NULL;
+    core->spoiled--;
 }

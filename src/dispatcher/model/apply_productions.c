@@ -1,10 +1,10 @@
 /*
- * Productions: one run of a dataset on all workers, for several iterations that want the same
- * elements.
+ * Updates of productions: one run of a dataset on all workers, for several iterations that want the
+ * same elements.
  *
- *     made by the first iteration that wants it ──► joined by others (join.c) ──► removed with
- *                                        │                                       the last of them
- *                                        ╰─(a user failed, a worker dropped its start)──► closed
+ *     made by the first iteration that wants it ──► joined by others ──► the last of them is gone: it
+ *                                        ╰─(a user failed, a worker     goes
+ *                                           trimmed its start)──► closed: nobody joins it
  *
  * An iteration uses its production as long as its record exists, finished or not: somebody who
  * comes late may still find everything in the window. A closed one goes with the last iteration
@@ -14,38 +14,15 @@
  * people: it is put with each iteration that joins, and what has gone is taken out when there is
  * time, since a job may go with many iterations in one transaction.
  */
-/*
- * Joining a production that runs already.
- *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end
- * a job wants all, so it takes two steps:
- *
- *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
- *      there, and answers with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
- *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
- *      only then.
- *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
- * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
- * the job up.
- */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/apply.h"
 
 #include <stdio.h>
 #include <string.h>
 
-void mr_production_put(mr_core *core, struct mr_production *p)
+static void touch(mr_core *core, struct mr_production *p)
 {
-    p->unwritten = false;
+    p->is_behind = false;
     mr_touch(core, MR_STORED_PRODUCTION, p, 0);
-}
-
-void mr_production_write(mr_core *core, struct mr_production *p)
-{
-    if (p->unwritten) {
-        mr_production_put(core, p);
-    }
 }
 
 void mr_production_free(struct mr_production *p)
@@ -56,8 +33,8 @@ void mr_production_free(struct mr_production *p)
     }
 }
 
-struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecord *rec,
-                                        mr_error *err)
+static struct mr_production *add_production(mr_core *core, Millrace__ProductionRecord *rec,
+                                            mr_error *err)
 {
     struct mr_production *p = mr_calloc(1, sizeof *p);
 
@@ -86,31 +63,40 @@ struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecor
     return p;
 }
 
+void mr_apply_production_added(mr_core *core, const struct mr_production_added *u)
+{
+    *u->ret = add_production(core, u->rec, u->err);
+    if (*u->ret != NULL) {
+        touch(core, *u->ret);
+    }
+}
+
+void mr_apply_production_listed(mr_core *core, const struct mr_production_listed *u)
+{
+    touch(core, u->production);
+}
+
 static void look_at(mr_core *core, struct mr_production *p)
 {
     mr_alarm_by(core, &p->alarm, core->now);
 }
 
-void mr_production_close(mr_core *core, struct mr_production *p, const char *why)
+void mr_apply_production_closed(mr_core *core, const struct mr_production_closed *u)
 {
+    struct mr_production *p = u->production;
+
     if (p->rec->closed[0] == '\0') {
         char line[MR_REFUSAL_SIZE];
 
-        mr_line_copy(why, line, sizeof line);
+        mr_line_copy(u->why, line, sizeof line);
         mr_core_set(core, &p->rec->closed, line);
         mr_core_trace(core, "production %s: closed, %s", p->rec->id, line);
-        mr_production_put(core, p);
+        touch(core, p);
         look_at(core, p);
     }
 }
 
-void mr_production_join(struct mr_production *p, struct mr_iteration *it)
-{
-    it->uses = p;
-    TAILQ_INSERT_TAIL(&p->users, it, in_production);
-    p->nusers++;
-    p->open_users += it->rec->finished ? 0 : 1;
-}
+/* ---------------------------------------------------------------- users */
 
 static void append_user(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
 {
@@ -124,11 +110,15 @@ static void append_user(mr_core *core, struct mr_production *p, const struct mr_
     }
 }
 
-void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
+void mr_production_join(mr_core *core, struct mr_production *p, struct mr_iteration *it)
 {
-    append_user(core, p, it);
-    if (core->failed == 0) {
-        mr_production_put(core, p);
+    it->uses = p;
+    TAILQ_INSERT_TAIL(&p->users, it, in_production);
+    p->nusers++;
+    p->open_users += it->rec->finished ? 0 : 1;
+    if (core->ready) { /* a list that was loaded is compared when all users are there */
+        append_user(core, p, it);
+        touch(core, p);
     }
 }
 
@@ -141,7 +131,7 @@ static void unlist(struct mr_production *p, const char *iteration_id)
             mr_record_free(rec->users[i]);
             rec->n_users--;
             memmove(rec->users + i, rec->users + i + 1, (rec->n_users - i) * sizeof(rec->users[0]));
-            p->unwritten = true;
+            p->is_behind = true;
             return;
         }
     }
@@ -162,8 +152,9 @@ void mr_production_leave(mr_core *core, struct mr_iteration *it)
     look_at(core, p);
 }
 
-void mr_production_keep_for(struct mr_iteration *it)
+void mr_apply_production_kept(mr_core *core, const struct mr_production_kept *u)
 {
+    struct mr_iteration *it = u->iteration;
     struct mr_production *p = it->uses;
 
     TAILQ_REMOVE(&p->users, it, in_production);
@@ -178,6 +169,17 @@ void mr_production_note_finished(mr_core *core, struct mr_iteration *it)
     it->uses->open_users--;
     look_at(core, it->uses);
 }
+
+void mr_sharing_report_free(struct mr_sharing_report *report)
+{
+    if (report != NULL) {
+        mr_record_free(report->join);
+        mr_record_free(report->window);
+        mr_free(report);
+    }
+}
+
+/* ---------------------------------------------------------------- takeover */
 
 static bool is_user(const struct mr_production *p, const char *iteration_id)
 {
@@ -203,8 +205,9 @@ static bool is_listed(const struct mr_production *p, const struct mr_iteration *
 }
 
 /* A user that is not there has gone, or is set aside with its job. */
-static void correct_list(mr_core *core, struct mr_production *p)
+void mr_apply_production_compared(mr_core *core, const struct mr_production_compared *u)
 {
+    struct mr_production *p = u->production;
     const struct mr_iteration *it;
     char key[MR_KEY_SIZE];
 
@@ -222,27 +225,8 @@ static void correct_list(mr_core *core, struct mr_production *p)
     {
         if (!is_listed(p, it)) { /* a hand was in it: what the iteration says is what counts */
             append_user(core, p, it);
-            p->unwritten = true;
+            p->is_behind = true;
         }
     }
-}
-
-void mr_productions_ready(mr_core *core)
-{
-    struct mr_production *p;
-
-    TAILQ_FOREACH(p, &core->production_list, link)
-    {
-        correct_list(core, p);
-        look_at(core, p);
-    }
-}
-
-void mr_sharing_report_free(struct mr_sharing_report *report)
-{
-    if (report != NULL) {
-        mr_record_free(report->join);
-        mr_record_free(report->window);
-        mr_free(report);
-    }
+    look_at(core, p);
 }

@@ -7,7 +7,7 @@
  * unread; a job that leaves many has the oldest of them closed, so that its record does not grow
  * for ever.
  */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/apply.h"
 
 #include <string.h>
 

@@ -19,6 +19,13 @@
 #include <millrace/base.h>
 #include <sys/queue.h>
 
+/* Only model/ writes what it knows: elsewhere the fields of its objects are constant. */
+#ifdef MR_MODEL_WRITES
+#define MR_RO
+#else
+#define MR_RO const
+#endif
+
 #define MR_ID_HEX 32     /* digits of ids that callers draw: clients, worker incarnations, blobs */
 #define MR_STAMP_SIZE 42 /* "<epoch>.<counter>" and its NUL */
 /* "<incarnation>.<stamp of its registration>" */
@@ -153,42 +160,42 @@ struct mr_blob {
 
 struct mr_dataset_entry {
     TAILQ_ENTRY(mr_dataset_entry) link;
-    Millrace__DatasetRecord *rec;
-    struct mr_blob *blob;
+    MR_RO Millrace__DatasetRecord *MR_RO rec;
+    struct mr_blob *MR_RO blob;
     struct mr_alarm alarm;
-    int64_t since; /* last used; on the core's clock, from the takeover at the earliest */
-    struct mr_share *share;
-    uint32_t jobs;
-    uint32_t productions;
+    MR_RO int64_t since; /* last used; on the core's clock, from the takeover at the earliest */
+    struct mr_share *MR_RO share;
+    MR_RO uint32_t jobs;
+    MR_RO uint32_t productions;
 };
 
 struct mr_job {
     TAILQ_ENTRY(mr_job) link;
-    Millrace__JobRecord *rec;
-    mr_job_id id;
+    MR_RO Millrace__JobRecord *MR_RO rec;
+    MR_RO mr_job_id id;
     /* what makes it unique: "<encoded name>", "<...>+<encoded trainer>" or "~<client>"; the key
      * is "jobs/<slot>" */
-    char *slot;
-    char *label; /* for people */
+    char *MR_RO slot;
+    char *MR_RO label; /* for people */
     TAILQ_ENTRY(mr_job) in_family;
-    struct mr_family *family; /* of a trainer: jobs of its name; else NULL */
-    struct mr_dataset_entry *dataset;
+    struct mr_family *MR_RO family; /* of a trainer: jobs of its name; else NULL */
+    struct mr_dataset_entry *MR_RO dataset;
     TAILQ_HEAD(, mr_iteration) iterations;
-    uint32_t niterations;
-    uint32_t nfinished;    /* of those */
-    uint32_t live_clients; /* of all its iterations */
+    MR_RO uint32_t niterations;
+    MR_RO uint32_t nfinished;    /* of those */
+    MR_RO uint32_t live_clients; /* of all its iterations */
     struct mr_alarm alarm;
     /* without clients; on the core's clock, from the takeover at the earliest */
-    int64_t idle_since;
+    MR_RO int64_t idle_since;
 };
 
 struct mr_cursor {
-    Millrace__CursorRecord *rec; /* NULL: nothing was handed out */
+    MR_RO Millrace__CursorRecord *MR_RO rec; /* NULL: nothing was handed out */
 };
 
 struct mr_grant {
-    Millrace__GrantRecord *rec; /* NULL: nothing was asked for */
-    bool unwritten;             /* finished grants are still in the store */
+    MR_RO Millrace__GrantRecord *MR_RO rec; /* NULL: nothing was asked for */
+    MR_RO bool is_behind;                   /* finished grants are still in the store */
 };
 
 /* Splits with one history. */
@@ -203,41 +210,43 @@ struct mr_iteration {
     TAILQ_ENTRY(mr_iteration) in_job; /* of its job */
     TAILQ_ENTRY(mr_iteration) touched;
     TAILQ_ENTRY(mr_iteration) unsettled; /* waiting for mr_iteration_settle() */
-    Millrace__IterationRecord *rec;
-    struct mr_share *share;
-    struct mr_share *open_share; /* while it is open: only those have tasks */
-    mr_iteration_id id;
-    struct mr_stamp losses_counted_to;
-    struct mr_job *job;          /* NULL: hidden, of a production */
-    struct mr_production *makes; /* that one */
+    MR_RO Millrace__IterationRecord *MR_RO rec;
+    struct mr_share *MR_RO share;
+    struct mr_share *MR_RO open_share; /* while it is open: only those have tasks */
+    MR_RO mr_iteration_id id;
+    MR_RO struct mr_stamp losses_counted_to;
+    struct mr_job *MR_RO job;          /* NULL: hidden, of a production */
+    struct mr_production *MR_RO makes; /* that one */
     /* a job's: it reads this one and hands out nothing itself; NULL: it does */
-    struct mr_production *uses;
-    struct mr_dataset_entry *dataset; /* this and the next two: of the job or the production */
-    Millrace__ProcessingMode mode;
-    Millrace__Guarantee guarantee;
+    struct mr_production *MR_RO uses;
+    struct mr_dataset_entry *MR_RO
+        dataset; /* this and the next two: of the job or the production */
+    MR_RO Millrace__ProcessingMode mode;
+    MR_RO Millrace__Guarantee guarantee;
     TAILQ_ENTRY(mr_iteration) in_production; /* uses */
-    int64_t join_until;                      /* joining: nobody is waited for any longer */
+    MR_RO int64_t join_until;                /* joining: nobody is waited for any longer */
     TAILQ_HEAD(, mr_task) tasks;             /* empty once finished */
     TAILQ_HEAD(, mr_client) clients;
-    struct mr_cursor *cursors; /* rec->n_providers */
-    uint64_t version;          /* of its task list */
-    uint64_t follows;          /* the version before this step, */
+    struct mr_cursor *MR_RO cursors; /* rec->n_providers */
+    MR_RO uint64_t version;          /* of its task list */
+    MR_RO uint64_t follows;          /* the version before this step, */
     /* and what its clients hear at the end of it; NULL: nobody listens */
-    Millrace__ClientUpdate *delta;
-    struct mr_coordination *rounds; /* of a coordinated job, until it is finished; else NULL */
-    uint32_t open_tasks;
-    uint32_t draining_tasks;  /* of those: their workers drain */
-    uint32_t ended_tasks;     /* by themselves: the pipeline is over */
-    uint32_t uncounted_tasks; /* lost, and not counted yet */
-    uint32_t live_clients;
+    MR_RO Millrace__ClientUpdate *MR_RO delta;
+    struct mr_coordination *MR_RO
+        rounds; /* of a coordinated job, until it is finished; else NULL */
+    MR_RO uint32_t open_tasks;
+    MR_RO uint32_t draining_tasks;  /* of those: their workers drain */
+    MR_RO uint32_t ended_tasks;     /* by themselves: the pipeline is over */
+    MR_RO uint32_t uncounted_tasks; /* lost, and not counted yet */
+    MR_RO uint32_t live_clients;
     struct mr_alarm alarm;
     /* finished, or else unread; on the core's clock, from the takeover at the earliest */
-    int64_t since;
-    bool is_unsettled;
-    bool is_touched; /* push to its clients at the end of the step */
+    MR_RO int64_t since;
+    MR_RO bool is_unsettled;
+    MR_RO bool is_touched; /* push to its clients at the end of the step */
     /* which of its records was bad, and why: it has ended for that, which is not written yet; or
      * NULL */
-    char *broken;
+    char *MR_RO broken;
 };
 
 enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
@@ -245,47 +254,47 @@ enum mr_task_state { MR_TASK_OPEN, MR_TASK_ENDED, MR_TASK_LOST };
 struct mr_task {
     TAILQ_ENTRY(mr_task) in_iteration;
     TAILQ_ENTRY(mr_task) in_worker;
-    struct mr_iteration *iteration;
-    struct mr_core_worker *worker;
-    char id[MR_TASK_ID_SIZE];
-    enum mr_task_state state;
-    bool counted;                            /* LOST: in the iteration's losses */
-    bool drained;                            /* ENDED: because its worker drained */
-    Millrace__TaskRecord *rec;               /* NULL: nothing differs from what is derived */
-    struct mr_grant *grants;                 /* one a provider */
-    uint64_t produced, delivered, abandoned; /* soft, as is the next one */
+    struct mr_iteration *MR_RO iteration;
+    struct mr_core_worker *MR_RO worker;
+    MR_RO char id[MR_TASK_ID_SIZE];
+    MR_RO enum mr_task_state state;
+    MR_RO bool counted;                            /* LOST: in the iteration's losses */
+    MR_RO bool drained;                            /* ENDED: because its worker drained */
+    MR_RO Millrace__TaskRecord *MR_RO rec;         /* NULL: nothing differs from what is derived */
+    struct mr_grant *MR_RO grants;                 /* one a provider */
+    MR_RO uint64_t produced, delivered, abandoned; /* soft, as is the next one */
     /* since when clients have waited for something of it in vain; MR_NEVER: they do not */
-    int64_t waited_for;
-    bool finished; /* soft: its pipeline has ended, and its end waits for clients */
+    MR_RO int64_t waited_for;
+    MR_RO bool finished; /* soft: its pipeline has ended, and its end waits for clients */
     /* soft: it makes a production, and nothing came of it for long, or its worker drains */
-    bool barren;
+    MR_RO bool barren;
     /* soft: what its worker says of production and window; NULL: nothing */
-    struct mr_sharing_report *sharing;
+    struct mr_sharing_report *MR_RO sharing;
 };
 
 struct mr_core_worker {
     TAILQ_ENTRY(mr_core_worker) link;
     TAILQ_ENTRY(mr_core_worker) touched;
-    Millrace__WorkerRecord *rec;
-    struct mr_share *share;
+    MR_RO Millrace__WorkerRecord *MR_RO rec;
+    struct mr_share *MR_RO share;
     /* of this life, for ever: "<incarnation>.<stamp of its registration>" */
-    char ref[MR_WORKER_REF_SIZE];
-    struct mr_stamp registered;
-    struct mr_stamp lost;     /* {0, 0}: alive */
-    struct mr_stamp draining; /* {0, 0}: not */
+    MR_RO char ref[MR_WORKER_REF_SIZE];
+    MR_RO struct mr_stamp registered;
+    MR_RO struct mr_stamp lost;     /* {0, 0}: alive */
+    MR_RO struct mr_stamp draining; /* {0, 0}: not */
     TAILQ_HEAD(, mr_task) tasks;
-    uint32_t recoveries; /* open recovery tasks among them */
-    uint64_t version;
-    int64_t seen; /* last sign of life */
+    MR_RO uint32_t recoveries; /* open recovery tasks among them */
+    MR_RO uint64_t version;
+    MR_RO int64_t seen; /* last sign of life */
     /* it lived under the leader before this one, and has not opened its watch here yet */
-    bool awaited;
-    int64_t lost_at; /* when the core saw it lost (or loaded it so) */
-    bool unwritten;  /* made at takeover, from its name, ... */
-    bool absent;     /* ... and there was no record of it */
-    int64_t deadline;
+    MR_RO bool awaited;
+    MR_RO int64_t lost_at; /* when the core saw it lost (or loaded it so) */
+    MR_RO bool is_revived; /* made at takeover, from its name, ... */
+    MR_RO bool absent;     /* ... and there was no record of it */
+    MR_RO int64_t deadline;
     struct mr_alarm alarm;
-    Millrace__WorkerUpdate *delta;  /* what it hears at the end of this step */
-    Millrace__CacheProgress *cache; /* soft: what it says of its cache; NULL: nothing */
+    MR_RO Millrace__WorkerUpdate *MR_RO delta;  /* what it hears at the end of this step */
+    MR_RO Millrace__CacheProgress *MR_RO cache; /* soft: what it says of its cache; NULL: nothing */
 };
 
 /* A worker that a client says it cannot reach. */
@@ -297,15 +306,15 @@ struct mr_unreachable {
 struct mr_client {
     TAILQ_ENTRY(mr_client) link;
     TAILQ_ENTRY(mr_client) in_iteration;
-    Millrace__ClientRecord *rec;
-    struct mr_share *share;
-    struct mr_iteration *iteration;
-    uint64_t repetition; /* of the iteration, which may be gone */
-    int64_t deadline;    /* live: to be heard of */
-    int64_t since;       /* released; on the core's clock, from the takeover at the earliest */
+    MR_RO Millrace__ClientRecord *MR_RO rec;
+    struct mr_share *MR_RO share;
+    struct mr_iteration *MR_RO iteration;
+    MR_RO uint64_t repetition; /* of the iteration, which may be gone */
+    MR_RO int64_t deadline;    /* live: to be heard of */
+    MR_RO int64_t since; /* released; on the core's clock, from the takeover at the earliest */
     struct mr_alarm alarm;
-    struct mr_unreachable *unreachable;
-    size_t nunreachable;
+    struct mr_unreachable *MR_RO unreachable;
+    MR_RO size_t nunreachable;
 };
 
 struct mr_newcomer {
@@ -460,35 +469,36 @@ struct mr_held_turns {
 
 /* A consumer's place. */
 struct mr_seat {
-    Millrace__ConsumerRecord *rec; /* NULL: nobody has ever come */
+    MR_RO Millrace__ConsumerRecord *MR_RO rec; /* NULL: nobody has ever come */
     /* Of its session, as this leader has heard of it. */
-    bool known;
-    uint64_t from;
-    uint64_t position;
-    uint64_t returned;
-    uint64_t answered; /* the last question it has answered */
-    int64_t heard;
-    struct mr_held_turns *held;
-    size_t nheld;
-    uint64_t progress;   /* rounds it was seen to return, in all its sessions: measures the pace */
-    uint64_t missed_ms;  /* others have waited so long for it ... */
-    int64_t missed_seen; /* ... when that was heard */
+    MR_RO bool known;
+    MR_RO uint64_t from;
+    MR_RO uint64_t position;
+    MR_RO uint64_t returned;
+    MR_RO uint64_t answered; /* the last question it has answered */
+    MR_RO int64_t heard;
+    struct mr_held_turns *MR_RO held;
+    MR_RO size_t nheld;
+    MR_RO uint64_t
+        progress; /* rounds it was seen to return, in all its sessions: measures the pace */
+    MR_RO uint64_t missed_ms;  /* others have waited so long for it ... */
+    MR_RO int64_t missed_seen; /* ... when that was heard */
 };
 
 struct mr_coordination {
-    Millrace__RoundsRecord *rec;
-    struct mr_seat *seats; /* as many as the job has consumers */
-    uint32_t n;
-    bool moved;  /* something that others hear of changed in this step, */
-    bool turned; /* namely the schedule */
+    MR_RO Millrace__RoundsRecord *MR_RO rec;
+    struct mr_seat *MR_RO seats; /* as many as the job has consumers */
+    MR_RO uint32_t n;
+    MR_RO bool moved;  /* something that others hear of changed in this step, */
+    MR_RO bool turned; /* namely the schedule */
     /* consumers are asked where they are, and no other leader has used this number; 0: nobody
      * asked */
-    uint64_t ask;
-    int64_t asked;                       /* MR_NEVER: whoever wants to know has to ask again */
-    char refused[MR_ERROR_MESSAGE_SIZE]; /* all consumers are new */
-    uint64_t pace;                       /* rounds in a thousand seconds; 0: not known */
-    uint64_t pace_progress;
-    int64_t pace_since; /* MR_NEVER: not measured yet */
+    MR_RO uint64_t ask;
+    MR_RO int64_t asked; /* MR_NEVER: whoever wants to know has to ask again */
+    MR_RO char refused[MR_ERROR_MESSAGE_SIZE]; /* all consumers are new */
+    MR_RO uint64_t pace;                       /* rounds in a thousand seconds; 0: not known */
+    MR_RO uint64_t pace_progress;
+    MR_RO int64_t pace_since; /* MR_NEVER: not measured yet */
 };
 
 /* Does the job read in rounds? */
@@ -510,15 +520,15 @@ static inline bool mr_job_is_coordinated(const struct mr_job *job)
 struct mr_production {
     TAILQ_ENTRY(mr_production) link;    /* of the core */
     TAILQ_ENTRY(mr_production) in_blob; /* of the same content */
-    Millrace__ProductionRecord *rec;
-    mr_iteration_id id; /* the hidden iteration's too */
-    struct mr_dataset_entry *dataset;
-    struct mr_iteration *hidden;
+    MR_RO Millrace__ProductionRecord *MR_RO rec;
+    MR_RO mr_iteration_id id; /* the hidden iteration's too */
+    struct mr_dataset_entry *MR_RO dataset;
+    struct mr_iteration *MR_RO hidden;
     TAILQ_HEAD(, mr_iteration) users; /* finished ones too, while their record is kept */
-    uint32_t nusers;
-    uint32_t open_users; /* of those: not finished */
-    bool kept;           /* for users whose jobs are set aside: the list names them */
-    bool unwritten;      /* the stored list of users has some that are gone */
+    MR_RO uint32_t nusers;
+    MR_RO uint32_t open_users; /* of those: not finished */
+    MR_RO bool kept;           /* for users whose jobs are set aside: the list names them */
+    MR_RO bool is_behind;      /* the stored list of users has some that are gone */
     struct mr_alarm alarm;
 };
 
@@ -579,6 +589,11 @@ struct mr_pool_count {
     uint64_t suspects;
     uint64_t suspect_grants; /* so many are needed for them */
 };
+
+/* ---------------------------------------------------------------- model.c */
+
+void mr_model_init(mr_core *core);
+void mr_model_free(mr_core *core);
 
 /* ---------------------------------------------------------------- hosts.c */
 
@@ -678,8 +693,6 @@ int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
 void mr_schema_begin(mr_core *core);
 bool mr_schema_has(const mr_core *core, const char *feature);
-/* Note @feature with this step, if it is not noted already. At most one change. */
-void mr_schema_use(mr_core *core, const char *feature);
 
 /* ---------------------------------------------------------------- changes.c */
 
@@ -714,6 +727,8 @@ Millrace__TaskAssignment *mr_task_assignment(mr_core *core, const struct mr_task
  * over. */
 void mr_iteration_note_task(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it);
+/* Something changed: consumers and workers hear of it at the end of this step. */
+void mr_rounds_note(mr_core *core, struct mr_iteration *it, bool schedule);
 /* What mr_rounds_note() says goes out at the end of this step. */
 void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it);
 /* What a worker hears at the end of this step: it has a task more, one less; a client has left an
@@ -732,15 +747,9 @@ void mr_core_add_string(mr_core *core, char ***list, size_t *n, const char *s);
 /* ---------------------------------------------------------------- datasets.c */
 
 struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id);
-/* Index @rec (taken). */
-struct mr_dataset_entry *mr_dataset_add(mr_core *core, Millrace__DatasetRecord *rec);
-/* Note that it is or was in use, so that retention starts anew. At most one change. */
-void mr_dataset_use(mr_core *core, struct mr_dataset_entry *dataset);
 bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);
 /* @id is, or could be, of a dataset that was registered without a name. */
 bool mr_dataset_id_is_of_content(const char *id);
-/* Delete it; nothing uses it. */
-void mr_dataset_forget(mr_core *core, struct mr_dataset_entry *dataset);
 void mr_dataset_free(struct mr_dataset_entry *dataset);
 void mr_blob_free(struct mr_blob *blob);
 void mr_dataset_id_of_content(const char *fingerprint, const char *compression, char *out,
@@ -749,24 +758,14 @@ void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts);
 
 /* ---------------------------------------------------------------- jobs.c */
 
-struct mr_job *mr_job_add(mr_core *core, Millrace__JobRecord *rec, mr_error *err);
 struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
 /* What makes a job unique. */
 void mr_job_slot(const char *name, const char *trainer, const char *client, char *out, size_t size);
-const char *mr_job_label(
-    const struct mr_job *
-        job); /* Drop the job with all its iterations: from memory now, from the store now (the job) and soon (the
- * rest). */
-void mr_job_forget(mr_core *core, struct mr_job *job);
+const char *mr_job_label(const struct mr_job *job);
 void mr_job_free(struct mr_job *job);
 /* No client is attached to any of its iterations. */
 bool mr_job_is_idle(const struct mr_job *job);
 bool mr_job_is_anonymous(const struct mr_job *job);
-/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. At most one
- * change. */
-void mr_job_note_asked(mr_core *core, struct mr_job *job);
-/* Its last client has gone: from now on retention counts. One change. */
-void mr_job_note_idle(mr_core *core, struct mr_job *job);
 /* Does the job get its elements from productions? */
 bool mr_job_shares(const struct mr_job *job);
 
@@ -776,32 +775,11 @@ bool mr_job_shares(const struct mr_job *job);
 bool mr_job_has_ended(const struct mr_job *job, uint64_t repetition);
 /* Behind the last one that has. */
 uint64_t mr_job_ends_at(const struct mr_job *job);
-/* It has; the record is the caller's to put. */
-void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
 
 /* ---------------------------------------------------------------- iterations.c */
 
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
-/* @production: that an iteration of @job uses (NULL: none), or, without a job, whose hidden one it
- * is. */
-struct mr_iteration *mr_iteration_add(mr_core *core, struct mr_job *job,
-                                      struct mr_production *production,
-                                      Millrace__IterationRecord *rec, mr_error *err);
-/* What the tasks were is over; their keys, and those of hand-out, go when there is time. */
-void mr_iteration_drop_tasks(mr_core *core, struct mr_iteration *it);
-/* The job has gone on: those of its iterations that nobody reads may go. */
-void mr_iterations_ring_unread(mr_core *core, const struct mr_job *job);
-/* Drop it: from memory now, from the store now or, if @with_job (whose record goes now), soon. One
- * change. */
-void mr_iteration_forget(mr_core *core, struct mr_iteration *it, bool with_job);
 void mr_iteration_free(struct mr_iteration *it);
-/* @splits are lost, of which pipelines make at most @elements; 0: nobody knows, and so nobody does
- * of the sum. */
-void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements);
-/* A client took elements along that nobody else gets; @instead_of so many of which that had been
- * said before. */
-void mr_iteration_note_abandoned(mr_core *core, struct mr_iteration *it, uint64_t elements,
-                                 uint64_t instead_of);
 
 /* ---------------------------------------------------------------- numbers.c */
 
@@ -827,34 +805,14 @@ void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- tasks.c */
 
-/* Derive the task of @worker in @it. */
-struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker);
 /* How long clients have waited for it in vain; 0: they do not. */
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
 /* Elements that went with clients of it, as far as is known, and those that fell out of the window
  * before they were had: without what a task before it in the same window has said already. */
 uint64_t mr_task_abandoned(const struct mr_task *task);
 uint64_t mr_task_skipped(const struct mr_task *task);
-/* Its iteration counts them from now on: two changes, or none. False: there is no room. */
-bool mr_task_give_up_counts(mr_core *core, struct mr_task *task);
 /* By the id that others use; NULL if there is none. */
 struct mr_task *mr_task_find(const mr_core *core, const char *id);
-void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to);
-/* Add a recovery task with its record. One change. */
-void mr_task_recover(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
-                     bool isolated);
-/* Take in the record of one. */
-struct mr_task *mr_task_adopt_recovery(mr_core *core, struct mr_iteration *it,
-                                       struct mr_core_worker *worker, Millrace__TaskRecord *rec);
-/* An isolated recovery task goes on like others. One change. */
-void mr_task_join_in(mr_core *core, struct mr_task *task);
-/* A recovery task that is not needed any more: out of memory and out of the store. One change. */
-void mr_task_retire(mr_core *core, struct mr_task *task);
-/* Out of memory; its keys are left over. */
-void mr_task_remove(mr_core *core, struct mr_task *task);
-/* Its grants are left over, and nothing of them is needed any more. */
-void mr_task_leave_grants(mr_core *core, struct mr_task *task);
-void mr_task_free(struct mr_task *task);
 /* The states that may follow on its own are a table. */
 bool mr_task_may_become(const struct mr_task *task, enum mr_task_state to);
 /* The task that has read there for its iteration before @task, or NULL. */
@@ -865,7 +823,6 @@ uint64_t mr_task_granted(const struct mr_task *task);
 uint64_t mr_task_granted_elements(const struct mr_task *task, uint64_t most);
 uint64_t mr_task_said_abandoned(const struct mr_task *task);
 uint64_t mr_task_said_skipped(const struct mr_task *task);
-bool mr_task_give_record(mr_core *core, struct mr_task *task);
 struct mr_task *mr_task_derived(const mr_core *core, const struct mr_iteration *it,
                                 const struct mr_core_worker *worker);
 
@@ -888,8 +845,6 @@ uint64_t mr_position_end(const struct mr_iteration *it, size_t provider);
 struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider);
-/* The cursor goes on to another repetition. */
-void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider);
 /* Is it an at_least_once iteration? */
 bool mr_iteration_repeats(const struct mr_iteration *it);
 /* The pool of a provider that has a cursor. */
@@ -904,25 +859,28 @@ bool mr_given_back_is_left_behind(const struct mr_iteration *it, size_t provider
 
 /* ---------------------------------------------------------------- grants.c */
 
-/* What the answer in the task's grant record hands out is open. */
-void mr_grants_open(mr_core *core, struct mr_task *task, size_t provider,
-                    const struct mr_owed_splits *splits);
+static inline struct mr_owed mr_open_ranges(Millrace__OpenGrant *grant)
+{
+    return (struct mr_owed){&grant->ranges, &grant->n_ranges};
+}
+
+/* The last of the grants that were joined in it. */
+static inline uint64_t mr_open_last(const Millrace__OpenGrant *grant)
+{
+    return grant->last != 0 ? grant->last : grant->seq;
+}
+
 /* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
-int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
-                     mr_error *err);
-/* Write what was reported if no grant will carry it. A change a provider, as far as there is
- * room. */
-void mr_grants_write(mr_core *core, struct mr_task *task);
-/* Nothing of it is open any more. */
-void mr_grants_void(struct mr_task *task);
+int mr_grants_check_report(const struct mr_task *task, const Millrace__GrantReport *report,
+                           mr_error *err);
+/* Nothing is left to grant, so that no grant may come to carry what was reported. */
+bool mr_splits_are_handed_out(const struct mr_iteration *it, size_t provider);
+
 uint64_t mr_grants_splits(const struct mr_task *task, size_t provider);
 void mr_grants_each(const struct mr_task *task, size_t provider,
                     void (*fn)(void *ctx, const Millrace__OwedRange *range), void *ctx);
 /* Are @count splits from position @first on open? */
 bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first, uint64_t count);
-/* They are not any more; @fn hears of the pieces. */
-void mr_grants_cut(mr_core *core, struct mr_task *task, size_t provider, uint64_t first,
-                   uint64_t count, mr_owed_piece_fn *fn, void *ctx);
 bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
                          const Millrace__GrantRecord *rec);
 
@@ -931,14 +889,10 @@ bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
 bool mr_core_worker_is_draining(const struct mr_core_worker *worker);
 /* Does @it, open, have a derived task on @worker? */
 bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it);
-/* @ref: what its tasks are named by. */
-struct mr_core_worker *mr_core_worker_add(mr_core *core, Millrace__WorkerRecord *rec,
-                                          const char *ref, mr_error *err);
 struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *incarnation);
 bool mr_core_worker_is_live(const struct mr_core_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */
 bool mr_core_worker_is_missing(const struct mr_core_worker *worker);
-void mr_core_worker_seen(mr_core *core, struct mr_core_worker *worker);
 /* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence,
  * and counts as a crash. */
 bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker);
@@ -946,29 +900,15 @@ void mr_core_worker_free(struct mr_core_worker *worker);
 
 /* ---------------------------------------------------------------- forget_worker.c */
 
-void mr_core_worker_forget(mr_core *core, struct mr_core_worker *worker);
-
 /* ---------------------------------------------------------------- newcomers.c */
 
 void mr_newcomers_free(mr_core *core);
 struct mr_newcomer *mr_newcomer_find(const mr_core *core, const char *incarnation);
-Millrace__WorkerRecord *mr_newcomer_take(mr_core *core, struct mr_newcomer *one);
-void mr_newcomer_note(mr_core *core, const Millrace__RegisterWorkerRequest *in);
 
 /* ---------------------------------------------------------------- clients.c */
 
-struct mr_client *mr_client_add(mr_core *core, Millrace__ClientRecord *rec,
-                                struct mr_iteration *it);
-/* Its iteration is gone, and with it, soon, its record. */
-void mr_client_orphan(mr_core *core, struct mr_client *client);
-void mr_client_forget(mr_core *core, struct mr_client *client);
 void mr_client_free(struct mr_client *client);
 bool mr_client_is_live(const struct mr_client *client);
-void mr_client_join(struct mr_client *client, struct mr_iteration *it);
-void mr_client_reader_left(mr_core *core, struct mr_iteration *it);
-void mr_client_leave(mr_core *core, struct mr_client *client);
-void mr_client_forget_reports(struct mr_client *client);
-void mr_client_seen(mr_core *core, struct mr_client *client);
 
 /* ---------------------------------------------------------------- flaws.c */
 
@@ -1015,22 +955,10 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
 
 /* ---------------------------------------------------------------- rounds.c */
 
-/* For an iteration of a coordinated job that is not finished; without a record yet. NULL: no
- * memory. */
-struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job);
-void mr_coordination_free(struct mr_coordination *rounds);
 /* The iteration ends: behind its last round. */
 uint64_t mr_rounds_end(const struct mr_iteration *it);
-/* It has ended: what is stored is left over. */
-void mr_rounds_drop(mr_core *core, struct mr_iteration *it);
 /* The place of task @i of the schedule is in doubt: it is neither open nor was anything decided. */
 bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_core *core);
-/* Something changed: consumers and workers hear of it at the end of this step. */
-void mr_rounds_note(mr_core *core, struct mr_iteration *it, bool schedule);
-void mr_seat_clear(struct mr_seat *seat);
-void mr_consumers_drop(mr_core *core, struct mr_iteration *it);
-void mr_rounds_add_outcome(mr_core *core, struct mr_iteration *it, uint32_t task,
-                           uint64_t delivered);
 uint32_t mr_seat_index(const struct mr_iteration *it, const struct mr_seat *seat);
 
 /* ---------------------------------------------------------------- check_rounds.c */
@@ -1057,57 +985,28 @@ uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat);
 /* ---------------------------------------------------------------- productions.c */
 
 struct mr_production *mr_production_find(const mr_core *core, const char *id);
-/* Index @rec (taken). */
-struct mr_production *mr_production_add(mr_core *core, Millrace__ProductionRecord *rec,
-                                        mr_error *err);
 /* The newest that makes what @job's @repetition wants; NULL if there is none. */
 struct mr_production *mr_production_newest(const mr_core *core, const struct mr_job *job,
                                            uint64_t repetition);
-/* Nobody may join it from now on. One change. */
-void mr_production_close(mr_core *core, struct mr_production *p, const char *why);
-/* @it uses it, as its record says already. mr_production_list() puts that; mr_production_leave()
- * has it put soon. */
-void mr_production_join(struct mr_production *p, struct mr_iteration *it);
-void mr_production_list(mr_core *core, struct mr_production *p, const struct mr_iteration *it);
-void mr_production_leave(mr_core *core, struct mr_iteration *it);
-/* @it has finished; it still holds its production for those who come late. */
-void mr_production_note_finished(mr_core *core, struct mr_iteration *it);
 /* Does it make what @job's @repetition wants? */
 bool mr_production_fits(const struct mr_production *p, const struct mr_job *job,
                         uint64_t repetition);
-/* @it is taken out of memory alone: it goes on using its production, which stays. */
-void mr_production_keep_for(struct mr_iteration *it);
-/* All is loaded: its list and its users are made one. */
-void mr_productions_ready(mr_core *core);
 /* The last user has gone: it goes. One change. */
 bool mr_production_is_over(const struct mr_production *p);
-/* What is listed and gone is taken out of the record. One change. */
-void mr_production_write(mr_core *core, struct mr_production *p);
 void mr_production_free(struct mr_production *p);
-void mr_sharing_report_free(struct mr_sharing_report *report);
-void mr_production_put(mr_core *core, struct mr_production *p);
 const char *mr_production_scope(const struct mr_job *job);
 
 /* ---------------------------------------------------------------- forget_production.c */
-
-void mr_production_forget(mr_core *core, struct mr_production *p);
 
 /* ---------------------------------------------------------------- trainers.c */
 
 /* Trainers of a job name; NULL: there is none. */
 struct mr_family *mr_family_find(const mr_core *core, const char *name);
-void mr_family_join(mr_core *core, struct mr_job *job);
-void mr_family_leave(mr_core *core, struct mr_job *job);
 /* "name+trainer", as people say it; NULL if there is none. */
 struct mr_job *mr_job_by_label(const mr_core *core, const char *label);
 
 /* ---------------------------------------------------------------- rounds_schedule.c */
 
-/* Its index in @schedule; added, if it is not there. */
-uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, const char *id);
-/* From round @from on the @n @tasks (indices) take turns. */
-void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from,
-                           const uint32_t *tasks, size_t n);
 /* The schedule without its first @drop segments, and without what only they named. NULL: no
  * memory. */
 Millrace__RoundSchedule *

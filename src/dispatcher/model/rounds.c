@@ -63,7 +63,7 @@ uint64_t mr_rounds_end(const struct mr_iteration *it)
     const Millrace__RoundSchedule *schedule;
     uint64_t end;
 
-    if (it->rounds == NULL) {
+    if (it->rounds == NULL || it->broken != NULL) { /* there may be no schedule */
         return 0;
     }
     schedule = mr_rounds_schedule(it);

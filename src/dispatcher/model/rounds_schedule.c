@@ -2,7 +2,7 @@
  * The schedule of an iteration as a message: what is added at its end, and forgotten at its
  * beginning when no consumer can ask for it any more.
  */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/apply.h"
 
 #include <string.h>
 

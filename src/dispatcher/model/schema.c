@@ -3,7 +3,7 @@
  * know one of them must not lead, since it would serve as something else what they stand for; so a
  * feature is recorded in the transaction that first uses it.
  */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/apply.h"
 
 #include "json/pbjson.h"
 
@@ -78,8 +78,9 @@ bool mr_schema_has(const mr_core *core, const char *feature)
     return false;
 }
 
-void mr_schema_use(mr_core *core, const char *feature)
+void mr_apply_feature_used(mr_core *core, const struct mr_feature_used *u)
 {
+    const char *feature = u->feature;
     Millrace__SchemaRecord *schema = core->schema;
     char **bigger;
 

@@ -79,9 +79,6 @@
  */
 #include "dispatcher/model/model.h"
 
-#include <stdio.h>
-#include <string.h>
-
 uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
                      uint64_t index)
 {
@@ -191,11 +188,4 @@ bool mr_given_back_is_left_behind(const struct mr_iteration *it, size_t provider
 {
     return it->rec->providers[provider]->splits < 0 && !mr_iteration_repeats(it) &&
            repetition != it->cursors[provider].rec->repetition;
-}
-
-void mr_given_back_leave_behind(struct mr_iteration *it, size_t provider)
-{
-    if (it->rec->providers[provider]->splits < 0 && !mr_iteration_repeats(it)) {
-        mr_owed_clear(mr_given_back(it, provider));
-    }
 }

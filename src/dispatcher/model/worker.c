@@ -1,3 +1,4 @@
+/* What is asked of workers. */
 #include "dispatcher/model/model.h"
 
 #include <string.h>
@@ -71,4 +72,29 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
         }
     }
     return it->live_clients > 0;
+}
+
+struct mr_newcomer *mr_newcomer_find(const mr_core *core, const char *incarnation)
+{
+    struct mr_newcomer *one;
+
+    TAILQ_FOREACH(one, &core->newcomers, link)
+    {
+        if (strcmp(one->rec->incarnation, incarnation) == 0) {
+            break;
+        }
+    }
+    return one;
+}
+
+const char *mr_core_newcomer_address(const mr_core *core, const char *incarnation)
+{
+    const struct mr_newcomer *one = mr_newcomer_find(core, incarnation);
+
+    return one != NULL ? one->rec->address : NULL;
+}
+
+bool mr_client_is_live(const struct mr_client *client)
+{
+    return client->iteration != NULL && !client->rec->released;
 }

@@ -10,7 +10,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /*
@@ -49,46 +48,12 @@ int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, 
     return mr_hosts_check(core, &core->hosts.workers, err);
 }
 
-/* Takes @rec, that a newcomer had. */
-static struct mr_core_worker *begin_life(mr_core *core, Millrace__WorkerRecord *rec)
-{
-    const struct mr_core_worker *last = mr_map_get(&core->workers, rec->incarnation);
-    char stamp[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE];
-    struct mr_core_worker *worker;
-    struct mr_iteration *it;
-    mr_error err;
-
-    mr_stamp_print(mr_core_stamp(core), stamp);
-    mr_core_set(core, &rec->registered, stamp);
-    rec->life = last != NULL ? last->rec->life + 1 : 1;
-    rec->registered_ms = (uint64_t)core->wall_ms;
-    if (core->failed != 0) {
-        mr_record_free(rec);
-        return NULL;
-    }
-    snprintf(ref, sizeof ref, "%s.%s", rec->incarnation, rec->registered);
-    worker = mr_core_worker_add(core, rec, ref, &err);
-    if (worker == NULL) {
-        return NULL;
-    }
-    mr_core_note(core, "worker %.8s.%u at %s: registered", rec->incarnation, rec->life,
-                 rec->address);
-    mr_core_worker_seen(core, worker);
-    mr_touch(core, MR_STORED_WORKER, worker, 0);
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
-        if (!it->rec->finished) {
-            mr_task_add(core, it, worker);
-            mr_iteration_look_again(core, it);
-        }
-    }
-    return worker;
-}
-
 struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
                                              mr_error *err)
 {
     struct mr_newcomer *one = mr_newcomer_find(core, incarnation);
+    struct mr_core_worker *worker;
+    struct mr_iteration *it;
 
     if (one == NULL) {
         mr_error_set(err, MR_ENOTFOUND, "worker %.8s is not registered", incarnation);
@@ -107,10 +72,18 @@ struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnat
     if (there != NULL) {
         mr_core_worker_lose(core, there, MR_LOSS_SUPERSEDED);
     }
-    struct mr_core_worker *worker = begin_life(core, mr_newcomer_take(core, one));
-
+    MR_APPLY(core, worker_arrived, one, &worker);
     if (worker == NULL) {
         mr_error_nomem(err);
+        return NULL;
+    }
+    mr_core_note(core, "worker %.8s.%u at %s: registered", incarnation, worker->rec->life,
+                 worker->rec->address);
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (!it->rec->finished) {
+            mr_iteration_look_again(core, it);
+        }
     }
     return worker;
 }

@@ -1,19 +1,4 @@
-/*
- * Iterations: one pass of a job's readers over its dataset.
- *
- *     open ──(no task open, one ended by itself)──► finished
- *      │  ├─(a task failed)──────────────────────────►┤
- *      │  ╰─(collected)──────────────────────────────►╯
- *      │                                              ╰──(nobody needs it)──► forgotten
- *      ╰─(OFF, the job's last: long without a reader)──► forgotten, made anew for the next reader
- *
- * When it is over is settle.c's to say. Finished is durable and never undone: opening a finished
- * repetition is an immediate end, by the record or, when that is gone, by the job's own memory
- * (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished: made afresh,
- * it would hand out everything twice. It is collected, which counts as its end, when nobody has
- * read it for long and the job has gone on to a later one (or whenever it is unread, if that was
- * configured).
- */
+/* Iterations begin: with a task on every worker, and a production if the job shares. */
 #include "dispatcher/rules/rules.h"
 
 /* The table of splits is fixed here, whatever becomes of the dataset. */
@@ -57,38 +42,29 @@ Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id
     return rec;
 }
 
-/* Put it, with a task on every live worker. @rec is taken. */
+/* @rec is taken. */
 struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
                                         struct mr_production *production,
                                         Millrace__IterationRecord *rec)
 {
-    struct mr_core_worker *worker;
-    struct mr_iteration *it;
+    struct mr_iteration *it = NULL;
     mr_error err;
 
     if (core->failed != 0) {
         mr_record_free(rec);
         return NULL;
     }
-    it = mr_iteration_add(core, job, production, rec, &err);
+    MR_APPLY(core, iteration_added, job, production, rec, &it, &err);
     if (it == NULL) {
         mr_core_fail(core, err.code, &err);
         return NULL;
     }
-    mr_touch(core, MR_STORED_ITERATION, it, 0);
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
-        if (mr_core_worker_is_live(worker) && mr_core_worker_gets_tasks(worker, it)) {
-            mr_task_add(core, it, worker);
-        }
-    }
     if (it->rounds != NULL) {
         mr_rounds_begin(core, it);
     }
-    if (core->failed == 0 &&
-        it->uses == NULL) { /* Whoever reads one: workers hear of it when the client is attached. */
+    if (core->failed == 0 && it->uses == NULL) {
         mr_iteration_note_assignments(core, it);
-    }
+    } /* of who reads one workers hear when the client is attached */
     return it;
 }
 

@@ -159,7 +159,7 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
         mr_core_note(core, "task %s: nothing came of it for %lld ms, closed", task->id,
                      (long long)mr_task_stalled_ms(core, task));
         if (producing != NULL) {
-            producing->barren = true; /* so nobody else is to read there */
+            MR_APPLY(core, task_barren, producing, true); /* so nobody else is to read there */
         }
         mr_task_close_unreachable(core, task);
     }

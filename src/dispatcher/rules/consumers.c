@@ -11,8 +11,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include "base/rng.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -112,7 +110,6 @@ static uint64_t first_of_all(const struct mr_iteration *it)
 static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index, bool tell,
                           mr_error *err)
 {
-    struct mr_coordination *rounds = it->rounds;
     char positions[80];
 
     list_positions(core, it, positions, sizeof positions);
@@ -122,8 +119,7 @@ static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index
                  "say resume_round",
                  mr_job_label(it->job), positions);
     if (tell) {
-        snprintf(rounds->refused, sizeof rounds->refused, "%s", err->message);
-        mr_rounds_note(core, it, false);
+        MR_APPLY(core, consumers_refused, it, err->message);
     }
     mr_error_wrap(err, "consumer %u", index);
     return MR_EPRECOND;
@@ -133,12 +129,10 @@ static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index
  * on. */
 static void ask_others(mr_core *core, struct mr_iteration *it)
 {
-    struct mr_coordination *rounds = it->rounds;
+    int64_t asked = it->rounds->asked;
 
-    if (rounds->asked == MR_NEVER || core->now >= mr_time_add(rounds->asked, MR_ASK_FRESH_MS)) {
-        rounds->ask = mr_mix64(mr_mix64(core->config.epoch) + ++core->versions);
-        rounds->asked = core->now;
-        mr_rounds_note(core, it, false);
+    if (asked == MR_NEVER || core->now >= mr_time_add(asked, MR_ASK_FRESH_MS)) {
+        MR_APPLY(core, consumers_asked, it);
     }
 }
 
@@ -226,35 +220,22 @@ int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_jo
 void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
                       uint64_t from)
 {
-    struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
+    const struct mr_seat *seat = &it->rounds->seats[in->consumer_index];
     struct mr_client *before = mr_seat_client(core, it, seat);
 
     if (seat->rec != NULL && strcmp(seat->rec->client, in->client) == 0) {
         return;
     }
-    if (seat->rec == NULL) {
-        seat->rec = mr_core_new_record(core, &millrace__consumer_record__descriptor);
-    }
-    if (seat->rec == NULL) {
+    MR_APPLY(core, seat_taken, it, in->consumer_index, in->client, from, in->resume != NULL);
+    if (core->failed != 0) {
         return;
     }
-    seat->rec->session++;
-    seat->rec->from_round = from;
-    seat->rec->placed = in->resume != NULL;
-    seat->rec->joined = false;
-    mr_core_set(core, &seat->rec->client, in->client);
-    mr_seat_clear(seat);
-    it->rounds->refused[0] = '\0';
-    it->rounds->asked = MR_NEVER;
-    mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
     mr_core_trace(
         core, "iteration %s: client %.8s is consumer %u, session %" PRIu64 ", from round %" PRIu64,
         it->rec->id, in->client, in->consumer_index, seat->rec->session, from);
     if (before != NULL) {
         mr_client_release(core, before, true /* by_itself: it must not come back */);
     }
-    mr_rounds_note(core, it, false);
-    mr_iteration_unsettle(core, it); /* a decision may have waited for whoever had it */
 }
 
 void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
@@ -267,34 +248,6 @@ void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
         reply->from_round = seat->rec->from_round;
         reply->report_ms = MR_REPORT_MS;
     }
-}
-
-static uint64_t as_far(uint64_t round)
-{
-    return round < MR_COUNT_SAID_MAX ? round : MR_COUNT_SAID_MAX;
-}
-
-static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
-{
-    size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
-    struct mr_held_turns *held = NULL;
-
-    if (n > 0) {
-        held = mr_calloc(n, sizeof *held);
-        if (held == NULL) {
-            mr_core_nomem(core);
-            return;
-        }
-    }
-    for (size_t i = 0; i < n; i++) {
-        snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);
-        held[i].below = as_far(report->closing[i]->held_below);
-        held[i].end =
-            report->closing[i]->ended ? as_far(report->closing[i]->end_round) : MR_ROUND_NEVER;
-    }
-    mr_free(seat->held);
-    seat->held = held;
-    seat->nheld = n;
 }
 
 /* Whoever has read a round together with one that knows the job's round knows it as well: one in
@@ -311,12 +264,11 @@ static void note_joined(mr_core *core, struct mr_iteration *it)
         }
     }
     for (uint32_t i = 0; i < it->rounds->n; i++) {
-        struct mr_seat *seat = &it->rounds->seats[i];
+        const struct mr_seat *seat = &it->rounds->seats[i];
 
         if (seat->returned > 0 && !is_anchor(seat) && seat->position > seat->from &&
             known > seat->from) {
-            seat->rec->joined = true;
-            mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
+            MR_APPLY(core, seat_joined, it, i);
             break;
         }
     }
@@ -341,15 +293,7 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
         report->position > MR_COUNT_SAID_MAX) {
         return;
     }
-    seat->progress +=
-        seat->known && report->returned > seat->returned ? report->returned - seat->returned : 0;
-    seat->known = true;
-    seat->heard = core->now;
-    seat->from = report->from_round;
-    seat->position = report->position;
-    seat->returned = report->returned;
-    seat->answered = report->ask;
-    take_held(core, seat, report);
+    MR_APPLY(core, seat_reported, it, mr_seat_index(it, seat), report);
     if (core->full || it->rec->finished) {
         return;
     }
@@ -359,18 +303,5 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
     }
     if (report->n_closing > 0 || it->open_tasks == 0) {
         mr_iteration_unsettle(core, it);
-    }
-}
-
-void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it,
-                               const Millrace__RoundProgress *progress)
-{
-    for (size_t i = 0; it->rounds != NULL && i < progress->n_missing; i++) {
-        if (progress->missing[i] < it->rounds->n) {
-            struct mr_seat *seat = &it->rounds->seats[progress->missing[i]];
-
-            seat->missed_ms = progress->waiting_ms;
-            seat->missed_seen = core->now;
-        }
     }
 }

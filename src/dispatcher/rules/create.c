@@ -1,19 +1,4 @@
-/*
- * Iterations: one pass of a job's readers over its dataset.
- *
- *     open ──(no task open, one ended by itself)──► finished
- *      │  ├─(a task failed)──────────────────────────►┤
- *      │  ╰─(collected)──────────────────────────────►╯
- *      │                                              ╰──(nobody needs it)──► forgotten
- *      ╰─(OFF, the job's last: long without a reader)──► forgotten, made anew for the next reader
- *
- * When it is over is settle.c's to say. Finished is durable and never undone: opening a finished
- * repetition is an immediate end, by the record or, when that is gone, by the job's own memory
- * (ended.c). A DYNAMIC iteration is therefore never forgotten before it has finished: made afresh,
- * it would hand out everything twice. It is collected, which counts as its end, when nobody has
- * read it for long and the job has gone on to a later one (or whenever it is unread, if that was
- * configured).
- */
+/* A repetition of a job that somebody opens first. */
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -43,9 +28,7 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     }
     mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition,
                   mr_job_label(job));
-    mr_iterations_ring_unread(core, job);
     if (production != NULL) {
-        mr_production_list(core, production, it);
         mr_alarm_by(core, &it->alarm, mr_join_due(it));
         mr_core_trace(core, "iteration %s: %s production %s", id, rec->joining ? "joins" : "uses",
                       rec->production);

@@ -56,6 +56,6 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
         mr_core_refuse(core, &millrace__delete_dataset_reply__descriptor, &err);
         return;
     }
-    mr_dataset_forget(core, dataset);
+    MR_APPLY(core, dataset_removed, dataset);
     mr_core_reply(core, &millrace__delete_dataset_reply__descriptor, true /* fenced */);
 }

@@ -134,7 +134,7 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     }
     for (size_t i = 0; i < all.n; i++) {
         evict_clients(core, all.jobs[i]);
-        mr_job_forget(core, all.jobs[i]);
+        MR_APPLY(core, job_removed, all.jobs[i]);
     }
     delete_flawed(core, in->job);
     if (is_any_flawed(core, in->job)) {

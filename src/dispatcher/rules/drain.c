@@ -23,23 +23,17 @@
 void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;
-    char stamp[MR_STAMP_SIZE];
 
-    MR_ASSERT(mr_core_worker_is_live(worker));
     if (mr_core_worker_is_draining(worker)) {
         return;
     }
-    worker->draining = mr_core_stamp(core);
-    mr_stamp_print(worker->draining, stamp);
-    mr_core_set(core, &worker->rec->draining, stamp);
-    mr_schema_use(core, MR_FEATURE_DRAINING);
-    mr_touch(core, MR_STORED_WORKER, worker, 0);
+    MR_APPLY(core, feature_used, MR_FEATURE_DRAINING);
+    MR_APPLY(core, worker_drains, worker);
     mr_core_note(core, "worker %.8s.%u at %s: drains", worker->rec->incarnation, worker->rec->life,
                  worker->rec->address);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         if (task->state == MR_TASK_OPEN) {
-            task->iteration->draining_tasks++;
             mr_iteration_look_again(core, task->iteration); /* it will not ask for what waits */
         }
     }
@@ -58,8 +52,6 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
                       "iteration %s: %" PRIu64
                       " splits of provider %zu that were given back: nobody wants them",
                       it->rec->id, splits, i);
-        it->cursors[i].rec->dropped += splits;
-        mr_owed_clear(mr_given_back(it, i));
-        mr_touch(core, MR_STORED_CURSOR, it, i);
+        MR_APPLY(core, given_back_dropped, it, i);
     }
 }

@@ -12,9 +12,9 @@
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
-#include <string.h>
 
-void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why,
+                   bool is_collected)
 {
     Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
 
@@ -24,31 +24,10 @@ void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const
     mr_iteration_end_fill(core, it, end);
     end->error_code = code;
     mr_core_set(core, &end->error, why);
-    it->rec->end = end;
-    it->rec->finished = true;
-    it->rec->joining = false;
-    it->rec->finished_ms = (uint64_t)core->wall_ms;
-    it->rec->unread_ms = 0;
-    it->since = core->now;
-    core->open_iterations--;
-    mr_share_give(it->open_share, 1);
-    it->open_share = NULL;
-    mr_iteration_leave_unsettled(core, it);
-    mr_touch(core, MR_STORED_ITERATION, it, 0);
-    it->job->nfinished++;
-    mr_iterations_ring_unread(core, it->job);
-    mr_alarm_by(core, &it->alarm, core->now);
-    mr_job_note_ended(core, it->job, it->rec->repetition);
-    mr_touch(core, MR_STORED_JOB, it->job, 0);
-    if (it->uses != NULL) {
-        mr_production_note_finished(core, it);
-    }
+    MR_APPLY(core, iteration_finished, it, end, is_collected);
     if (it->uses != NULL && code < 0) { /* Who comes later may have more luck. */
-        mr_production_close(core, it->uses, why);
+        MR_APPLY(core, production_closed, it->uses, why);
     }
-
-    mr_iteration_note_finished(core, it);
-    mr_iteration_drop_tasks(core, it);
     if (code < 0) {
         mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job),
                      why);
@@ -63,6 +42,11 @@ void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const
     } else {
         mr_core_trace(core, "iteration %s: finished", it->rec->id);
     }
+}
+
+void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+{
+    finish(core, it, code, why, false /* is_collected */);
 }
 
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
@@ -98,29 +82,7 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it)
         mr_job_label(it->job), it->broken);
     mr_line_copy(why.message, line,
                  sizeof line); /* it may have been cut in the middle of a letter */
-    mr_rounds_drop(core, it);  /* there may be no schedule to tell of */
     mr_iteration_finish(core, it, why.code, line);
-}
-
-/* So that its readers can be told when its own record is gone. */
-static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
-{
-    Millrace__CollectedRepetition *one =
-        mr_core_new_record(core, &millrace__collected_repetition__descriptor);
-    Millrace__JobRecord *rec = job->rec;
-
-    if (one == NULL) {
-        return;
-    }
-    one->repetition = repetition;
-    one->collected_ms = (uint64_t)core->wall_ms;
-    if (rec->n_collected == MR_COLLECTED_MAX) {
-        mr_record_free(rec->collected[0]);
-        memmove(rec->collected, rec->collected + 1, --rec->n_collected * sizeof(rec->collected[0]));
-    }
-    if (mr_core_append(core, &rec->collected, rec->n_collected, one)) {
-        rec->n_collected++;
-    }
 }
 
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
@@ -131,6 +93,5 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
     MR_ASSERT(it->live_clients == 0);
     mr_collected_print((uint64_t)core->wall_ms, why);
     mr_iteration_count_losses(core, it, other, sizeof other);
-    remember_collected(core, it->job, it->rec->repetition);
-    mr_iteration_finish(core, it, MR_OK, why);
+    finish(core, it, MR_OK, why, true /* is_collected */);
 }

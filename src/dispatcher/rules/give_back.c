@@ -113,33 +113,8 @@ static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsR
            in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
 }
 
-struct giving {
-    mr_core *core;
-    struct mr_task *task;
-    size_t provider;
-};
-
-/* At least once: one of the pieces that a range consists of, with its history. */
-static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t losses)
-{
-    const struct giving *g = ctx;
-    struct mr_iteration *it = g->task->iteration;
-    Millrace__CursorRecord *cursor = it->cursors[g->provider].rec;
-
-    if (losses == 0) {
-        mr_owed_add(g->core, mr_given_back(it, g->provider), first, count, 0);
-        return;
-    }
-    mr_owed_add(g->core, mr_pool(it, g->provider), first, count, losses);
-    /* It will be counted when it is handed out again. */
-    cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
-}
-
 bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
-    struct mr_iteration *it = task->iteration;
-    Millrace__GrantRecord *grant = task->grants[in->provider].rec;
-    struct giving g = {core, task, in->provider};
     uint64_t sum = 0;
 
     mr_core_worker_note_draining(core, task->worker);
@@ -149,26 +124,10 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
         return false;
     }
     for (size_t i = 0; i < in->n_given_back; i++) {
-        const Millrace__GivenBackRange *range = in->given_back[i];
-        uint64_t first = mr_position(it, in->provider, range->repetition, range->first);
-
-        sum += range->count;
-        if (mr_iteration_repeats(it)) {
-            mr_grants_cut(core, task, in->provider, first, range->count, give_back_piece, &g);
-        } else if (!mr_given_back_is_left_behind(it, in->provider, range->repetition)) {
-            mr_owed_add(core, mr_given_back(it, in->provider), first, range->count, 0);
-        }
+        sum += in->given_back[i]->count;
     }
-    if (core->failed != 0) {
-        return true;
-    }
-    if (mr_iteration_repeats(it)) {
-        mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
-    }
-    grant->granted -= sum;
+    MR_APPLY(core, splits_given_back, task, in);
     core->out->tally.given_back += sum;
-    mr_touch(core, MR_STORED_CURSOR, it, in->provider);
-    mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
     mr_core_trace(core, "task %s: gives %" PRIu64 " splits of provider %u back", task->id, sum,
                   in->provider);
     return true;

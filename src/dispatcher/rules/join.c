@@ -42,6 +42,7 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
         mr_core_new_record(core, &millrace__production_record__descriptor);
     struct mr_production *p = NULL;
     char id[MR_STAMP_SIZE];
+    mr_error err;
 
     if (rec == NULL) {
         return NULL;
@@ -60,10 +61,9 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
         mr_record_free(rec);
         return NULL;
     }
-    p = mr_production_add(core, rec, NULL);
+    MR_APPLY(core, production_added, rec, &p, &err);
     if (p != NULL) {
         mr_core_trace(core, "production %s: made for job %s", id, mr_job_label(job));
-        mr_production_put(core, p);
         mr_iteration_create_hidden(core, p, seed);
     }
     return core->failed == 0 ? p : NULL;
@@ -168,41 +168,27 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
     return verdict;
 }
 
-static void go_apart(mr_core *core, struct mr_iteration *it, enum verdict verdict, const char *why)
-{
-    struct mr_production *old = it->uses;
-    struct mr_production *own =
-        mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
-
-    if (own == NULL) {
-        return;
-    }
-    mr_production_leave(core, it);
-    if (verdict == APART_FOR_ALL) {
-        mr_production_close(core, old, why);
-    }
-    mr_core_set(core, &it->rec->production, own->rec->id);
-    mr_core_set_line(core, &it->rec->unshared, why);
-    mr_production_join(own, it);
-    mr_production_list(core, own, it);
-}
-
 void mr_join_settle(mr_core *core, struct mr_iteration *it)
 {
     char why[MR_REFUSAL_SIZE] = "";
     enum verdict verdict = judge(core, it, why);
+    struct mr_production *old, *own = NULL;
 
     MR_ASSERT(it->rec->joining);
     if (verdict == WAIT) {
         return;
     }
+    old = it->uses;
     if (verdict != SHARE) {
-        go_apart(core, it, verdict, why);
+        own = mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
+        if (own == NULL) {
+            return;
+        }
     }
-    it->rec->joining = false;
-    mr_iteration_forgive_losses(core, it); /* they had given it nothing, and nobody had to */
-    mr_touch(core, MR_STORED_ITERATION, it, 0);
-    mr_iteration_note_assignments(core, it);
+    MR_APPLY(core, iteration_joined, it, own, why);
+    if (verdict == APART_FOR_ALL) {
+        MR_APPLY(core, production_closed, old, why);
+    }
     mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id,
                   verdict == SHARE ? "joined" : "has its own", it->rec->production,
                   why[0] != '\0' ? ", " : "", why);

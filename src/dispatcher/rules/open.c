@@ -191,7 +191,7 @@ static void make_room(mr_core *core)
 
     if (job != NULL) {
         mr_core_note(core, "job %s: forgotten before its time, to make room", mr_job_label(job));
-        mr_job_forget(core, job);
+        MR_APPLY(core, job_removed, job);
     }
 }
 
@@ -226,19 +226,20 @@ static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, cons
         mr_record_free(rec);
         return NULL;
     }
-    struct mr_job *job = mr_job_add(core, rec, &err);
+    struct mr_job *job = NULL;
+
+    MR_APPLY(core, job_added, rec, &job, &err);
 
     if (job != NULL) {
-        mr_dataset_use(core, job->dataset);
-        mr_touch(core, MR_STORED_JOB, job, 0);
+        MR_APPLY(core, dataset_used, job->dataset);
         if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
-            mr_schema_use(core, MR_FEATURE_AT_LEAST_ONCE);
+            MR_APPLY(core, feature_used, MR_FEATURE_AT_LEAST_ONCE);
         }
         if (wish->trainer[0] != '\0' || wish->sharing != MILLRACE__SHARING__SHARING_OFF) {
-            mr_schema_use(core, MR_FEATURE_SHARING);
+            MR_APPLY(core, feature_used, MR_FEATURE_SHARING);
         }
         if (wish->consumers > 0) {
-            mr_schema_use(core, MR_FEATURE_ROUNDS);
+            MR_APPLY(core, feature_used, MR_FEATURE_ROUNDS);
         }
         mr_core_trace(core, "job %s: created, %s%s", mr_job_label(job), mr_mode_name(wish->mode),
                       wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE ? ", at_least_once"
@@ -309,6 +310,20 @@ static uint64_t ended_ms(const mr_core *core, const struct mr_iteration *it)
     return now > then ? now - then : 0;
 }
 
+/* Somebody asked for a repetition of it that has ended: a use, though nobody attaches. */
+static void note_asked(mr_core *core, struct mr_job *job)
+{
+    uint64_t half = (uint64_t)core->config.job_retention_ms / 2;
+
+    if (!mr_job_is_idle(job)) {
+        return;
+    }
+    MR_APPLY(core, job_asked, job);
+    if (!core->full && job->rec->released_ms + half < (uint64_t)core->wall_ms) {
+        MR_APPLY(core, job_idle, job);
+    }
+}
+
 void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
 {
     struct mr_iteration *it = NULL;
@@ -331,7 +346,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         job = create_job(core, &wish, in->client);
     }
     if (finished) {
-        mr_job_note_asked(core, job);
+        note_asked(core, job);
     } else if (job != NULL) {
         if (it == NULL) {
             it = mr_iteration_create(core, job, in->repetition, core->in->seed);

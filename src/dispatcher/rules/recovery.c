@@ -236,12 +236,18 @@ static void open_tasks(mr_core *core, struct mr_iteration *it, uint32_t n, bool 
 {
     for (uint32_t i = 0; i < n; i++) {
         struct mr_core_worker *worker = choose_host(core, it, isolated);
+        struct mr_task *task;
 
         if (worker == NULL) {
             /* The next worker to come looks here again, and so does the next task to end. */
             return;
         }
-        mr_task_recover(core, it, worker, isolated);
+        MR_APPLY(core, task_recovers, it, worker, isolated, NULL, &task);
+        if (task == NULL) {
+            return;
+        }
+        mr_core_trace(core, "task %s: opened, a recovery task%s", task->id,
+                      isolated ? " for suspects" : "");
     }
 }
 

@@ -44,8 +44,7 @@ static void quarantine(struct returning *r, uint64_t position)
     const Millrace__ProviderInfo *info = it->rec->providers[r->provider];
     uint64_t index = info->splits > 0 ? position % (uint64_t)info->splits : position;
 
-    it->rec->quarantined_splits++;
-    mr_iteration_note_lost(it, 1, info->split_elements);
+    MR_APPLY(r->core, split_given_up, it, r->provider);
     r->core->out->tally.lost++;
     mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined",
                  it->rec->id, index, r->provider);
@@ -73,8 +72,7 @@ static void return_range(void *ctx, const Millrace__OwedRange *range)
      * one. */
     losses = losses < MR_QUARANTINE_LOSSES ? losses : MR_ALONE_LOSSES;
     r->core->out->tally.returned += range->count;
-    mr_owed_add(r->core, mr_pool(r->task->iteration, r->provider), range->first, range->count,
-                losses);
+    MR_APPLY(r->core, splits_returned, r->task, r->provider, range->first, range->count, losses);
 }
 
 void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
@@ -89,8 +87,5 @@ void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t s
             continue;
         }
         mr_grants_each(task, i, return_range, &r);
-        mr_owed_squeeze(mr_pool(it, i), MR_OWED_RANGES_MAX);
-        mr_touch(core, MR_STORED_CURSOR, it, i);
     }
-    mr_grants_void(task);
 }

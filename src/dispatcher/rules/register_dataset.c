@@ -175,7 +175,7 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
     if (dataset != NULL) {
         rc = compare_registration(dataset->rec, in, err);
         if (rc == MR_OK) {
-            mr_dataset_use(core, dataset);
+            MR_APPLY(core, dataset_used, dataset);
         }
         return rc;
     }
@@ -201,9 +201,10 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
 
     Millrace__DatasetRecord *rec = make_record(core, id, in);
 
-    dataset = rec != NULL ? mr_dataset_add(core, rec) : NULL;
+    if (rec != NULL) {
+        MR_APPLY(core, dataset_added, rec, &dataset);
+    }
     if (dataset != NULL) {
-        mr_touch(core, MR_STORED_DATASET, dataset, 0);
         mr_core_trace(core, "dataset %s: registered, %s", id, rec->summary);
     }
     return MR_OK;

@@ -73,9 +73,9 @@ void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerReq
         return;
     }
     if (worker != NULL) {
-        mr_core_worker_seen(core, worker); /* A repeated call, or a new leader. */
+        MR_APPLY(core, worker_seen, worker); /* A repeated call, or a new leader. */
     } else {
-        mr_newcomer_note(core, in);
+        MR_APPLY(core, newcomer_noted, in);
     }
     /* Nothing was written, but a worker that hears of another incarnation of the cluster drops all
      * of its tasks. */

@@ -7,20 +7,6 @@
 
 #include <string.h>
 
-/* Of an open task: until that ends, and may name @client. */
-static void keep_unheard(mr_core *core, struct mr_client *client, const struct mr_task *task,
-                         uint64_t elements)
-{
-    Millrace__Unheard *one = mr_core_new_record(core, &millrace__unheard__descriptor);
-    Millrace__ClientRecord *rec = client->rec;
-
-    if (mr_core_append(core, &rec->unheard, rec->n_unheard, one)) {
-        rec->n_unheard++;
-        mr_core_set(core, &one->task_id, task->id);
-        one->elements = mr_count_add(elements, 0);
-    }
-}
-
 /*
  * What @client took along of tasks that have ended, in place of what it was said to hold. It may
  * not know that one has, if its worker is out of reach. A lost one has no elements: its splits are
@@ -37,7 +23,8 @@ static uint64_t taken_along(mr_core *core, struct mr_client *client,
         if (task == NULL || task->state == MR_TASK_ENDED) {
             ended = mr_count_add(ended, in->unheard[i]->elements);
         } else if (task->state == MR_TASK_OPEN && task->iteration == client->iteration) {
-            keep_unheard(core, client, task, in->unheard[i]->elements);
+            /* until that ends, and may name @client */
+            MR_APPLY(core, client_unheard, client, task, in->unheard[i]->elements);
         }
     }
     return mr_count_add(in->abandoned, ended < client->rec->held ? ended : client->rec->held);
@@ -59,14 +46,11 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
         strcmp(client->iteration->rec->id, in->iteration_id) == 0) {
         uint64_t taken = taken_along(core, client, in);
 
-        mr_iteration_note_abandoned(core, client->iteration, taken,
-                                    mr_client_is_live(client) ? 0 : client->rec->held);
-        client->rec->held = 0;
+        MR_APPLY(core, elements_abandoned, client->iteration, taken,
+                 mr_client_is_live(client) ? 0 : client->rec->held);
+        MR_APPLY(core, client_explained, client);
         if (mr_client_is_live(client)) {
             mr_client_release(core, client, true /* by_itself */);
-        } else {
-            client->rec->silent = false;
-            mr_touch(core, MR_STORED_CLIENT, client, 0);
         }
     }
     mr_core_reply(core, &millrace__release_client_reply__descriptor, true /* fenced */);

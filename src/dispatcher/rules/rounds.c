@@ -31,7 +31,7 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
     uint32_t vacated = 0;
 
     for (uint32_t i = 0; i < rounds->n; i++) {
-        struct mr_seat *seat = &rounds->seats[i];
+        const struct mr_seat *seat = &rounds->seats[i];
 
         if (seat->rec == NULL || seat->rec->client[0] == '\0' ||
             mr_seat_client(core, it, seat) != NULL) {
@@ -42,12 +42,7 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
         }
         mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id,
                      i);
-        mr_core_set(core, &seat->rec->client, "");
-        seat->rec->session++;
-        seat->rec->joined = false;
-        mr_seat_clear(seat);
-        mr_touch(core, MR_STORED_CONSUMER, it, mr_seat_index(it, seat));
-        mr_rounds_note(core, it, false);
+        MR_APPLY(core, seat_vacated, it, i);
     }
     return true;
 }
@@ -68,79 +63,47 @@ bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it)
     return mr_rounds_schedule(it)->n_tasks == mr_rounds_schedule(it)->n_outcomes;
 }
 
-/* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. Returns
- * how many. */
-static size_t next_turns(mr_core *core, struct mr_iteration *it, uint32_t *turns, bool *changed)
+/* Who takes turns from the horizon on: whoever does now and is not over, then whoever came. */
+static void take_turns(mr_core *core, struct mr_iteration *it)
 {
-    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+    const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
     const Millrace__RoundSegment *last = mr_rounds_last_segment(it);
-    const struct mr_task *task;
-    size_t n = 0;
+    const struct mr_task *task, *added[MR_ROUND_TASKS_MAX];
+    uint64_t horizon = it->rounds->rec->horizon;
+    uint32_t turns[MR_ROUND_TASKS_MAX];
+    size_t n = 0, nadded = 0;
 
     for (size_t i = 0; i < last->n_tasks; i++) {
         if (mr_schedule_outcome(schedule, last->tasks[i]) == NULL) {
             turns[n++] = last->tasks[i];
         }
     }
-    *changed = n != last->n_tasks;
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         /* A task takes turns from when it joins until it is over. */
-        if (task->state != MR_TASK_OPEN ||
-            mr_schedule_find(schedule, task->id) != MR_ROUND_NOBODY) {
-            continue;
+        if (task->state == MR_TASK_OPEN && schedule->n_tasks + nadded < MR_ROUND_TASKS_MAX &&
+            mr_schedule_find(schedule, task->id) == MR_ROUND_NOBODY) {
+            added[nadded++] = task;
         }
-        if (schedule->n_tasks == MR_ROUND_TASKS_MAX) {
-            break;
-        }
-        turns[n++] = mr_rounds_add_task(core, schedule, task->id);
-        *changed = true;
     }
-    return n;
-}
-
-static void take_turns(mr_core *core, struct mr_iteration *it)
-{
-    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
-    uint64_t horizon = it->rounds->rec->horizon;
-    uint32_t turns[MR_ROUND_TASKS_MAX];
-    bool changed;
-    size_t n = next_turns(core, it, turns, &changed);
-
-    if (!changed || core->failed != 0) {
+    if (n == last->n_tasks && nadded == 0) {
         return;
     }
-    if (mr_rounds_last_segment(it)->from_round == horizon) { /* nobody can have begun it */
-        mr_record_free(schedule->segments[--schedule->n_segments]);
-    }
-    mr_rounds_add_segment(core, schedule, horizon, turns, n);
+    MR_APPLY(core, turns_changed, it, turns, n, added, nadded);
     if (core->failed != 0) {
         return;
     }
-    mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id, n,
-                  horizon);
-    mr_touch(core, MR_STORED_ROUNDS, it, 0);
+    mr_core_trace(core, "iteration %s: %zu tasks take turns from round %" PRIu64, it->rec->id,
+                  n + nadded, horizon);
     mr_rounds_prune(core, it);
-    if (n > 0 && mr_rounds_furthest(it->rounds) + MR_HORIZON_ROUNDS / 2 >= horizon) {
+    if (n + nadded > 0 && mr_rounds_furthest(it->rounds) + MR_HORIZON_ROUNDS / 2 >= horizon) {
         mr_rounds_set_horizon(core, it, horizon);
     }
-    mr_rounds_note(core, it, true);
 }
 
 void mr_rounds_begin(mr_core *core, struct mr_iteration *it)
 {
-    Millrace__RoundsRecord *rec = mr_core_new_record(core, &millrace__rounds_record__descriptor);
-
-    if (rec == NULL) {
-        return;
-    }
-    it->rounds->rec = rec;
-    rec->schedule = mr_core_new_record(core, &millrace__round_schedule__descriptor);
-    if (rec->schedule == NULL) {
-        return;
-    }
-    mr_rounds_add_segment(core, rec->schedule, 0, NULL, 0);
-    mr_touch(core, MR_STORED_ROUNDS, it, 0);
+    MR_APPLY(core, rounds_begun, it);
     if (core->failed == 0) {
         take_turns(core, it);
     }
@@ -152,7 +115,7 @@ void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_
     uint32_t i = mr_schedule_find(mr_rounds_schedule(it), task->id);
 
     if (i != MR_ROUND_NOBODY && mr_schedule_outcome(mr_rounds_schedule(it), i) == NULL) {
-        mr_rounds_add_outcome(core, it, i, end_round);
+        MR_APPLY(core, rounds_decided, it, i, end_round);
         mr_core_trace(core, "task %s: ended before round %" PRIu64, task->id, end_round);
     }
 }
@@ -208,9 +171,9 @@ static void decide(mr_core *core, struct mr_iteration *it)
         }
         /* Whoever never had a turn below the horizon has nothing that could be in doubt. */
         if (mr_schedule_next(schedule, i, 0) >= it->rounds->rec->horizon) {
-            mr_rounds_add_outcome(core, it, i, 0);
+            MR_APPLY(core, rounds_decided, it, i, 0);
         } else if (judge(core, it, i, &delivered)) {
-            mr_rounds_add_outcome(core, it, i, delivered);
+            MR_APPLY(core, rounds_decided, it, i, delivered);
             mr_core_trace(core,
                           "task %s: its rounds below %" PRIu64 " count, those up to %" PRIu64
                           " are void",

@@ -32,8 +32,9 @@ uint64_t mr_rounds_furthest(const struct mr_coordination *rounds)
 }
 
 /* From what the consumer that has read most was seen to return, void rounds not counted. */
-static void measure_pace(mr_core *core, struct mr_coordination *rounds)
+static void measure_pace(mr_core *core, struct mr_iteration *it)
 {
+    const struct mr_coordination *rounds = it->rounds;
     uint64_t progress = 0;
     uint64_t pace;
     int64_t ms;
@@ -42,8 +43,7 @@ static void measure_pace(mr_core *core, struct mr_coordination *rounds)
         progress = rounds->seats[i].progress > progress ? rounds->seats[i].progress : progress;
     }
     if (rounds->pace_since == MR_NEVER) {
-        rounds->pace_since = core->now;
-        rounds->pace_progress = progress;
+        MR_APPLY(core, pace_measured, it, rounds->pace, progress);
         return;
     }
     ms = core->now - rounds->pace_since;
@@ -52,9 +52,8 @@ static void measure_pace(mr_core *core, struct mr_coordination *rounds)
     }
     pace = (progress - rounds->pace_progress) * 1000000 / (uint64_t)ms;
     /* Slower at once would move the horizon at the first pause; faster has to. */
-    rounds->pace = pace > rounds->pace ? pace : (pace + rounds->pace) / 2;
-    rounds->pace_since = core->now;
-    rounds->pace_progress = progress;
+    MR_APPLY(core, pace_measured, it, pace > rounds->pace ? pace : (pace + rounds->pace) / 2,
+             progress);
 }
 
 bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from)
@@ -65,20 +64,18 @@ bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from
     if (__builtin_add_overflow(from, ahead, &horizon) || horizon <= it->rounds->rec->horizon) {
         return false;
     }
-    it->rounds->rec->horizon = horizon;
-    mr_touch(core, MR_STORED_ROUNDS, it, 0);
-    mr_rounds_note(core, it, false);
+    MR_APPLY(core, horizon_moved, it, horizon);
     return true;
 }
 
 void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it)
 {
-    struct mr_coordination *rounds = it->rounds;
+    const struct mr_coordination *rounds = it->rounds;
     uint64_t position = mr_rounds_furthest(rounds);
     uint64_t left = rounds->rec->horizon > position ? rounds->rec->horizon - position : 0;
     uint64_t want = rounds_in(rounds, MR_HORIZON_LEFT_MS);
 
-    measure_pace(core, rounds);
+    measure_pace(core, it);
     want = want > MR_HORIZON_ROUNDS / 2 ? want : MR_HORIZON_ROUNDS / 2;
     if (left > want || mr_rounds_last_segment(it)->n_tasks == 0) {
         return;
@@ -124,27 +121,15 @@ static uint64_t counts_below(const Millrace__RoundSchedule *schedule, size_t seg
 
 void mr_rounds_prune(mr_core *core, struct mr_iteration *it)
 {
-    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+    const Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
     size_t drop = mr_schedule_segment(schedule, passed_below(core, it));
-    Millrace__RoundSchedule *rest;
 
     for (uint32_t i = 0; i < schedule->n_tasks && drop > 0; i++) {
         /* What is in doubt is not forgotten, wherever its turns were. */
         drop =
             mr_rounds_is_closing(it, i, core) && !mr_rounds_is_used(schedule, i, drop) ? 0 : drop;
     }
-    if (drop == 0) {
-        return;
-    }
-    rest = mr_rounds_without_first(core, schedule, drop);
-    if (rest != NULL) {
-        uint64_t counts = counts_below(schedule, drop);
-
-        if (counts > it->rounds->rec->forgotten_below) {
-            it->rounds->rec->forgotten_below = counts;
-        }
-        mr_record_free(schedule);
-        it->rounds->rec->schedule = rest;
-        mr_rounds_note(core, it, true);
+    if (drop > 0) {
+        MR_APPLY(core, rounds_pruned, it, drop, counts_below(schedule, drop));
     }
 }

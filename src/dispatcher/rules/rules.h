@@ -2,11 +2,8 @@
 #ifndef MR_DISPATCHER_RULES_RULES_H
 #define MR_DISPATCHER_RULES_RULES_H
 
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/update.h"
 #include "dispatcher/views/views.h"
-
-/* Its life is over: one put; everything else is derived from it. */
-enum mr_loss { MR_LOSS_SILENT, MR_LOSS_SUPERSEDED, MR_LOSS_LEFT };
 
 /* What waits for wall time is looked at so often at least: that clock may be set. */
 #define MR_WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
@@ -93,8 +90,6 @@ struct mr_wish {
 
 /* ---------------------------------------------------------------- count_losses.c */
 
-/* Those of its tasks whose workers are lost are not to be counted: nothing was to come of them. */
-void mr_iteration_forgive_losses(mr_core *core, struct mr_iteration *it);
 void mr_iteration_count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size);
 
 /* ---------------------------------------------------------------- settle.c */
@@ -133,6 +128,15 @@ bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
 /* ---------------------------------------------------------------- task_ended.c */
 
 void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
+
+/* ---------------------------------------------------------------- hand_out.c, reports.c */
+
+void mr_splits_hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+/* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
+                     mr_error *err);
+/* Write what was reported if no grant will carry it, as far as there is room. */
+void mr_grants_write(mr_core *core, struct mr_task *task);
 
 /* ---------------------------------------------------------------- get_splits.c */
 

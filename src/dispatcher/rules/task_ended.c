@@ -1,25 +1,7 @@
-/*
- * Tasks are derived: each open iteration has one for each worker that lived while it was open. A
- * record exists for what cannot be derived, that a task ended or was closed. Ids are the same under
- * every leader.
- *
- *     open ──(it says so)──► ended (or drained: its worker goes, and that is why)
- *       ╰──(its worker is lost, or no client reaches it)──► lost
- *
- * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are
- * forgotten as soon as they have ended or their loss is counted.
- */
+/* A worker says that a task has come to its end. */
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
-
-static void set_message(mr_core *core, Millrace__TaskRecord *rec, const char *message)
-{
-    char text[MR_ERROR_MESSAGE_SIZE];
-
-    mr_line_copy(message, text, sizeof text);
-    mr_core_set(core, &rec->message, text);
-}
 
 /* Whose number is too large for one transaction is not waited for. */
 static void note_holders(mr_core *core, struct mr_iteration *it,
@@ -31,7 +13,7 @@ static void note_holders(mr_core *core, struct mr_iteration *it,
         if (i < MR_HOLDERS_MAX && mr_core_has_room(core, 2 + mr_iteration_settle_changes(it))) {
             mr_client_hold(core, it, in->task_id, holder);
         } else {
-            mr_iteration_note_abandoned(core, it, holder->elements, 0);
+            MR_APPLY(core, elements_abandoned, it, holder->elements, 0);
         }
     }
 }
@@ -40,24 +22,22 @@ static void note_holders(mr_core *core, struct mr_iteration *it,
  * and so is what went with clients. */
 static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__TaskEndedRequest *in)
 {
-    struct mr_iteration *it = task->iteration;
     struct mr_task *producing = mr_task_producing(core, task);
+    struct mr_iteration *it = task->iteration;
 
-    if (task->drained && producing != NULL) {
-        producing->barren = true; /* that its worker drains may be heard of later */
+    if (in->drained && producing != NULL) { /* that its worker drains may be heard of later */
+        MR_APPLY(core, task_barren, producing, true);
     }
-    if (!task->drained) {
-        it->rec->pipeline_ended = true;
-        mr_touch(core, MR_STORED_ITERATION, it, 0);
+    if (!in->drained && !it->rec->pipeline_ended) {
+        MR_APPLY(core, pipeline_ended, it);
     }
-    mr_task_move(core, task, MR_TASK_ENDED);
-    if (!task->drained) {
+    MR_APPLY(core, task_ended, task, MR_OK, in);
+    if (!in->drained) {
         mr_given_back_drop_unwanted(core, it, task);
     }
-    task->rec->abandoned = mr_count_add(in->abandoned, 0);
-    task->rec->skipped = it->uses != NULL ? mr_count_add(in->skipped, 0) : 0;
-    mr_task_retire(core, task);
+    MR_APPLY(core, task_retired, task);
     note_holders(core, it, in);
+    mr_iteration_settle(core, it);
 }
 
 /* In the words that clients have for it that hear of it from the worker: a file that is missing is
@@ -77,20 +57,9 @@ static void end_task(mr_core *core, struct mr_task *task, int code,
 
     if (mr_task_is_recovery(task) && code >= 0) {
         end_recovery(core, task, in);
-        mr_iteration_settle(core, it);
         return;
     }
-    if (task->rec == NULL && !mr_task_give_record(core, task)) {
-        return;
-    }
-    task->rec->ended = true;
-    task->rec->drained = task->drained;
-    task->rec->code = code;
-    task->rec->skipped = it->uses != NULL ? mr_count_add(in->skipped, 0) : 0;
-    task->rec->abandoned = mr_count_add(in->abandoned, 0);
-    set_message(core, task->rec, in->message);
-    mr_task_move(core, task, MR_TASK_ENDED);
-    mr_touch(core, MR_STORED_TASK, task, 0);
+    MR_APPLY(core, task_ended, task, code, in);
     note_holders(core, it, in);
     if (code < 0) {
         fail_iteration(core, task, code);
@@ -110,7 +79,7 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
-    mr_core_worker_seen(core, worker);
+    MR_APPLY(core, worker_seen, worker);
     if (task != NULL && task->worker != worker) {
         mr_error_set(&err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
@@ -141,7 +110,6 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         mr_rounds_note_end(core, task, in->end_round);
     }
     if (task != NULL && task->state == MR_TASK_OPEN) {
-        task->drained = in->drained && in->code >= 0;
         end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in);
     }
     mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);

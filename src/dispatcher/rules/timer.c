@@ -67,6 +67,19 @@ static bool is_braked(mr_core *core)
     return false;
 }
 
+/* Its iteration counts what it said of elements from now on. False: there is no room. */
+static bool keep_counts(mr_core *core, struct mr_task *task)
+{
+    if (mr_task_abandoned(task) == 0 && mr_task_skipped(task) == 0) {
+        return true;
+    }
+    if (core->full || !mr_core_has_room(core, 2)) {
+        return false;
+    }
+    MR_APPLY(core, task_counts_kept, task);
+    return true;
+}
+
 /* Its loss is counted everywhere, and no iteration needs its tasks to know that something ended, or
  * what went with them: from now on the iterations know it themselves. */
 static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
@@ -84,10 +97,9 @@ static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
             return false;
         }
         if (!is_noted) {
-            it->rec->pipeline_ended = true;
-            mr_touch(core, MR_STORED_ITERATION, it, 0);
+            MR_APPLY(core, pipeline_ended, it);
         }
-        if (!mr_task_give_up_counts(core, task)) {
+        if (!keep_counts(core, task)) {
             return false;
         }
     }
@@ -102,7 +114,7 @@ static void ring_lost_worker(mr_core *core, struct mr_core_worker *worker)
     if (left > 0) {
         mr_alarm_at(core, &worker->alarm, mr_retention_again(core, left));
     } else if (is_forgettable(core, worker)) {
-        mr_core_worker_forget(core, worker);
+        MR_APPLY(core, worker_removed, worker);
     } else {
         mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, WORKER_AGAIN_MS));
     }
@@ -152,7 +164,7 @@ static bool ring_client(mr_core *core, struct mr_client *client)
     if (left > 0) {
         mr_alarm_at(core, &client->alarm, mr_retention_again(core, left));
     } else {
-        mr_client_forget(core, client);
+        MR_APPLY(core, client_removed, client);
     }
     return true;
 }
@@ -207,12 +219,12 @@ static void end_of_iteration(mr_core *core, struct mr_iteration *it)
 {
     if (it->rec->finished) {
         mr_core_trace(core, "iteration %s: forgotten", it->rec->id);
-        mr_iteration_forget(core, it, false /* with_job */);
+        MR_APPLY(core, iteration_removed, it, false /* with_owner */);
     } else if (is_dynamic(it) || has_gone_on(it)) {
         mr_iteration_collect(core, it);
     } else {
         mr_core_trace(core, "iteration %s: collected", it->rec->id);
-        mr_iteration_forget(core, it, false /* with_job */);
+        MR_APPLY(core, iteration_removed, it, false /* with_owner */);
     }
 }
 
@@ -264,14 +276,14 @@ static bool ring_job(mr_core *core, struct mr_job *job)
         return true;
     }
     if (job->rec->released_ms == 0) { /* nobody wrote down when: it is now */
-        mr_job_note_idle(core, job);
+        MR_APPLY(core, job_idle, job);
     }
     int64_t left = mr_retention_left(core, job->idle_since, job->rec->released_ms, keep);
 
     if (left > 0) {
         mr_alarm_at(core, &job->alarm, mr_retention_again(core, left));
     } else {
-        mr_job_forget(core, job);
+        MR_APPLY(core, job_removed, job);
     }
     return true;
 }
@@ -293,7 +305,7 @@ static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
     if (left > 0) {
         mr_alarm_at(core, &dataset->alarm, mr_retention_again(core, left));
     } else {
-        mr_dataset_forget(core, dataset);
+        MR_APPLY(core, dataset_removed, dataset);
     }
     return true;
 }
@@ -305,10 +317,10 @@ static bool ring_production(mr_core *core, struct mr_production *p)
     }
     mr_alarm_off(core, &p->alarm);
     if (mr_production_is_over(p)) {
-        mr_production_forget(core, p);
-    } else if (!core->full) {
-        mr_production_write(core, p);
-    } else if (p->unwritten) {
+        MR_APPLY(core, production_removed, p);
+    } else if (p->is_behind && !core->full) {
+        MR_APPLY(core, production_listed, p);
+    } else if (p->is_behind) {
         mr_alarm_at(core, &p->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
     }
     return true;

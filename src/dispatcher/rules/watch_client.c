@@ -14,7 +14,7 @@ void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *
         mr_core_refuse(core, &millrace__client_update__descriptor, &err);
         return;
     }
-    mr_client_seen(core, client);
+    MR_APPLY(core, client_seen, client);
     Millrace__ClientUpdate *update =
         mr_core_reply(core, &millrace__client_update__descriptor, true /* fenced */);
 

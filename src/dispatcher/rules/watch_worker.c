@@ -45,8 +45,7 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
         mr_core_refuse(core, &millrace__worker_update__descriptor, &err);
         return;
     }
-    mr_core_worker_seen(core, worker);
-    worker->awaited = false;
+    MR_APPLY(core, worker_seen, worker, true /* is_watch */);
     Millrace__WorkerUpdate *update =
         mr_core_reply(core, &millrace__worker_update__descriptor, true /* fenced */);
 

@@ -36,23 +36,6 @@ static void take_reports(mr_core *core, struct mr_task *task,
     }
 }
 
-static void note_cache(mr_core *core, struct mr_core_worker *worker,
-                       const Millrace__CacheProgress *cache)
-{
-    char line[MR_ERROR_MESSAGE_SIZE];
-
-    if (worker->cache == NULL) {
-        worker->cache = mr_core_new_record(core, &millrace__cache_progress__descriptor);
-    }
-    if (worker->cache != NULL) {
-        worker->cache->bytes = cache->bytes;
-        worker->cache->bytes_max = cache->bytes_max;
-        worker->cache->failures = cache->failures;
-        mr_line_copy(cache->degraded, line, sizeof line);
-        mr_core_set(core, &worker->cache->degraded, line);
-    }
-}
-
 void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
 {
     struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
@@ -62,16 +45,15 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
                                       in->incarnation);
         return;
     }
-    mr_core_worker_seen(core, worker);
+    MR_APPLY(core, worker_seen, worker);
     if (in->cache != NULL) {
-        note_cache(core, worker, in->cache);
+        MR_APPLY(core, worker_cache, worker, in->cache);
     }
     for (size_t i = 0; i < in->n_tasks; i++) {
         struct mr_task *task = mr_task_find(core, in->tasks[i]->task_id);
 
         if (task != NULL && task->worker == worker) {
             mr_task_note_progress(core, task, in->tasks[i]);
-            mr_join_note(core, task, in->tasks[i]);
             take_reports(core, task, in->tasks[i]);
         }
     }

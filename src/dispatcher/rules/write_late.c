@@ -26,13 +26,8 @@ void mr_core_write_revived(mr_core *core)
         if (core->revived == 0 || core->full || !mr_core_has_room(core, 1)) {
             return;
         }
-        if (worker->unwritten) {
-            worker->rec->lost_ms = (uint64_t)core->wall_ms;
-            mr_touch(core, MR_STORED_WORKER, worker, 0);
-            core->absent -= worker->absent ? 1 : 0;
-            worker->absent = false;
-            worker->unwritten = false;
-            core->revived--;
+        if (worker->is_revived) {
+            MR_APPLY(core, worker_revival_written, worker);
         }
     }
 }
@@ -50,12 +45,7 @@ bool mr_core_write_spoiled(mr_core *core)
             break;
         }
         if (it->broken != NULL) {
-            it->rec->finished_ms = (uint64_t)core->wall_ms;
-            mr_touch(core, MR_STORED_ITERATION, it, 0);
-            mr_touch(core, MR_STORED_JOB, it->job, 0);
-            mr_free(it->broken);
-            it->broken = NULL;
-            core->spoiled--;
+            MR_APPLY(core, iteration_break_written, it);
         }
     }
     return core->spoiled == 0;

@@ -29,13 +29,14 @@ int mr_adopt_schema(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    core->schema = rec;
+    MR_APPLY(core, part_loaded, MR_STORED_SCHEMA, core, 0, rec);
     return MR_OK;
 }
 
 int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__DatasetRecord *dataset = rec;
+    struct mr_dataset_entry *added;
     char expected[MR_KEY_SIZE];
 
     mr_dataset_key(dataset->id, expected, sizeof expected);
@@ -47,7 +48,7 @@ int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
-    mr_dataset_add(core, dataset);
+    MR_APPLY(core, dataset_added, dataset, &added);
     return MR_OK;
 }
 
@@ -78,6 +79,7 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__JobRecord *job = rec;
     const struct mr_flaw *flaw;
+    struct mr_job *added;
     char slot[MR_KEY_SIZE];
 
     mr_job_slot(job->name, job->trainer, job->client, slot, sizeof slot);
@@ -109,13 +111,15 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return MR_OK;
     }
-    return mr_job_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
+    MR_APPLY(core, job_added, rec, &added, err);
+    return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__ProductionRecord *production = rec;
     const struct mr_flaw *flaw;
+    struct mr_production *added;
 
     if (strcmp(key + strlen("productions/"), production->id) != 0) {
         mr_record_free(rec);
@@ -132,13 +136,15 @@ int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err
         mr_record_free(rec);
         return MR_OK;
     }
-    return mr_production_add(core, rec, err) != NULL ? MR_OK : MR_EDATALOSS;
+    MR_APPLY(core, production_added, rec, &added, err);
+    return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const char *ref = key + strlen("workers/");
     const Millrace__WorkerRecord *worker = rec;
+    struct mr_core_worker *added;
     char by_stamp[MR_KEY_SIZE], by_number[MR_KEY_SIZE];
 
     snprintf(by_stamp, sizeof by_stamp, "%s.%s", worker->incarnation, worker->registered);
@@ -149,7 +155,8 @@ int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    return mr_core_worker_add(core, rec, ref, err) != NULL ? MR_OK : MR_EDATALOSS;
+    MR_APPLY(core, worker_added, rec, ref, &added, err);
+    return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 /* Of the production that an iteration reads and that is not there. */
@@ -206,7 +213,7 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     const Millrace__ClientRecord *reader = mr_map_get(&core->readers, iteration->id);
     bool hidden = iteration->job_id[0] == '\0';
     struct mr_production *production = NULL;
-    struct mr_core_worker *worker;
+    struct mr_iteration *added;
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0) {
         mr_record_free(rec);
@@ -236,24 +243,8 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return MR_OK;
     }
-    struct mr_iteration *it = mr_iteration_add(core, job, production, iteration, err);
-
-    if (it == NULL) {
-        return MR_EDATALOSS;
-    }
-    if (it->rec->finished) {
-        mr_job_note_ended(core, job, it->rec->repetition);
-        return MR_OK;
-    }
-    /* Its tasks: those of every worker that lived after it began. What became of them is seen
-     * later. */
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
-        if (mr_core_worker_gets_tasks(worker, it)) {
-            mr_task_add(core, it, worker);
-        }
-    }
-    return MR_OK;
+    MR_APPLY(core, iteration_added, job, production, iteration, &added, err);
+    return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
 /* What is before the next '/' of @path; returns what is behind it, or NULL if there is none or it
@@ -278,6 +269,7 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     const char *rest = take_segment(path, iteration, sizeof iteration);
     struct mr_iteration *it;
     struct mr_core_worker *worker;
+    struct mr_task *added;
 
     if (rest == NULL || take_segment(rest, ref, sizeof ref) == NULL) {
         mr_record_free(rec);
@@ -301,7 +293,7 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
         return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have",
                             iteration);
     }
-    mr_task_adopt_recovery(core, it, worker, rec);
+    MR_APPLY(core, task_recovers, it, worker, rec->isolated, rec, &added);
     return MR_OK;
 }
 
@@ -321,10 +313,7 @@ int mr_adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    task->rec = record;
-    task->counted = record->lost; /* in the transaction that closed it */
-    task->drained = record->drained;
-    mr_task_move(core, task, record->ended ? MR_TASK_ENDED : MR_TASK_LOST);
+    MR_APPLY(core, part_loaded, MR_STORED_TASK, task, 0, rec);
     return MR_OK;
 }
 
@@ -380,7 +369,7 @@ int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    it->cursors[provider].rec = cursor;
+    MR_APPLY(core, part_loaded, MR_STORED_CURSOR, it, provider, rec);
     if (!is_pool_sound(it, provider) || !mr_given_back_is_sound(it, provider)) {
         return mr_error_set(err, MR_EDATALOSS,
                             "the splits that came back cannot have been handed out");
@@ -419,7 +408,7 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
-    task->grants[provider].rec = grant;
+    MR_APPLY(core, part_loaded, MR_STORED_GRANT, task, provider, rec);
     return MR_OK;
 }
 
@@ -441,7 +430,7 @@ int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return rc;
     }
-    it->rounds->rec = rounds;
+    MR_APPLY(core, part_loaded, MR_STORED_ROUNDS, it, 0, rec);
     return MR_OK;
 }
 
@@ -466,7 +455,7 @@ int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    it->rounds->seats[index].rec = rec;
+    MR_APPLY(core, part_loaded, MR_STORED_CONSUMER, it, index, rec);
     return MR_OK;
 }
 
@@ -517,6 +506,6 @@ int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
         return mr_error_set(err, MR_EDATALOSS,
                             "is attached to production %.40s, which no client reads", it->rec->id);
     }
-    mr_client_add(core, client, it);
+    MR_APPLY(core, client_added, client, it);
     return MR_OK;
 }

@@ -130,17 +130,16 @@ static void take_out_iteration(mr_core *core, struct mr_iteration *it, const cha
             mr_client_evict(core, client);
         }
         mr_client_keep(core, client->rec->client);
-        mr_client_forget(core, client);
+        MR_APPLY(core, client_removed, client);
     }
     if (it->uses != NULL) {
-        mr_production_keep_for(it);
+        MR_APPLY(core, production_kept, it);
     }
     if (!it->rec->finished) { /* nor does it end for a bad part: that is not counted yet */
-        mr_free(it->broken);
-        it->broken = NULL;
+        MR_APPLY(core, iteration_broken, it, NULL);
     }
     if (core->failed == 0) {
-        mr_iteration_forget(core, it, true /* with_job */);
+        MR_APPLY(core, iteration_removed, it, true /* with_owner */);
     }
 }
 
@@ -150,22 +149,16 @@ static void take_out_job(mr_core *core, struct mr_job *job, const char *line)
         take_out_iteration(core, TAILQ_FIRST(&job->iterations), line);
     }
     if (core->failed == 0) {
-        mr_job_forget(core, job);
+        MR_APPLY(core, job_removed, job);
     }
 }
 
 static void take_out_production(mr_core *core, struct mr_production *p, const char *line)
 {
-    struct mr_iteration *it;
-
-    while ((it = TAILQ_FIRST(&p->users)) != NULL) { /* they have finished, and need it no more */
-        mr_production_leave(core, it);
-    }
     if (p->hidden != NULL) {
         note_iteration(core, p->hidden, line);
     }
-    p->kept = false;
-    mr_production_forget(core, p);
+    MR_APPLY(core, production_removed, p);
 }
 
 /* Jobs that read a production which cannot be used. */

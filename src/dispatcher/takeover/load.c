@@ -393,93 +393,6 @@ out:
     return rc;
 }
 
-/* Tasks that were open when their worker's life ended. */
-static void derive_losses(mr_core *core, struct mr_core_worker *worker)
-{
-    struct mr_task *task;
-
-    if (mr_core_worker_is_live(worker)) {
-        return;
-    }
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
-        if (task->state == MR_TASK_OPEN) {
-            task->counted = mr_stamp_compare(worker->lost, task->iteration->losses_counted_to) <= 0;
-            mr_task_move(core, task, MR_TASK_LOST);
-        }
-    }
-}
-
-/* Grants of tasks that have ended, or whose loss is counted, are only the last answer. */
-static void void_grants(struct mr_iteration *it)
-{
-    struct mr_task *task;
-
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        if (task->state == MR_TASK_ENDED || (task->state == MR_TASK_LOST && task->counted)) {
-            mr_grants_void(task);
-        }
-    }
-}
-
-static int64_t at_least(int64_t ms, int64_t floor)
-{
-    return ms > floor ? ms : floor;
-}
-
-/* Everybody gets a full grace: who was silent because nobody led is not lost. What waits for wall
- * time is looked at by the first timer, since only a command brings it. */
-static void arm(mr_core *core)
-{
-    const struct mr_core_config *config = &core->config;
-    int64_t gc = config->job_gc_timeout_ms < MR_LONG_MS ? config->job_gc_timeout_ms : 0;
-    struct mr_dataset_entry *dataset;
-    struct mr_iteration *it;
-    struct mr_core_worker *worker;
-    struct mr_client *client;
-    struct mr_job *job;
-
-    core->armed_at = core->now;
-    core->collect_from = mr_time_add(
-        core->now, at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS));
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
-        derive_losses(core, worker);
-        worker->seen = core->now;
-        worker->awaited = true;
-        worker->lost_at = core->now;
-        worker->deadline =
-            mr_time_add(core->now, at_least(config->worker_timeout_ms, config->takeover_grace_ms));
-        mr_alarm_at(core, &worker->alarm,
-                    mr_core_worker_is_live(worker) ? worker->deadline : core->now);
-    }
-    TAILQ_FOREACH(client, &core->client_list, link)
-    {
-        client->since = core->now;
-        client->deadline =
-            mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
-        mr_alarm_at(core, &client->alarm, client->rec->released ? core->now : client->deadline);
-    }
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
-        it->since = core->now;
-        mr_alarm_at(core, &it->alarm, core->now);
-        mr_iteration_unsettle(core, it);
-        void_grants(it);
-    }
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
-        job->idle_since = core->now;
-        mr_alarm_at(core, &job->alarm, core->now);
-    }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
-        dataset->since = core->now;
-        mr_alarm_at(core, &dataset->alarm, core->now);
-    }
-}
-
 /* When the record came to be; NULL: it does not say. */
 static const char *stamp_of(enum mr_stored_kind kind, const void *rec)
 {
@@ -576,13 +489,38 @@ static void forget_touched(mr_core *core)
     }
 }
 
+/* Who uses productions is said by the users, whatever is listed. */
+static void compare_users(mr_core *core)
+{
+    struct mr_production *p;
+
+    TAILQ_FOREACH(p, &core->production_list, link)
+    {
+        MR_APPLY(core, production_compared, p);
+    }
+}
+
+static int64_t at_least(int64_t ms, int64_t floor)
+{
+    return ms > floor ? ms : floor;
+}
+
+static void arm(mr_core *core)
+{
+    const struct mr_core_config *config = &core->config;
+    int64_t gc = config->job_gc_timeout_ms < MR_LONG_MS ? config->job_gc_timeout_ms : 0;
+    int64_t grace = at_least(at_least(gc, config->client_timeout_ms), MR_RESTART_GRACE_MS);
+
+    MR_APPLY(core, all_loaded, mr_time_add(core->now, grace));
+}
+
 /* All records are adopted: what rests on bad ones goes again, the rest is armed. */
 static void settle_loaded(mr_core *core)
 {
     mr_rounds_ready(core);
     mr_core_set_aside_flawed(core);
     mr_core_end_spoiled(core);
-    mr_productions_ready(core);
+    compare_users(core);
     arm(core);
     forget_touched(core);
 }
@@ -599,7 +537,7 @@ static int check_loaded(mr_core *core, mr_error *err)
     core->ready = false;
     check_iterations(core);
     mr_core_set_aside_flawed(core);
-    mr_productions_ready(core);
+    compare_users(core);
     mr_core_keep_flawed(core);
     forget_touched(core);
     core->ready = core->failed == 0;

@@ -29,6 +29,7 @@ static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const ch
 
 bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
 {
+    struct mr_core_worker *worker;
     char incarnation[MR_ID_HEX + 1], lost[MR_STAMP_SIZE];
     const char *registered;
     mr_error err;
@@ -47,14 +48,11 @@ bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
     mr_core_set(core, &rec->lost, lost);
     rec->life = 1; /* the least that it can have been; it is for people */
 
-    struct mr_core_worker *worker = mr_core_worker_add(core, rec, ref, &err);
+    MR_APPLY(core, worker_added, rec, ref, &worker, &err);
     if (worker == NULL) {
         return false;
     }
-    worker->unwritten = true;
-    worker->absent = !stored;
-    core->revived++;
-    core->absent += worker->absent ? 1 : 0;
+    MR_APPLY(core, worker_revived, worker, !stored);
     mr_core_note(core, "worker %s: its record %s: it counts as lost", ref,
                  stored ? "is bad" : "is gone and it has splits");
     return true;

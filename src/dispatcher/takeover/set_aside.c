@@ -25,10 +25,7 @@ void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key,
     } else if (it->uses != NULL) {
         mr_job_spoil(core, it->job, flaw->why);
     } else if (!it->rec->finished && it->broken == NULL) {
-        it->broken = mr_strdup(flaw->why);
-        if (it->broken == NULL) {
-            mr_core_nomem(core);
-        }
+        MR_APPLY(core, iteration_broken, it, flaw->why);
     }
 }
 
