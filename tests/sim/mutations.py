@@ -190,12 +190,14 @@ _SPLITS = [
     ),
     _core(
         "GREEDY", "3.3", "a worker may take all that is left",
-        "rules/get_splits.c", "uint64_t sharers = 2 * max_u64(asking, 1);", "uint64_t sharers = 1;",
+        "rules/hand_out.c",
+        "uint64_t sharers = 2 * mr_larger(asking, 1);",
+        "uint64_t sharers = 1;",
     ),
     _core(
         "NOT_CUT", "3.3", "what was given back unopened stays in the grant of whoever gave it back",
-        "rules/give_back.c",
-        "            mr_grants_cut(core, task, in->provider, first, range->count, give_back_piece, &g);\n",
+        "model/apply_splits.c",
+        "            cut_grants(core, u->task, in->provider, first, range->count, give_back_piece, &g);\n",
         "            give_back_piece(&g, first, range->count, 0);\n",
         *_DRAINS,
     ),
@@ -205,19 +207,23 @@ _SPLITS = [
     ),
     _core(
         "JOINED_DONE_BY_FIRST", "3.4", "grants that were joined are finished with the first of them",
-        "model/grants.c", "covers(report, open->seq, last_of(open), &at)", "covers(report, open->seq, open->seq, &at)",
+        "model/apply_splits.c",
+        "covers(u->report, open->seq, mr_open_last(open), &at)",
+        "covers(u->report, open->seq, open->seq, &at)",
         *_RECOVERY,
     ),
     _core(
         "OWED_STAYS", "3.4", "what came back is handed out and stays in its list",
-        "rules/get_splits.c", "    mr_owed_take(list, i, n);\n", "    mr_owed_take(list, i, n > 1 ? n - 1 : n);\n",
+        "model/apply_splits.c",
+        "mr_owed_take(mr_pool(it, u->provider), u->at, u->range.count);",
+        "mr_owed_take(mr_pool(it, u->provider), u->at, u->range.count - (u->range.count > 1));",
         "core_recovery_test", "walks",
     ),
     _core(
         "LOSS_UNCOUNTED", "3.4", "at most once, what a lost worker had is not counted",
-        "rules/lose_worker.c", "            mr_task_move(core, task, MR_TASK_LOST);\n        }\n    }\n    mr_core_end_stream",
-        "            mr_task_move(core, task, MR_TASK_LOST);\n            task->counted = true;\n        }\n    }\n"
-        "    mr_core_end_stream",
+        "model/apply_workers.c",
+        "            mr_task_move(core, task, MR_TASK_LOST);\n",
+        "            mr_task_move(core, task, MR_TASK_LOST);\n            mr_task_set_counted(task);\n",
     ),
     _core(
         "NOBODY_RECOVERS", "3.5", "what comes back after the end was told is left where it is",
@@ -229,13 +235,13 @@ _SPLITS = [
     ),
     _core(
         "NO_CRASH_COUNTS", "3.6", "a split that comes back from a crash is not suspected",
-        "rules/recovery_return.c",
+        "rules/at_least_once.c",
         "    uint32_t losses = range->losses + (r->crashed ? 1 : 0);\n", "    uint32_t losses = range->losses;\n",
         "core_recovery_test", "walks",
     ),
     _core(
         "NO_QUARANTINE", "3.6", "a split that kills its readers is given up never",
-        "rules/recovery_return.c",
+        "rules/at_least_once.c",
         "    if (losses >= MR_QUARANTINE_LOSSES && range->count == 1) {\n", "    if (false) {\n", *_RECOVERY,
     ),
     _core(
@@ -272,7 +278,10 @@ _SPLITS = [
     ),
     _core(
         "DROPPED_UNCOUNTED", "3.11", "what a jump over repetitions leaves out is not counted",
-        "rules/get_splits.c", "    cursor->dropped += dropped;\n", "", "core_recovery_test", "core_test", "core_model_test",
+        "model/apply_splits.c",
+        "    cursor->dropped += u->dropped;\n",
+        "",
+        "core_recovery_test", "core_test", "core_model_test",
     ),
 ]
 
@@ -321,8 +330,9 @@ _COORDINATED = [
 _DURABLE = [
     _core(
         "CURSOR_UNWRITTEN", "6.1", "what is handed out is not written to the cursor",
-        "rules/get_splits.c",
-        "    mr_touch(core, MR_STORED_CURSOR, it, in->provider);\n    if (splits_left(it", "    if (splits_left(it",
+        "model/apply_splits.c",
+        "    if (u->from != MR_FROM_NOWHERE) {\n",
+        "    if (u->from == MR_FROM_POOL) {\n",
         "core_test", "core_model_test", "walks",
     ),
     _core(
@@ -369,7 +379,10 @@ _LIVENESS = [
     ),
     _core(
         "REPORTS_CARRIED", "7.3", "a client that moves takes along since when it has missed a worker",
-        "rules/readers.c", "    mr_client_forget_reports(client);\n    mr_client_join(client, it);\n", "    mr_client_join(client, it);\n", *_RECOVERY,
+        "model/apply_clients.c",
+        "    forget_misses(client);\n    join(client, it);\n",
+        "    join(client, it);\n",
+        *_RECOVERY,
     ),
     _core(
         "SHARED_WAITS", "7.3", "who reads a production waits for another worker when only a closed one is left",
@@ -417,8 +430,9 @@ _LIVENESS = [
 _TAKEOVER = [
     _core(
         "COMING_BACK_WRITES", "8.2", "a worker that finds the new leader is written once more",
-        "rules/watch_worker.c",
-        "    mr_core_worker_seen(core, worker);\n    worker->awaited", "    mr_core_worker_put(core, worker);\n    worker->awaited",
+        "model/apply_workers.c",
+        "    worker->awaited = worker->awaited && !u->is_watch;\n",
+        "    worker->awaited = worker->awaited && !u->is_watch;\n    mr_touch(core, MR_STORED_WORKER, worker, 0);\n",
     ),
     _core(
         "BLOBS_STAY", "8.1", "parts of definitions that no dataset names stay for ever",
@@ -463,15 +477,15 @@ _SHARED = [
     ),
     _core(
         "JOINED_TRIMMED", "11.2", "a production is joined of which a worker has trimmed the start",
-        "rules/join.c", "    if (join->first > 0) {\n", "    if (join->first > 1000) {\n", *_SHARING,
+        "rules/reading.c", "    if (join->first > 0) {\n", "    if (join->first > 1000) {\n", *_SHARING,
     ),
     _core(
         "JOINED_LOSSES", "11.2", "a production is joined of which splits went with a worker",
-        "rules/join.c", "!p->rec->endless && lost > 0", "!p->rec->endless && lost > 1000000", *_SHARING,
+        "rules/reading.c", "!p->rec->endless && lost > 0", "!p->rec->endless && lost > 1000000", *_SHARING,
     ),
     _core(
         "JOINED_UNASKED", "11.2", "a finite production is joined without asking its workers",
-        "rules/join.c", "        rec->joining = !p->rec->endless;\n", "        rec->joining = false;\n", *_SHARING,
+        "rules/reading.c", "        rec->joining = !p->rec->endless;\n", "        rec->joining = false;\n", *_SHARING,
     ),
 ]
 

@@ -57,7 +57,7 @@ static void leave(mr_core *core, struct mr_client *client)
 
 /* Who reads a production holds others up only while somebody is there to read on: workers hear when
  * @n are. */
-static void note_readers(mr_core *core, const struct mr_iteration *it, uint32_t n)
+static void note_readers(mr_core *core, struct mr_iteration *it, uint32_t n)
 {
     if (it->uses != NULL && it->live_clients == n) {
         mr_iteration_note_assignments(core, it);

@@ -136,6 +136,7 @@ void mr_apply_iteration_added(mr_core *core, const struct mr_iteration_added *u)
     if (it == NULL) {
         return;
     }
+    it->rules = u->rules;
     mr_touch(core, MR_STORED_ITERATION, it, 0);
     if (it->rec->finished) {
         mr_job_note_ended(core, u->job, it->rec->repetition);

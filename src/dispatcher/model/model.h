@@ -221,6 +221,7 @@ struct mr_iteration {
     struct mr_production *MR_RO uses;
     struct mr_dataset_entry *MR_RO
         dataset; /* this and the next two: of the job or the production */
+    const struct mr_iteration_rules *MR_RO rules; /* of its kind (rules/kinds.h) */
     MR_RO Millrace__ProcessingMode mode;
     MR_RO Millrace__Guarantee guarantee;
     TAILQ_ENTRY(mr_iteration) in_production; /* uses */
@@ -736,7 +737,7 @@ void mr_iteration_note_rounds(mr_core *core, struct mr_iteration *it);
 void mr_core_worker_note_task(mr_core *core, const struct mr_task *task);
 /* All of an iteration's open tasks, to their workers: they are new, or something of the assignments
  * has changed. */
-void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it);
+void mr_iteration_note_assignments(mr_core *core, struct mr_iteration *it);
 void mr_core_worker_note_dropped(mr_core *core, const struct mr_task *task);
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client);
 void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);

@@ -172,7 +172,7 @@ static void fill_rounds(mr_core *core, struct mr_iteration *it, Millrace__Client
     it->rounds->turned = false;
 }
 
-void mr_iteration_note_assignments(mr_core *core, const struct mr_iteration *it)
+void mr_iteration_note_assignments(mr_core *core, struct mr_iteration *it)
 {
     const struct mr_task *task;
 

@@ -108,6 +108,7 @@ struct mr_production_removed {
 struct mr_iteration_added {
     struct mr_job *job;
     struct mr_production *production;
+    const struct mr_iteration_rules *rules;
     Millrace__IterationRecord *rec;
     struct mr_iteration **ret;
     mr_error *err;

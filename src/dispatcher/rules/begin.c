@@ -45,6 +45,7 @@ Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id
 /* @rec is taken. */
 struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
                                         struct mr_production *production,
+                                        const struct mr_iteration_rules *rules,
                                         Millrace__IterationRecord *rec)
 {
     struct mr_iteration *it = NULL;
@@ -54,17 +55,14 @@ struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
         mr_record_free(rec);
         return NULL;
     }
-    MR_APPLY(core, iteration_added, job, production, rec, &it, &err);
+    MR_APPLY(core, iteration_added, job, production, rules, rec, &it, &err);
     if (it == NULL) {
         mr_core_fail(core, err.code, &err);
         return NULL;
     }
-    if (it->rounds != NULL) {
-        mr_rounds_begin(core, it);
+    if (rules->begin != NULL && core->failed == 0) {
+        rules->begin(core, it);
     }
-    if (core->failed == 0 && it->uses == NULL) {
-        mr_iteration_note_assignments(core, it);
-    } /* of who reads one workers hear when the client is attached */
     return it;
 }
 
@@ -77,5 +75,5 @@ struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_product
     if (rec != NULL && production->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         mr_iteration_copy_providers(core, rec, production->dataset->rec);
     }
-    return mr_iteration_begin(core, NULL, production, rec);
+    return mr_iteration_begin(core, NULL, production, &mr_producing_rules, rec);
 }

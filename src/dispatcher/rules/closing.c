@@ -112,7 +112,7 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
     /* A wrong guess costs a coordinated job one worker's elements; waiting costs all of its
      * consumers their time. At least once, a crash has to be told from a worker that is out of
      * reach. */
-    if (!mr_job_is_coordinated(it->job) || mr_iteration_repeats(it) || core->full) {
+    if (!it->rules->closes_refusing || mr_iteration_repeats(it) || core->full) {
         return;
     }
     n = n < MR_UNREACHABLE_MAX ? n : MR_UNREACHABLE_MAX;

@@ -22,7 +22,7 @@ struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint
     } else if (job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         mr_iteration_copy_providers(core, rec, job->dataset->rec);
     }
-    it = mr_iteration_begin(core, job, production, rec);
+    it = mr_iteration_begin(core, job, production, mr_kind_choose(job, production), rec);
     if (it == NULL) {
         return NULL;
     }

@@ -25,8 +25,8 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     end->error_code = code;
     mr_core_set(core, &end->error, why);
     MR_APPLY(core, iteration_finished, it, end, is_collected);
-    if (it->uses != NULL && code < 0) { /* Who comes later may have more luck. */
-        MR_APPLY(core, production_closed, it->uses, why);
+    if (it->rules->failed != NULL && code < 0) {
+        it->rules->failed(core, it, why);
     }
     if (code < 0) {
         mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job),

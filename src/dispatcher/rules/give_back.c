@@ -50,9 +50,7 @@ static int check_range(const struct mr_task *task, const Millrace__GetSplitsRequ
         return MR_OK;
     }
     first = mr_position(it, in->provider, range->repetition, range->first);
-    if (mr_iteration_repeats(it)
-            ? !mr_grants_hold(task, in->provider, first, range->count)
-            : mr_owed_touches(mr_given_back(it, in->provider), first, range->count)) {
+    if (!mr_guarantee_of(it)->holds(task, in->provider, first, range->count)) {
         return mr_error_set(err, MR_EINVAL,
                             "task %s gives back %" PRIu64 " splits from %" PRIu64
                             " on, which it does not have",
@@ -109,7 +107,7 @@ static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsR
 {
     const struct mr_iteration *it = task->iteration;
 
-    return it->makes == NULL &&
+    return it->rules->recovers &&
            in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
 }
 

@@ -354,8 +354,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         if (it != NULL) {
             mr_client_attach(core, in->client, it);
         }
-        if (it != NULL && it->rounds != NULL) {
-            mr_consumer_take(core, it, in, from_round);
+        if (it != NULL && it->rules->attach != NULL) {
+            it->rules->attach(core, it, in, from_round);
         }
     }
 
@@ -371,8 +371,8 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         if (finished) {
             reply->end = end_of(core, job, it, in->repetition);
             reply->ended_ms = ended_ms(core, it);
-        } else if (it != NULL && it->rounds != NULL) {
-            mr_consumer_reply(core, it, in, reply);
+        } else if (it != NULL && it->rules->answer != NULL) {
+            it->rules->answer(core, it, in, reply);
         }
     }
 }

@@ -29,7 +29,7 @@
 /* With the last of its open tasks nobody would be left to go on. */
 static bool hangs_by_one(const struct mr_iteration *it)
 {
-    return it->open_tasks <= 1 && it->makes == NULL && !it->rec->joining;
+    return it->open_tasks <= 1 && it->rules->recovers && !it->rec->joining;
 }
 
 /* It has no open task, and none of them saw the end: those that are alive were closed. If splits
@@ -137,38 +137,18 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     return s;
 }
 
-/* Of its iteration, which may read a production: there is something to go on with, and nobody
- * does. */
-static bool may_host(const mr_core *core, const struct mr_task *task)
-{
-    const struct mr_task *producing, *other;
-
-    if (task->iteration->uses == NULL) {
-        return true;
-    }
-    producing = mr_task_producing(core, task);
-    if (task->state != MR_TASK_LOST || producing == NULL || producing->state != MR_TASK_OPEN ||
-        producing->barren) {
-        return false;
-    }
-    TAILQ_FOREACH(other, &task->worker->tasks, in_worker)
-    {
-        if (other->iteration == task->iteration && other->state == MR_TASK_OPEN) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /*
  * Each live worker has one derived task. One whose task was closed was out of reach; whether it
  * still is nobody knows, since clients have stopped trying: it is better than none.
  */
 static bool is_of_host(const mr_core *core, const struct mr_task *task, bool was_closed)
 {
+    const struct mr_iteration_rules *rules = task->iteration->rules;
+
     return !mr_task_is_recovery(task) && (task->state == MR_TASK_LOST) == was_closed &&
            mr_core_worker_is_live(task->worker) && !mr_core_worker_is_draining(task->worker) &&
-           !mr_iteration_cannot_reach(core, task->iteration, task->worker) && may_host(core, task);
+           !mr_iteration_cannot_reach(core, task->iteration, task->worker) &&
+           (rules->may_host == NULL || rules->may_host(core, task));
 }
 
 static uint32_t count_of(const mr_core *core, const struct mr_iteration *it, bool was_closed)
@@ -262,7 +242,7 @@ void mr_recovery_open(mr_core *core, struct mr_iteration *it)
                    false /* isolated */);
         return;
     }
-    if (pool.ordinary + pool.suspects == 0 || it->makes != NULL) {
+    if (pool.ordinary + pool.suspects == 0 || !it->rules->recovers) {
         return; /* Nobody would read from a recovery task of a production. */
     }
     s = look_at_tasks(it);

@@ -25,7 +25,7 @@
 
 #include <inttypes.h>
 
-bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
+static bool vacate(mr_core *core, struct mr_iteration *it)
 {
     struct mr_coordination *rounds = it->rounds;
     uint32_t vacated = 0;
@@ -47,11 +47,8 @@ bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
-bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it)
+static bool may_end(const mr_core *core, const struct mr_iteration *it)
 {
-    if (it->rounds == NULL) {
-        return true;
-    }
     for (uint32_t i = 0; i < it->rounds->n; i++) {
         const struct mr_seat *seat = &it->rounds->seats[i];
         bool there = mr_seat_client(core, it, seat) != NULL;
@@ -101,22 +98,24 @@ static void take_turns(mr_core *core, struct mr_iteration *it)
     }
 }
 
-void mr_rounds_begin(mr_core *core, struct mr_iteration *it)
+static void begin(mr_core *core, struct mr_iteration *it)
 {
     MR_APPLY(core, rounds_begun, it);
     if (core->failed == 0) {
         take_turns(core, it);
+        mr_iteration_note_assignments(core, it);
     }
 }
 
-void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_round)
+static void task_ends(mr_core *core, const struct mr_task *task,
+                      const Millrace__TaskEndedRequest *in)
 {
     struct mr_iteration *it = task->iteration;
     uint32_t i = mr_schedule_find(mr_rounds_schedule(it), task->id);
 
     if (i != MR_ROUND_NOBODY && mr_schedule_outcome(mr_rounds_schedule(it), i) == NULL) {
-        MR_APPLY(core, rounds_decided, it, i, end_round);
-        mr_core_trace(core, "task %s: ended before round %" PRIu64, task->id, end_round);
+        MR_APPLY(core, rounds_decided, it, i, in->end_round);
+        mr_core_trace(core, "task %s: ended before round %" PRIu64, task->id, in->end_round);
     }
 }
 
@@ -192,14 +191,11 @@ static bool any_closing(const mr_core *core, const struct mr_iteration *it)
     return false;
 }
 
-void mr_rounds_settle(mr_core *core, struct mr_iteration *it)
+static void look(mr_core *core, struct mr_iteration *it)
 {
-    if (it->rounds == NULL) {
-        return;
-    }
     if (any_closing(core, it)) {
         mr_rounds_note(core, it, false);
-        if (mr_consumers_vacate(core, it)) {
+        if (vacate(core, it)) {
             decide(core, it);
         } else {
             mr_iteration_unsettle(core, it);
@@ -209,3 +205,21 @@ void mr_rounds_settle(mr_core *core, struct mr_iteration *it)
         take_turns(core, it);
     }
 }
+
+static size_t changes(const struct mr_iteration *it)
+{
+    return 2 + MR_ROUNDS_CHANGES;
+}
+
+const struct mr_iteration_rules mr_rounds_rules = {
+    .name = "rounds",
+    .closes_refusing = true,
+    .recovers = true,
+    .begin = begin,
+    .attach = mr_consumer_take,
+    .answer = mr_consumer_reply,
+    .changes = changes,
+    .look = look,
+    .may_end = may_end,
+    .task_ends = task_ends,
+};

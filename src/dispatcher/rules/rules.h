@@ -2,7 +2,7 @@
 #ifndef MR_DISPATCHER_RULES_RULES_H
 #define MR_DISPATCHER_RULES_RULES_H
 
-#include "dispatcher/model/update.h"
+#include "dispatcher/rules/kinds.h"
 #include "dispatcher/views/views.h"
 
 /* What waits for wall time is looked at so often at least: that clock may be set. */
@@ -69,6 +69,7 @@ Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id
                                                    uint64_t repetition, uint64_t seed);
 struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
                                         struct mr_production *production,
+                                        const struct mr_iteration_rules *rules,
                                         Millrace__IterationRecord *rec);
 
 #define MR_UNSHARED_REPEATS                                                                        \
@@ -115,7 +116,6 @@ void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const
 /* What its worker says of it. */
 void mr_task_note_progress(mr_core *core, struct mr_task *task,
                            const Millrace__TaskProgress *progress);
-void mr_join_note(mr_core *core, struct mr_task *task, const Millrace__TaskProgress *progress);
 
 /* ---------------------------------------------------------------- close_task.c */
 
@@ -173,10 +173,6 @@ void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
 void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- recovery_return.c */
-
-/* Put what the lost @task owes back into the pool. @why is filled in if the iteration has to fail
- * for it. The cursors are left unwritten. */
-void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size);
 
 /* ---------------------------------------------------------------- lose_worker.c */
 
@@ -245,20 +241,6 @@ void mr_core_do_timer(mr_core *core);
 
 /* ---------------------------------------------------------------- rounds.c */
 
-/* The first schedule of a new iteration: its tasks take turns. One change. */
-void mr_rounds_begin(mr_core *core, struct mr_iteration *it);
-/* Its task ended by itself: @end_round and what would follow is void. Left unwritten. */
-void mr_rounds_note_end(mr_core *core, const struct mr_task *task, uint64_t end_round);
-/* Decide what is to be decided about lost workers, let tasks join and leave. Left unwritten. Up to
- * MR_VACATE_MAX changes beside that. Nothing to do for an ordinary iteration, as below. */
-void mr_rounds_settle(mr_core *core, struct mr_iteration *it);
-/* Nothing of a lost worker is in doubt, and all consumers that are there have returned whatever
- * counts: an end would hide from them what was decided. */
-bool mr_rounds_are_settled(const mr_core *core, const struct mr_iteration *it);
-/* Give up the places of consumers that are gone, so that nothing is decided against one that comes
- * back. False: some are left for the next step. */
-bool mr_consumers_vacate(mr_core *core, struct mr_iteration *it);
-
 /* ---------------------------------------------------------------- rounds_horizon.c */
 
 /* Somebody came further: move the horizon if it is near. Left unwritten. */
@@ -287,9 +269,6 @@ void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
 /* What it says in a heartbeat. */
 void mr_consumer_report(mr_core *core, struct mr_client *client,
                         const Millrace__ConsumerReport *report);
-/* Whoever is still waited for, as a worker says. */
-void mr_consumers_note_missing(mr_core *core, struct mr_iteration *it,
-                               const Millrace__RoundProgress *progress);
 
 /* ---------------------------------------------------------------- join.c */
 
@@ -301,7 +280,6 @@ bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SI
  * whether that is decided. */
 struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
                                      Millrace__IterationRecord *rec);
-void mr_join_settle(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- find_session.c */
 

@@ -17,9 +17,9 @@ static bool is_over(const mr_core *core, const struct mr_iteration *it)
     struct mr_pool_count pool;
 
     mr_pool_count(it, &pool);
-    return it->makes == NULL && it->open_tasks == 0 &&
-           (it->ended_tasks > 0 || it->rec->pipeline_ended) && pool.ordinary == 0 &&
-           pool.suspects == 0 && mr_rounds_are_settled(core, it);
+    return it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
+           pool.ordinary == 0 && pool.suspects == 0 &&
+           (it->rules->may_end == NULL || it->rules->may_end(core, it));
 }
 
 size_t mr_iteration_settle_changes(const struct mr_iteration *it)
@@ -27,10 +27,7 @@ size_t mr_iteration_settle_changes(const struct mr_iteration *it)
     if (mr_iteration_recovers(it)) {
         return MR_SETTLE_CHANGES;
     }
-    if (it->rounds != NULL) {
-        return 2 + MR_ROUNDS_CHANGES;
-    }
-    return it->rec->joining ? MR_JOIN_CHANGES : it->uses != NULL ? 3 : 2;
+    return it->rules->changes != NULL ? it->rules->changes(it) : 2;
 }
 
 void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
@@ -39,15 +36,16 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
     if (it->rec->finished) {
         return;
     }
-    if (it->rec->joining) {
-        mr_join_settle(core, it);
+    if (it->rules->decide != NULL && it->rules->decide(core, it)) {
         return;
     }
     mr_iteration_absorb(core, it);
     if (it->rec->finished) {
         return;
     }
-    mr_rounds_settle(core, it);
+    if (it->rules->look != NULL) {
+        it->rules->look(core, it);
+    }
     if (is_over(core, it)) {
         mr_iteration_finish(core, it, MR_OK, "");
         return;

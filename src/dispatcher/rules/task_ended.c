@@ -85,10 +85,8 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
-    if (task != NULL && (task->iteration->makes != NULL || task->iteration->rec->joining)) {
-        mr_error_set(&err, MR_EPRECOND, "task %s does not end by itself: %s", task->id,
-                     task->iteration->makes != NULL ? "it makes a production"
-                                                    : "it is joining one");
+    if (task != NULL && task->iteration->rules->check_end != NULL &&
+        task->iteration->rules->check_end(task, &err) < 0) {
         mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
         return;
     }
@@ -105,9 +103,9 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
         return;
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
-    if (task != NULL && task->state == MR_TASK_OPEN && task->iteration->rounds != NULL &&
-        in->code >= 0) {
-        mr_rounds_note_end(core, task, in->end_round);
+    if (task != NULL && task->state == MR_TASK_OPEN && in->code >= 0 &&
+        task->iteration->rules->task_ends != NULL) {
+        task->iteration->rules->task_ends(core, task, in);
     }
     if (task != NULL && task->state == MR_TASK_OPEN) {
         end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in);

@@ -232,7 +232,7 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
 {
     int64_t report, left;
 
-    if (it->makes != NULL) { /* it goes with its production */
+    if (it->job == NULL) { /* it goes with its production */
         mr_alarm_off(core, &it->alarm);
         return true;
     }

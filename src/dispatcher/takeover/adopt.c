@@ -243,7 +243,8 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return MR_OK;
     }
-    MR_APPLY(core, iteration_added, job, production, iteration, &added, err);
+    MR_APPLY(core, iteration_added, job, production, mr_kind_choose(job, production), iteration,
+             &added, err);
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 

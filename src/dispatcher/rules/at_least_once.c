@@ -1,28 +1,6 @@
 /*
- * What becomes of splits that came back: at least once, those that a lost worker had not finished;
- * and whatever the guarantee, those that a worker that drains gave back unopened (drain.c), which
- * wait beside the pool.
- *
- *   lost task ──(its loss is counted, one transaction an iteration)──► pool of the cursor
- *                                                                         ├──► the next task to ask
- *                                 nobody will ask: all tasks were told the end, or have ended
- *                                                                         ▼
- *                                           recovery tasks: fresh pipelines on live workers
- *
- * Each split carries how many crashes it was in. After the first it is granted with at most
- * MR_GRANT_RETRY_MAX others. After the second it is a suspect: it waits until a repetition was
- * handed out and then goes to an isolated recovery task, which has at most as many of its kind and
- * nothing else, so that a crash there says something about them. After the third it is the only
- * split of such a task, and after the fourth it is given up. A worker has one isolated task of an
- * iteration at a time: the split that kills it would take the others' with it, as often as it takes
- * to give them up. A worker that leaves on purpose, or that no client reaches, has not crashed.
- *
- * Recovery tasks go on with what nobody was given yet, too, when all tasks were closed or lost
- * before one of them saw the end: a worker whose task was closed, since no client reached it, gets
- * no other one, and it may be the only one that is left. Without sharding it reads its copy anew,
- * as a worker would that comes. Who reads a production goes on in the same window, where the worker
- * knows that nothing comes twice (docs/adr/0010): so there is one reader of an iteration on a
- * worker, and only where the production is still made.
+ * At least once: what a lost worker had not finished goes back into the pool of the cursor. Each
+ * split carries how many crashes it was in; after too many it is given up (recovery.c).
  */
 #include "dispatcher/rules/rules.h"
 
@@ -75,7 +53,8 @@ static void return_range(void *ctx, const Millrace__OwedRange *range)
     MR_APPLY(r->core, splits_returned, r->task, r->provider, range->first, range->count, losses);
 }
 
-void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t size)
+static void task_lost(mr_core *core, struct mr_task *task, struct mr_loss_counted *loss, char *why,
+                      size_t size)
 {
     struct mr_iteration *it = task->iteration;
     bool crashed = !mr_core_worker_is_live(task->worker) && !task->worker->rec->left;
@@ -89,3 +68,8 @@ void mr_recovery_return(mr_core *core, struct mr_task *task, char *why, size_t s
         mr_grants_each(task, i, return_range, &r);
     }
 }
+
+const struct mr_guarantee_rules mr_at_least_once = {
+    .task_lost = task_lost,
+    .holds = mr_grants_hold,
+};

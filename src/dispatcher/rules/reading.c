@@ -168,21 +168,25 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
     return verdict;
 }
 
-void mr_join_settle(mr_core *core, struct mr_iteration *it)
+/* True: it is joining, and waits or has just been told. */
+static bool decide(mr_core *core, struct mr_iteration *it)
 {
     char why[MR_REFUSAL_SIZE] = "";
-    enum verdict verdict = judge(core, it, why);
+    enum verdict verdict;
     struct mr_production *old, *own = NULL;
 
-    MR_ASSERT(it->rec->joining);
+    if (!it->rec->joining) {
+        return false;
+    }
+    verdict = judge(core, it, why);
     if (verdict == WAIT) {
-        return;
+        return true;
     }
     old = it->uses;
     if (verdict != SHARE) {
         own = mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
         if (own == NULL) {
-            return;
+            return true;
         }
     }
     MR_APPLY(core, iteration_joined, it, own, why);
@@ -192,4 +196,61 @@ void mr_join_settle(mr_core *core, struct mr_iteration *it)
     mr_core_trace(core, "iteration %s: %s production %s%s%s", it->rec->id,
                   verdict == SHARE ? "joined" : "has its own", it->rec->production,
                   why[0] != '\0' ? ", " : "", why);
+    return true;
 }
+
+static size_t changes(const struct mr_iteration *it)
+{
+    return it->rec->joining ? MR_JOIN_CHANGES : 3;
+}
+
+static void failed(mr_core *core, struct mr_iteration *it, const char *why)
+{
+    if (it->uses != NULL) { /* Who comes later may have more luck. */
+        MR_APPLY(core, production_closed, it->uses, why);
+    }
+}
+
+static int check_end(const struct mr_task *task, mr_error *err)
+{
+    return task->iteration->rec->joining
+               ? mr_error_set(err, MR_EPRECOND, "task %s does not end by itself: it is joining one",
+                              task->id)
+               : MR_OK;
+}
+
+static const struct mr_task *source(const mr_core *core, const struct mr_task *task)
+{
+    return mr_task_producing(core, task);
+}
+
+/* There is something to go on with, and nobody does. */
+static bool may_host(const mr_core *core, const struct mr_task *task)
+{
+    const struct mr_task *producing, *other;
+
+    producing = mr_task_producing(core, task);
+    if (task->state != MR_TASK_LOST || producing == NULL || producing->state != MR_TASK_OPEN ||
+        producing->barren) {
+        return false;
+    }
+    TAILQ_FOREACH(other, &task->worker->tasks, in_worker)
+    {
+        if (other->iteration == task->iteration && other->state == MR_TASK_OPEN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Workers hear of its tasks when a client is attached. */
+const struct mr_iteration_rules mr_reading_rules = {
+    .name = "reading",
+    .recovers = true,
+    .changes = changes,
+    .decide = decide,
+    .failed = failed,
+    .check_end = check_end,
+    .source = source,
+    .may_host = may_host,
+};
