@@ -386,7 +386,7 @@ _LIVENESS = [
     ),
     _core(
         "SHARED_WAITS", "7.3", "who reads a production waits for another worker when only a closed one is left",
-        "rules/recovery.c", "it->makes == NULL && !it->rec->joining;", "it->makes == NULL && it->uses == NULL;",
+        "rules/recovery.c", "it->rules->recovers && !it->rec->joining;", "it->rules->recovers && it->uses == NULL;",
         "core_sharing_test", "sim_story_test", "walks",
     ),
     _src(

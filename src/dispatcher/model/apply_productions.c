@@ -194,16 +194,6 @@ static bool is_user(const struct mr_production *p, const char *iteration_id)
     return false;
 }
 
-static bool is_listed(const struct mr_production *p, const struct mr_iteration *it)
-{
-    for (size_t i = 0; i < p->rec->n_users; i++) {
-        if (strcmp(p->rec->users[i]->iteration_id, it->rec->id) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* A user that is not there has gone, or is set aside with its job. */
 void mr_apply_production_compared(mr_core *core, const struct mr_production_compared *u)
 {
@@ -223,7 +213,8 @@ void mr_apply_production_compared(mr_core *core, const struct mr_production_comp
     }
     TAILQ_FOREACH(it, &p->users, in_production)
     {
-        if (!is_listed(p, it)) { /* a hand was in it: what the iteration says is what counts */
+        if (!mr_production_lists(
+                p, it)) { /* a hand was in it: what the iteration says is what counts */
             append_user(core, p, it);
             p->is_behind = true;
         }

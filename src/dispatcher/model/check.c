@@ -207,16 +207,6 @@ static int check_workers(const mr_core *core, mr_error *err)
     return MR_OK;
 }
 
-static bool is_listed(const struct mr_production *p, const struct mr_iteration *it)
-{
-    for (size_t i = 0; i < p->rec->n_users; i++) {
-        if (strcmp(p->rec->users[i]->iteration_id, it->rec->id) == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static int check_users(const struct mr_production *p, mr_error *err)
 {
     const struct mr_iteration *it;
@@ -228,7 +218,7 @@ static int check_users(const struct mr_production *p, mr_error *err)
         open += it->rec->finished ? 0 : 1;
         REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0,
                 "iteration %s uses another production", it->rec->id);
-        REQUIRE(is_listed(p, it), "production %s does not list iteration %s", p->rec->id,
+        REQUIRE(mr_production_lists(p, it), "production %s does not list iteration %s", p->rec->id,
                 it->rec->id);
         REQUIRE(mr_production_fits(p, it->job, it->rec->repetition),
                 "production %s is not what iteration %s wants", p->rec->id, it->rec->id);

@@ -1,3 +1,4 @@
+/* What is asked of datasets. */
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

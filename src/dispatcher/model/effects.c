@@ -1,4 +1,4 @@
-/* What a step leaves behind: changes for the store and effects for the loop. */
+/* What a step leaves for the loop: answers, pushes, streams that end. */
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

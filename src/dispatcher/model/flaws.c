@@ -1,15 +1,7 @@
 /*
- * Takeover, when a record of a dataset, a job, a production or an iteration is bad, or missing: the
- * jobs that rest on it are set aside. Nobody can read them, their names stay taken, and nothing of
- * them is changed or deleted in the store: whoever knows better puts the record right, and the next
- * leader looks again. All other jobs go on. Nor do the workers change anything: they keep the tasks
- * of such a job, with what they hold, and ask for nothing. So when the record is right again the
- * open passes go on as after a time without a leader.
- *
- * First each record is looked at by itself (adopt.c), which notes flaws; then whatever was adopted
- * and rests on one is taken out of memory again; at last what seemed to be left over, since its
- * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
- * on: datasets, definitions, iterations without a job.
+ * What is set aside since the takeover, for a record that is bad or missing: its keys, and what is
+ * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
+ * with what they hold, and ask for nothing.
  */
 #include "dispatcher/model/model.h"
 

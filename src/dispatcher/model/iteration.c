@@ -1,17 +1,5 @@
-/*
- * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
- *
- * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
- * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
- * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
- * all lost stays open: whoever is there goes on with it, or the next worker.
- *
- * A change of a task only marks its iteration; it is settled when a step has room for all that
- * follows.
- */
+/* Iterations by id, and those that are to be looked at when a step has room. */
 #include "dispatcher/model/model.h"
-
-#include <stdio.h>
 
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it)
 {

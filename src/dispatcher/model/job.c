@@ -1,3 +1,4 @@
+/* What is asked of jobs. */
 #include "dispatcher/model/model.h"
 
 #include <string.h>
@@ -81,4 +82,17 @@ uint64_t mr_job_ends_at(const struct mr_job *job)
     const Millrace__SplitRange *last = rec->n_ended > 0 ? rec->ended[rec->n_ended - 1] : NULL;
 
     return last != NULL ? last->first + last->count : job->rec->ended_below;
+}
+
+struct mr_iteration *mr_job_repetition(const struct mr_job *job, uint64_t repetition)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &job->iterations, in_job)
+    {
+        if (it->rec->repetition == repetition) {
+            return it;
+        }
+    }
+    return NULL;
 }

@@ -1,9 +1,4 @@
-/*
- * Task lists, for the clients of an iteration and for a worker: complete for who asks, and then
- * what changes, since a worker has a task in every open iteration and an iteration one on every
- * worker. What changed is composed in the step that changes it and never later, since the state may
- * by then rest on changes that are not committed.
- */
+/* Tasks as messages, for clients and workers. */
 #include "dispatcher/model/model.h"
 
 /* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */

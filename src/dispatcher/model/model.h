@@ -576,6 +576,28 @@ static inline uint64_t mr_count_add(uint64_t a, uint64_t b)
 #define MR_FEATURE_SHARING "sharing"
 #define MR_FEATURE_DRAINING "draining"
 #define MR_FEATURE_ROUNDS "rounds"
+static inline bool mr_core_worker_is_live(const struct mr_core_worker *worker)
+{
+    return !mr_stamp_is_set(worker->lost);
+}
+
+static inline bool mr_core_worker_is_draining(const struct mr_core_worker *worker)
+{
+    return mr_stamp_is_set(worker->draining);
+}
+
+/* A session: somebody reads, as far as is known. */
+static inline bool mr_client_is_live(const struct mr_client *client)
+{
+    return client->iteration != NULL && !client->rec->released;
+}
+
+/* Is it an at_least_once iteration? */
+static inline bool mr_iteration_repeats(const struct mr_iteration *it)
+{
+    return it->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+}
+
 static inline uint64_t mr_larger(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
@@ -745,7 +767,7 @@ void mr_core_worker_untouch(mr_core *core, struct mr_core_worker *worker);
 void mr_core_push_touched(mr_core *core);
 void mr_core_add_string(mr_core *core, char ***list, size_t *n, const char *s);
 
-/* ---------------------------------------------------------------- datasets.c */
+/* ---------------------------------------------------------------- dataset.c */
 
 struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id);
 bool mr_dataset_is_named(const struct mr_dataset_entry *dataset);
@@ -757,7 +779,7 @@ void mr_dataset_id_of_content(const char *fingerprint, const char *compression, 
                               size_t size);
 void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts);
 
-/* ---------------------------------------------------------------- jobs.c */
+/* ---------------------------------------------------------------- job.c */
 
 struct mr_job *mr_job_by_id(const mr_core *core, const char *id);
 /* What makes a job unique. */
@@ -770,14 +792,12 @@ bool mr_job_is_anonymous(const struct mr_job *job);
 /* Does the job get its elements from productions? */
 bool mr_job_shares(const struct mr_job *job);
 
-/* ---------------------------------------------------------------- ended.c */
-
+/* NULL: there is none. */
+struct mr_iteration *mr_job_repetition(const struct mr_job *job, uint64_t repetition);
 /* Has this repetition ended? For ever, then. */
 bool mr_job_has_ended(const struct mr_job *job, uint64_t repetition);
 /* Behind the last one that has. */
 uint64_t mr_job_ends_at(const struct mr_job *job);
-
-/* ---------------------------------------------------------------- iterations.c */
 
 struct mr_iteration *mr_iteration_find(const mr_core *core, const char *id);
 void mr_iteration_free(struct mr_iteration *it);
@@ -797,14 +817,14 @@ int64_t mr_join_due(const struct mr_iteration *it);
 bool mr_task_is_held_up(const mr_core *core, const struct mr_task *task);
 uint64_t mr_iteration_skipped(const struct mr_iteration *it);
 
-/* ---------------------------------------------------------------- pending.c */
+/* ---------------------------------------------------------------- iteration.c */
 
 /* A task's state changed: look at it when there is room. */
 void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it);
 /* There is nothing to look at any more. */
 void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it);
 
-/* ---------------------------------------------------------------- tasks.c */
+/* ---------------------------------------------------------------- task.c */
 
 /* How long clients have waited for it in vain; 0: they do not. */
 int64_t mr_task_stalled_ms(const mr_core *core, const struct mr_task *task);
@@ -827,8 +847,6 @@ uint64_t mr_task_said_skipped(const struct mr_task *task);
 struct mr_task *mr_task_derived(const mr_core *core, const struct mr_iteration *it,
                                 const struct mr_core_worker *worker);
 
-/* ---------------------------------------------------------------- tasks_shown.c */
-
 /* What it is called beside its worker, for people and in the data path. */
 uint32_t mr_task_attempt(const struct mr_task *task);
 /* The producing task beside a reading one; NULL if there is none. */
@@ -846,8 +864,6 @@ uint64_t mr_position_end(const struct mr_iteration *it, size_t provider);
 struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider);
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider);
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider);
-/* Is it an at_least_once iteration? */
-bool mr_iteration_repeats(const struct mr_iteration *it);
 /* The pool of a provider that has a cursor. */
 struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider);
 bool mr_owed_is_suspect(const Millrace__OwedRange *range);
@@ -885,13 +901,11 @@ bool mr_grants_hold(const struct mr_task *task, size_t provider, uint64_t first,
 bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
                          const Millrace__GrantRecord *rec);
 
-/* ---------------------------------------------------------------- workers.c */
+/* ---------------------------------------------------------------- worker.c */
 
-bool mr_core_worker_is_draining(const struct mr_core_worker *worker);
 /* Does @it, open, have a derived task on @worker? */
 bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it);
 struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *incarnation);
-bool mr_core_worker_is_live(const struct mr_core_worker *worker);
 /* Lost, and neither said that it goes nor has another process at its address. */
 bool mr_core_worker_is_missing(const struct mr_core_worker *worker);
 /* Not heard of for half its time: dead, as far as anybody can see. That is found by its silence,
@@ -899,17 +913,10 @@ bool mr_core_worker_is_missing(const struct mr_core_worker *worker);
 bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker);
 void mr_core_worker_free(struct mr_core_worker *worker);
 
-/* ---------------------------------------------------------------- forget_worker.c */
-
-/* ---------------------------------------------------------------- newcomers.c */
-
 void mr_newcomers_free(mr_core *core);
 struct mr_newcomer *mr_newcomer_find(const mr_core *core, const char *incarnation);
 
-/* ---------------------------------------------------------------- clients.c */
-
 void mr_client_free(struct mr_client *client);
-bool mr_client_is_live(const struct mr_client *client);
 
 /* ---------------------------------------------------------------- flaws.c */
 
@@ -948,8 +955,6 @@ bool mr_key_is_below(const char *key, const char *prefix);
 /* mr_core_check() of one iteration alone. */
 int mr_iteration_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 
-/* ---------------------------------------------------------------- reach.c */
-
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it,
                                const struct mr_core_worker *worker);
@@ -973,8 +978,6 @@ Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_itera
                                             bool with_schedule);
 Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task);
 
-/* ---------------------------------------------------------------- seats.c */
-
 /* The client that has this place, if it is there; else NULL. */
 struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it,
                                  const struct mr_seat *seat);
@@ -983,7 +986,7 @@ const struct mr_held_turns *mr_seat_held(const struct mr_seat *seat, const char 
 /* Others have waited so long for it to receive a round; 0: they do not, or not any more. */
 uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat);
 
-/* ---------------------------------------------------------------- productions.c */
+/* ---------------------------------------------------------------- production.c */
 
 struct mr_production *mr_production_find(const mr_core *core, const char *id);
 /* The newest that makes what @job's @repetition wants; NULL if there is none. */
@@ -992,14 +995,11 @@ struct mr_production *mr_production_newest(const mr_core *core, const struct mr_
 /* Does it make what @job's @repetition wants? */
 bool mr_production_fits(const struct mr_production *p, const struct mr_job *job,
                         uint64_t repetition);
-/* The last user has gone: it goes. One change. */
+bool mr_production_lists(const struct mr_production *p, const struct mr_iteration *it);
+/* The last user has gone: it goes. */
 bool mr_production_is_over(const struct mr_production *p);
 void mr_production_free(struct mr_production *p);
 const char *mr_production_scope(const struct mr_job *job);
-
-/* ---------------------------------------------------------------- forget_production.c */
-
-/* ---------------------------------------------------------------- trainers.c */
 
 /* Trainers of a job name; NULL: there is none. */
 struct mr_family *mr_family_find(const mr_core *core, const char *name);

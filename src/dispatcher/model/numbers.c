@@ -1,30 +1,4 @@
-/*
- * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
- *
- * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
- * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
- * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
- * all lost stays open: whoever is there goes on with it, or the next worker.
- *
- * A change of a task only marks its iteration; it is settled when a step has room for all that
- * follows.
- */
-/*
- * Joining a production that runs already.
- *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end
- * a job wants all, so it takes two steps:
- *
- *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
- *      there, and answers with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
- *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
- *      only then.
- *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
- * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
- * the job up.
- */
+/* What an iteration lost, repeated and skipped, so far or at its end. */
 #include "dispatcher/model/model.h"
 
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)

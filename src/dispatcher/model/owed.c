@@ -1,4 +1,12 @@
-
+/*
+ * Lists of splits that were handed out and are not known to be finished, or were given back. A list
+ * belongs to a record (pool and given_back of a cursor, an open grant of a task), is ascending and
+ * its ranges are apart.
+ *
+ * A split is named by its position, repetition x splits of the provider + index, so that the same
+ * index of two repetitions is two splits and a range may run over from one repetition into the next.
+ * Sources without an end have no such product: there a position is the index.
+ */
 #include "dispatcher/model/model.h"
 
 #include <string.h>

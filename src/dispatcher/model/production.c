@@ -1,3 +1,4 @@
+/* What is asked of productions. */
 #include "dispatcher/model/model.h"
 
 #include <string.h>
@@ -38,4 +39,14 @@ struct mr_production *mr_production_newest(const mr_core *core, const struct mr_
 bool mr_production_is_over(const struct mr_production *p)
 {
     return !p->kept && (p->nusers == 0 || (p->rec->closed[0] != '\0' && p->open_users == 0));
+}
+
+bool mr_production_lists(const struct mr_production *p, const struct mr_iteration *it)
+{
+    for (size_t i = 0; i < p->rec->n_users; i++) {
+        if (strcmp(p->rec->users[i]->iteration_id, it->rec->id) == 0) {
+            return true;
+        }
+    }
+    return false;
 }

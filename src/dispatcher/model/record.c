@@ -1,27 +1,4 @@
-/* The life of a core, its clock and how it fails; step() itself. */
-/*
- * Takeover: what no core can have written. The store is from outside: it may have been edited by
- * hand, or restored from somewhere else. A record is looked at by itself before it is adopted
- * (adopt.c compares it with the others), so that the rest of the core may rely on what it would
- * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
- * that stamps will not be given again.
- */
-/*
- * Joining a production that runs already.
- *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end
- * a job wants all, so it takes two steps:
- *
- *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
- *      there, and answers with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
- *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
- *      only then.
- *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
- * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
- * the job up.
- */
+/* Records as messages; stamps, traces; and how a core fails. */
 #include "dispatcher/model/model.h"
 
 #include <stdarg.h>

@@ -1,30 +1,4 @@
-/*
- * Tasks are derived: each open iteration has one for each worker that lived while it was open. A
- * record exists for what cannot be derived, that a task ended or was closed. Ids are the same under
- * every leader.
- *
- *     open ──(it says so)──► ended (or drained: its worker goes, and that is why)
- *       ╰──(its worker is lost, or no client reaches it)──► lost
- *
- * Recovery tasks (recovery.c) come on top of these, with an id and a record of their own, and are
- * forgotten as soon as they have ended or their loss is counted.
- */
-/*
- * Productions: one run of a dataset on all workers, for several iterations that want the same
- * elements.
- *
- *     made by the first iteration that wants it ──► joined by others (join.c) ──► removed with
- *                                        │                                       the last of them
- *                                        ╰─(a user failed, a worker dropped its start)──► closed
- *
- * An iteration uses its production as long as its record exists, finished or not: somebody who
- * comes late may still find everything in the window. A closed one goes with the last iteration
- * that is not finished.
- *
- * Who uses what is said by the iterations' records. The list in the production's own record is for
- * people: it is put with each iteration that joins, and what has gone is taken out when there is
- * time, since a job may go with many iterations in one transaction.
- */
+/* What is asked of tasks. */
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

@@ -480,82 +480,30 @@ struct mr_seat_missed {
 
 /* ---------------------------------------------------------------- all of them */
 
-#define MR_UPDATES(UPDATE)                                                                         \
-    UPDATE(part_loaded)                                                                            \
-    UPDATE(all_loaded)                                                                             \
-    UPDATE(feature_used)                                                                           \
-    UPDATE(dataset_added)                                                                          \
-    UPDATE(dataset_used)                                                                           \
-    UPDATE(dataset_removed)                                                                        \
-    UPDATE(job_added)                                                                              \
-    UPDATE(job_idle)                                                                               \
-    UPDATE(job_asked)                                                                              \
-    UPDATE(job_removed)                                                                            \
-    UPDATE(production_added)                                                                       \
-    UPDATE(production_closed)                                                                      \
-    UPDATE(production_listed)                                                                      \
-    UPDATE(production_kept)                                                                        \
-    UPDATE(production_compared)                                                                    \
-    UPDATE(production_removed)                                                                     \
-    UPDATE(iteration_added)                                                                        \
-    UPDATE(iteration_finished)                                                                     \
-    UPDATE(iteration_removed)                                                                      \
-    UPDATE(iteration_joined)                                                                       \
-    UPDATE(pipeline_ended)                                                                         \
-    UPDATE(elements_abandoned)                                                                     \
-    UPDATE(iteration_broken)                                                                       \
-    UPDATE(iteration_break_written)                                                                \
-    UPDATE(task_recovers)                                                                          \
-    UPDATE(task_joined_in)                                                                         \
-    UPDATE(task_ended)                                                                             \
-    UPDATE(task_closed)                                                                            \
-    UPDATE(task_retired)                                                                           \
-    UPDATE(task_counts_kept)                                                                       \
-    UPDATE(task_reported)                                                                          \
-    UPDATE(task_barren)                                                                            \
-    UPDATE(loss_counted)                                                                           \
-    UPDATE(splits_asked)                                                                           \
-    UPDATE(splits_granted)                                                                         \
-    UPDATE(cursor_jumped)                                                                          \
-    UPDATE(splits_given_back)                                                                      \
-    UPDATE(given_back_dropped)                                                                     \
-    UPDATE(splits_returned)                                                                        \
-    UPDATE(split_given_up)                                                                         \
-    UPDATE(grants_reported)                                                                        \
-    UPDATE(grants_stored)                                                                          \
-    UPDATE(newcomer_noted)                                                                         \
-    UPDATE(worker_added)                                                                           \
-    UPDATE(worker_arrived)                                                                         \
-    UPDATE(worker_seen)                                                                            \
-    UPDATE(worker_cache)                                                                           \
-    UPDATE(worker_drains)                                                                          \
-    UPDATE(worker_lost)                                                                            \
-    UPDATE(worker_removed)                                                                         \
-    UPDATE(worker_revived)                                                                         \
-    UPDATE(worker_revival_written)                                                                 \
-    UPDATE(client_added)                                                                           \
-    UPDATE(client_attached)                                                                        \
-    UPDATE(client_seen)                                                                            \
-    UPDATE(client_released)                                                                        \
-    UPDATE(client_evicted)                                                                         \
-    UPDATE(client_removed)                                                                         \
-    UPDATE(client_misses)                                                                          \
-    UPDATE(client_holds)                                                                           \
-    UPDATE(client_unheard)                                                                         \
-    UPDATE(client_explained)                                                                       \
-    UPDATE(rounds_begun)                                                                           \
-    UPDATE(turns_changed)                                                                          \
-    UPDATE(rounds_decided)                                                                         \
-    UPDATE(horizon_moved)                                                                          \
-    UPDATE(rounds_pruned)                                                                          \
-    UPDATE(pace_measured)                                                                          \
-    UPDATE(consumers_asked)                                                                        \
-    UPDATE(consumers_refused)                                                                      \
-    UPDATE(seat_taken)                                                                             \
-    UPDATE(seat_vacated)                                                                           \
-    UPDATE(seat_joined)                                                                            \
-    UPDATE(seat_reported)                                                                          \
-    UPDATE(seat_missed)
+/* clang-format off */
+#define MR_UPDATES(UPDATE) \
+    UPDATE(part_loaded) UPDATE(all_loaded) UPDATE(feature_used) UPDATE(dataset_added) \
+    UPDATE(dataset_used) UPDATE(dataset_removed) UPDATE(job_added) UPDATE(job_idle) \
+    UPDATE(job_asked) UPDATE(job_removed) UPDATE(production_added) UPDATE(production_closed) \
+    UPDATE(production_listed) UPDATE(production_kept) UPDATE(production_compared) \
+    UPDATE(production_removed) UPDATE(iteration_added) UPDATE(iteration_finished) \
+    UPDATE(iteration_removed) UPDATE(iteration_joined) UPDATE(pipeline_ended) \
+    UPDATE(elements_abandoned) UPDATE(iteration_broken) UPDATE(iteration_break_written) \
+    UPDATE(task_recovers) UPDATE(task_joined_in) UPDATE(task_ended) UPDATE(task_closed) \
+    UPDATE(task_retired) UPDATE(task_counts_kept) UPDATE(task_reported) UPDATE(task_barren) \
+    UPDATE(loss_counted) UPDATE(splits_asked) UPDATE(splits_granted) UPDATE(cursor_jumped) \
+    UPDATE(splits_given_back) UPDATE(given_back_dropped) UPDATE(splits_returned) \
+    UPDATE(split_given_up) UPDATE(grants_reported) UPDATE(grants_stored) UPDATE(newcomer_noted) \
+    UPDATE(worker_added) UPDATE(worker_arrived) UPDATE(worker_seen) UPDATE(worker_cache) \
+    UPDATE(worker_drains) UPDATE(worker_lost) UPDATE(worker_removed) UPDATE(worker_revived) \
+    UPDATE(worker_revival_written) UPDATE(client_added) UPDATE(client_attached) \
+    UPDATE(client_seen) UPDATE(client_released) UPDATE(client_evicted) UPDATE(client_removed) \
+    UPDATE(client_misses) UPDATE(client_holds) UPDATE(client_unheard) UPDATE(client_explained) \
+    UPDATE(rounds_begun) UPDATE(turns_changed) UPDATE(rounds_decided) UPDATE(horizon_moved) \
+    UPDATE(rounds_pruned) UPDATE(pace_measured) UPDATE(consumers_asked) \
+    UPDATE(consumers_refused) UPDATE(seat_taken) UPDATE(seat_vacated) UPDATE(seat_joined) \
+    UPDATE(seat_reported) UPDATE(seat_missed)
+/* clang-format on */
 
 struct mr_update {
     enum mr_update_kind {

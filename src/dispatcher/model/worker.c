@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-bool mr_core_worker_is_live(const struct mr_core_worker *worker)
-{
-    return !mr_stamp_is_set(worker->lost);
-}
-
 bool mr_core_worker_is_missing(const struct mr_core_worker *worker)
 {
     return !mr_core_worker_is_live(worker) && !worker->rec->left && !worker->rec->superseded;
@@ -23,11 +18,6 @@ struct mr_core_worker *mr_core_worker_live(const mr_core *core, const char *inca
 bool mr_core_worker_is_unheard(const mr_core *core, const struct mr_core_worker *worker)
 {
     return mr_time_add(worker->seen, core->config.worker_timeout_ms / 2) <= core->now;
-}
-
-bool mr_core_worker_is_draining(const struct mr_core_worker *worker)
-{
-    return mr_stamp_is_set(worker->draining);
 }
 
 bool mr_core_worker_gets_tasks(const struct mr_core_worker *worker, const struct mr_iteration *it)
@@ -92,9 +82,4 @@ const char *mr_core_newcomer_address(const mr_core *core, const char *incarnatio
     const struct mr_newcomer *one = mr_newcomer_find(core, incarnation);
 
     return one != NULL ? one->rec->address : NULL;
-}
-
-bool mr_client_is_live(const struct mr_client *client)
-{
-    return client->iteration != NULL && !client->rec->released;
 }

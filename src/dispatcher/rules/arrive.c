@@ -1,13 +1,4 @@
-/*
- * Workers that come. Registering says who and where; a life begins with the stream of its tasks,
- * since anybody may say an address, and who has a stream is there. Until then nothing is stored and
- * nobody counts with it: no task, no split, no place at its address, no silence that would be
- * looked at.
- *
- *     RegisterWorker ──► newcomer, in memory ──(WatchWorker)──► a life, with its record and tasks
- *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker is NOT_FOUND,
- *                                                                     and it registers again
- */
+/* A worker that has registered watches: its life begins, unless something stands against it. */
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

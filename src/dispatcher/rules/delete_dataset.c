@@ -1,11 +1,4 @@
-/*
- * Datasets: content-addressed (the id is made from the fingerprint) or named.
- *
- * A definition lies in parts under blobs/<blob>/, written before the record that names them, and is
- * shared by all datasets of one fingerprint. Parts are keyed by an id of their own and not by
- * fingerprint: otherwise deleting one dataset could take the parts that a registration of the same
- * content has just put.
- */
+/* DeleteDataset: nothing may use it. */
 #include "dispatcher/rules/rules.h"
 
 static const struct mr_job *some_user(const mr_core *core, const struct mr_dataset_entry *dataset)

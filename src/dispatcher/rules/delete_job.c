@@ -1,4 +1,4 @@
-/* Jobs: by name, or one client's own. What joins and makes them is Open (open.c). */
+/* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

@@ -1,8 +1,4 @@
-/*
- * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself
- * or because nothing was heard of it; a released one is kept for a while so that workers hear of
- * it, under the next leader too.
- */
+/* The live session of a client, or why there is none. */
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -1,21 +1,4 @@
-/*
- * Workers that go on purpose, and what they give back.
- *
- *     alive ──(it says so)──► draining ──(it leaves, or falls silent)──► lost
- *
- * One that drains keeps the tasks it has and gets no others: iterations that are created later have
- * none on it, which is a comparison of stamps as for the lost; no recovery task is opened there,
- * and it is no sharer of what is left. Of each of its tasks it gives back the splits that it has
- * not opened. They were never begun, so they are neither lost nor repeated, whatever the guarantee:
- * they wait in a list of the cursor and go to whoever asks next, or to a recovery task if nobody
- * will.
- *
- * What comes back with a crash behind it (at least once, recovery.c) goes back to the pool it was
- * taken from instead: that it was not opened this time does not make it less of a suspect.
- *
- * The end of a task that drained says nothing about the pipeline: an iteration does not finish by
- * it.
- */
+/* What a task of a worker that drains gives back: may it, and what follows. */
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

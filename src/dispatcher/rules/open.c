@@ -118,19 +118,6 @@ static int check_creation(const mr_core *core, const struct mr_wish *wish, mr_er
     return MR_OK;
 }
 
-static struct mr_iteration *find_repetition(const struct mr_job *job, uint64_t repetition)
-{
-    struct mr_iteration *it;
-
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
-        if (it->rec->repetition == repetition) {
-            return it;
-        }
-    }
-    return NULL;
-}
-
 static const Millrace__CollectedRepetition *find_collected(const struct mr_job *job,
                                                            uint64_t repetition)
 {
@@ -266,7 +253,7 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
         return rc;
     }
     if (*job != NULL) {
-        *it = find_repetition(*job, in->repetition);
+        *it = mr_job_repetition(*job, in->repetition);
         collected = find_collected(*job, in->repetition);
         if (collected != NULL && in->iteration_id[0] != '\0') {
             char when[MR_COLLECTED_SIZE];

@@ -1,7 +1,4 @@
-/*
- * Open is one command: it joins or creates the job, joins or creates the iteration of the
- * repetition asked for, and attaches the client, so that nothing can be collected in between.
- */
+/* What Open asks of a job: is it right, and the same as what exists? */
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,34 +1,17 @@
 /*
- * Productions: one run of a dataset on all workers, for several iterations that want the same
- * elements.
+ * Iterations that read a production; joining one that runs already.
  *
- *     made by the first iteration that wants it ──► joined by others (join.c) ──► removed with
- *                                        │                                       the last of them
- *                                        ╰─(a user failed, a worker dropped its start)──► closed
- *
- * An iteration uses its production as long as its record exists, finished or not: somebody who
- * comes late may still find everything in the window. A closed one goes with the last iteration
- * that is not finished.
- *
- * Who uses what is said by the iterations' records. The list in the production's own record is for
- * people: it is put with each iteration that joins, and what has gone is taken out when there is
- * time, since a job may go with many iterations in one transaction.
- */
-/*
- * Joining a production that runs already.
- *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end
- * a job wants all, so it takes two steps:
+ * One that never ends is joined at once, at the start of each worker's window. Of one that may end a
+ * job wants all, so it takes two steps:
  *
  *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
  *      there, and answers with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
- *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
- *      only then.
+ *   2. all have answered 0, and no splits went with lost workers: it is committed as a user. Otherwise
+ *      it is committed with a production of its own, and says why. Elements are delivered only then.
  *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
- * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
- * the job up.
+ * Answers are soft: the next leader hears them again. A worker that does not answer is not waited for
+ * longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job
+ * up.
  */
 #include "dispatcher/rules/rules.h"
 

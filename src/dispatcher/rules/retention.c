@@ -1,11 +1,4 @@
-/*
- * What time does: workers and clients that fell silent, iterations nobody reads, records nobody
- * needs, and the work that earlier steps left for later. Whatever waits for a moment has an alarm;
- * a step rings those that are due as far as one transaction goes, and what does not fit comes in
- * the next, which is due at once. While the store is full only what deletes is done. Nothing in
- * here walks over all objects of a kind, except over the workers when one of them is to be given
- * up.
- */
+/* How long what has ended is kept. */
 #include "dispatcher/rules/rules.h"
 
 /* Wall time later than now (another leader's clock was ahead) counts as now. */

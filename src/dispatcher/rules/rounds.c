@@ -1,25 +1,14 @@
 /*
- * The places of consumers in coordinated reads: who has one, in which session, and what it says.
- *
- * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
- * refuse the one before. Somebody who takes it from another begins where the others are, and they
- * are asked for that: the answer has to be of one moment, after it came. When all are new there is
- * nobody to ask, and no way to know where the model is that they train: that is told, to all of
- * them. A new one is not new any more when it has read a round together with one that is not, which
- * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
- * new one go on for some rounds.
- */
-/*
- * The schedule of coordinated reads, as far as it is the leader's to decide: who takes turns, how
- * far consumers may go, and, once for all, what became of the rounds of a worker that was lost.
+ * Coordinated reads, as far as they are the leader's to decide: who takes turns and, once for all,
+ * what became of the rounds of a worker that was lost.
  *
  *     open ──(lost: closing)──► in doubt ──(all consumers have reported)──► outcome
  *       ╰──(ended by itself)──────────────────────────────────────────────►┘
  *
- * That a task is closing is derived: it takes turns, is not open, and has no outcome. One
- * transaction writes the outcome with a segment without the task, from the horizon on, where nobody
- * can be yet; so everything below the horizon is decided, and a next leader, which has to ask again
- * if this one was not committed, has told nobody anything else.
+ * That a task is closing is derived: it takes turns, is not open, and has no outcome. One transaction
+ * writes the outcome with a segment without the task, from the horizon on, where nobody can be yet; so
+ * everything below the horizon is decided, and a next leader, which has to ask again if this one was
+ * not committed, has told nobody anything else.
  */
 #include "dispatcher/rules/rules.h"
 

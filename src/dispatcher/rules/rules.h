@@ -5,42 +5,43 @@
 #include "dispatcher/rules/kinds.h"
 #include "dispatcher/views/views.h"
 
-/* What waits for wall time is looked at so often at least: that clock may be set. */
-#define MR_WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
-#define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
-/* Decide for a joining iteration, if it can be decided; its own record is left unwritten. At most
- * MR_JOIN_CHANGES changes. */
-#define MR_JOIN_CHANGES 4
-
-/* ---------------------------------------------------------------- register_dataset.c */
+/* ---------------------------------------------------------------- one file a request, and time */
 
 void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
 void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
-
-/* ---------------------------------------------------------------- get_dataset.c */
-
 void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
-
-/* ---------------------------------------------------------------- delete_dataset.c */
-
 void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetRequest *in);
+void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
+void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
+void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
+void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
+void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
+void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
+                                bool watches);
+void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
+void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
+void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
+void mr_core_do_timer(mr_core *core);
+void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
+
+/* ---------------------------------------------------------------- what they share */
+
+/* What waits for wall time is looked at so often at least: that clock may be set. */
+#define MR_WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
+/* Keys that looking at an iteration changes: itself, the job, a cursor, recovery tasks that go and
+ * come, places of consumers; and while it is joining. */
+#define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
+#define MR_JOIN_CHANGES 4
 
 /* ---------------------------------------------------------------- retention.c */
 
 /* The one that makes room for a new one when there are too many: nobody has used it for longer than
  * any other, and for longer than an anonymous one is kept, and all that was read of it has ended.
- * NULL: none. timers.c. */
+ * NULL:
+ * none. */
 struct mr_job *mr_job_superfluous(const mr_core *core);
 int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
 int64_t mr_retention_again(const mr_core *core, int64_t left);
-
-/* ---------------------------------------------------------------- delete_job.c */
-
-void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
-
-/* ---------------------------------------------------------------- open.c */
-
-void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
 
 /* ---------------------------------------------------------------- closing.c */
 
@@ -100,14 +101,13 @@ void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- finish.c */
 
-/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it.
- * It is left unwritten. */
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. */
 void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
-/* End it at once, because one of its tasks failed. At most MR_SETTLE_CHANGES changes. */
+/* End it at once, because one of its tasks failed. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* End it at takeover for what is `broken`. */
 void mr_iteration_break(mr_core *core, struct mr_iteration *it);
-/* Nobody reads it, and nobody will: it counts as ended. At most MR_SETTLE_CHANGES changes. */
+/* Nobody reads it, and nobody will: it counts as ended. */
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
 
@@ -125,10 +125,6 @@ void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
  * store): close it. False: there is no room now. @task may be gone afterwards. */
 bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
 
-/* ---------------------------------------------------------------- task_ended.c */
-
-void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
-
 /* ---------------------------------------------------------------- hand_out.c, reports.c */
 
 void mr_splits_hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
@@ -138,16 +134,11 @@ int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantR
 /* Write what was reported if no grant will carry it, as far as there is room. */
 void mr_grants_write(mr_core *core, struct mr_task *task);
 
-/* ---------------------------------------------------------------- get_splits.c */
-
-void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
-
 /* ---------------------------------------------------------------- drain.c */
 
-/* It gets no more tasks. At most two changes. */
+/* It gets no more tasks. */
 void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker);
-/* @recovery came to its end without asking for what it was opened for: nor would another one. The
- * cursors are left unwritten. */
+/* @recovery came to its end without asking for what it was opened for: nor would another one. */
 void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
                                  const struct mr_task *recovery);
 
@@ -156,9 +147,8 @@ void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
 /* Can @task have what the request gives back? MR_EINVAL: it cannot. */
 int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
                        mr_error *err);
-/* It does; false: they are not taken, it has to read them. At most two changes; the cursor is left
- * unwritten, the grant is the caller's to put: the answer is stored either way, or a copy of the
- * request could have another one later. */
+/* It does; false: they are not taken, it has to read them. That is an answer like any other, stored
+ * under its number: a copy of the request could have another one later. */
 bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
 
 /* ---------------------------------------------------------------- recovery.c */
@@ -172,61 +162,35 @@ void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
 /* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
 void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 
-/* ---------------------------------------------------------------- recovery_return.c */
-
 /* ---------------------------------------------------------------- lose_worker.c */
 
 void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
 
 /* ---------------------------------------------------------------- watch_worker.c */
 
-void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
 void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
                                    const char *incarnation);
-
-/* ---------------------------------------------------------------- worker_heartbeat.c */
-
-void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
 
 /* ---------------------------------------------------------------- arrive.c */
 
 /* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands
- * against it. At most two changes. @watches: see struct mr_command, worker_watches. */
+ * against it. @watches: see struct mr_command, worker_watches. */
 struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
                                              mr_error *err);
 int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, const char *address,
                                   bool watches, mr_error *err);
 
-/* ---------------------------------------------------------------- register_worker.c */
-
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
-                                bool watches);
-
 /* ---------------------------------------------------------------- readers.c */
 
-/* Attach @id to @it, moving it there if it was elsewhere. At most five changes. */
+/* Attach @id to @it, moving it there if it was elsewhere. */
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
-/* At most three changes: the session, the iteration (open and unread, or it counts what went
- * along), and the job if it is idle or goes. */
+/* It left, or nothing was heard of it. Its job may be gone afterwards. */
 void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
-/* @task of @it has ended while @holder had elements of it. At most two changes: the session, and
- * the iteration. */
+/* @task of @it has ended while @holder had elements of it. */
 void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
                     const Millrace__Holder *holder);
-/* Its job goes while it reads: it is told, its record goes with the iteration. No change. */
+/* Its job goes while it reads: it is told, its record goes with the iteration. */
 void mr_client_evict(mr_core *core, struct mr_client *client);
-
-/* ---------------------------------------------------------------- watch_client.c */
-
-void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
-
-/* ---------------------------------------------------------------- client_heartbeat.c */
-
-void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
-
-/* ---------------------------------------------------------------- release_client.c */
-
-void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
 
 /* ---------------------------------------------------------------- write_late.c */
 
@@ -235,21 +199,15 @@ bool mr_core_write_spoiled(mr_core *core);
 /* Put what was made again, as far as there is room. */
 void mr_core_write_revived(mr_core *core);
 
-/* ---------------------------------------------------------------- timer.c */
-
-void mr_core_do_timer(mr_core *core);
-
-/* ---------------------------------------------------------------- rounds.c */
-
 /* ---------------------------------------------------------------- rounds_horizon.c */
 
-/* Somebody came further: move the horizon if it is near. Left unwritten. */
+/* Somebody came further: move the horizon if it is near. */
 void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
 /* Forget what nobody needs any more. With a write that is to be made anyway. */
 void mr_rounds_prune(mr_core *core, struct mr_iteration *it);
 /* The position of the consumer that has come furthest. */
 uint64_t mr_rounds_furthest(const struct mr_coordination *rounds);
-/* So far ahead of round @from as the pace asks for; never back. Left unwritten. */
+/* So far ahead of round @from as the pace asks for; never back. */
 bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from);
 
 /* ---------------------------------------------------------------- consumers.c */
@@ -261,7 +219,7 @@ bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from
 int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
                       const Millrace__OpenRequest *in, uint64_t *from, mr_error *err);
 /* It takes it, and whoever had it loses it; nothing changes if it is its own. It is attached
- * already. At most four changes. */
+ * already. */
 void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
                       uint64_t from);
 void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,

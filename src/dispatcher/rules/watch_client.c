@@ -1,8 +1,4 @@
-/*
- * Client sessions: one for each reader. Durable when it attaches and when it is released, by itself
- * or because nothing was heard of it; a released one is kept for a while so that workers hear of
- * it, under the next leader too.
- */
+/* WatchClient: the task list of an iteration. */
 #include "dispatcher/rules/rules.h"
 
 void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in)

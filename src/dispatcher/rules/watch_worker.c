@@ -1,16 +1,4 @@
-/*
- * Workers, by life: from the moment that a process has registered and watches (register.c) until it
- * is silent for too long or superseded by another process at its address. One record a life,
- * written at both ends and never by a heartbeat. A process that was lost and comes back begins
- * another life under the same incarnation, with fresh tasks, since its old ones were given up.
- *
- * A life is named by the stamp of its registration, which is never given again: the record of the
- * life before may be gone by then (retention, somebody's hand), and the process may still have the
- * tasks of that life. The number of a life is for people.
- *
- * The end of a life is one put, whatever the number of its tasks: that they are lost is a
- * comparison of stamps.
- */
+/* WatchWorker: the tasks of a worker. With the first one its life begins. */
 #include "dispatcher/rules/rules.h"
 
 void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,

@@ -1,19 +1,6 @@
 /*
- * Takeover, when the record of a worker's life is bad, or gone and somebody deleted it: its grants
- * are there. A leader deletes them before it deletes the life, so whatever has open grants and no
- * life was not forgotten in order. Such a life is made again from its name, lost at this moment:
- * its loss is counted like any other, and what it held goes back or is counted as lost, by
- * guarantee. The process, if it lives, is told that it was lost, and registers anew.
- *
- * The record is written before any loss is counted, so that the next leader finds both or neither.
- */
-/*
- * Takeover, when a record is bad: what it spoils is its iteration, which ends at once with an error
- * that names the key. All others go on. What a bad record of a worker or a client says is done
- * without; about those of other kinds see flaws.c. The schema alone is needed by all.
- *
- * The end is decided before anybody is served, and written by the first steps of the timer. Until
- * then nothing that was left over is deleted: the next leader is to find the same.
+ * What a takeover decided about records that are bad or gone is written by the first steps of the
+ * timer, before anything is counted that rests on it.
  */
 #include "dispatcher/rules/rules.h"
 

@@ -249,13 +249,9 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
 {
     const struct mr_job *job = mr_job_by_id(core, rec->job_id);
     const struct staged_record *staged;
-    const struct mr_iteration *it;
 
-    for (it = job != NULL ? TAILQ_FIRST(&job->iterations) : NULL; it != NULL;
-         it = TAILQ_NEXT(it, in_job)) {
-        if (it->rec->repetition == rec->repetition) {
-            return true;
-        }
+    if (job != NULL && mr_job_repetition(job, rec->repetition) != NULL) {
+        return true;
     }
     STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_ITERATION], link)
     {

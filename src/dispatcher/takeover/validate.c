@@ -157,25 +157,12 @@ static int vet_splits(const struct mr_dataset_entry *dataset, bool divides,
     return MR_OK;
 }
 
-static const struct mr_iteration *same_repetition(const struct mr_job *job, uint64_t repetition)
-{
-    const struct mr_iteration *it;
-
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
-        if (it->rec->repetition == repetition) {
-            return it;
-        }
-    }
-    return NULL;
-}
-
 int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
                      const Millrace__IterationRecord *rec, mr_error *err)
 {
     const struct mr_dataset_entry *dataset = job != NULL ? job->dataset : production->dataset;
     Millrace__ProcessingMode mode = job != NULL ? job->rec->mode : production->rec->mode;
-    const struct mr_iteration *other = job != NULL ? same_repetition(job, rec->repetition) : NULL;
+    const struct mr_iteration *other = job != NULL ? mr_job_repetition(job, rec->repetition) : NULL;
     struct mr_stamp id;
 
     if (mr_stamp_parse(rec->id, &id) &&

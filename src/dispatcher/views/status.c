@@ -67,8 +67,6 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
 {
     Millrace__IterationStatus *status =
         mr_core_new_record(core, &millrace__iteration_status__descriptor);
-    const struct mr_task *task;
-    size_t n = 0;
 
     if (status == NULL) {
         return NULL;
@@ -81,32 +79,10 @@ static Millrace__IterationStatus *iteration_status(mr_core *core, const struct m
     if (status->end != NULL) {
         mr_iteration_end_fill(core, it, status->end);
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        n++;
-    }
     mr_status_sharing(core, it, status);
     status->rounds = mr_rounds_status(core, it);
-    status->tasks = mr_status_array(core, n);
-    status->providers = mr_status_array(core, it->rec->n_providers);
-    if (core->failed != 0) {
-        return status;
-    }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        Millrace__TaskStatus *one = mr_status_task(core, task);
-
-        if (one != NULL) {
-            status->tasks[status->n_tasks++] = one;
-        }
-    }
-    for (size_t i = 0; i < it->rec->n_providers; i++) {
-        Millrace__ProviderStatus *one = mr_status_provider(core, it, i);
-
-        if (one != NULL) {
-            status->providers[status->n_providers++] = one;
-        }
-    }
+    mr_status_list_tasks(core, it, &status->tasks, &status->n_tasks);
+    mr_status_list_providers(core, it, &status->providers, &status->n_providers);
     return status;
 }
 

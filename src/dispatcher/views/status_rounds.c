@@ -1,14 +1,4 @@
-/*
- * The places of consumers in coordinated reads: who has one, in which session, and what it says.
- *
- * Whoever opens takes the place it names, and the session number grows: workers and dispatcher
- * refuse the one before. Somebody who takes it from another begins where the others are, and they
- * are asked for that: the answer has to be of one moment, after it came. When all are new there is
- * nobody to ask, and no way to know where the model is that they train: that is told, to all of
- * them. A new one is not new any more when it has read a round together with one that is not, which
- * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
- * new one go on for some rounds.
- */
+/* The part of the status document that is about coordinated reads. */
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>

@@ -46,60 +46,18 @@ static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct m
     return status;
 }
 
-static void *list_of(mr_core *core, size_t n)
-{
-    void *list = mr_calloc(n, sizeof(void *));
-
-    if (list == NULL) {
-        mr_core_nomem(core);
-    }
-    return list;
-}
-
 static void list_users(mr_core *core, const struct mr_production *p,
                        Millrace__ProductionStatus *status)
 {
     const struct mr_iteration *it;
 
-    status->users = list_of(core, p->nusers);
+    status->users = mr_status_array(core, p->nusers);
     TAILQ_FOREACH(it, &p->users, in_production)
     {
         Millrace__ProductionUserStatus *one = core->failed == 0 ? user_status(core, it) : NULL;
 
         if (one != NULL) {
             status->users[status->n_users++] = one;
-        }
-    }
-}
-
-static void list_producers(mr_core *core, const struct mr_iteration *hidden,
-                           Millrace__ProductionStatus *status)
-{
-    const struct mr_task *task;
-    size_t n = 0;
-
-    TAILQ_FOREACH(task, &hidden->tasks, in_iteration)
-    {
-        n++;
-    }
-    status->tasks = list_of(core, n);
-    status->providers = list_of(core, hidden->rec->n_providers);
-    if (core->failed != 0) {
-        return;
-    }
-    TAILQ_FOREACH(task, &hidden->tasks, in_iteration)
-    {
-        Millrace__TaskStatus *one = mr_status_task(core, task);
-
-        if (one != NULL) {
-            status->tasks[status->n_tasks++] = one;
-        }
-    }
-    for (size_t i = 0; i < hidden->rec->n_providers; i++) {
-        Millrace__ProviderStatus *one = mr_status_provider(core, hidden, i);
-
-        if (one != NULL) {
-            status->providers[status->n_providers++] = one;
         }
     }
 }
@@ -124,7 +82,8 @@ static Millrace__ProductionStatus *production_status(mr_core *core, const struct
     status->lost_splits = mr_iteration_lost_splits(p->hidden);
     status->lost_workers = p->hidden->rec->lost_workers;
     list_users(core, p, status);
-    list_producers(core, p->hidden, status);
+    mr_status_list_tasks(core, p->hidden, &status->tasks, &status->n_tasks);
+    mr_status_list_providers(core, p->hidden, &status->providers, &status->n_providers);
     return status;
 }
 
@@ -132,7 +91,7 @@ void mr_status_productions(mr_core *core, Millrace__Status *status)
 {
     const struct mr_production *p;
 
-    status->productions = list_of(core, core->productions.count);
+    status->productions = mr_status_array(core, core->productions.count);
     TAILQ_FOREACH(p, &core->production_list, link)
     {
         Millrace__ProductionStatus *one = core->failed == 0 ? production_status(core, p) : NULL;

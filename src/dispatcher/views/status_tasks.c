@@ -1,5 +1,4 @@
-/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as
- * capabilities are cut short. */
+/* The part of the status document that is about tasks and hand-out. */
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>
@@ -60,7 +59,26 @@ static void set_task_id(mr_core *core, char **slot, const struct mr_task *task)
     mr_core_set(core, slot, text);
 }
 
-Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
+static void task_sharing(mr_core *core, const struct mr_task *task, Millrace__TaskStatus *status)
+{
+    const Millrace__WindowProgress *window = task->sharing != NULL ? task->sharing->window : NULL;
+
+    status->skipped = mr_task_skipped(task);
+    if (window == NULL) {
+        return;
+    }
+    status->window = mr_core_new_record(core, &millrace__window_progress__descriptor);
+    if (status->window != NULL) {
+        status->window->first = window->first;
+        status->window->end = window->end;
+        status->window->bytes = window->bytes;
+        status->window->complete = window->complete;
+        status->window->held = window->held;
+        mr_core_set(core, &status->window->degraded, window->degraded);
+    }
+}
+
+static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *task)
 {
     Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
 
@@ -82,7 +100,7 @@ Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task)
         status->stalled_ms = (uint64_t)mr_task_stalled_ms(core, task);
     }
     list_reporters(core, task, status);
-    mr_status_task_sharing(core, task, status);
+    task_sharing(core, task, status);
     return status;
 }
 
@@ -98,7 +116,8 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
     }
 }
 
-Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iteration *it, size_t i)
+static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_iteration *it,
+                                                 size_t i)
 {
     Millrace__ProviderStatus *status =
         mr_core_new_record(core, &millrace__provider_status__descriptor);
@@ -120,21 +139,36 @@ Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iter
     return status;
 }
 
-void mr_status_task_sharing(mr_core *core, const struct mr_task *task, Millrace__TaskStatus *status)
+void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
+                          Millrace__TaskStatus ***list, size_t *count)
 {
-    const Millrace__WindowProgress *window = task->sharing != NULL ? task->sharing->window : NULL;
+    const struct mr_task *task;
+    size_t n = 0;
 
-    status->skipped = mr_task_skipped(task);
-    if (window == NULL) {
-        return;
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        n++;
     }
-    status->window = mr_core_new_record(core, &millrace__window_progress__descriptor);
-    if (status->window != NULL) {
-        status->window->first = window->first;
-        status->window->end = window->end;
-        status->window->bytes = window->bytes;
-        status->window->complete = window->complete;
-        status->window->held = window->held;
-        mr_core_set(core, &status->window->degraded, window->degraded);
+    *list = mr_status_array(core, n);
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        Millrace__TaskStatus *one = core->failed == 0 ? task_status(core, task) : NULL;
+
+        if (one != NULL) {
+            (*list)[(*count)++] = one;
+        }
+    }
+}
+
+void mr_status_list_providers(mr_core *core, const struct mr_iteration *it,
+                              Millrace__ProviderStatus ***list, size_t *count)
+{
+    *list = mr_status_array(core, it->rec->n_providers);
+    for (size_t i = 0; i < it->rec->n_providers && core->failed == 0; i++) {
+        Millrace__ProviderStatus *one = provider_status(core, it, i);
+
+        if (one != NULL) {
+            (*list)[(*count)++] = one;
+        }
     }
 }

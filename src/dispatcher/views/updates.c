@@ -1,9 +1,4 @@
-/*
- * Task lists, for the clients of an iteration and for a worker: complete for who asks, and then
- * what changes, since a worker has a task in every open iteration and an iteration one on every
- * worker. What changed is composed in the step that changes it and never later, since the state may
- * by then rest on changes that are not committed.
- */
+/* Task lists, complete, for a client and a worker that ask; and two updates as one. */
 #include "dispatcher/views/views.h"
 
 #include <string.h>

@@ -37,16 +37,15 @@ Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteratio
 void mr_status_productions(mr_core *core, Millrace__Status *status);
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
                        Millrace__IterationStatus *status);
-void mr_status_task_sharing(mr_core *core, const struct mr_task *task,
-                            Millrace__TaskStatus *status);
 Millrace__CacheProgress *mr_status_cache(mr_core *core, const Millrace__CacheProgress *cache);
 
 /* ---------------------------------------------------------------- status_tasks.c */
 
-Millrace__TaskStatus *mr_status_task(mr_core *core, const struct mr_task *task); /* status.c */
-Millrace__ProviderStatus *mr_status_provider(mr_core *core, const struct mr_iteration *it,
-                                             size_t i); /* status.c */
 void mr_status_set_short(mr_core *core, char **slot, const char *id);
+void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
+                          Millrace__TaskStatus ***list, size_t *count);
+void mr_status_list_providers(mr_core *core, const struct mr_iteration *it,
+                              Millrace__ProviderStatus ***list, size_t *count);
 void *mr_status_array(mr_core *core, size_t n);
 
 #endif

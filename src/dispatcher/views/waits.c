@@ -16,11 +16,6 @@ static uint64_t seconds(uint64_t ms)
     return (ms + 500) / 1000;
 }
 
-static uint32_t index_of(const struct mr_iteration *it, const struct mr_seat *seat)
-{
-    return (uint32_t)(seat - it->rounds->seats);
-}
-
 /* A place that nobody has; @*others: how many more there are. */
 static const struct mr_seat *find_vacant(const mr_core *core, const struct mr_iteration *it,
                                          uint32_t *others)
@@ -87,7 +82,7 @@ static bool say_closing(const mr_core *core, const struct mr_iteration *it, char
                 out, size,
                 "worker %.60s is lost, and consumer %u has not said which of its rounds it has",
                 task != NULL ? task->worker->rec->address : schedule->tasks[i],
-                index_of(it, silent));
+                mr_seat_index(it, silent));
             return true;
         }
     }
@@ -127,8 +122,8 @@ static bool say_rounds(const mr_core *core, const struct mr_iteration *it, char 
         if (others > 0) {
             snprintf(more, sizeof more, " (and %u more)", others);
         }
-        snprintf(out, size, "consumer %u%s of %u %s", index_of(it, vacant), more, it->rounds->n,
-                 text);
+        snprintf(out, size, "consumer %u%s of %u %s", mr_seat_index(it, vacant), more,
+                 it->rounds->n, text);
         return true;
     }
     if (say_closing(core, it, out, size)) {
@@ -138,7 +133,8 @@ static bool say_rounds(const mr_core *core, const struct mr_iteration *it, char 
         snprintf(out, size,
                  "consumer %u is at round %" PRIu64
                  " and has not asked for what others wait for, for %" PRIu64 " s",
-                 index_of(it, missed), missed->position, seconds(mr_seat_missed_ms(core, missed)));
+                 mr_seat_index(it, missed), missed->position,
+                 seconds(mr_seat_missed_ms(core, missed)));
         return true;
     }
     return say_end(core, it, out, size);
