@@ -215,8 +215,8 @@ _SPLITS = [
     _core(
         "OWED_STAYS", "3.4", "what came back is handed out and stays in its list",
         "model/apply_splits.c",
-        "mr_owed_take(mr_pool(it, u->provider), u->at, u->range.count);",
-        "mr_owed_take(mr_pool(it, u->provider), u->at, u->range.count - (u->range.count > 1));",
+        "mr_split_list_take(mr_pool(it, u->provider), u->at, u->range.count);",
+        "mr_split_list_take(mr_pool(it, u->provider), u->at, u->range.count - (u->range.count > 1));",
         "core_recovery_test", "walks",
     ),
     _core(
@@ -231,7 +231,7 @@ _SPLITS = [
     ),
     _core(
         "SUSPECTS_WAIT", "3.6", "suspects wait after the end was told, until something else happens",
-        "rules/hand_out.c", "        mr_iteration_unsettle(core, it); /* suspects' turn */\n", "", *_RECOVERY,
+        "rules/hand_out.c", "        mr_iteration_mark(core, it); /* suspects' turn */\n", "", *_RECOVERY,
     ),
     _core(
         "NO_CRASH_COUNTS", "3.6", "a split that comes back from a crash is not suspected",

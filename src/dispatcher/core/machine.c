@@ -1,5 +1,8 @@
 /* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/takeover/takeover.h"
+#include "dispatcher/views/views.h"
 
 #define TAKEOVER_GRACE_MS 20000
 
@@ -137,7 +140,7 @@ static void dispatch(mr_core *core, const struct mr_command *in)
 static inline bool is_check_due(mr_core *core)
 {
     size_t objects =
-        core->tasks + core->lives + core->iterations.count + core->jobs.count + core->clients.count;
+        core->tasks + core->nworkers + core->iterations.count + core->jobs.count + core->clients.count;
 
     if (objects > 64 && ++core->unchecked * 16 < objects) {
         return false;
@@ -182,10 +185,10 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
 
 int64_t mr_core_next_timer(const mr_core *core)
 {
-    bool unsettled = !core->full && !TAILQ_EMPTY(&core->unsettled);
+    bool marked = !core->full && !TAILQ_EMPTY(&core->marked);
     bool unwritten = !core->full && core->spoiled + core->revived > 0;
     bool work_left =
-        unsettled || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
+        marked || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
     const struct mr_alarm *alarm = mr_alarm_first(core);
 
     return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);

@@ -2,10 +2,11 @@
 #ifndef MR_DISPATCHER_MODEL_APPLY_H
 #define MR_DISPATCHER_MODEL_APPLY_H
 
+#include "dispatcher/model/task.h"
 #include "dispatcher/model/update.h"
 
-#define UPDATE(name) void mr_apply_##name(mr_core *core, const struct mr_##name *u);
-MR_UPDATES(UPDATE)
+#define UPDATE(name, ...) void mr_apply_##name(mr_core *core, const struct mr_##name *u);
+#include "dispatcher/model/updates.def"
 #undef UPDATE
 
 /* ---------------------------------------------------------------- apply_tasks.c */
@@ -64,7 +65,7 @@ void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uin
 
 /* Its record is the caller's to touch. */
 void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
-void mr_family_join(mr_core *core, struct mr_job *job);
-void mr_family_leave(mr_core *core, struct mr_job *job);
+void mr_trainers_add(mr_core *core, struct mr_job *job);
+void mr_trainers_remove(mr_core *core, struct mr_job *job);
 
 #endif

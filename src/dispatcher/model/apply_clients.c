@@ -4,6 +4,13 @@
  * hear of it, under the next leader too.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -216,7 +223,7 @@ void mr_apply_client_released(mr_core *core, const struct mr_client_released *u)
     mr_touch(core, MR_STORED_CLIENT, client, 0);
     mr_iteration_note_released(core, it, client->rec->client);
     if (it->rounds != NULL) {
-        mr_iteration_unsettle(core, it); /* a decision may have waited for it */
+        mr_iteration_mark(core, it); /* a decision may have waited for it */
     }
     note_readers(core, it, 0);
 }

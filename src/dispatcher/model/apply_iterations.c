@@ -12,6 +12,14 @@
  * never removed before it has finished: made afresh, it would hand out everything twice.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 #include <string.h>
 
@@ -182,7 +190,7 @@ void mr_iteration_remove(mr_core *core, struct mr_iteration *it, bool with_owner
     while (!TAILQ_EMPTY(&it->clients)) {
         mr_client_orphan(core, TAILQ_FIRST(&it->clients));
     }
-    mr_iteration_leave_unsettled(core, it);
+    mr_iteration_unmark(core, it);
     mr_iteration_untouch(core, it);
     mr_alarm_off(core, &it->alarm);
     core->open_iterations -= it->rec->finished ? 0 : 1;
@@ -242,7 +250,7 @@ void mr_apply_iteration_finished(mr_core *core, const struct mr_iteration_finish
     core->open_iterations--;
     mr_share_give(it->open_share, 1);
     it->open_share = NULL;
-    mr_iteration_leave_unsettled(core, it);
+    mr_iteration_unmark(core, it);
     mr_touch(core, MR_STORED_ITERATION, it, 0);
     it->job->nfinished++;
     ring_unread(core, it->job);
@@ -305,7 +313,7 @@ void mr_apply_loss_counted(mr_core *core, const struct mr_loss_counted *u)
     mr_iteration_note_lost(it, u->splits, u->elements);
     for (size_t i = 0; i < it->rec->n_providers && core->failed == 0; i++) {
         if (u->task->grants[i].rec != NULL && u->task->grants[i].rec->n_open > 0) {
-            mr_owed_squeeze(mr_pool(it, i), MR_OWED_RANGES_MAX);
+            mr_split_list_squeeze(mr_pool(it, i), MR_SPLIT_RANGES_MAX);
         }
     }
     mr_grants_void(u->task);

@@ -1,5 +1,8 @@
 /* Updates of jobs. */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 
 #include <stdio.h>
 
@@ -49,7 +52,7 @@ static struct mr_job *add_job(mr_core *core, Millrace__JobRecord *rec, mr_error 
     TAILQ_INSERT_TAIL(&core->job_list, job, link);
     mr_core_index(core, &core->jobs, job->slot, job);
     mr_core_index(core, &core->jobs_by_id, rec->id, job);
-    mr_family_join(core, job);
+    mr_trainers_add(core, job);
     return job;
 }
 

@@ -1,5 +1,10 @@
 /* Owners that go, with their iterations. */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
 
 void mr_apply_production_removed(mr_core *core, const struct mr_production_removed *u)
 {
@@ -38,7 +43,7 @@ void mr_apply_job_removed(mr_core *core, const struct mr_job_removed *u)
     while (!TAILQ_EMPTY(&job->iterations)) {
         mr_iteration_remove(core, TAILQ_FIRST(&job->iterations), true /* with_owner */);
     }
-    mr_family_leave(core, job);
+    mr_trainers_remove(core, job);
     mr_map_remove(&core->jobs, job->slot);
     mr_map_remove(&core->jobs_by_id, job->rec->id);
     mr_alarm_off(core, &job->alarm);

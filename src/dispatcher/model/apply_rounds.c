@@ -4,6 +4,11 @@
  * heard anew by each leader.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/step.h"
 
 #include "base/rng.h"
 
@@ -216,7 +221,7 @@ void mr_apply_seat_taken(mr_core *core, const struct mr_seat_taken *u)
     it->rounds->asked = MR_NEVER;
     mr_touch(core, MR_STORED_CONSUMER, it, u->place);
     mr_rounds_note(core, it, false);
-    mr_iteration_unsettle(core, it); /* a decision may have waited for whoever had it */
+    mr_iteration_mark(core, it); /* a decision may have waited for whoever had it */
 }
 
 void mr_apply_seat_vacated(mr_core *core, const struct mr_seat_vacated *u)

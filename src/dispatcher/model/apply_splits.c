@@ -1,5 +1,10 @@
 /* Updates of splits: cursors, and what each task was granted of them. */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -18,8 +23,8 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     size_t at = 0;
 
     for (size_t i = 0; i + 1 < rec->n_open; i++) {
-        uint64_t both = mr_owed_splits(mr_open_ranges(rec->open[i])) +
-                        mr_owed_splits(mr_open_ranges(rec->open[i + 1]));
+        uint64_t both = mr_split_list_splits(mr_open_ranges(rec->open[i])) +
+                        mr_split_list_splits(mr_open_ranges(rec->open[i + 1]));
 
         if (both < least) {
             least = both;
@@ -32,15 +37,15 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     for (size_t i = 0; i < next->n_ranges; i++) {
         const Millrace__OwedRange *r = next->ranges[i];
 
-        mr_owed_add(core, mr_open_ranges(grant), r->first, r->count, r->losses);
+        mr_split_list_add(core, mr_open_ranges(grant), r->first, r->count, r->losses);
     }
-    mr_owed_squeeze(mr_open_ranges(grant), MR_OWED_RANGES_MAX / MR_GRANTS_OPEN_MAX);
+    mr_split_list_squeeze(mr_open_ranges(grant), MR_SPLIT_RANGES_MAX / MR_GRANTS_OPEN_MAX);
     grant->last = mr_open_last(next);
     remove_open(rec, at + 1);
 }
 
 static void open_grant(mr_core *core, struct mr_task *task, size_t provider,
-                       const struct mr_owed_splits *splits)
+                       const struct mr_split_run *splits)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
     Millrace__OpenGrant *grant = mr_core_new_record(core, &millrace__open_grant__descriptor);
@@ -50,7 +55,7 @@ static void open_grant(mr_core *core, struct mr_task *task, size_t provider,
     }
     rec->n_open++;
     grant->seq = rec->seq;
-    mr_owed_add(core, mr_open_ranges(grant), splits->first, splits->count, splits->losses);
+    mr_split_list_add(core, mr_open_ranges(grant), splits->first, splits->count, splits->losses);
     if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {
         join_smallest(core, rec);
     }
@@ -69,12 +74,12 @@ void mr_grants_void(struct mr_task *task)
 }
 
 static void cut_grants(mr_core *core, struct mr_task *task, size_t provider, uint64_t first,
-                       uint64_t count, mr_owed_piece_fn *fn, void *ctx)
+                       uint64_t count, mr_split_piece_fn *fn, void *ctx)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
 
     for (size_t i = rec->n_open; i-- > 0;) {
-        mr_owed_cut(core, mr_open_ranges(rec->open[i]), first, count, fn, ctx);
+        mr_split_list_cut(core, mr_open_ranges(rec->open[i]), first, count, fn, ctx);
         if (rec->open[i]->n_ranges == 0) {
             remove_open(rec, i);
         }
@@ -166,10 +171,10 @@ static void take_splits(mr_core *core, const struct mr_splits_granted *u)
     Millrace__CursorRecord *cursor = it->cursors[u->provider].rec;
 
     if (u->from == MR_FROM_POOL) { /* they may have been read before */
-        mr_owed_take(mr_pool(it, u->provider), u->at, u->range.count);
+        mr_split_list_take(mr_pool(it, u->provider), u->at, u->range.count);
         cursor->repeated_splits += u->range.count;
     } else if (u->from == MR_FROM_GIVEN_BACK) {
-        mr_owed_take(mr_given_back(it, u->provider), u->at, u->range.count);
+        mr_split_list_take(mr_given_back(it, u->provider), u->at, u->range.count);
     } else if (u->from == MR_FROM_CURSOR && u->range.count > 0) {
         cursor->next += u->range.count;
     } else if (u->from == MR_FROM_CURSOR) {
@@ -205,7 +210,7 @@ void mr_apply_cursor_jumped(mr_core *core, const struct mr_cursor_jumped *u)
     Millrace__CursorRecord *cursor = u->iteration->cursors[u->provider].rec;
 
     if (mr_given_back_is_left_behind(u->iteration, u->provider, u->repetition)) {
-        mr_owed_clear(mr_given_back(u->iteration, u->provider));
+        mr_split_list_clear(mr_given_back(u->iteration, u->provider));
     }
     cursor->dropped += u->dropped;
     cursor->repetition = u->repetition;
@@ -226,10 +231,10 @@ static void give_back_piece(void *ctx, uint64_t first, uint64_t count, uint32_t 
     Millrace__CursorRecord *cursor = g->it->cursors[g->provider].rec;
 
     if (losses == 0) {
-        mr_owed_add(g->core, mr_given_back(g->it, g->provider), first, count, 0);
+        mr_split_list_add(g->core, mr_given_back(g->it, g->provider), first, count, 0);
         return;
     }
-    mr_owed_add(g->core, mr_pool(g->it, g->provider), first, count, losses);
+    mr_split_list_add(g->core, mr_pool(g->it, g->provider), first, count, losses);
     /* It will be counted when it is handed out again. */
     cursor->repeated_splits -= count < cursor->repeated_splits ? count : cursor->repeated_splits;
 }
@@ -248,22 +253,22 @@ void mr_apply_splits_given_back(mr_core *core, const struct mr_splits_given_back
         if (mr_iteration_repeats(it)) {
             cut_grants(core, u->task, in->provider, first, range->count, give_back_piece, &g);
         } else if (!mr_given_back_is_left_behind(it, in->provider, range->repetition)) {
-            mr_owed_add(core, mr_given_back(it, in->provider), first, range->count, 0);
+            mr_split_list_add(core, mr_given_back(it, in->provider), first, range->count, 0);
         }
     }
     if (mr_iteration_repeats(it) && core->failed == 0) {
-        mr_owed_squeeze(mr_pool(it, in->provider), MR_OWED_RANGES_MAX);
+        mr_split_list_squeeze(mr_pool(it, in->provider), MR_SPLIT_RANGES_MAX);
     }
     mr_touch(core, MR_STORED_CURSOR, it, in->provider);
-    mr_iteration_unsettle(core, it); /* Is there somebody who will ask for them? */
+    mr_iteration_mark(core, it); /* Is there somebody who will ask for them? */
 }
 
 void mr_apply_given_back_dropped(mr_core *core, const struct mr_given_back_dropped *u)
 {
-    struct mr_owed list = mr_given_back(u->iteration, u->provider);
+    struct mr_split_list list = mr_given_back(u->iteration, u->provider);
 
-    u->iteration->cursors[u->provider].rec->dropped += mr_owed_splits(list);
-    mr_owed_clear(list);
+    u->iteration->cursors[u->provider].rec->dropped += mr_split_list_splits(list);
+    mr_split_list_clear(list);
     mr_touch(core, MR_STORED_CURSOR, u->iteration, u->provider);
 }
 
@@ -271,7 +276,7 @@ void mr_apply_splits_returned(mr_core *core, const struct mr_splits_returned *u)
 {
     struct mr_iteration *it = u->task->iteration;
 
-    mr_owed_add(core, mr_pool(it, u->provider), u->first, u->count, u->losses);
+    mr_split_list_add(core, mr_pool(it, u->provider), u->first, u->count, u->losses);
     mr_touch(core, MR_STORED_CURSOR, it, u->provider);
 }
 

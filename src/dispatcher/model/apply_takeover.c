@@ -1,5 +1,12 @@
 /* Updates of a takeover: parts that were loaded, and what is derived when all are there. */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 static void load_task(mr_core *core, struct mr_task *task, Millrace__TaskRecord *rec)
 {
@@ -100,7 +107,7 @@ void mr_apply_all_loaded(mr_core *core, const struct mr_all_loaded *u)
     {
         it->since = core->now;
         mr_alarm_at(core, &it->alarm, core->now);
-        mr_iteration_unsettle(core, it);
+        mr_iteration_mark(core, it);
         void_grants(it);
     }
     TAILQ_FOREACH(job, &core->job_list, link)

@@ -10,6 +10,12 @@
  * are forgotten as soon as they have ended or their loss is counted.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 
@@ -77,7 +83,7 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_co
     mr_core_index(core, &core->tasks_by_id, task->id, task);
     mr_iteration_note_task(core, task);
     if (it->rounds != NULL) {
-        mr_iteration_unsettle(core, it); /* it is to take turns */
+        mr_iteration_mark(core, it); /* it is to take turns */
     }
     return task;
 }
@@ -95,7 +101,7 @@ void mr_task_move(mr_core *core, struct mr_task *task, enum mr_task_state to)
     }
     mr_iteration_note_task(core, task);
     mr_core_worker_note_dropped(core, task);
-    mr_iteration_unsettle(core, it);
+    mr_iteration_mark(core, it);
     if (it->rounds != NULL) {
         mr_rounds_note(core, it, false);
     }
@@ -293,7 +299,7 @@ static void note_join(mr_core *core, struct mr_task *task, const Millrace__JoinA
     if (report->join != NULL) {
         report->join->first = join->first;
         mr_core_set_line(core, &report->join->refused, join->refused);
-        mr_iteration_unsettle(core, task->iteration);
+        mr_iteration_mark(core, task->iteration);
     }
 }
 

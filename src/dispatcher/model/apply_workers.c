@@ -9,6 +9,11 @@
  * tasks of that life. The number of a life is for people.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 
@@ -119,7 +124,7 @@ static struct mr_core_worker *add_worker(mr_core *core, Millrace__WorkerRecord *
     }
     snprintf(worker->ref, sizeof worker->ref, "%s", ref);
     TAILQ_INSERT_TAIL(&core->worker_list, worker, link);
-    core->lives++;
+    core->nworkers++;
     mr_core_index(core, &core->workers_by_ref, worker->ref, worker);
     worker->share = mr_hosts_note(core, &core->hosts.workers);
 
@@ -267,7 +272,7 @@ void mr_apply_worker_removed(mr_core *core, const struct mr_worker_removed *u)
     }
     mr_alarm_off(core, &worker->alarm);
     TAILQ_REMOVE(&core->worker_list, worker, link);
-    core->lives--;
+    core->nworkers--;
     mr_core_worker_free(worker);
 }
 

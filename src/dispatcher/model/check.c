@@ -1,5 +1,13 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 #include <string.h>
 
@@ -24,8 +32,8 @@ static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
             "iteration %s: splits came back, at most once", it->rec->id);
     REQUIRE(mr_given_back_is_sound(it, i),
             "iteration %s: what was given back of %zu is out of order", it->rec->id, i);
-    REQUIRE(cursor->n_pool <= MR_OWED_RANGES_MAX &&
-                mr_owed_is_sound(mr_pool(it, i), mr_position_end(it, i)),
+    REQUIRE(cursor->n_pool <= MR_SPLIT_RANGES_MAX &&
+                mr_split_list_is_sound(mr_pool(it, i), mr_position_end(it, i)),
             "iteration %s: pool %zu is out of order", it->rec->id, i);
     return MR_OK;
 }
@@ -199,9 +207,9 @@ static int check_workers(const mr_core *core, mr_error *err)
                     "worker %s is not the one at its address", worker->ref);
         }
     }
-    REQUIRE(live == core->live_workers && lives == core->lives,
+    REQUIRE(live == core->live_workers && lives == core->nworkers,
             "%zu of %zu workers are alive; %zu of %zu are counted", live, lives, core->live_workers,
-            core->lives);
+            core->nworkers);
     REQUIRE(core->workers_by_address.count == live, "%zu addresses for %zu workers",
             core->workers_by_address.count, live);
     return MR_OK;
@@ -333,9 +341,9 @@ int mr_core_check(const mr_core *core, mr_error *err)
                 core->hosts.open_iterations.taken == core->open_iterations &&
                 core->hosts.clients.taken == core->clients.count &&
                 core->hosts.datasets.taken == core->datasets.count &&
-                core->hosts.workers.taken == core->lives,
+                core->hosts.workers.taken == core->nworkers,
             "of %zu iterations, %zu clients, %zu datasets and %zu workers not all are some host's",
-            core->iterations.count, core->clients.count, core->datasets.count, core->lives);
+            core->iterations.count, core->clients.count, core->datasets.count, core->nworkers);
     REQUIRE(open == core->open_iterations, "%zu iterations are open; %zu are counted", open,
             core->open_iterations);
     return MR_OK;

@@ -1,5 +1,8 @@
 /* What must hold of an iteration's rounds. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
 
 int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error *err)
 {

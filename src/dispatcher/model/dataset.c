@@ -1,4 +1,5 @@
 /* What is asked of datasets. */
+#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

@@ -8,7 +8,9 @@
  * many may be open (a shuffle buffer needs input before it gives anything): neighbours are joined
  * instead, and later grants are larger (splits.c).
  */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
 
 #include <inttypes.h>
 
@@ -18,7 +20,7 @@ uint64_t mr_grants_splits(const struct mr_task *task, size_t provider)
     uint64_t sum = 0;
 
     for (size_t i = 0; rec != NULL && i < rec->n_open; i++) {
-        sum += mr_owed_splits(mr_open_ranges(rec->open[i]));
+        sum += mr_split_list_splits(mr_open_ranges(rec->open[i]));
     }
     return sum;
 }
@@ -63,7 +65,7 @@ bool mr_grants_are_sound(const struct mr_iteration *it, size_t provider,
         Millrace__OpenGrant *grant = rec->open[i];
 
         if (grant->seq <= before || mr_open_last(grant) < grant->seq || grant->n_ranges == 0 ||
-            !mr_owed_is_sound(mr_open_ranges(grant), end)) {
+            !mr_split_list_is_sound(mr_open_ranges(grant), end)) {
             return false;
         }
         before = mr_open_last(grant);

@@ -1,19 +1,20 @@
 /* Iterations by id, and those that are to be looked at when a step has room. */
+#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
-void mr_iteration_unsettle(mr_core *core, struct mr_iteration *it)
+void mr_iteration_mark(mr_core *core, struct mr_iteration *it)
 {
-    if (!it->is_unsettled && !it->rec->finished) {
-        it->is_unsettled = true;
-        TAILQ_INSERT_TAIL(&core->unsettled, it, unsettled);
+    if (!it->is_marked && !it->rec->finished) {
+        it->is_marked = true;
+        TAILQ_INSERT_TAIL(&core->marked, it, marked);
     }
 }
 
-void mr_iteration_leave_unsettled(mr_core *core, struct mr_iteration *it)
+void mr_iteration_unmark(mr_core *core, struct mr_iteration *it)
 {
-    if (it->is_unsettled) {
-        it->is_unsettled = false;
-        TAILQ_REMOVE(&core->unsettled, it, unsettled);
+    if (it->is_marked) {
+        it->is_marked = false;
+        TAILQ_REMOVE(&core->marked, it, marked);
     }
 }
 

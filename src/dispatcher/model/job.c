@@ -1,4 +1,6 @@
 /* What is asked of jobs. */
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>
@@ -52,12 +54,12 @@ struct mr_job *mr_job_by_label(const mr_core *core, const char *label)
     return job;
 }
 
-struct mr_family *mr_family_find(const mr_core *core, const char *name)
+struct mr_trainers *mr_trainers_find(const mr_core *core, const char *name)
 {
     char encoded[MR_KEY_SIZE];
 
     mr_name_encode(name, encoded, sizeof encoded);
-    return mr_map_get(&core->families, encoded);
+    return mr_map_get(&core->trainers, encoded);
 }
 
 bool mr_job_has_ended(const struct mr_job *job, uint64_t repetition)

@@ -1,5 +1,13 @@
 /* The model as a whole: empty, and gone. */
+#include "dispatcher/model/model.h"
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/worker.h"
 
 void mr_model_init(mr_core *core)
 {
@@ -8,9 +16,9 @@ void mr_model_init(mr_core *core)
     TAILQ_INIT(&core->dataset_list);
     TAILQ_INIT(&core->job_list);
     TAILQ_INIT(&core->iteration_list);
-    TAILQ_INIT(&core->unsettled);
-    TAILQ_INIT(&core->touched_iterations);
-    TAILQ_INIT(&core->touched_workers);
+    TAILQ_INIT(&core->marked);
+    TAILQ_INIT(&core->changed_iterations);
+    TAILQ_INIT(&core->changed_workers);
     TAILQ_INIT(&core->worker_list);
     TAILQ_INIT(&core->newcomers);
     TAILQ_INIT(&core->client_list);
@@ -54,7 +62,7 @@ void mr_model_free(mr_core *core)
         struct mr_job *job = TAILQ_FIRST(&core->job_list);
 
         TAILQ_REMOVE(&core->job_list, job, link);
-        mr_family_leave(core, job);
+        mr_trainers_remove(core, job);
         mr_job_free(job);
     }
     while (!TAILQ_EMPTY(&core->production_list)) {
@@ -86,7 +94,7 @@ void mr_model_free(mr_core *core)
     mr_map_free(&core->workers_by_ref);
     mr_map_free(&core->clients);
     mr_map_free(&core->productions);
-    mr_map_free(&core->families);
+    mr_map_free(&core->trainers);
     mr_flaws_free(core);
     mr_map_free(&core->readers);
     mr_free(core->alarms);

@@ -4,7 +4,12 @@
  * the step that changes it and never later, since the state may by then rest on changes that are not
  * committed.
  */
+#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 
 #include <string.h>
 
@@ -14,7 +19,7 @@ static void touch(mr_core *core, struct mr_iteration *it)
         it->is_touched = true;
         it->follows = it->version;
         it->version = ++core->versions;
-        TAILQ_INSERT_TAIL(&core->touched_iterations, it, touched);
+        TAILQ_INSERT_TAIL(&core->changed_iterations, it, touched);
     }
 }
 
@@ -22,7 +27,7 @@ void mr_iteration_untouch(mr_core *core, struct mr_iteration *it)
 {
     if (it->is_touched) {
         it->is_touched = false;
-        TAILQ_REMOVE(&core->touched_iterations, it, touched);
+        TAILQ_REMOVE(&core->changed_iterations, it, touched);
         mr_record_free(it->delta);
         it->delta = NULL;
     }
@@ -33,7 +38,7 @@ void mr_core_worker_untouch(mr_core *core, struct mr_core_worker *worker)
     if (worker->delta != NULL) {
         mr_record_free(worker->delta);
         worker->delta = NULL;
-        TAILQ_REMOVE(&core->touched_workers, worker, touched);
+        TAILQ_REMOVE(&core->changed_workers, worker, touched);
     }
 }
 
@@ -89,7 +94,7 @@ static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_core_worker *wo
         worker->delta->follows = worker->version;
         worker->version = ++core->versions;
         worker->delta->version = worker->version;
-        TAILQ_INSERT_TAIL(&core->touched_workers, worker, touched);
+        TAILQ_INSERT_TAIL(&core->changed_workers, worker, touched);
     }
     return worker->delta;
 }
@@ -214,7 +219,7 @@ void mr_core_push_touched(mr_core *core)
     struct mr_iteration *it;
     struct mr_core_worker *worker;
 
-    while (core->failed == 0 && (it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
+    while (core->failed == 0 && (it = TAILQ_FIRST(&core->changed_iterations)) != NULL) {
         Millrace__ClientUpdate *news = it->delta;
 
         it->delta = NULL;
@@ -229,11 +234,11 @@ void mr_core_push_touched(mr_core *core)
         news->version = it->version;
         mr_core_push(core, MR_EFFECT_PUSH_ITERATION, it->rec->id, &news->base);
     }
-    while (core->failed == 0 && (worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
+    while (core->failed == 0 && (worker = TAILQ_FIRST(&core->changed_workers)) != NULL) {
         Millrace__WorkerUpdate *delta = worker->delta;
 
         worker->delta = NULL;
-        TAILQ_REMOVE(&core->touched_workers, worker, touched);
+        TAILQ_REMOVE(&core->changed_workers, worker, touched);
         if (mr_core_worker_is_live(worker)) {
             mr_core_push(core, MR_EFFECT_PUSH_WORKER, worker->rec->incarnation, &delta->base);
         } else {

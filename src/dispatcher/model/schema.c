@@ -4,6 +4,8 @@
  * feature is recorded in the transaction that first uses it.
  */
 #include "dispatcher/model/apply.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 
 #include "json/pbjson.h"
 

@@ -1,5 +1,6 @@
 /* Positions of splits, and those that came back and wait for somebody to ask. */
-#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/iteration.h"
 
 uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
                      uint64_t index)
@@ -28,20 +29,20 @@ uint64_t mr_position_end(const struct mr_iteration *it, size_t provider)
     return mr_position(it, provider, cursor->repetition, cursor->next);
 }
 
-struct mr_owed mr_pool(const struct mr_iteration *it, size_t provider)
+struct mr_split_list mr_pool(const struct mr_iteration *it, size_t provider)
 {
     Millrace__CursorRecord *cursor = it->cursors[provider].rec;
 
     MR_ASSERT(cursor != NULL);
-    return (struct mr_owed){&cursor->pool, &cursor->n_pool};
+    return (struct mr_split_list){&cursor->pool, &cursor->n_pool};
 }
 
-bool mr_owed_is_suspect(const Millrace__OwedRange *range)
+bool mr_range_is_suspect(const Millrace__OwedRange *range)
 {
     return range->losses >= MR_SUSPECT_LOSSES;
 }
 
-uint64_t mr_owed_grant_max(const Millrace__OwedRange *range)
+uint64_t mr_range_grant_max(const Millrace__OwedRange *range)
 {
     return range->losses == 0                ? UINT64_MAX
            : range->losses < MR_ALONE_LOSSES ? MR_GRANT_RETRY_MAX
@@ -58,9 +59,9 @@ void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
         for (size_t j = 0; cursor != NULL && j < cursor->n_pool; j++) {
             const Millrace__OwedRange *range = cursor->pool[j];
 
-            if (mr_owed_is_suspect(range)) {
+            if (mr_range_is_suspect(range)) {
                 ret->suspects += range->count;
-                ret->suspect_grants += (range->count - 1) / mr_owed_grant_max(range) + 1;
+                ret->suspect_grants += (range->count - 1) / mr_range_grant_max(range) + 1;
             } else {
                 ret->ordinary += range->count;
             }
@@ -68,17 +69,18 @@ void mr_pool_count(const struct mr_iteration *it, struct mr_pool_count *ret)
     }
 }
 
-struct mr_owed mr_given_back(const struct mr_iteration *it, size_t provider)
+struct mr_split_list mr_given_back(const struct mr_iteration *it, size_t provider)
 {
     Millrace__CursorRecord *cursor = it->cursors[provider].rec;
 
     MR_ASSERT(cursor != NULL);
-    return (struct mr_owed){&cursor->given_back, &cursor->n_given_back};
+    return (struct mr_split_list){&cursor->given_back, &cursor->n_given_back};
 }
 
 uint64_t mr_given_back_splits(const struct mr_iteration *it, size_t provider)
 {
-    return it->cursors[provider].rec != NULL ? mr_owed_splits(mr_given_back(it, provider)) : 0;
+    return it->cursors[provider].rec != NULL ? mr_split_list_splits(mr_given_back(it, provider))
+                                             : 0;
 }
 
 bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider)
@@ -93,9 +95,9 @@ bool mr_given_back_is_sound(const struct mr_iteration *it, size_t provider)
             return false;
         }
     }
-    return cursor->n_given_back <= MR_OWED_RANGES_MAX &&
+    return cursor->n_given_back <= MR_SPLIT_RANGES_MAX &&
            mr_position_fits(it, provider, cursor->repetition) &&
-           mr_owed_is_sound(mr_given_back(it, provider), mr_position_end(it, provider));
+           mr_split_list_is_sound(mr_given_back(it, provider), mr_position_end(it, provider));
 }
 
 /* An endless source has one row of positions for all repetitions: at most once it belongs to the

@@ -1,4 +1,7 @@
 /* A worker that has registered watches: its life begins, unless something stands against it. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>
@@ -30,10 +33,10 @@ int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, 
     if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */
         return mr_error_set(err, MR_EPRECOND, "worker %.8s has left", incarnation);
     }
-    if (core->lives >= MR_CORE_WORKERS_MAX ||
+    if (core->nworkers >= MR_CORE_WORKERS_MAX ||
         core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED,
-                            "%zu workers and %zu tasks are the most that is served", core->lives,
+                            "%zu workers and %zu tasks are the most that is served", core->nworkers,
                             core->tasks);
     }
     return mr_hosts_check(core, &core->hosts.workers, err);

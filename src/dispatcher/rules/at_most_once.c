@@ -1,4 +1,8 @@
 /* At most once: what a lost worker held is not handed out again, it is counted. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 /* What was given to the pipeline that the task's elements come from, and was not counted when the
@@ -21,7 +25,7 @@ static void task_lost(mr_core *core, struct mr_task *task, struct mr_loss_counte
 /* Nobody knows which splits a task has; what was given back before it cannot have. */
 static bool holds(const struct mr_task *task, size_t provider, uint64_t first, uint64_t count)
 {
-    return !mr_owed_touches(mr_given_back(task->iteration, provider), first, count);
+    return !mr_split_list_touches(mr_given_back(task->iteration, provider), first, count);
 }
 
 const struct mr_guarantee_rules mr_at_most_once = {

@@ -2,6 +2,12 @@
  * Tasks that are closed though their worker lives, so that reading ends: none of their readers
  * reaches it, or nothing comes of them and that was not to be waited for.
  */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>
@@ -79,7 +85,7 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
     }
     while ((task = find_unreachable(core, it)) !=
            NULL) { /* none in a finished one, whose tasks are gone */
-        if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
+        if (!mr_core_has_room(core, 1 + mr_iteration_review_changes(it))) {
             return false;
         }
         mr_core_note(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
@@ -116,7 +122,7 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
         return;
     }
     n = n < MR_UNREACHABLE_MAX ? n : MR_UNREACHABLE_MAX;
-    for (size_t i = 0; i < n && mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)); i++) {
+    for (size_t i = 0; i < n && mr_core_has_room(core, 1 + mr_iteration_review_changes(it)); i++) {
         struct mr_task *task = find_refusing(core, it, incarnations[i]);
 
         if (task != NULL) {
@@ -151,7 +157,7 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
     }
     while ((task = find_stuck(core, it)) !=
            NULL) { /* none in a finished one, whose tasks are gone */
-        if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it))) {
+        if (!mr_core_has_room(core, 1 + mr_iteration_review_changes(it))) {
             return false;
         }
         struct mr_task *producing = mr_task_producing(core, task);

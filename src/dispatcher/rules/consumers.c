@@ -9,6 +9,12 @@
  * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
  * new one go on for some rounds.
  */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -302,6 +308,6 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
         note_joined(core, it);
     }
     if (report->n_closing > 0 || it->open_tasks == 0) {
-        mr_iteration_unsettle(core, it);
+        mr_iteration_mark(core, it);
     }
 }

@@ -1,4 +1,10 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>
@@ -95,12 +101,12 @@ static void delete_flawed(mr_core *core, const char *name)
 /* The job itself, or all trainers of that name. */
 static void find_condemned(const mr_core *core, const char *name, struct condemned *ret)
 {
-    const struct mr_family *family = mr_family_find(core, name);
+    const struct mr_trainers *trainers = mr_trainers_find(core, name);
     struct mr_job *job = find_by_name_or_id(core, name);
 
     *ret = (struct condemned){0};
-    if (family != NULL) {
-        TAILQ_FOREACH(job, &family->jobs, in_family)
+    if (trainers != NULL) {
+        TAILQ_FOREACH(job, &trainers->jobs, among_trainers)
         {
             MR_ASSERT(ret->n < MR_JOB_TRAINERS_MAX);
             ret->clients += job->live_clients;

@@ -1,4 +1,8 @@
 /* The end of an iteration: it is over, failed, was collected, or a record of it is bad. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -39,7 +43,7 @@ void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const
     finish(core, it, code, why, false /* is_collected */);
 }
 
-void mr_iteration_absorb(mr_core *core, struct mr_iteration *it)
+void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it)
 {
     char why[MR_ERROR_MESSAGE_SIZE] = "";
 

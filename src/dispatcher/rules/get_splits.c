@@ -13,6 +13,13 @@
  * What the request reports finished is taken in before its number is looked at: a repeated request
  * may report more than the first one did.
  */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -113,12 +120,12 @@ static bool is_new(const struct mr_task *task, const Millrace__GetSplitsRequest 
 
 /* Losses that wait to be counted come first: what they put back is handed out before an end is
  * told. */
-static void absorb_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
+static void account_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
 {
     struct mr_task *task = mr_task_find(core, in->task_id);
 
-    if (task != NULL && task->iteration->is_unsettled && mr_iteration_repeats(task->iteration)) {
-        mr_iteration_absorb(core, task->iteration);
+    if (task != NULL && task->iteration->is_marked && mr_iteration_repeats(task->iteration)) {
+        mr_iteration_account_losses(core, task->iteration);
     }
 }
 
@@ -129,7 +136,7 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
     mr_error err;
     int rc;
 
-    absorb_losses(core, in);
+    account_losses(core, in);
     rc = judge(core, in, &task, &err);
     if (rc == MR_OK && in->report != NULL) {
         rc = mr_grants_report(core, task, in->report, &err);

@@ -1,4 +1,8 @@
 /* What a task of a worker that drains gives back: may it, and what follows. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -91,7 +95,7 @@ static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsR
     const struct mr_iteration *it = task->iteration;
 
     return it->rules->recovers &&
-           in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_OWED_RANGES_MAX;
+           in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_SPLIT_RANGES_MAX;
 }
 
 bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)

@@ -7,6 +7,10 @@
  * in the pool of the cursor and goes first. The end is told as soon as the pool is empty, even if
  * others may still be lost (buffers wait for it); what comes back later is recovery.c's.
  */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -23,7 +27,7 @@ static uint64_t splits_back(const struct mr_iteration *it, size_t provider)
     uint64_t n = mr_given_back_splits(it, provider);
 
     for (size_t i = 0; i < cursor->n_pool; i++) {
-        n += mr_owed_is_suspect(cursor->pool[i]) ? 0 : cursor->pool[i]->count;
+        n += mr_range_is_suspect(cursor->pool[i]) ? 0 : cursor->pool[i]->count;
     }
     return n;
 }
@@ -115,7 +119,7 @@ static void choose_back(enum mr_splits_from from, size_t at, uint64_t most,
     ret->at = at;
     ret->range = (struct mr_split_range){index, n};
     ret->ahead = (int64_t)(repetition - ret->repetition); /* none of both is above INT64_MAX */
-    ret->owed = (struct mr_owed_splits){range->first, n, range->losses};
+    ret->owed = (struct mr_split_run){range->first, n, range->losses};
 }
 
 /* The first range of the pool that is (or is not) under suspicion; the pool's size if there is
@@ -124,7 +128,7 @@ static size_t find_returned(const Millrace__CursorRecord *cursor, bool suspect)
 {
     size_t i = 0;
 
-    while (i < cursor->n_pool && mr_owed_is_suspect(cursor->pool[i]) != suspect) {
+    while (i < cursor->n_pool && mr_range_is_suspect(cursor->pool[i]) != suspect) {
         i++;
     }
     return i;
@@ -143,7 +147,7 @@ static bool choose_isolated(mr_core *core, struct mr_splits_granted *ret)
     size_t i = find_returned(cursor, true /* suspect */);
 
     if (i < cursor->n_pool) {
-        choose_back(MR_FROM_POOL, i, mr_owed_grant_max(cursor->pool[i]), ret);
+        choose_back(MR_FROM_POOL, i, mr_range_grant_max(cursor->pool[i]), ret);
         return true;
     }
     /* Somebody's loss was counted as no crash: it is a recovery task like others. */
@@ -213,6 +217,6 @@ void mr_splits_hand_out(mr_core *core, struct mr_task *task, const Millrace__Get
     trace_answer(core, &grant);
     if (core->failed == 0 && grant.range.count == 0 && mr_iteration_repeats(it) &&
         it->cursors[in->provider].rec->n_pool > 0) {
-        mr_iteration_unsettle(core, it); /* suspects' turn */
+        mr_iteration_mark(core, it); /* suspects' turn */
     }
 }

@@ -2,6 +2,12 @@
  * Open is one command: it joins or creates the job, joins or creates the iteration of the
  * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>
@@ -65,22 +71,22 @@ static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
 /* A name is used with CrossTrainerCache or without it, and all its trainers mean the same. */
 static int check_name_use(const mr_core *core, const struct mr_wish *wish, mr_error *err)
 {
-    const struct mr_family *family = mr_family_find(core, wish->name);
+    const struct mr_trainers *trainers = mr_trainers_find(core, wish->name);
     bool cached = wish->trainer[0] != '\0';
     char slot[MR_KEY_SIZE];
 
     mr_job_slot(wish->name, "", "", slot, sizeof slot);
-    if (cached ? mr_map_get(&core->jobs, slot) != NULL : family != NULL) {
+    if (cached ? mr_map_get(&core->jobs, slot) != NULL : trainers != NULL) {
         return mr_error_set(
             err, MR_EINVAL, "job '%.80s' differs in CrossTrainerCache: existing %s, requested %s",
             wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
     }
-    if (cached && family != NULL && family->njobs >= MR_JOB_TRAINERS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, the maximum",
-                            wish->name, family->njobs);
+    if (cached && trainers != NULL && trainers->njobs >= MR_JOB_TRAINERS_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most",
+                            wish->name, trainers->njobs);
     }
-    return cached && family != NULL ? mr_open_compare(TAILQ_FIRST(&family->jobs), wish, err)
-                                    : MR_OK;
+    return cached && trainers != NULL ? mr_open_compare(TAILQ_FIRST(&trainers->jobs), wish, err)
+                                      : MR_OK;
 }
 
 /* May the job be created? */

@@ -24,6 +24,11 @@
  * knows that nothing comes twice (docs/adr/0010): so there is one reader of an iteration on a
  * worker, and only where the production is still made.
  */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 /* With the last of its open tasks nobody would be left to go on. */
@@ -56,7 +61,7 @@ void mr_iteration_look_again(mr_core *core, struct mr_iteration *it)
 
     mr_pool_count(it, &pool);
     if (pool.ordinary + pool.suspects > 0 || is_abandoned(it)) {
-        mr_iteration_unsettle(core, it);
+        mr_iteration_mark(core, it);
     }
 }
 
@@ -108,7 +113,7 @@ static bool is_forsaken(const struct mr_iteration *it)
         bool waits = mr_given_back_splits(it, i) > 0;
 
         for (size_t j = 0; cursor != NULL && j < cursor->n_pool && !waits; j++) {
-            waits = !mr_owed_is_suspect(cursor->pool[j]);
+            waits = !mr_range_is_suspect(cursor->pool[j]);
         }
         if (waits && !mr_iteration_will_ask(it, i)) {
             return true;

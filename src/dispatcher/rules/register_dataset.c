@@ -1,4 +1,8 @@
 /* RegisterDataset, and the parts of the definition before it. */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

@@ -8,6 +8,9 @@
  *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker is NOT_FOUND,
  *                                                                     and it registers again
  */
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include "base/address.h"

@@ -1,4 +1,7 @@
 /* How long what has ended is kept. */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* Wall time later than now (another leader's clock was ahead) counts as now. */

@@ -10,6 +10,11 @@
  * everything below the horizon is decided, and a next leader, which has to ask again if this one was
  * not committed, has told nobody anything else.
  */
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -187,7 +192,7 @@ static void look(mr_core *core, struct mr_iteration *it)
         if (vacate(core, it)) {
             decide(core, it);
         } else {
-            mr_iteration_unsettle(core, it);
+            mr_iteration_mark(core, it);
         }
     }
     if (core->failed == 0) {

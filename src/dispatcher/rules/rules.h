@@ -2,6 +2,8 @@
 #ifndef MR_DISPATCHER_RULES_RULES_H
 #define MR_DISPATCHER_RULES_RULES_H
 
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
 #include "dispatcher/rules/kinds.h"
 #include "dispatcher/views/views.h"
 
@@ -30,7 +32,7 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
 #define MR_WALL_AGAIN_MS (INT64_C(6) * 3600 * 1000)
 /* Keys that looking at an iteration changes: itself, the job, a cursor, recovery tasks that go and
  * come, places of consumers; and while it is joining. */
-#define MR_SETTLE_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
+#define MR_REVIEW_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
 #define MR_JOIN_CHANGES 4
 
 /* ---------------------------------------------------------------- retention.c */
@@ -94,15 +96,15 @@ struct mr_wish {
 
 void mr_iteration_count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size);
 
-/* ---------------------------------------------------------------- settle.c */
+/* ---------------------------------------------------------------- review.c */
 
-size_t mr_iteration_settle_changes(const struct mr_iteration *it);
-void mr_iteration_settle(mr_core *core, struct mr_iteration *it);
+size_t mr_iteration_review_changes(const struct mr_iteration *it);
+void mr_iteration_review(mr_core *core, struct mr_iteration *it);
 
 /* ---------------------------------------------------------------- finish.c */
 
 /* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. */
-void mr_iteration_absorb(mr_core *core, struct mr_iteration *it);
+void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it);
 /* End it at once, because one of its tasks failed. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* End it at takeover for what is `broken`. */
@@ -157,7 +159,7 @@ bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplits
 bool mr_iteration_recovers(const struct mr_iteration *it);
 /* May one of its tasks come for more splits of @provider? */
 bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider);
-/* A worker came, or can be reached again: settle it if it waited for one. */
+/* A worker came, or can be reached again: review it if it waited for one. */
 void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
 /* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
 void mr_recovery_open(mr_core *core, struct mr_iteration *it);

@@ -1,4 +1,10 @@
 /* A worker says that a task has come to its end. */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -10,7 +16,7 @@ static void note_holders(mr_core *core, struct mr_iteration *it,
     for (size_t i = 0; i < in->n_holders; i++) {
         const Millrace__Holder *holder = in->holders[i];
 
-        if (i < MR_HOLDERS_MAX && mr_core_has_room(core, 2 + mr_iteration_settle_changes(it))) {
+        if (i < MR_HOLDERS_MAX && mr_core_has_room(core, 2 + mr_iteration_review_changes(it))) {
             mr_client_hold(core, it, in->task_id, holder);
         } else {
             MR_APPLY(core, elements_abandoned, it, holder->elements, 0);
@@ -37,7 +43,7 @@ static void end_recovery(mr_core *core, struct mr_task *task, const Millrace__Ta
     }
     MR_APPLY(core, task_retired, task);
     note_holders(core, it, in);
-    mr_iteration_settle(core, it);
+    mr_iteration_review(core, it);
 }
 
 /* In the words that clients have for it that hear of it from the worker: a file that is missing is
@@ -64,7 +70,7 @@ static void end_task(mr_core *core, struct mr_task *task, int code,
     if (code < 0) {
         fail_iteration(core, task, code);
     } else {
-        mr_iteration_settle(core, it);
+        mr_iteration_review(core, it);
     }
 }
 

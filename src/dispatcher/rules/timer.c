@@ -6,6 +6,14 @@
  * here walks over all objects of a kind, except over the workers when one of them is to be given
  * up.
  */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stddef.h>
@@ -31,13 +39,13 @@ static bool is_quiet(const mr_core *core, const struct mr_core_worker *worker)
  * it, it is true. Quiet workers count as silent: those that went together are not silent in the
  * same millisecond.
  */
-static bool is_braked(mr_core *core)
+static bool is_paused(mr_core *core)
 {
     size_t limit = core->live_workers / 3 > 2 ? core->live_workers / 3 : 2;
     const struct mr_core_worker *worker;
     size_t quiet = 0;
 
-    if (core->brake == MR_BRAKE_ON && core->now < core->brake_until) {
+    if (core->loss_pause == MR_LOSS_PAUSE_ON && core->now < core->loss_pause_until) {
         return true;
     }
     TAILQ_FOREACH(worker, &core->worker_list, link)
@@ -45,25 +53,25 @@ static bool is_braked(mr_core *core)
         quiet += is_quiet(core, worker) ? 1 : 0;
     }
     if (quiet <= limit) {
-        core->brake = MR_BRAKE_OFF;
+        core->loss_pause = MR_LOSS_PAUSE_OFF;
         return false;
     }
-    if (core->brake == MR_BRAKE_OFF) {
-        core->brake = MR_BRAKE_ON;
-        core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
+    if (core->loss_pause == MR_LOSS_PAUSE_OFF) {
+        core->loss_pause = MR_LOSS_PAUSE_ON;
+        core->loss_pause_until = mr_time_add(core->now, core->config.worker_timeout_ms);
         mr_core_note(core, "%zu of %zu workers are silent: one more grace", quiet,
                      core->live_workers);
         return true;
     }
-    if (core->brake == MR_BRAKE_ON && core->config.may_resign) {
+    if (core->loss_pause == MR_LOSS_PAUSE_ON && core->config.may_resign) {
         core->config.may_resign = false; /* once: if nobody takes over, the next time it is true */
-        core->brake_until = mr_time_add(core->now, core->config.worker_timeout_ms);
+        core->loss_pause_until = mr_time_add(core->now, core->config.worker_timeout_ms);
         mr_core_note(core, "%zu of %zu workers are silent: somebody else may judge", quiet,
                      core->live_workers);
         mr_core_resign(core);
         return true;
     }
-    core->brake = MR_BRAKE_SPENT;
+    core->loss_pause = MR_LOSS_PAUSE_SPENT;
     return false;
 }
 
@@ -131,8 +139,8 @@ static bool ring_worker(mr_core *core, struct mr_core_worker *worker)
         mr_alarm_at(core, &worker->alarm, worker->deadline);
     } else if (core->full) {
         mr_alarm_at(core, &worker->alarm, mr_time_add(core->now, FULL_AGAIN_MS));
-    } else if (is_braked(core)) {
-        mr_alarm_at(core, &worker->alarm, core->brake_until);
+    } else if (is_paused(core)) {
+        mr_alarm_at(core, &worker->alarm, core->loss_pause_until);
     } else {
         mr_core_worker_lose(core, worker, MR_LOSS_SILENT);
         ring_lost_worker(core, worker);
@@ -236,7 +244,7 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
         mr_alarm_off(core, &it->alarm);
         return true;
     }
-    if (!mr_core_has_room(core, 1 + mr_iteration_settle_changes(it)) ||
+    if (!mr_core_has_room(core, 1 + mr_iteration_review_changes(it)) ||
         !mr_iteration_close_tasks(core, it, &report)) {
         return false;
     }
@@ -251,7 +259,7 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
     int64_t again = left != MR_NEVER ? mr_retention_again(core, left) : MR_NEVER;
 
     if (mr_join_due(it) <= core->now) {
-        mr_iteration_unsettle(core, it);
+        mr_iteration_mark(core, it);
     } else {
         again = mr_join_due(it) < again ? mr_join_due(it) : again;
     }
@@ -348,13 +356,13 @@ static bool ring(mr_core *core, struct mr_alarm *alarm)
     return false;
 }
 
-static void settle(mr_core *core)
+static void review_marked(mr_core *core)
 {
     struct mr_iteration *it;
 
-    while (!core->full && (it = TAILQ_FIRST(&core->unsettled)) != NULL &&
-           mr_core_has_room(core, mr_iteration_settle_changes(it))) {
-        mr_iteration_settle(core, it);
+    while (!core->full && (it = TAILQ_FIRST(&core->marked)) != NULL &&
+           mr_core_has_room(core, mr_iteration_review_changes(it))) {
+        mr_iteration_review(core, it);
     }
 }
 
@@ -376,15 +384,15 @@ void mr_core_do_timer(mr_core *core)
     bool written = mr_core_write_spoiled(core);
     struct mr_alarm *alarm;
 
-    mr_core_write_revived(core); /* where that finds no room, nothing is settled either */
-    settle(core);
+    mr_core_write_revived(core); /* where that finds no room, nothing is reviewed either */
+    review_marked(core);
     for (int i = 0; i < RINGS_MAX && core->failed == 0; i++) {
         alarm = mr_alarm_first(core);
         if (alarm == NULL || alarm->due > core->now || !ring(core, alarm)) {
             break;
         }
     }
-    settle(core);
+    review_marked(core);
     if (written) {
         sweep(core);
     }

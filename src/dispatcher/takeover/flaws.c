@@ -6,11 +6,18 @@
  * of such a job, with what they hold, and ask for nothing. So when the record is right again the
  * open passes go on as after a time without a leader.
  *
- * First each record is looked at by itself (adopt.c), which notes flaws; then whatever was adopted
+ * First each record is looked at by itself (records.c), which notes flaws; then whatever was loaded
  * and rests on one is taken out of memory again; at last what seemed to be left over, since its
  * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
  * on: datasets, definitions, iterations without a job.
  */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

@@ -4,6 +4,13 @@
  * derived, then what differs from it. What refers to something that is gone was on its way out when
  * the last leader stopped, and is left over.
  */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"
@@ -21,7 +28,7 @@ STAILQ_HEAD(staged_list, staged_record);
 
 /* Each kind of record: how it is taken in, and what it spoils if it is bad. */
 static const struct {
-    mr_adopt_fn *adopt;
+    mr_load_fn *load;
     enum {
         SPOILS_ALL,
         SPOILS_JOBS,      /* those that rest on it */
@@ -29,18 +36,18 @@ static const struct {
         SPOILS_ITSELF,
     } bad;
 } kinds[MR_STORED_KINDS] = {
-    [MR_STORED_SCHEMA] = {mr_adopt_schema, SPOILS_ALL},
-    [MR_STORED_DATASET] = {mr_adopt_dataset, SPOILS_JOBS},
-    [MR_STORED_JOB] = {mr_adopt_job, SPOILS_JOBS},
-    [MR_STORED_WORKER] = {mr_adopt_worker, SPOILS_ITSELF},
-    [MR_STORED_PRODUCTION] = {mr_adopt_production, SPOILS_JOBS},
-    [MR_STORED_ITERATION] = {mr_adopt_iteration, SPOILS_JOBS},
-    [MR_STORED_TASK] = {mr_adopt_task, SPOILS_ITERATION},
-    [MR_STORED_CURSOR] = {mr_adopt_cursor, SPOILS_ITERATION},
-    [MR_STORED_GRANT] = {mr_adopt_grant, SPOILS_ITERATION},
-    [MR_STORED_ROUNDS] = {mr_adopt_rounds, SPOILS_ITERATION},
-    [MR_STORED_CONSUMER] = {mr_adopt_consumer, SPOILS_ITERATION},
-    [MR_STORED_CLIENT] = {mr_adopt_client, SPOILS_ITSELF},
+    [MR_STORED_SCHEMA] = {mr_load_schema, SPOILS_ALL},
+    [MR_STORED_DATASET] = {mr_load_dataset, SPOILS_JOBS},
+    [MR_STORED_JOB] = {mr_load_job, SPOILS_JOBS},
+    [MR_STORED_WORKER] = {mr_load_worker, SPOILS_ITSELF},
+    [MR_STORED_PRODUCTION] = {mr_load_production, SPOILS_JOBS},
+    [MR_STORED_ITERATION] = {mr_load_iteration, SPOILS_JOBS},
+    [MR_STORED_TASK] = {mr_load_task, SPOILS_ITERATION},
+    [MR_STORED_CURSOR] = {mr_load_cursor, SPOILS_ITERATION},
+    [MR_STORED_GRANT] = {mr_load_grant, SPOILS_ITERATION},
+    [MR_STORED_ROUNDS] = {mr_load_rounds, SPOILS_ITERATION},
+    [MR_STORED_CONSUMER] = {mr_load_consumer, SPOILS_ITERATION},
+    [MR_STORED_CLIENT] = {mr_load_client, SPOILS_ITSELF},
 };
 
 struct mr_staged {
@@ -146,7 +153,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
                 return rc;
             }
         }
-        rc = mr_vet_record(rec, &why);
+        rc = mr_validate_record(rec, &why);
         if (rc < 0) {
             mr_record_free(rec);
             if (kinds[i].bad != MR_SPOILS_ALL) {
@@ -265,7 +272,7 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
     return false;
 }
 
-static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, mr_error *err)
+static int load_one(mr_core *core, size_t kind, struct staged_record *staged, mr_error *err)
 {
     char owner[MR_STAMP_SIZE];
     mr_error why;
@@ -273,7 +280,7 @@ static int adopt_one(mr_core *core, size_t kind, struct staged_record *staged, m
 
     owner_of(core, staged->key, staged->rec, owner);
     rc = staged->rec == NULL ? mr_error_set(&why, MR_EDATALOSS, "%s", staged->why)
-                             : kinds[kind].adopt(core, staged->key, staged->rec, &why);
+                             : kinds[kind].load(core, staged->key, staged->rec, &why);
     staged->rec = NULL; /* taken */
     if (rc == MR_EDATALOSS && core->failed == 0 && do_without(core, kind, staged, owner, &why)) {
         return MR_OK;
@@ -326,7 +333,7 @@ static int failure_of(const mr_core *core, mr_error *err)
     return core->failed;
 }
 
-static int adopt_all(mr_core *core, mr_error *err)
+static int load_all(mr_core *core, mr_error *err)
 {
     struct staged_record *staged;
 
@@ -337,7 +344,7 @@ static int adopt_all(mr_core *core, mr_error *err)
         }
         while ((staged = STAILQ_FIRST(&core->staged->lists[i])) != NULL) {
             STAILQ_REMOVE_HEAD(&core->staged->lists[i], link);
-            int rc = adopt_one(core, i, staged, err);
+            int rc = load_one(core, i, staged, err);
 
             mr_free(staged->why);
             mr_free(staged);
@@ -477,10 +484,10 @@ static void forget_touched(mr_core *core)
     struct mr_iteration *it;
     struct mr_core_worker *worker;
 
-    while ((it = TAILQ_FIRST(&core->touched_iterations)) != NULL) {
+    while ((it = TAILQ_FIRST(&core->changed_iterations)) != NULL) {
         mr_iteration_untouch(core, it);
     }
-    while ((worker = TAILQ_FIRST(&core->touched_workers)) != NULL) {
+    while ((worker = TAILQ_FIRST(&core->changed_workers)) != NULL) {
         mr_core_worker_untouch(core, worker);
     }
 }
@@ -510,8 +517,8 @@ static void arm(mr_core *core)
     MR_APPLY(core, all_loaded, mr_time_add(core->now, grace));
 }
 
-/* All records are adopted: what rests on bad ones goes again, the rest is armed. */
-static void settle_loaded(mr_core *core)
+/* All records are loaded: what rests on bad ones goes again, the rest is armed. */
+static void finish_loading(mr_core *core)
 {
     mr_rounds_ready(core);
     mr_core_set_aside_flawed(core);
@@ -553,7 +560,7 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
     }
     core->now = now_ms;
     find_copied(core);
-    rc = core->loaded_epoch > core->config.epoch ? MR_OK : adopt_all(core, err);
+    rc = core->loaded_epoch > core->config.epoch ? MR_OK : load_all(core, err);
     if (core->loaded_epoch > core->config.epoch) {
         rc = refuse_later(core, err);
     }
@@ -562,7 +569,7 @@ int mr_core_ready(mr_core *core, int64_t now_ms, mr_error *err)
         core->loaded_keys++; /* it will be there */
     }
     if (rc == MR_OK) {
-        settle_loaded(core);
+        finish_loading(core);
         rc = sweep_blobs(core, err);
     }
     mr_staged_free(core->staged);

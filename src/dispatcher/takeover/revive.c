@@ -7,6 +7,8 @@
  *
  * The record is written before any loss is counted, so that the next leader finds both or neither.
  */
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <string.h>
@@ -34,7 +36,7 @@ bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
     const char *registered;
     mr_error err;
 
-    if (!parse_ref(ref, incarnation, &registered) || core->lives >= MR_CORE_WORKERS_MAX) {
+    if (!parse_ref(ref, incarnation, &registered) || core->nworkers >= MR_CORE_WORKERS_MAX) {
         return false;
     }
     Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);

@@ -4,26 +4,25 @@
 
 #include "dispatcher/rules/rules.h"
 
-typedef int mr_adopt_fn(mr_core *core, const char *key, void *rec, mr_error *err);
-mr_adopt_fn mr_adopt_schema, mr_adopt_dataset, mr_adopt_job, mr_adopt_worker, mr_adopt_production,
-    mr_adopt_iteration, mr_adopt_task, mr_adopt_cursor, mr_adopt_grant, mr_adopt_rounds,
-    mr_adopt_consumer, mr_adopt_client;
+typedef int mr_load_fn(mr_core *core, const char *key, void *rec, mr_error *err);
+mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load_production,
+    mr_load_iteration, mr_load_task, mr_load_cursor, mr_load_grant, mr_load_rounds,
+    mr_load_consumer, mr_load_client;
 
 /* ---------------------------------------------------------------- validate.c */
 
 /* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is
  * there. */
-/* vet.c: MR_EDATALOSS for what no core can have written. */
-int mr_vet_record(const ProtobufCMessage *rec,
-                  mr_error *err); /* its numbers and enumerators, whatever it is */
-int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
-int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
-int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
-int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
-                     const Millrace__IterationRecord *rec, mr_error *err);
-int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant,
-                 mr_error *err);
-int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
+int mr_validate_record(const ProtobufCMessage *rec,
+                       mr_error *err); /* its numbers and enumerators, whatever it is */
+int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
+int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
+int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
+int mr_validate_iteration(const struct mr_job *job, const struct mr_production *production,
+                          const Millrace__IterationRecord *rec, mr_error *err);
+int mr_validate_grant(const struct mr_iteration *it, size_t provider,
+                      const Millrace__GrantRecord *grant, mr_error *err);
+int mr_validate_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
 
 /* ---------------------------------------------------------------- flaws.c */
 
@@ -64,7 +63,7 @@ void mr_core_worker_revive_holder(mr_core *core, const char *path);
 /* ---------------------------------------------------------------- load.c */
 
 void mr_staged_free(struct mr_staged *staged);
-/* Another record is of that repetition of that job, too; @rec is not adopted yet. */
+/* Another record is of that repetition of that job, too; @rec is not taken in yet. */
 bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);
 
 /* ---------------------------------------------------------------- rounds.c */

@@ -1,17 +1,22 @@
 /*
  * Takeover: what no core can have written. The store is from outside: it may have been edited by
- * hand, or restored from somewhere else. A record is looked at by itself before it is adopted
- * (adopt.c compares it with the others), so that the rest of the core may rely on what it would
+ * hand, or restored from somewhere else. A record is looked at by itself before it is taken in
+ * (records.c compares it with the others), so that the rest of the core may rely on what it would
  * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
  * that stamps will not be given again.
  */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 /* Everything that counts stays far below; only the seed uses all bits. */
-static int vet_number(const ProtobufCFieldDescriptor *field, const void *at, mr_error *err)
+static int validate_number(const ProtobufCFieldDescriptor *field, const void *at, mr_error *err)
 {
     if (field->type == PROTOBUF_C_TYPE_UINT64 && *(const uint64_t *)at > MR_COUNT_MAX &&
         strcmp(field->name, "seed") != 0) {
@@ -35,7 +40,7 @@ static size_t size_of(const ProtobufCFieldDescriptor *field)
     return field->type == PROTOBUF_C_TYPE_UINT64 ? sizeof(uint64_t) : sizeof(uint32_t);
 }
 
-int mr_vet_record(const ProtobufCMessage *rec, mr_error *err)
+int mr_validate_record(const ProtobufCMessage *rec, mr_error *err)
 {
     int rc = MR_OK;
 
@@ -53,20 +58,20 @@ int mr_vet_record(const ProtobufCMessage *rec, mr_error *err)
                 const ProtobufCMessage *part =
                     ((const ProtobufCMessage *const *)(const void *)members)[k];
 
-                rc = part != NULL ? mr_vet_record(part, err) : MR_OK;
+                rc = part != NULL ? mr_validate_record(part, err) : MR_OK;
             } else if (field->type == PROTOBUF_C_TYPE_UINT64 ||
                        field->type == PROTOBUF_C_TYPE_UINT32 ||
                        field->type == PROTOBUF_C_TYPE_ENUM) {
-                rc = vet_number(field, members + k * size_of(field), err);
+                rc = validate_number(field, members + k * size_of(field), err);
             }
         }
     }
     return rc;
 }
 
-int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err)
+int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err)
 {
-    const struct mr_family *family = mr_family_find(core, job->name);
+    const struct mr_trainers *trainers = mr_trainers_find(core, job->name);
     const struct mr_job *other = mr_job_by_id(core, job->id);
     uint64_t below = job->ended_below;
 
@@ -79,7 +84,7 @@ int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *er
         return mr_error_set(err, MR_EDATALOSS, "cannot be read by %u consumers together",
                             job->num_consumers);
     }
-    if (job->trainer[0] != '\0' && family != NULL && family->njobs == MR_JOB_TRAINERS_MAX) {
+    if (job->trainer[0] != '\0' && trainers != NULL && trainers->njobs == MR_JOB_TRAINERS_MAX) {
         return mr_error_set(err, MR_EDATALOSS, "is of more trainers than %d", MR_JOB_TRAINERS_MAX);
     }
     if (job->n_ended > MR_ENDED_RANGES_MAX) {
@@ -97,7 +102,7 @@ int mr_vet_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *er
     return MR_OK;
 }
 
-int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err)
+int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err)
 {
     if (n > MR_CORE_PROVIDERS_MAX) {
         return mr_error_set(err, MR_EDATALOSS, "has %zu sources to split", n);
@@ -112,7 +117,7 @@ int mr_vet_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_erro
 }
 
 /* Its definition, and what it is cut into: other datasets of that content have the same. */
-int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err)
+int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err)
 {
     const struct mr_blob *blob = mr_map_get(&core->blobs, dataset->fingerprint);
 
@@ -131,13 +136,13 @@ int mr_vet_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, 
                             "has blob '%.40s', others of its fingerprint '%.40s'", dataset->blob,
                             blob->id);
     }
-    return mr_vet_providers(dataset->providers, dataset->n_providers, err);
+    return mr_validate_providers(dataset->providers, dataset->n_providers, err);
 }
 
 /* The table of splits is copied from the dataset when it begins; who reads a production has
  * none. */
-static int vet_splits(const struct mr_dataset_entry *dataset, bool divides,
-                      const Millrace__IterationRecord *rec, mr_error *err)
+static int validate_splits(const struct mr_dataset_entry *dataset, bool divides,
+                           const Millrace__IterationRecord *rec, mr_error *err)
 {
     size_t n = divides ? dataset->rec->n_providers : 0;
     char key[MR_KEY_SIZE];
@@ -157,8 +162,8 @@ static int vet_splits(const struct mr_dataset_entry *dataset, bool divides,
     return MR_OK;
 }
 
-int mr_vet_iteration(const struct mr_job *job, const struct mr_production *production,
-                     const Millrace__IterationRecord *rec, mr_error *err)
+int mr_validate_iteration(const struct mr_job *job, const struct mr_production *production,
+                          const Millrace__IterationRecord *rec, mr_error *err)
 {
     const struct mr_dataset_entry *dataset = job != NULL ? job->dataset : production->dataset;
     Millrace__ProcessingMode mode = job != NULL ? job->rec->mode : production->rec->mode;
@@ -175,23 +180,23 @@ int mr_vet_iteration(const struct mr_job *job, const struct mr_production *produ
                             other->rec->id);
     }
     if (rec->finished) {
-        return mr_vet_providers(rec->providers, rec->n_providers, err);
+        return mr_validate_providers(rec->providers, rec->n_providers, err);
     }
     if (job != NULL && mr_job_has_ended(job, rec->repetition)) {
         return mr_error_set(err, MR_EDATALOSS,
                             "is open, and repetition %" PRIu64 " has ended, says 'jobs/%.80s'",
                             rec->repetition, job->slot);
     }
-    return vet_splits(dataset,
-                      mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
-                          rec->production[0] == '\0',
-                      rec, err);
+    return validate_splits(dataset,
+                           mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC &&
+                               rec->production[0] == '\0',
+                           rec, err);
 }
 
 /* The first part of the answer to the last request, if it was of the repetition that the cursor is
  * in. */
-int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace__GrantRecord *grant,
-                 mr_error *err)
+int mr_validate_grant(const struct mr_iteration *it, size_t provider,
+                      const Millrace__GrantRecord *grant, mr_error *err)
 {
     const Millrace__CursorRecord *cursor = it->cursors[provider].rec;
     const Millrace__SplitRange *range = grant->n_ranges > 0 ? grant->ranges[0] : NULL;
@@ -207,7 +212,7 @@ int mr_vet_grant(const struct mr_iteration *it, size_t provider, const Millrace_
 }
 
 /* mr_schedule_check() looks at indices. */
-int mr_vet_rounds(const Millrace__RoundsRecord *rounds, mr_error *err)
+int mr_validate_rounds(const Millrace__RoundsRecord *rounds, mr_error *err)
 {
     const Millrace__RoundSchedule *schedule = rounds->schedule;
     struct mr_map seen = {0};

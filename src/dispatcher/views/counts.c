@@ -1,5 +1,14 @@
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
  * allocated. */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
@@ -42,7 +51,7 @@ static void count_workers(const mr_core *core, struct mr_core_counts *ret)
             ret->workers_live++;
         }
     }
-    ret->keys += core->lives - core->absent;
+    ret->keys += core->nworkers - core->absent;
 }
 
 static void count_task(const mr_core *core, const struct mr_task *task, struct mr_core_counts *ret)

@@ -1,5 +1,12 @@
 /* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 #include "json/pbjson.h"
@@ -154,7 +161,7 @@ static void list_objects(mr_core *core, Millrace__Status *status)
     const struct mr_core_worker *worker;
     const struct mr_job *job;
 
-    status->workers = mr_status_array(core, core->lives);
+    status->workers = mr_status_array(core, core->nworkers);
     status->datasets = mr_status_array(core, core->datasets.count);
     status->jobs = mr_status_array(core, core->jobs.count);
     if (core->failed != 0) {

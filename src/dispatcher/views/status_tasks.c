@@ -1,4 +1,11 @@
 /* The part of the status document that is about tasks and hand-out. */
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>
@@ -110,7 +117,7 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
         const Millrace__OwedRange *range = cursor->pool[i];
 
         status->returned_splits += range->count;
-        status->suspect_splits += mr_owed_is_suspect(range) ? range->count : 0;
+        status->suspect_splits += mr_range_is_suspect(range) ? range->count : 0;
         status->losses_max =
             range->losses > status->losses_max ? range->losses : status->losses_max;
     }

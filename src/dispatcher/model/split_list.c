@@ -8,6 +8,7 @@
  * Sources without an end have no such product: there a position is the index.
  */
 #include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
 
 #include <string.h>
 
@@ -30,7 +31,7 @@ static void swallow(Millrace__OwedRange *a, const Millrace__OwedRange *b)
     a->losses = max_u32(a->losses, b->losses);
 }
 
-static void remove_at(struct mr_owed list, size_t i)
+static void remove_at(struct mr_split_list list, size_t i)
 {
     Millrace__OwedRange **ranges = *list.ranges;
 
@@ -49,7 +50,7 @@ static bool is_one(const Millrace__OwedRange *a, const Millrace__OwedRange *b)
     return b->first == end_of(a) && a->losses == b->losses;
 }
 
-static size_t place_of(struct mr_owed list, uint64_t first)
+static size_t place_of(struct mr_split_list list, uint64_t first)
 {
     size_t low = 0, high = *list.n;
 
@@ -65,8 +66,8 @@ static size_t place_of(struct mr_owed list, uint64_t first)
     return low;
 }
 
-void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count,
-                 uint32_t losses)
+void mr_split_list_add(struct mr_core *core, struct mr_split_list list, uint64_t first,
+                       uint64_t count, uint32_t losses)
 {
     size_t i = place_of(list, first);
     Millrace__OwedRange *range = mr_core_new_record(core, &millrace__owed_range__descriptor);
@@ -93,7 +94,7 @@ void mr_owed_add(struct mr_core *core, struct mr_owed list, uint64_t first, uint
     }
 }
 
-void mr_owed_take(struct mr_owed list, size_t i, uint64_t count)
+void mr_split_list_take(struct mr_split_list list, size_t i, uint64_t count)
 {
     Millrace__OwedRange *range = (*list.ranges)[i];
 
@@ -106,7 +107,7 @@ void mr_owed_take(struct mr_owed list, size_t i, uint64_t count)
 }
 
 /* The first range that ends beyond @first. */
-static size_t reaching(struct mr_owed list, uint64_t first)
+static size_t reaching(struct mr_split_list list, uint64_t first)
 {
     size_t i = 0;
 
@@ -116,15 +117,15 @@ static size_t reaching(struct mr_owed list, uint64_t first)
     return i;
 }
 
-bool mr_owed_touches(struct mr_owed list, uint64_t first, uint64_t count)
+bool mr_split_list_touches(struct mr_split_list list, uint64_t first, uint64_t count)
 {
     size_t i = reaching(list, first);
 
     return i < *list.n && (*list.ranges)[i]->first < first + count;
 }
 
-void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint64_t count,
-                 mr_owed_piece_fn *fn, void *ctx)
+void mr_split_list_cut(struct mr_core *core, struct mr_split_list list, uint64_t first,
+                       uint64_t count, mr_split_piece_fn *fn, void *ctx)
 {
     uint64_t end = first + count;
     size_t i = reaching(list, first);
@@ -141,8 +142,8 @@ void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint
             remove_at(list, i);
         }
         if (behind > 0) {
-            mr_owed_add(core, list, to, behind,
-                        losses); /* a gap lies before it: it stays by itself */
+            mr_split_list_add(core, list, to, behind,
+                              losses); /* a gap lies before it: it stays by itself */
         }
         fn(ctx, from, to - from, losses);
         i = reaching(list, to);
@@ -150,7 +151,7 @@ void mr_owed_cut(struct mr_core *core, struct mr_owed list, uint64_t first, uint
 }
 
 /* One pass: what lies at most @gap apart becomes one, until there are @max. */
-static void join_within(struct mr_owed list, uint64_t gap, size_t max)
+static void join_within(struct mr_split_list list, uint64_t gap, size_t max)
 {
     Millrace__OwedRange **ranges = *list.ranges;
     size_t kept = 0, n = *list.n;
@@ -166,7 +167,7 @@ static void join_within(struct mr_owed list, uint64_t gap, size_t max)
     *list.n = kept + 1;
 }
 
-void mr_owed_squeeze(struct mr_owed list, size_t max)
+void mr_split_list_squeeze(struct mr_split_list list, size_t max)
 {
     uint64_t gap = 0;
 
@@ -177,7 +178,7 @@ void mr_owed_squeeze(struct mr_owed list, size_t max)
     }
 }
 
-void mr_owed_clear(struct mr_owed list)
+void mr_split_list_clear(struct mr_split_list list)
 {
     for (size_t i = 0; i < *list.n; i++) {
         mr_record_free((*list.ranges)[i]);
@@ -187,7 +188,7 @@ void mr_owed_clear(struct mr_owed list)
     *list.n = 0;
 }
 
-uint64_t mr_owed_splits(struct mr_owed list)
+uint64_t mr_split_list_splits(struct mr_split_list list)
 {
     uint64_t sum = 0;
 
@@ -197,7 +198,7 @@ uint64_t mr_owed_splits(struct mr_owed list)
     return sum;
 }
 
-bool mr_owed_is_sound(struct mr_owed list, uint64_t end)
+bool mr_split_list_is_sound(struct mr_split_list list, uint64_t end)
 {
     uint64_t at = 0;
 

@@ -1,5 +1,5 @@
-/* Lists of splits that are owed, against an array that says the same split by split. */
-#include "dispatcher/model/model.h"
+/* Lists of splits, against an array that says the same split by split. */
+#include "dispatcher/model/splits.h"
 
 #include "base/rng.h"
 #include "dispatcher/core/core.h"
@@ -19,11 +19,11 @@ struct model {
     uint32_t losses[SPLITS];
 };
 
-static void expect_same(struct mr_owed list, const struct model *m)
+static void expect_same(struct mr_split_list list, const struct model *m)
 {
     struct model other = {0};
 
-    assert_true(mr_owed_is_sound(list, SPLITS));
+    assert_true(mr_split_list_is_sound(list, SPLITS));
     for (size_t i = 0; i < *list.n; i++) {
         const Millrace__OwedRange *range = (*list.ranges)[i];
 
@@ -35,27 +35,27 @@ static void expect_same(struct mr_owed list, const struct model *m)
     assert_memory_equal(other.owed, m->owed, sizeof other.owed);
 }
 
-static void add(mr_core *core, struct mr_owed list, struct model *m, struct mr_rng *rng)
+static void add(mr_core *core, struct mr_split_list list, struct model *m, struct mr_rng *rng)
 {
     uint64_t first = mr_rng_below(rng, SPLITS);
     uint64_t count = 1 + mr_rng_below(rng, SPLITS - first < 8 ? SPLITS - first : 8);
     uint32_t losses = (uint32_t)mr_rng_below(rng, 3);
 
-    mr_owed_add(core, list, first, count, losses);
+    mr_split_list_add(core, list, first, count, losses);
     for (uint64_t at = first; at < first + count; at++) {
         m->owed[at] = true;
         m->losses[at] = losses > m->losses[at] ? losses : m->losses[at];
     }
 }
 
-static void take(struct mr_owed list, struct model *m, struct mr_rng *rng)
+static void take(struct mr_split_list list, struct model *m, struct mr_rng *rng)
 {
     size_t i = mr_rng_below(rng, *list.n);
     const Millrace__OwedRange *range = (*list.ranges)[i];
     uint64_t first = range->first;
     uint64_t count = 1 + mr_rng_below(rng, range->count);
 
-    mr_owed_take(list, i, count);
+    mr_split_list_take(list, i, count);
     for (uint64_t at = first; at < first + count; at++) {
         m->owed[at] = false;
         m->losses[at] = 0;
@@ -67,7 +67,7 @@ static void a_list_is_what_was_added_and_not_taken(void **state)
     struct mr_core_config config = {.epoch = 1};
     mr_core *core = mr_core_new(&config);
     Millrace__CursorRecord rec = MILLRACE__CURSOR_RECORD__INIT;
-    struct mr_owed list = {&rec.pool, &rec.n_pool};
+    struct mr_split_list list = {&rec.pool, &rec.n_pool};
     struct model m = {0};
     struct mr_rng rng;
 
@@ -81,7 +81,7 @@ static void a_list_is_what_was_added_and_not_taken(void **state)
         }
         expect_same(list, &m);
     }
-    mr_owed_clear(list);
+    mr_split_list_clear(list);
     mr_core_free(core);
 }
 
@@ -90,25 +90,25 @@ static void squeezing_adds_the_smallest_gaps(void **state)
     struct mr_core_config config = {.epoch = 1};
     mr_core *core = mr_core_new(&config);
     Millrace__CursorRecord rec = MILLRACE__CURSOR_RECORD__INIT;
-    struct mr_owed list = {&rec.pool, &rec.n_pool};
+    struct mr_split_list list = {&rec.pool, &rec.n_pool};
 
     (void)state;
-    mr_owed_add(core, list, 0, 10, 1);
-    mr_owed_add(core, list, 11, 1, 3);
-    mr_owed_add(core, list, 100, 10, 0);
-    mr_owed_add(core, list, 115, 5, 0);
-    mr_owed_squeeze(list, 4);
+    mr_split_list_add(core, list, 0, 10, 1);
+    mr_split_list_add(core, list, 11, 1, 3);
+    mr_split_list_add(core, list, 100, 10, 0);
+    mr_split_list_add(core, list, 115, 5, 0);
+    mr_split_list_squeeze(list, 4);
     assert_int_equal(rec.n_pool, 4);
-    mr_owed_squeeze(list, 3);
+    mr_split_list_squeeze(list, 3);
     assert_int_equal(rec.n_pool, 3);
     assert_int_equal(rec.pool[0]->count, 12);
     assert_int_equal(rec.pool[0]->losses, 3); /* the worst is said of all */
-    mr_owed_squeeze(list, 2);
+    mr_split_list_squeeze(list, 2);
     assert_int_equal(rec.pool[1]->first, 100);
     assert_int_equal(rec.pool[1]->count, 20);
-    mr_owed_squeeze(list, 1);
-    assert_int_equal(mr_owed_splits(list), 120);
-    mr_owed_clear(list);
+    mr_split_list_squeeze(list, 1);
+    assert_int_equal(mr_split_list_splits(list), 120);
+    mr_split_list_clear(list);
     mr_core_free(core);
 }
 
@@ -128,7 +128,7 @@ static void what_is_not_ascending_or_too_far_is_not_sound(void **state)
         a.count = bad[i][1];
         b.first = bad[i][2];
         b.count = bad[i][3];
-        assert_false(mr_owed_is_sound((struct mr_owed){&ranges, &n}, 10));
+        assert_false(mr_split_list_is_sound((struct mr_split_list){&ranges, &n}, 10));
     }
 }
 

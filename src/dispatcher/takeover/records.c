@@ -1,8 +1,18 @@
 /*
- * Takeover, one record at a time: does it fit its key, and what was adopted before it? What refers
+ * Takeover, one record at a time: does it fit its key, and what was loaded before it? What refers
  * to something that is gone is left over. load.c calls these kind by kind, in an order in which
  * nothing refers to what comes later.
  */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/splits.h"
+#include "dispatcher/model/step.h"
+#include "dispatcher/model/task.h"
+#include "dispatcher/model/worker.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <limits.h>
@@ -23,7 +33,7 @@ static int leave_over(mr_core *core, const char *key, void *rec)
     return MR_OK;
 }
 
-int mr_adopt_schema(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_schema(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     if (strcmp(key, "schema") != 0 || core->schema != NULL) {
         mr_record_free(rec);
@@ -33,7 +43,7 @@ int mr_adopt_schema(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
-int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__DatasetRecord *dataset = rec;
     struct mr_dataset_entry *added;
@@ -44,7 +54,7 @@ int mr_adopt_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    if (mr_vet_dataset(core, dataset, err) < 0) {
+    if (mr_validate_dataset(core, dataset, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -75,7 +85,7 @@ static const struct mr_flaw *flaw_of_dataset(mr_core *core, const char *id, cons
     return mr_flaw_note_error(core, key, &err);
 }
 
-int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_job(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__JobRecord *job = rec;
     const struct mr_flaw *flaw;
@@ -101,7 +111,7 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
         return mr_error_set(err, MR_EDATALOSS,
                             "shares, which the features in 'schema' do not tell of");
     }
-    if (mr_vet_job(core, job, err) < 0) {
+    if (mr_validate_job(core, job, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -115,7 +125,7 @@ int mr_adopt_job(mr_core *core, const char *key, void *rec, mr_error *err)
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
-int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_production(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const Millrace__ProductionRecord *production = rec;
     const struct mr_flaw *flaw;
@@ -140,7 +150,7 @@ int mr_adopt_production(mr_core *core, const char *key, void *rec, mr_error *err
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
-int mr_adopt_worker(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_worker(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const char *ref = key + strlen("workers/");
     const Millrace__WorkerRecord *worker = rec;
@@ -206,7 +216,7 @@ static int leave_orphan(mr_core *core, const char *key, Millrace__IterationRecor
     return leave_over(core, key, rec);
 }
 
-int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__IterationRecord *iteration = rec;
     struct mr_job *job = mr_job_by_id(core, iteration->job_id);
@@ -231,7 +241,7 @@ int mr_adopt_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         return leave_orphan(core, key, rec);
     }
     if (find_production(core, job, iteration, &production, err) < 0 ||
-        mr_vet_iteration(job, production, iteration, err) < 0) {
+        mr_validate_iteration(job, production, iteration, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -263,7 +273,7 @@ static const char *take_segment(const char *path, char *out, size_t size)
 }
 
 /* "<iteration>/<worker>/<number>" behind the prefix. */
-static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *rec, mr_error *err)
+static int load_recovery(mr_core *core, const char *key, Millrace__TaskRecord *rec, mr_error *err)
 {
     const char *path = key + strlen("tasks/");
     char iteration[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE], again[MR_TASK_ID_SIZE];
@@ -298,13 +308,13 @@ static int adopt_recovery(mr_core *core, const char *key, Millrace__TaskRecord *
     return MR_OK;
 }
 
-int mr_adopt_task(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_task(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     struct mr_task *task = mr_task_find(core, key + strlen("tasks/"));
     Millrace__TaskRecord *record = rec;
 
     if (record->recovery != 0) {
-        return adopt_recovery(core, key, rec, err);
+        return load_recovery(core, key, rec, err);
     }
     if (task == NULL) {
         return leave_over(core, key, rec);
@@ -349,11 +359,11 @@ static bool is_pool_sound(const struct mr_iteration *it, size_t provider)
     if (cursor->repetition > 0 && !mr_position_fits(it, provider, cursor->repetition - 1)) {
         return false;
     }
-    return cursor->n_pool <= MR_OWED_RANGES_MAX &&
-           mr_owed_is_sound(mr_pool(it, provider), mr_position_end(it, provider));
+    return cursor->n_pool <= MR_SPLIT_RANGES_MAX &&
+           mr_split_list_is_sound(mr_pool(it, provider), mr_position_end(it, provider));
 }
 
-int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__CursorRecord *cursor = rec;
     unsigned long provider;
@@ -378,7 +388,7 @@ int mr_adopt_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
-int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_grant(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     unsigned long provider;
     const char *rest;
@@ -405,7 +415,7 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    if (mr_vet_grant(it, provider, grant, err) < 0) {
+    if (mr_validate_grant(it, provider, grant, err) < 0) {
         mr_record_free(rec);
         return MR_EDATALOSS;
     }
@@ -413,7 +423,7 @@ int mr_adopt_grant(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
-int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     struct mr_iteration *it = mr_iteration_find(core, key + strlen("rounds/"));
     Millrace__RoundsRecord *rounds = rec;
@@ -426,7 +436,7 @@ int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_record_free(rec);
         return contradiction(err);
     }
-    rc = mr_vet_rounds(rounds, err);
+    rc = mr_validate_rounds(rounds, err);
     if (rc < 0) {
         mr_record_free(rec);
         return rc;
@@ -436,7 +446,7 @@ int mr_adopt_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
 }
 
 /* "<iteration>/<index>" behind the prefix. */
-int mr_adopt_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     const char *path = key + strlen("consumers/");
     char id[MR_STAMP_SIZE], again[MR_STAMP_SIZE + 12];
@@ -485,7 +495,7 @@ static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
     return flaw != NULL;
 }
 
-int mr_adopt_client(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_client(mr_core *core, const char *key, void *rec, mr_error *err)
 {
     Millrace__ClientRecord *client = rec;
     struct mr_iteration *it = mr_iteration_find(core, client->iteration_id);

@@ -6,9 +6,12 @@
  * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
  * all lost stays open: whoever is there goes on with it, or the next worker.
  *
- * A change of a task only marks its iteration; it is settled when a step has room for all that
+ * A change of a task only marks its iteration; it is reviewed when a step has room for all that
  * follows.
  */
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/splits.h"
 #include "dispatcher/rules/rules.h"
 
 /* Nobody reads, nothing has come back, and somebody saw that this is all. */
@@ -22,24 +25,24 @@ static bool is_over(const mr_core *core, const struct mr_iteration *it)
            (it->rules->may_end == NULL || it->rules->may_end(core, it));
 }
 
-size_t mr_iteration_settle_changes(const struct mr_iteration *it)
+size_t mr_iteration_review_changes(const struct mr_iteration *it)
 {
     if (mr_iteration_recovers(it)) {
-        return MR_SETTLE_CHANGES;
+        return MR_REVIEW_CHANGES;
     }
     return it->rules->changes != NULL ? it->rules->changes(it) : 2;
 }
 
-void mr_iteration_settle(mr_core *core, struct mr_iteration *it)
+void mr_iteration_review(mr_core *core, struct mr_iteration *it)
 {
-    mr_iteration_leave_unsettled(core, it);
+    mr_iteration_unmark(core, it);
     if (it->rec->finished) {
         return;
     }
     if (it->rules->decide != NULL && it->rules->decide(core, it)) {
         return;
     }
-    mr_iteration_absorb(core, it);
+    mr_iteration_account_losses(core, it);
     if (it->rec->finished) {
         return;
     }
