@@ -84,7 +84,7 @@ _COMMIT = [
     ),
     _core(
         "IDS_COME_AGAIN", "1.3", "after a second load in one term ids are given again",
-        "core/machine.c", "core->versions = (uint64_t)config->loads << 32;", "core->versions = 0;",
+        "machine/machine.c", "core->versions = (uint64_t)config->loads << 32;", "core->versions = 0;",
         "sim_story_test", "walks",
     ),
     _core(
@@ -359,7 +359,7 @@ _LIVENESS = [
     ),
     _core(
         "LATENESS_IGNORED", "7.1", "a turn that comes late does not move deadlines",
-        "core/machine.c", "    if (in->late_ms > 0) {\n", "    if (false) {\n",
+        "machine/machine.c", "    if (in->late_ms > 0) {\n", "    if (false) {\n",
     ),
     _core(
         "TAKEOVER_ARMS_NOTHING", "7.2", "a takeover does not arm the timeouts of workers",

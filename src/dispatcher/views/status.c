@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-/* The state for people and tools, as one JSON document (docs/status.md). Ids that act as
+/* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
 
 static void set_strings(mr_core *core, char ***list, size_t *count, const char *const *from,
