@@ -1,8 +1,6 @@
 /* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/takeover/takeover.h"
-#include "dispatcher/views/views.h"
 
 #define TAKEOVER_GRACE_MS 20000
 

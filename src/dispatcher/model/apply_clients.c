@@ -9,8 +9,6 @@
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 
 void mr_blob_free(struct mr_blob *blob)
 {

@@ -13,13 +13,8 @@
  */
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <string.h>
 

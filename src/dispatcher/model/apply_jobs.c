@@ -2,7 +2,6 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 
 #include <stdio.h>
 

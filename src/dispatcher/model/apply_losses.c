@@ -2,7 +2,6 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 
 void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements)
 {

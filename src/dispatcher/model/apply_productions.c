@@ -17,10 +17,8 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,10 +1,8 @@
 /* Owners that go, with their iterations. */
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
 
 void mr_apply_production_removed(mr_core *core, const struct mr_production_removed *u)
 {

@@ -4,11 +4,8 @@
  * heard anew by each leader.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
 
 #include "base/rng.h"
 

@@ -2,9 +2,6 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -1,12 +1,8 @@
 /* Updates of a takeover: parts that were loaded, and what is derived when all are there. */
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 static void load_task(mr_core *core, struct mr_task *task, Millrace__TaskRecord *rec)
 {

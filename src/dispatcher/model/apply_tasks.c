@@ -13,9 +13,6 @@
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 

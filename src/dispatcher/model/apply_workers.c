@@ -11,9 +11,6 @@
 #include "dispatcher/model/apply.h"
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,6 @@
  */
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 
 #include "json/pbjson.h"
 

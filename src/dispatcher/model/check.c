@@ -1,13 +1,8 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <string.h>
 

@@ -1,6 +1,4 @@
 /* What must hold of an iteration's rounds. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
 

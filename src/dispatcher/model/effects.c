@@ -1,6 +1,5 @@
 /* What a step leaves for the loop: answers, pushes, streams that end. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,6 @@
  * with what they hold, and ask for nothing.
  */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
 

@@ -9,7 +9,6 @@
  * instead, and later grants are larger (splits.c).
  */
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/splits.h"
 #include "dispatcher/model/task.h"
 
 #include <inttypes.h>

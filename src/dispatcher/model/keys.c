@@ -1,13 +1,8 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 #include <string.h>

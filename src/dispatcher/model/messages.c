@@ -1,10 +1,7 @@
 /* Tasks as messages, for clients and workers. */
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 
 /* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */
 bool mr_core_make_room(mr_core *core, void *list, size_t n)

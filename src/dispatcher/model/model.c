@@ -4,10 +4,7 @@
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/worker.h"
 
 void mr_model_init(mr_core *core)
 {

@@ -4,12 +4,8 @@
  * the step that changes it and never later, since the state may by then rest on changes that are not
  * committed.
  */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 
 #include <string.h>
 

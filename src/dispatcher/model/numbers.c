@@ -1,9 +1,7 @@
 /* What an iteration lost, repeated and skipped, so far or at its end. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/task.h"
 
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)
 {

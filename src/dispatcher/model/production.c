@@ -1,7 +1,6 @@
 /* What is asked of productions. */
 #include "dispatcher/model/production.h"
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>

@@ -1,9 +1,7 @@
 /* What is asked of coordinated reads: tasks in doubt, places and who has them. */
 #include "dispatcher/model/rounds.h"
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/task.h"
 
 #include <string.h>
 

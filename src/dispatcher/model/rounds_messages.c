@@ -1,9 +1,6 @@
 /* What consumers and workers are told of an iteration's rounds. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 
 Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it,
                                             bool with_schedule)

@@ -1,9 +1,7 @@
 /* What is asked of tasks. */
-#include "dispatcher/model/task.h"
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/worker.h"
 
 #include <stdio.h>
 

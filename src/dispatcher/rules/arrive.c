@@ -1,7 +1,5 @@
 /* A worker that has registered watches: its life begins, unless something stands against it. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -2,12 +2,7 @@
  * At least once: what a lost worker had not finished goes back into the pool of the cursor. Each
  * split carries how many crashes it was in; after too many it is given up (recovery.c).
  */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,8 +1,5 @@
 /* Iterations begin: with a task on every worker, and a production if the job shares. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/rules/rules.h"
 
 /* The table of splits is fixed here, whatever becomes of the dataset. */

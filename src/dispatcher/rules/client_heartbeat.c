@@ -1,10 +1,7 @@
 /* A client says that it lives, whom it does not reach, and how far it has read. */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
-#include "dispatcher/views/views.h"
 
 void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in)
 {

@@ -1,8 +1,5 @@
 /* A task is closed though its worker lives. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 void mr_task_close_unreachable(mr_core *core, struct mr_task *task)

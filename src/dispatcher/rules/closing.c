@@ -3,11 +3,7 @@
  * reaches it, or nothing comes of them and that was not to be waited for.
  */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -10,11 +10,7 @@
  * new one go on for some rounds.
  */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* The losses of workers become losses of their iterations, as the guarantee says. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)

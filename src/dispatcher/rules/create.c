@@ -1,8 +1,5 @@
 /* A repetition of a job that somebody opens first. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

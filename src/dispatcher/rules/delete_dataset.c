@@ -1,8 +1,6 @@
 /* DeleteDataset: nothing may use it. */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 static const struct mr_job *some_user(const mr_core *core, const struct mr_dataset_entry *dataset)

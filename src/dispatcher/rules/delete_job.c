@@ -1,10 +1,7 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

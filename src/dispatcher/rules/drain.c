@@ -16,11 +16,7 @@
  * The end of a task that drained says nothing about the pipeline: an iteration does not finish by
  * it.
  */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

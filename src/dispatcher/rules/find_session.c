@@ -1,6 +1,5 @@
 /* The live session of a client, or why there is none. */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 

@@ -1,8 +1,5 @@
 /* The end of an iteration: it is over, failed, was collected, or a record of it is bad. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,8 +1,6 @@
 /* GetDataset: what is registered, and where its definition is. */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in)

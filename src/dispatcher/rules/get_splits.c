@@ -14,12 +14,7 @@
  * may report more than the first one did.
  */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,8 +1,5 @@
 /* What a task of a worker that drains gives back: may it, and what follows. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

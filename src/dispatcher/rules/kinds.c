@@ -1,8 +1,4 @@
 /* Which rules an iteration follows. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 const struct mr_iteration_rules mr_plain_rules = {

@@ -1,6 +1,4 @@
 /* What Open asks of a job: is it right, and the same as what exists? */
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -2,10 +2,7 @@
  * The hidden iteration of a production: its tasks make what others read, and it never ends by
  * itself. It has no recovery tasks, from which nobody would read.
  */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 static bool never(const mr_core *core, const struct mr_iteration *it)

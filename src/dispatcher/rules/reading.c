@@ -13,11 +13,7 @@
  * longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job
  * up.
  */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

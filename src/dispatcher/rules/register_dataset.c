@@ -1,8 +1,6 @@
 /* RegisterDataset, and the parts of the definition before it. */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

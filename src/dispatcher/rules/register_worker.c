@@ -9,8 +9,6 @@
  *                                                                     and it registers again
  */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include "base/address.h"

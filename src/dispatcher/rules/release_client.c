@@ -1,10 +1,7 @@
 /* ReleaseClient: a client goes, and says what it took along. */
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -1,9 +1,5 @@
 /* What workers report finished of what they were granted (at least once). */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,

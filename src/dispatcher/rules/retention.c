@@ -1,6 +1,4 @@
 /* How long what has ended is kept. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 

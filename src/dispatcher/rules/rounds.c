@@ -10,11 +10,7 @@
  * everything below the horizon is decided, and a next leader, which has to ask again if this one was
  * not committed, has told nobody anything else.
  */
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

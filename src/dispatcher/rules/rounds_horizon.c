@@ -6,9 +6,7 @@
  * The schedule of an iteration as a message: what is added at its end, and forgotten at its
  * beginning when no consumer can ask for it any more.
  */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/rules/rules.h"
 
 /* So many rounds in @ms. */

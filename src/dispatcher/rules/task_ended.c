@@ -1,10 +1,6 @@
 /* A worker says that a task has come to its end. */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

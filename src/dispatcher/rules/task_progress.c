@@ -1,9 +1,5 @@
 /* What a worker says of a task in its heartbeats. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/rules/rules.h"
 
 /* It made nothing for long, and now something: whoever was closed for that may read there again. */

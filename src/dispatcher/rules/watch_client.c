@@ -1,9 +1,7 @@
 /* WatchClient: the task list of an iteration. */
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/rules/rules.h"
-#include "dispatcher/views/views.h"
 
 void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in)
 {

@@ -1,9 +1,6 @@
 /* WatchWorker: the tasks of a worker. With the first one its life begins. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
-#include "dispatcher/views/views.h"
 
 void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
                                    const char *incarnation)

@@ -1,8 +1,5 @@
 /* A worker says that it lives, what its tasks do, and that it drains or leaves. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 /* A report that cannot be is left out: the rest of the heartbeat is still a sign of life. If it

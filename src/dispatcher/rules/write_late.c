@@ -2,10 +2,7 @@
  * What a takeover decided about records that are bad or gone is written by the first steps of the
  * timer, before anything is counted that rests on it.
  */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/rules/rules.h"
 
 void mr_core_write_revived(mr_core *core)

@@ -13,11 +13,7 @@
  */
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

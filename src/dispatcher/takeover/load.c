@@ -5,12 +5,7 @@
  * the last leader stopped, and is left over.
  */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"

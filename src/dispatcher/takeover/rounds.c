@@ -1,6 +1,4 @@
 /* Takeover: each coordinated iteration needs the record of its rounds. */
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 

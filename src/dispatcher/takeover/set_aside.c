@@ -7,9 +7,7 @@
  * then nothing that was left over is deleted: the next leader is to find the same.
  */
 #include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

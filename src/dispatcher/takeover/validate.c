@@ -5,11 +5,7 @@
  * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
  * that stamps will not be given again.
  */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <inttypes.h>

@@ -1,14 +1,9 @@
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
  * allocated. */
 #include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/step.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is

@@ -4,9 +4,7 @@
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 #include "json/pbjson.h"

@@ -1,8 +1,6 @@
 /* The part of the status document that is about coordinated reads. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/rounds.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>

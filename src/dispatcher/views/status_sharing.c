@@ -1,9 +1,7 @@
 /* The part of the status document that is about productions and who reads them. */
 #include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
 
 Millrace__CacheProgress *mr_status_cache(mr_core *core, const Millrace__CacheProgress *cache)

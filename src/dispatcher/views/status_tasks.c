@@ -3,9 +3,6 @@
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>

@@ -3,9 +3,7 @@
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/step.h"
 #include "dispatcher/model/task.h"
-#include "dispatcher/model/worker.h"
 #include "dispatcher/views/views.h"
 
 #include <string.h>
