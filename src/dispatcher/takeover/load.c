@@ -275,8 +275,9 @@ static int load_one(mr_core *core, size_t kind, struct staged_record *staged, mr
 
     owner_of(core, staged->key, staged->rec, owner);
     rc = staged->rec == NULL ? mr_error_set(&why, MR_EDATALOSS, "%s", staged->why)
-                             : kinds[kind].load(core, staged->key, staged->rec, &why);
-    staged->rec = NULL; /* taken */
+                             : kinds[kind].load(core, staged->key, &staged->rec, &why);
+    mr_record_free(staged->rec); /* what was not taken */
+    staged->rec = NULL;
     if (rc == MR_EDATALOSS && core->failed == 0 && do_without(core, kind, staged, owner, &why)) {
         return MR_OK;
     }

@@ -17,40 +17,43 @@ static int contradiction(mr_error *err)
     return mr_error_set(err, MR_EDATALOSS, "the key does not fit its own value");
 }
 
-/* Frees @rec too. */
-static int leave_over(mr_core *core, const char *key, void *rec)
+static void *take(void **rec)
 {
-    mr_record_free(rec);
+    void *taken = *rec;
+
+    *rec = NULL;
+    return taken;
+}
+
+static int leave_over(mr_core *core, const char *key)
+{
     mr_leave_over_key(core, key);
     return MR_OK;
 }
 
-int mr_load_schema(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_schema(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     if (strcmp(key, "schema") != 0 || core->schema != NULL) {
-        mr_record_free(rec);
         return contradiction(err);
     }
-    MR_APPLY(core, part_loaded, MR_STORED_SCHEMA, core, 0, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_SCHEMA, core, 0, take(rec));
     return MR_OK;
 }
 
-int mr_load_dataset(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_dataset(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    Millrace__DatasetRecord *dataset = rec;
+    Millrace__DatasetRecord *dataset = *rec;
     struct mr_dataset_entry *added;
     char expected[MR_KEY_SIZE];
 
     mr_dataset_key(dataset->id, expected, sizeof expected);
     if (strcmp(key, expected) != 0) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (mr_validate_dataset(core, dataset, err) < 0) {
-        mr_record_free(rec);
         return MR_EDATALOSS;
     }
-    MR_APPLY(core, dataset_added, dataset, &added);
+    MR_APPLY(core, dataset_added, take(rec), &added);
     return MR_OK;
 }
 
@@ -77,75 +80,65 @@ static const struct mr_flaw *flaw_of_dataset(mr_core *core, const char *id, cons
     return mr_flaw_note_error(core, key, &err);
 }
 
-int mr_load_job(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_job(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    const Millrace__JobRecord *job = rec;
+    const Millrace__JobRecord *job = *rec;
     const struct mr_flaw *flaw;
     struct mr_job *added;
     char slot[MR_KEY_SIZE];
 
     mr_job_slot(job->name, job->trainer, job->client, slot, sizeof slot);
     if (strcmp(key + strlen("jobs/"), slot) != 0) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (!may_have(core, job->guarantee)) {
-        int guarantee = (int)job->guarantee;
-
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS,
                             "has guarantee %d, which the features in 'schema' do not tell of",
-                            guarantee);
+                            (int)job->guarantee);
     }
     if ((job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF) &&
         !mr_schema_has(core, MR_FEATURE_SHARING)) {
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS,
                             "shares, which the features in 'schema' do not tell of");
     }
     if (mr_validate_job(core, job, err) < 0) {
-        mr_record_free(rec);
         return MR_EDATALOSS;
     }
     flaw = flaw_of_dataset(core, job->dataset_id, key);
     if (flaw != NULL) {
         mr_slot_spoil(core, slot, job->id, flaw->why, false);
-        mr_record_free(rec);
         return MR_OK;
     }
-    MR_APPLY(core, job_added, rec, &added, err);
+    MR_APPLY(core, job_added, take(rec), &added, err);
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
-int mr_load_production(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_production(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    const Millrace__ProductionRecord *production = rec;
+    const Millrace__ProductionRecord *production = *rec;
     const struct mr_flaw *flaw;
     struct mr_production *added;
 
     if (strcmp(key + strlen("productions/"), production->id) != 0) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (!mr_schema_has(core, MR_FEATURE_SHARING)) {
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS,
                             "is shared, which the features in 'schema' do not tell of");
     }
     flaw = flaw_of_dataset(core, production->dataset_id, key);
     if (flaw != NULL) {
         mr_flaw_note(core, key, flaw->why, false);
-        mr_record_free(rec);
         return MR_OK;
     }
-    MR_APPLY(core, production_added, rec, &added, err);
+    MR_APPLY(core, production_added, take(rec), &added, err);
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
-int mr_load_worker(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_worker(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     const char *ref = key + strlen("workers/");
-    const Millrace__WorkerRecord *worker = rec;
+    const Millrace__WorkerRecord *worker = *rec;
     struct mr_core_worker *added;
     char by_stamp[MR_KEY_SIZE], by_number[MR_KEY_SIZE];
 
@@ -154,10 +147,9 @@ int mr_load_worker(mr_core *core, const char *key, void *rec, mr_error *err)
              worker->life); /* an older name */
     if (strlen(ref) >= MR_WORKER_REF_SIZE ||
         (strcmp(ref, by_stamp) != 0 && strcmp(ref, by_number) != 0)) {
-        mr_record_free(rec);
         return contradiction(err);
     }
-    MR_APPLY(core, worker_added, rec, ref, &added, err);
+    MR_APPLY(core, worker_added, take(rec), ref, &added, err);
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
 
@@ -200,17 +192,17 @@ static int find_production(const mr_core *core, const struct mr_job *job,
 
 /* Neither its job nor its production is there: it was on its way out, or is set aside with the
  * job. */
-static int leave_orphan(mr_core *core, const char *key, Millrace__IterationRecord *rec)
+static int leave_orphan(mr_core *core, const char *key, const Millrace__IterationRecord *rec)
 {
     if (rec->job_id[0] != '\0' && mr_job_is_set_aside(core, rec->job_id)) {
         mr_flaw_note(core, key, "its job is set aside", false);
     }
-    return leave_over(core, key, rec);
+    return leave_over(core, key);
 }
 
-int mr_load_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_iteration(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    Millrace__IterationRecord *iteration = rec;
+    Millrace__IterationRecord *iteration = *rec;
     struct mr_job *job = mr_job_by_id(core, iteration->job_id);
     const Millrace__ClientRecord *reader = mr_map_get(&core->readers, iteration->id);
     bool hidden = iteration->job_id[0] == '\0';
@@ -218,7 +210,6 @@ int mr_load_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
     struct mr_iteration *added;
 
     if (strcmp(key + strlen("iterations/"), iteration->id) != 0) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     /* One of both is wrong. It is this one if its place in the job is taken. */
@@ -226,15 +217,13 @@ int mr_load_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
         mr_staged_is_contested(core, iteration)) {
         mr_error_set(err, MR_EDATALOSS, "is of job '%.40s', and client %.8s of job %.40s reads it",
                      iteration->job_id, reader->client, reader->job_id);
-        mr_record_free(rec);
         return MR_EDATALOSS;
     }
     if (hidden ? mr_production_find(core, iteration->id) == NULL : job == NULL) {
-        return leave_orphan(core, key, rec);
+        return leave_orphan(core, key, iteration);
     }
     if (find_production(core, job, iteration, &production, err) < 0 ||
         mr_validate_iteration(job, production, iteration, err) < 0) {
-        mr_record_free(rec);
         return MR_EDATALOSS;
     }
     if (iteration->production[0] != '\0' && production == NULL && !iteration->finished) {
@@ -242,10 +231,9 @@ int mr_load_iteration(mr_core *core, const char *key, void *rec, mr_error *err)
 
         mr_flaw_note(core, key, flaw != NULL ? flaw->why : "", false);
         mr_job_spoil(core, job, flaw != NULL ? flaw->why : "");
-        mr_record_free(rec);
         return MR_OK;
     }
-    MR_APPLY(core, iteration_added, job, production, mr_kind_choose(job, production), iteration,
+    MR_APPLY(core, iteration_added, job, production, mr_kind_choose(job, production), take(rec),
              &added, err);
     return added != NULL ? MR_OK : MR_EDATALOSS;
 }
@@ -265,8 +253,9 @@ static const char *take_segment(const char *path, char *out, size_t size)
 }
 
 /* "<iteration>/<worker>/<number>" behind the prefix. */
-static int load_recovery(mr_core *core, const char *key, Millrace__TaskRecord *rec, mr_error *err)
+static int load_recovery(mr_core *core, const char *key, void **any, mr_error *err)
 {
+    const Millrace__TaskRecord *rec = *any;
     const char *path = key + strlen("tasks/");
     char iteration[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE], again[MR_TASK_ID_SIZE];
     const char *rest = take_segment(path, iteration, sizeof iteration);
@@ -275,48 +264,44 @@ static int load_recovery(mr_core *core, const char *key, Millrace__TaskRecord *r
     struct mr_task *added;
 
     if (rest == NULL || take_segment(rest, ref, sizeof ref) == NULL) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     snprintf(again, sizeof again, "%s/%s/%u", iteration, ref, rec->recovery);
     it = mr_iteration_find(core, iteration);
     worker = mr_map_get(&core->workers_by_ref, ref);
     if (strcmp(path, again) != 0 || rec->lost || (rec->ended && rec->code >= 0)) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (it == NULL || it->rec->finished || worker == NULL) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (it->makes != NULL || (rec->isolated && it->rec->n_providers == 0) || rec->ended ||
         rec->recovery > it->rec->recoveries ||
         (!mr_core_worker_is_live(worker) &&
          mr_stamp_compare(worker->lost, it->losses_counted_to) <= 0)) {
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "is a recovery task that iteration %s cannot have",
                             iteration);
     }
-    MR_APPLY(core, task_recovers, it, worker, rec->isolated, rec, &added);
+    MR_APPLY(core, task_recovers, it, worker, rec->isolated, take(any), &added);
     return MR_OK;
 }
 
-int mr_load_task(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_task(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     struct mr_task *task = mr_task_find(core, key + strlen("tasks/"));
-    Millrace__TaskRecord *record = rec;
+    Millrace__TaskRecord *record = *rec;
 
     if (record->recovery != 0) {
         return load_recovery(core, key, rec, err);
     }
     if (task == NULL) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (record->ended == record->lost || record->isolated || task->rec != NULL ||
         (record->drained && (record->lost || record->code < 0))) {
-        mr_record_free(rec);
         return contradiction(err);
     }
-    MR_APPLY(core, part_loaded, MR_STORED_TASK, task, 0, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_TASK, task, 0, take(rec));
     return MR_OK;
 }
 
@@ -355,24 +340,23 @@ static bool is_pool_sound(const struct mr_iteration *it, size_t provider)
            mr_split_list_is_sound(mr_pool(it, provider), mr_position_end(it, provider));
 }
 
-int mr_load_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_cursor(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    Millrace__CursorRecord *cursor = rec;
+    Millrace__CursorRecord *cursor = *rec;
     unsigned long provider;
     const char *rest;
     struct mr_iteration *it = split_key(core, key + strlen("cursors/"), &provider, &rest);
 
     if (it == NULL || it->rec->finished) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (provider >= it->rec->n_providers || rest[0] != '\0' || key[strlen(key) - 1] == '/' ||
         it->cursors[provider].rec != NULL ||
         (it->rec->providers[provider]->splits >= 0 &&
          cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
-        mr_record_free(rec);
         return contradiction(err);
     }
-    MR_APPLY(core, part_loaded, MR_STORED_CURSOR, it, provider, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_CURSOR, it, provider, take(rec));
     if (!is_pool_sound(it, provider) || !mr_given_back_is_sound(it, provider)) {
         return mr_error_set(err, MR_EDATALOSS,
                             "the splits that came back cannot have been handed out");
@@ -380,12 +364,12 @@ int mr_load_cursor(mr_core *core, const char *key, void *rec, mr_error *err)
     return MR_OK;
 }
 
-int mr_load_grant(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_grant(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     unsigned long provider;
     const char *rest;
     struct mr_iteration *it = split_key(core, key + strlen("grants/"), &provider, &rest);
-    Millrace__GrantRecord *grant = rec;
+    Millrace__GrantRecord *grant = *rec;
     struct mr_task *task = NULL;
     char id[MR_TASK_ID_SIZE];
 
@@ -393,10 +377,9 @@ int mr_load_grant(mr_core *core, const char *key, void *rec, mr_error *err)
         task = mr_task_find(core, id);
     }
     if (task == NULL) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (provider < it->rec->n_providers && it->cursors[provider].rec == NULL) {
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS, "its cursor, 'cursors/%s/%lu', is missing",
                             it->rec->id, provider);
     }
@@ -404,61 +387,56 @@ int mr_load_grant(mr_core *core, const char *key, void *rec, mr_error *err)
         grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
         (!mr_iteration_repeats(it) && grant->n_open > 0) ||
         !mr_grants_are_sound(it, provider, grant)) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (mr_validate_grant(it, provider, grant, err) < 0) {
-        mr_record_free(rec);
         return MR_EDATALOSS;
     }
-    MR_APPLY(core, part_loaded, MR_STORED_GRANT, task, provider, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_GRANT, task, provider, take(rec));
     return MR_OK;
 }
 
-int mr_load_rounds(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_rounds(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     struct mr_iteration *it = mr_iteration_find(core, key + strlen("rounds/"));
-    Millrace__RoundsRecord *rounds = rec;
+    Millrace__RoundsRecord *rounds = *rec;
     int rc = MR_EDATALOSS;
 
     if (it == NULL || it->rec->finished) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (it->rounds == NULL || it->rounds->rec != NULL || rounds->schedule == NULL) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     rc = mr_validate_rounds(rounds, err);
     if (rc < 0) {
-        mr_record_free(rec);
         return rc;
     }
-    MR_APPLY(core, part_loaded, MR_STORED_ROUNDS, it, 0, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_ROUNDS, it, 0, take(rec));
     return MR_OK;
 }
 
 /* "<iteration>/<index>" behind the prefix. */
-int mr_load_consumer(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_consumer(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     const char *path = key + strlen("consumers/");
     char id[MR_STAMP_SIZE], again[MR_STAMP_SIZE + 12];
     const char *number = take_segment(path, id, sizeof id);
     struct mr_iteration *it = number != NULL ? mr_iteration_find(core, id) : NULL;
-    const Millrace__ConsumerRecord *consumer = rec;
+    const Millrace__ConsumerRecord *consumer = *rec;
     unsigned long index;
 
     if (number != NULL && (it == NULL || it->rec->finished)) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     index = number != NULL ? strtoul(number, NULL, 10) : 0;
     snprintf(again, sizeof again, "%s/%lu", id, index);
     if (number == NULL || strcmp(path, again) != 0 || it->rounds == NULL ||
         index >= it->rounds->n || it->rounds->seats[index].rec != NULL || consumer->session == 0 ||
         (consumer->client[0] != '\0' && !mr_id_is_valid(consumer->client))) {
-        mr_record_free(rec);
         return contradiction(err);
     }
-    MR_APPLY(core, part_loaded, MR_STORED_CONSUMER, it, index, rec);
+    MR_APPLY(core, part_loaded, MR_STORED_CONSUMER, it, index, take(rec));
     return MR_OK;
 }
 
@@ -487,28 +465,25 @@ static bool is_of_flawed(mr_core *core, const Millrace__ClientRecord *client)
     return flaw != NULL;
 }
 
-int mr_load_client(mr_core *core, const char *key, void *rec, mr_error *err)
+int mr_load_client(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    Millrace__ClientRecord *client = rec;
+    Millrace__ClientRecord *client = *rec;
     struct mr_iteration *it = mr_iteration_find(core, client->iteration_id);
 
     if (strcmp(key + strlen("clients/"), client->client) != 0 || !mr_id_is_valid(client->client)) {
-        mr_record_free(rec);
         return contradiction(err);
     }
     if (it == NULL && is_of_flawed(core, client)) {
         mr_client_keep(core, client->client);
-        mr_record_free(rec);
         return MR_OK;
     }
     if (it == NULL) {
-        return leave_over(core, key, rec);
+        return leave_over(core, key);
     }
     if (it->job == NULL) {
-        mr_record_free(rec);
         return mr_error_set(err, MR_EDATALOSS,
                             "is attached to production %.40s, which no client reads", it->rec->id);
     }
-    MR_APPLY(core, client_added, client, it);
+    MR_APPLY(core, client_added, take(rec), it);
     return MR_OK;
 }
