@@ -1,6 +1,7 @@
 /* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
 #include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
+#include "options/programs.h"
 
 #define TAKEOVER_GRACE_MS 20000
 
@@ -39,17 +40,7 @@ mr_core *mr_core_new(const struct mr_core_config *config)
     }
     core->config = *config;
     core->counter = core->versions = (uint64_t)config->loads << 32;
-    default_to(&core->config.worker_timeout_ms, defaults.worker_timeout_ms);
-    default_to(&core->config.client_timeout_ms, defaults.client_timeout_ms);
-    default_to(&core->config.job_gc_timeout_ms, defaults.job_gc_timeout_ms);
-    default_to(&core->config.finished_retention_ms, defaults.finished_retention_ms);
-    default_to(&core->config.client_retention_ms, defaults.client_retention_ms);
-    default_to(&core->config.worker_retention_ms, defaults.worker_retention_ms);
-    default_to(&core->config.job_retention_ms, defaults.job_retention_ms);
-    default_to(&core->config.dataset_retention_ms, defaults.dataset_retention_ms);
-    default_to(&core->config.takeover_grace_ms, defaults.takeover_grace_ms);
-    default_to(&core->config.heartbeat_ms, defaults.heartbeat_ms);
-    default_to(&core->config.stall_timeout_ms, defaults.stall_timeout_ms);
+    set_defaults(&core->config);
     mr_model_init(core);
     return core;
 }
@@ -137,8 +128,8 @@ static void dispatch(mr_core *core, const struct mr_command *in)
  * stays the same. */
 static inline bool is_check_due(mr_core *core)
 {
-    size_t objects =
-        core->tasks + core->nworkers + core->iterations.count + core->jobs.count + core->clients.count;
+    size_t objects = core->tasks + core->nworkers + core->iterations.count + core->jobs.count +
+                     core->clients.count;
 
     if (objects > 64 && ++core->unchecked * 16 < objects) {
         return false;
@@ -185,8 +176,7 @@ int64_t mr_core_next_timer(const mr_core *core)
 {
     bool marked = !core->full && !TAILQ_EMPTY(&core->marked);
     bool unwritten = !core->full && core->spoiled + core->revived > 0;
-    bool work_left =
-        marked || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
+    bool work_left = marked || unwritten || (core->spoiled == 0 && !STAILQ_EMPTY(&core->left_over));
     const struct mr_alarm *alarm = mr_alarm_first(core);
 
     return mr_time_add(work_left ? core->now : alarm != NULL ? alarm->due : MR_NEVER, core->late);

@@ -1,4 +1,5 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
+#include "dispatcher/core/keys.h"
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
@@ -7,19 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-const struct mr_stored_info mr_stored_kinds[MR_STORED_KINDS] = {
-#define RECORD(name, prefix, message) {prefix, &millrace__##message##_record__descriptor},
-    MR_STORED(RECORD)
-#undef RECORD
+const struct mr_stored_info mr_stored_kinds[] = {
+#define KIND(noun, prefix, spoils, stamps) {prefix, &millrace__##noun##_record__descriptor},
+    MR_KINDS(KIND)
+#undef KIND
 };
+_Static_assert(sizeof mr_stored_kinds / sizeof mr_stored_kinds[0] == MR_STORED_KINDS, "as many");
 
 const char *const *mr_core_prefixes(void)
 {
-    static const char *const prefixes[] = {
-#define RECORD(name, prefix, message) prefix,
-        MR_STORED(RECORD)
-#undef RECORD
-            NULL};
+#define PREFIX(noun, prefix, spoils, stamps) prefix,
+    static const char *const prefixes[] = {MR_KINDS(PREFIX) NULL};
+#undef PREFIX
 
     return prefixes;
 }

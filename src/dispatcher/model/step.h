@@ -8,29 +8,23 @@
 #include "dispatcher/model/base.h"
 
 /*
- * The kinds of records: name, prefix of the keys, message; in an order in which none refers to what
- * comes later. Of CURSOR, ROUNDS and CONSUMER the object is the iteration, of GRANT the task; they
- * are told apart by provider or place.
+ * The kinds of records, in the order of core/keys.h. Of CURSOR, ROUNDS and CONSUMER the object is the
+ * iteration, of GRANT the task; they are told apart by provider or place.
  */
-#define MR_STORED(RECORD)                                                                          \
-    RECORD(SCHEMA, "schema", schema)                                                               \
-    RECORD(DATASET, "datasets/", dataset)                                                          \
-    RECORD(JOB, "jobs/", job)                                                                      \
-    RECORD(WORKER, "workers/", worker)                                                             \
-    RECORD(PRODUCTION, "productions/", production)                                                 \
-    RECORD(ITERATION, "iterations/", iteration)                                                    \
-    RECORD(TASK, "tasks/", task)                                                                   \
-    RECORD(CURSOR, "cursors/", cursor)                                                             \
-    RECORD(GRANT, "grants/", grant)                                                                \
-    RECORD(ROUNDS, "rounds/", rounds)                                                              \
-    RECORD(CONSUMER, "consumers/", consumer)                                                       \
-    RECORD(CLIENT, "clients/", client)
-
 enum mr_stored_kind {
-#define RECORD(name, prefix, message) MR_STORED_##name,
-    MR_STORED(RECORD)
-#undef RECORD
-        MR_STORED_KINDS
+    MR_STORED_SCHEMA,
+    MR_STORED_DATASET,
+    MR_STORED_JOB,
+    MR_STORED_WORKER,
+    MR_STORED_PRODUCTION,
+    MR_STORED_ITERATION,
+    MR_STORED_TASK,
+    MR_STORED_CURSOR,
+    MR_STORED_GRANT,
+    MR_STORED_ROUNDS,
+    MR_STORED_CONSUMER,
+    MR_STORED_CLIENT,
+    MR_STORED_KINDS
 };
 
 struct mr_stored_info {

@@ -79,7 +79,7 @@ static int check_name_use(const mr_core *core, const struct mr_wish *wish, mr_er
             wish->name, cached ? "disabled" : "enabled", cached ? "enabled" : "disabled");
     }
     if (cached && trainers != NULL && trainers->njobs >= MR_JOB_TRAINERS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, which is the most",
+        return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %zu trainers, the maximum",
                             wish->name, trainers->njobs);
     }
     return cached && trainers != NULL ? mr_open_compare(TAILQ_FIRST(&trainers->jobs), wish, err)

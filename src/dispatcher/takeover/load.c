@@ -4,6 +4,7 @@
  * derived, then what differs from it. What refers to something that is gone was on its way out when
  * the last leader stopped, and is left over.
  */
+#include "dispatcher/core/keys.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
@@ -24,25 +25,11 @@ STAILQ_HEAD(staged_list, staged_record);
 /* Each kind of record: how it is taken in, and what it spoils if it is bad. */
 static const struct {
     mr_load_fn *load;
-    enum {
-        SPOILS_ALL,
-        SPOILS_JOBS,      /* those that rest on it */
-        SPOILS_ITERATION, /* that its key names first */
-        SPOILS_ITSELF,
-    } bad;
-} kinds[MR_STORED_KINDS] = {
-    [MR_STORED_SCHEMA] = {mr_load_schema, SPOILS_ALL},
-    [MR_STORED_DATASET] = {mr_load_dataset, SPOILS_JOBS},
-    [MR_STORED_JOB] = {mr_load_job, SPOILS_JOBS},
-    [MR_STORED_WORKER] = {mr_load_worker, SPOILS_ITSELF},
-    [MR_STORED_PRODUCTION] = {mr_load_production, SPOILS_JOBS},
-    [MR_STORED_ITERATION] = {mr_load_iteration, SPOILS_JOBS},
-    [MR_STORED_TASK] = {mr_load_task, SPOILS_ITERATION},
-    [MR_STORED_CURSOR] = {mr_load_cursor, SPOILS_ITERATION},
-    [MR_STORED_GRANT] = {mr_load_grant, SPOILS_ITERATION},
-    [MR_STORED_ROUNDS] = {mr_load_rounds, SPOILS_ITERATION},
-    [MR_STORED_CONSUMER] = {mr_load_consumer, SPOILS_ITERATION},
-    [MR_STORED_CLIENT] = {mr_load_client, SPOILS_ITSELF},
+    enum mr_spoils bad;
+} kinds[] = {
+#define KIND(noun, prefix, spoils, stamps) {mr_load_##noun, MR_SPOILS_##spoils},
+    MR_KINDS(KIND)
+#undef KIND
 };
 
 struct mr_staged {
