@@ -37,7 +37,7 @@ def _coord(name, rule, what, file, old, new, *tests):
 
 def _core(name, rule, what, file, old, new, *tests):
     tests = tests or ("core_test", "core_recovery_test", "core_model_test", "sim_story_test", "sim_protocol_test")
-    return Mutation(name, rule, what, f"src/dispatcher/core/{file}", old, new, tests)
+    return Mutation(name, rule, what, f"src/dispatcher/{file}", old, new, tests)
 
 
 def _loop(name, rule, what, file, old, new):
@@ -84,14 +84,14 @@ _COMMIT = [
     ),
     _core(
         "IDS_COME_AGAIN", "1.3", "after a second load in one term ids are given again",
-        "core.c", "core->versions = (uint64_t)config->loads << 32;", "core->versions = 0;",
+        "machine/machine.c", "core->versions = (uint64_t)config->loads << 32;", "core->versions = 0;",
         "sim_story_test", "walks",
     ),
     _core(
         "THIRD_DELETE_LOST", "1.4", "the core loses deletes from the third change of a command on",
-        "outcome.c",
-        "    if (core->failed == 0) {\n        change_of(core, key);",
-        "    if (core->failed == 0 && core->out->nchanges < 2) {\n        change_of(core, key);",
+        "model/changes.c",
+        "    if (core->out != NULL && core->failed == 0) {\n        change_of(core, key,",
+        "    if (core->out != NULL && core->out->nchanges < 2) {\n        change_of(core, key,",
     ),
     _loop(
         "LOOP_LOSES_LAST_DELETE", "1.4", "the loop loses the last delete of a command with more than two changes",
@@ -107,7 +107,7 @@ _COMMIT = [
     ),
     _core(
         "FIRST_CONTACT_SOFT", "1.7", "a worker begins on the word of a leader that may be deposed",
-        "workers.c", "worker_update__descriptor, true /* fenced */", "worker_update__descriptor, false",
+        "rules/watch_worker.c", "worker_update__descriptor, true /* fenced */", "worker_update__descriptor, false",
         "core_test", "sim_protocol_test", "walks",
     ),
     _loop(
@@ -128,7 +128,7 @@ _COMMIT = [
     ),
     _core(
         "UNKNOWN_FEATURES_LED", "1.12", "a state with features that are not known is led all the same",
-        "schema.c", "        if (!is_known(schema->features[i])) {\n", "        if (false) {\n",
+        "model/schema.c", "        if (!is_known(schema->features[i])) {\n", "        if (false) {\n",
         "core_test", "core_recovery_test",
     ),
 ]
@@ -176,71 +176,77 @@ _FAILOVER = [
 _SPLITS = [
     _core(
         "SUPERSEDED_COMES_BACK", "3.1", "a worker that was superseded registers anew",
-        "register.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
+        "rules/arrive.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
     ),
     _core(
         "NEVER_AGAIN", "3.1", "a repeated request is answered anew",
-        "splits.c", "    return grant == NULL || grant->seq != in->seq;\n", "    return true;\n",
+        "rules/get_splits.c", "    return grant == NULL || grant->seq != in->seq;\n", "    return true;\n",
         "core_test", "sim_story_test", "walks",
     ),
     _core(
         "ANY_NUMBER", "3.1", "a request of any number is taken",
-        "splits.c", "    if (!again && in->seq != stored + 1) {\n", "    if (false) {\n",
+        "rules/get_splits.c", "    if (!again && in->seq != stored + 1) {\n", "    if (false) {\n",
         "core_test", "walks",
     ),
     _core(
         "GREEDY", "3.3", "a worker may take all that is left",
-        "splits.c", "uint64_t sharers = 2 * max_u64(asking, 1);", "uint64_t sharers = 1;",
+        "rules/hand_out.c",
+        "uint64_t sharers = 2 * mr_larger(asking, 1);",
+        "uint64_t sharers = 1;",
     ),
     _core(
         "NOT_CUT", "3.3", "what was given back unopened stays in the grant of whoever gave it back",
-        "drain.c",
-        "            mr_grants_cut(core, task, in->provider, first, range->count, give_back_piece, &g);\n",
+        "model/apply_splits.c",
+        "            cut_grants(core, u->task, in->provider, first, range->count, give_back_piece, &g);\n",
         "            give_back_piece(&g, first, range->count, 0);\n",
         *_DRAINS,
     ),
     _core(
         "DRAINED_IS_ENDED", "3.3", "a worker that drains goes on to get tasks",
-        "drain.c", "    return was_there && !went_before;\n", "    return was_there;\n", *_DRAINS,
+        "model/worker.c", "    return was_there && !went_before;\n", "    return was_there;\n", *_DRAINS,
     ),
     _core(
         "JOINED_DONE_BY_FIRST", "3.4", "grants that were joined are finished with the first of them",
-        "grants.c", "covers(report, open->seq, last_of(open), &at)", "covers(report, open->seq, open->seq, &at)",
+        "model/apply_splits.c",
+        "covers(u->report, open->seq, mr_open_last(open), &at)",
+        "covers(u->report, open->seq, open->seq, &at)",
         *_RECOVERY,
     ),
     _core(
         "OWED_STAYS", "3.4", "what came back is handed out and stays in its list",
-        "splits.c", "    mr_owed_take(list, i, n);\n", "    mr_owed_take(list, i, n > 1 ? n - 1 : n);\n",
+        "model/apply_splits.c",
+        "mr_split_list_take(mr_pool(it, u->provider), u->at, u->range.count);",
+        "mr_split_list_take(mr_pool(it, u->provider), u->at, u->range.count - (u->range.count > 1));",
         "core_recovery_test", "walks",
     ),
     _core(
         "LOSS_UNCOUNTED", "3.4", "at most once, what a lost worker had is not counted",
-        "workers.c", "            mr_task_move(core, task, MR_TASK_LOST);\n        }\n    }\n    mr_core_end_stream",
-        "            mr_task_move(core, task, MR_TASK_LOST);\n            task->counted = true;\n        }\n    }\n"
-        "    mr_core_end_stream",
+        "model/apply_workers.c",
+        "            mr_task_move(core, task, MR_TASK_LOST);\n",
+        "            mr_task_move(core, task, MR_TASK_LOST);\n            mr_task_set_counted(task);\n",
     ),
     _core(
         "NOBODY_RECOVERS", "3.5", "what comes back after the end was told is left where it is",
-        "recovery.c", "    if (is_forsaken(it)) {\n", "    if (false) {\n", *_RECOVERY,
+        "rules/recovery.c", "    if (is_forsaken(it)) {\n", "    if (false) {\n", *_RECOVERY,
     ),
     _core(
         "SUSPECTS_WAIT", "3.6", "suspects wait after the end was told, until something else happens",
-        "splits.c", "        mr_iteration_unsettle(core, it); /* suspects' turn */\n", "", *_RECOVERY,
+        "rules/hand_out.c", "        mr_iteration_mark(core, it); /* suspects' turn */\n", "", *_RECOVERY,
     ),
     _core(
         "NO_CRASH_COUNTS", "3.6", "a split that comes back from a crash is not suspected",
-        "recovery.c",
+        "rules/at_least_once.c",
         "    uint32_t losses = range->losses + (r->crashed ? 1 : 0);\n", "    uint32_t losses = range->losses;\n",
         "core_recovery_test", "walks",
     ),
     _core(
         "NO_QUARANTINE", "3.6", "a split that kills its readers is given up never",
-        "recovery.c",
+        "rules/at_least_once.c",
         "    if (losses >= MR_QUARANTINE_LOSSES && range->count == 1) {\n", "    if (false) {\n", *_RECOVERY,
     ),
     _core(
         "SILENT_IS_UNREACHABLE", "3.6", "a worker that is silent itself is closed as one that no client reaches",
-        "closing.c",
+        "rules/closing.c",
         "        if (task->state == MR_TASK_OPEN && !mr_core_worker_is_unheard(core, task->worker) &&\n",
         "        if (task->state == MR_TASK_OPEN &&\n",
         *_RECOVERY,
@@ -288,7 +294,10 @@ _SPLITS = [
     ),
     _core(
         "DROPPED_UNCOUNTED", "3.11", "what a jump over repetitions leaves out is not counted",
-        "splits.c", "    cursor->dropped += dropped;\n", "", "core_recovery_test", "core_test", "core_model_test",
+        "model/apply_splits.c",
+        "    cursor->dropped += u->dropped;\n",
+        "",
+        "core_recovery_test", "core_test", "core_model_test",
     ),
 ]
 
@@ -331,15 +340,15 @@ _COORDINATED = [
     ),
     _core(
         "RETURNED_IS_VOID", "5.1", "a round that somebody has returned is void if somebody else lacks it",
-        "rounds.c", "    held = held > returned ? held : returned;\n", "", *_ROUNDS,
+        "rules/rounds.c", "    held = held > returned ? held : returned;\n", "", *_ROUNDS,
     ),
     _core(
         "RESTARTS_AT_LEAST", "5.3", "a restarted consumer begins at the least position of the others",
-        "consumers.c", "    *from = others.most;\n", "    *from = others.least;\n", *_ROUNDS,
+        "rules/consumers.c", "    *from = others.most;\n", "    *from = others.least;\n", *_ROUNDS,
     ),
     _core(
         "OLD_SESSION_REPORTS", "5.4", "the dispatcher believes reports of another session of a consumer",
-        "consumers.c", "seat->rec->session != report->session || ", "", *_ROUNDS,
+        "rules/consumers.c", "seat->rec->session != report->session || ", "", *_ROUNDS,
     ),
     _src(
         "OLD_SESSION_READS", "5.4", "a worker serves a consumer whose place another process has taken",
@@ -350,22 +359,23 @@ _COORDINATED = [
 _DURABLE = [
     _core(
         "CURSOR_UNWRITTEN", "6.1", "what is handed out is not written to the cursor",
-        "splits.c",
-        "    cursor->unwritten = true;\n    if (splits_left(it", "    if (splits_left(it",
+        "model/apply_splits.c",
+        "    if (u->from != MR_FROM_NOWHERE) {\n",
+        "    if (u->from == MR_FROM_POOL) {\n",
         "core_test", "core_model_test", "walks",
     ),
     _core(
         "GRANTS_GROW", "6.2", "the list of open grants grows without an end",
-        "grants.c", "    if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {\n", "    if (false) {\n",
+        "model/apply_splits.c", "    if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {\n", "    if (false) {\n",
         *_RECOVERY,
     ),
     _core(
         "NOT_STRETCHED", "6.3", "grants do not become larger when etcd must be spared",
-        "splits.c", "(uint64_t)core->grant_ms / MR_GRANT_MS;", "1;",
+        "rules/hand_out.c", "(uint64_t)core->grant_ms / MR_GRANT_MS;", "1;",
     ),
     _core(
         "FULL_STORE_WRITTEN", "6.4", "workers are given up while the store takes nothing but deletes",
-        "timers.c", "    } else if (core->full) {\n        mr_alarm_at(core, &worker->alarm",
+        "rules/timer.c", "    } else if (core->full) {\n        mr_alarm_at(core, &worker->alarm",
         "    } else if (false) {\n        mr_alarm_at(core, &worker->alarm",
         "core_test", "core_random_test", "core_retention_test",
     ),
@@ -374,35 +384,38 @@ _DURABLE = [
 _LIVENESS = [
     _core(
         "NO_BRAKE", "7.1", "however many workers fall silent at once, all are given up",
-        "timers.c", "    if (quiet <= limit) {\n", "    if (true) {\n",
+        "rules/timer.c", "    if (quiet <= limit) {\n", "    if (true) {\n",
     ),
     _core(
         "LATENESS_IGNORED", "7.1", "a turn that comes late does not move deadlines",
-        "core.c", "    if (in->late_ms > 0) {\n", "    if (false) {\n",
+        "machine/machine.c", "    if (in->late_ms > 0) {\n", "    if (false) {\n",
     ),
     _core(
         "TAKEOVER_ARMS_NOTHING", "7.2", "a takeover does not arm the timeouts of workers",
-        "load.c",
+        "model/apply_takeover.c",
         "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? worker->deadline : core->now);",
         "mr_alarm_at(core, &worker->alarm, mr_core_worker_is_live(worker) ? MR_NEVER : core->now);",
         "core_test", "walks",
     ),
     _core(
         "ONE_REPORT_CLOSES", "7.3", "a worker that one of several readers does not reach is closed",
-        "closing.c", "        if (!reported) {\n            return false;", "        if (!reported) {\n            continue;",
+        "model/worker.c", "        if (!reported) {\n            return false;", "        if (!reported) {\n            continue;",
     ),
     _core(
         "CLOSED_AT_ONCE", "7.3", "a worker is closed as soon as all readers have missed it once",
-        "closing.c",
+        "model/worker.c",
         "mr_time_add(report->since, core->config.worker_timeout_ms) <= core->now", "report->since <= core->now",
     ),
     _core(
         "REPORTS_CARRIED", "7.3", "a client that moves takes along since when it has missed a worker",
-        "clients.c", "    forget_reports(client);\n    join(client, it);\n", "    join(client, it);\n", *_RECOVERY,
+        "model/apply_clients.c",
+        "    forget_misses(client);\n    join(client, it);\n",
+        "    join(client, it);\n",
+        *_RECOVERY,
     ),
     _core(
         "SHARED_WAITS", "7.3", "who reads a production waits for another worker when only a closed one is left",
-        "recovery.c", "it->makes == NULL && !it->rec->joining;", "it->makes == NULL && it->uses == NULL;",
+        "rules/recovery.c", "it->rules->recovers && !it->rec->joining;", "it->rules->recovers && it->uses == NULL;",
         "core_sharing_test", "sim_story_test", "walks",
     ),
     _src(
@@ -411,52 +424,53 @@ _LIVENESS = [
     ),
     _core(
         "LOSSES_UNTOLD", "7.5", "readers are told an end without its losses",
-        "updates.c", "        copy->lost_splits = end->lost_splits;\n", "",
+        "model/messages.c", "        copy->lost_splits = end->lost_splits;\n", "",
     ),
     _core(
         "ENDED_TOO_FAR", "7.6", "with a repetition the one after it counts as ended, too",
-        "ended.c", "        rec->ended_below++;\n", "        rec->ended_below += 2;\n", "core_test", "walks",
+        "model/ended.c", "        rec->ended_below++;\n", "        rec->ended_below += 2;\n", "core_test", "walks",
     ),
     _core(
         "ENDED_RUNS_AGAIN", "7.6", "a repetition that has ended is run again when its record is gone",
-        "ended.c", "    if (repetition < rec->ended_below) {\n        return true;",
+        "model/job.c", "    if (repetition < rec->ended_below) {\n        return true;",
         "    if (repetition < rec->ended_below) {\n        return false;",
     ),
     _core(
         "RETENTION_ARMED_ANEW", "7.8", "each leader counts long retention from its own beginning",
-        "timers.c", "    if (keep_ms < MR_LONG_MS) {\n", "    if (true) {\n",
+        "rules/retention.c", "    if (keep_ms < MR_LONG_MS) {\n", "    if (true) {\n",
         "core_retention_test", "sim_retention_test",
     ),
     _core(
         "USED_SINCE_UNUSED", "7.8", "the record of a job that is used says since when nobody uses it",
-        "clients.c", "        it->job->rec->released_ms = 0;\n", "",
+        "model/apply_clients.c", "        it->job->rec->released_ms = 0;\n", "",
         "core_retention_test", "walks",
     ),
     _core(
         "READ_SINCE_UNREAD", "7.8", "the record of an iteration that is read says since when nobody reads it",
-        "clients.c", "        it->rec->unread_ms = 0;\n        mr_iteration_put", "        mr_iteration_put",
+        "model/apply_clients.c", "        it->rec->unread_ms = 0;\n        mr_touch", "        mr_touch",
         "core_retention_test", "walks",
     ),
     _core(
         "NAMED_COLLECTED", "7.9", "datasets that have a name are forgotten like others",
-        "timers.c", " || mr_dataset_is_named(dataset)", "", "core_test", "core_retention_test",
+        "rules/timer.c", " || mr_dataset_is_named(dataset)", "", "core_test", "core_retention_test",
     ),
 ]
 
 _TAKEOVER = [
     _core(
         "COMING_BACK_WRITES", "8.2", "a worker that finds the new leader is written once more",
-        "workers.c",
-        "    mr_core_worker_seen(core, worker);\n    worker->awaited", "    mr_core_worker_put(core, worker);\n    worker->awaited",
+        "model/apply_workers.c",
+        "    worker->awaited = worker->awaited && !u->is_watch;\n",
+        "    worker->awaited = worker->awaited && !u->is_watch;\n    mr_touch(core, MR_STORED_WORKER, worker, 0);\n",
     ),
     _core(
         "BLOBS_STAY", "8.1", "parts of definitions that no dataset names stay for ever",
-        "load.c", "        if (mr_map_get(&used, blob) == NULL) {\n", "        if (false) {\n",
+        "takeover/load.c", "        if (mr_map_get(&used, blob) == NULL) {\n", "        if (false) {\n",
         "core_test", "core_retention_test",
     ),
     _core(
         "LOST_TASKS_OPEN", "8.1", "tasks of workers that were lost are open after a takeover",
-        "load.c", "    if (mr_core_worker_is_live(worker)) {\n        return;",
+        "model/apply_takeover.c", "    if (mr_core_worker_is_live(worker)) {\n        return;",
         "    if (true) {\n        return;",
     ),
 ]
@@ -483,24 +497,24 @@ _DISCOVERY = [
 _SHARED = [
     _core(
         "GOES_WITH_THE_FIRST", "11.1", "a production goes when one of its users has finished",
-        "productions.c", "(p->nusers == 0 || (p->rec", "(p->open_users < p->nusers || (p->rec",
+        "model/production.c", "(p->nusers == 0 || (p->rec", "(p->open_users < p->nusers || (p->rec",
         *_SHARING,
     ),
     _core(
         "MODES_MIXED", "11.1", "jobs that split the data share with jobs that do not",
-        "productions.c", " && p->rec->mode == job->rec->mode &&\n", " &&\n", *_SHARING,
+        "model/production.c", " && p->rec->mode == job->rec->mode &&\n", " &&\n", *_SHARING,
     ),
     _core(
         "JOINED_TRIMMED", "11.2", "a production is joined of which a worker has trimmed the start",
-        "join.c", "    if (join->first > 0) {\n", "    if (join->first > 1000) {\n", *_SHARING,
+        "rules/reading.c", "    if (join->first > 0) {\n", "    if (join->first > 1000) {\n", *_SHARING,
     ),
     _core(
         "JOINED_LOSSES", "11.2", "a production is joined of which splits went with a worker",
-        "productions.c", "!p->rec->endless && lost > 0", "!p->rec->endless && lost > 1000000", *_SHARING,
+        "rules/reading.c", "!p->rec->endless && lost > 0", "!p->rec->endless && lost > 1000000", *_SHARING,
     ),
     _core(
         "JOINED_UNASKED", "11.2", "a finite production is joined without asking its workers",
-        "join.c", "        rec->joining = !p->rec->endless;\n", "        rec->joining = false;\n", *_SHARING,
+        "rules/reading.c", "        rec->joining = !p->rec->endless;\n", "        rec->joining = false;\n", *_SHARING,
     ),
 ]
 

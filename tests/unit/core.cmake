@@ -7,7 +7,7 @@ mr_test(core_recovery_test LABEL unit SOURCES ${MR_TEST_DIR}/core_recovery_test.
   LIBRARIES mr_dispatcher_core)
 mr_test(core_drain_test LABEL unit SOURCES ${MR_TEST_DIR}/core_drain_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
-mr_test(core_owed_test LABEL unit SOURCES ${MR_TEST_DIR}/core_owed_test.c LIBRARIES mr_dispatcher_core)
+mr_test(core_split_list_test LABEL unit SOURCES ${MR_TEST_DIR}/core_split_list_test.c LIBRARIES mr_dispatcher_core)
 mr_test(core_model_test LABEL unit SOURCES ${MR_TEST_DIR}/core_model_test.c ${MR_TEST_DIR}/core_support.c
   LIBRARIES mr_dispatcher_core)
 mr_test(core_random_test LABEL unit SOURCES ${MR_TEST_DIR}/core_random_test.c ${MR_TEST_DIR}/core_support.c

@@ -1,6 +1,6 @@
 /* What one host may make of what is bounded for all: half of it alone, and others still get in. */
 #include "core_support.h"
-#include "dispatcher/core/internal.h"
+#include "dispatcher/model/model.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,0 +1,80 @@
+/* What a step leaves for the loop: answers, pushes, streams that end. */
+#include "dispatcher/model/model.h"
+
+#include <stdio.h>
+
+static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
+{
+    struct mr_outcome *out = core->out;
+
+    if (out == NULL || core->failed != 0) { /* nobody is there to hear at a takeover */
+        return NULL;
+    }
+    if (out->neffects == out->cap_effects) {
+        size_t cap = out->cap_effects == 0 ? 8 : 2 * out->cap_effects;
+        struct mr_effect *bigger = mr_reallocarray(out->effects, cap, sizeof *bigger);
+
+        if (bigger == NULL) {
+            mr_core_nomem(core);
+            return NULL;
+        }
+        out->effects = bigger;
+        out->cap_effects = cap;
+    }
+    struct mr_effect *effect = &out->effects[out->neffects++];
+
+    *effect = (struct mr_effect){.kind = kind, .fenced = true};
+    return effect;
+}
+
+void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced)
+{
+    void *message = mr_core_new_record(core, desc);
+    struct mr_effect *effect = add_effect(core, MR_EFFECT_REPLY);
+
+    if (effect == NULL || message == NULL) {
+        mr_free(message);
+        return NULL;
+    }
+    effect->fenced = fenced;
+    effect->token = core->in->token;
+    effect->message = message;
+    return message;
+}
+
+void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error)
+{
+    MR_ASSERT(error->code < 0);
+    if (mr_core_reply(core, desc, true) != NULL) {
+        core->out->effects[core->out->neffects - 1].error = *error;
+    }
+}
+
+void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic,
+                  ProtobufCMessage *message)
+{
+    struct mr_effect *effect = add_effect(core, kind);
+
+    if (effect == NULL) {
+        mr_record_free(message);
+        return;
+    }
+    snprintf(effect->topic, sizeof effect->topic, "%s", topic);
+    effect->message = message;
+}
+
+void mr_core_resign(mr_core *core)
+{
+    add_effect(core, MR_EFFECT_RESIGN);
+}
+
+void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code,
+                        const char *why)
+{
+    struct mr_effect *effect = add_effect(core, kind);
+
+    if (effect != NULL) {
+        snprintf(effect->topic, sizeof effect->topic, "%s", topic);
+        mr_error_set(&effect->error, code, "%s", why);
+    }
+}

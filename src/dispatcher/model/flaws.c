@@ -1,0 +1,224 @@
+/*
+ * What is set aside since the takeover, for a record that is bad or missing: its keys, and what is
+ * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
+ * with what they hold, and ask for nothing.
+ */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char jobs[] = "jobs/", iterations[] = "iterations/", productions[] = "productions/",
+                  clients[] = "clients/";
+
+bool mr_key_is_below(const char *key, const char *prefix)
+{
+    return strncmp(key, prefix, strlen(prefix)) == 0;
+}
+
+struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key)
+{
+    return mr_map_get(&core->flaws, key);
+}
+
+static void flaw_free(struct mr_flaw *flaw)
+{
+    mr_free(flaw->key);
+    mr_free(flaw->why);
+    mr_free(flaw->by_id);
+    mr_free(flaw);
+}
+
+void mr_flaws_free(mr_core *core)
+{
+    struct mr_flaw *flaw;
+
+    while ((flaw = TAILQ_FIRST(&core->flaw_list)) != NULL) {
+        TAILQ_REMOVE(&core->flaw_list, flaw, link);
+        flaw_free(flaw);
+    }
+    mr_map_free(&core->flaws);
+}
+
+struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, bool is_root)
+{
+    struct mr_flaw *flaw = mr_flaw_find(core, key);
+    char copy[MR_ERROR_MESSAGE_SIZE];
+
+    if (flaw != NULL) {
+        flaw->is_root = flaw->is_root || is_root;
+        return flaw;
+    }
+    flaw = mr_calloc(1, sizeof *flaw);
+    if (flaw == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    mr_line_copy(line, copy, sizeof copy); /* it may quote any bytes */
+    flaw->key = mr_strdup(key);
+    flaw->why = mr_strdup(copy);
+    flaw->is_root = is_root;
+    if (flaw->key == NULL || flaw->why == NULL) {
+        mr_core_nomem(core);
+        flaw_free(flaw);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&core->flaw_list, flaw, link);
+    mr_core_index(core, &core->flaws, flaw->key, flaw);
+    return flaw;
+}
+
+struct mr_flaw *mr_flaw_note_error(mr_core *core, const char *key, mr_error *err)
+{
+    mr_error_wrap(err, "'%.160s'", key);
+    return mr_flaw_note(core, key, err->message, true);
+}
+
+void mr_flaw_drop(mr_core *core, struct mr_flaw *flaw, bool is_deleted)
+{
+    mr_map_remove(&core->flaws, flaw->key);
+    if (flaw->by_id != NULL) {
+        mr_map_remove(&core->flaws, flaw->by_id);
+    }
+    TAILQ_REMOVE(&core->flaw_list, flaw, link);
+    core->kept_keys -= is_deleted && core->kept_keys > 0 ? 1 : 0;
+    flaw_free(flaw);
+}
+
+void mr_core_each_flaw(const mr_core *core,
+                       void (*fn)(void *ctx, const char *key, const char *line), void *ctx)
+{
+    const struct mr_flaw *flaw;
+
+    TAILQ_FOREACH(flaw, &core->flaw_list, link)
+    {
+        if (flaw->is_root) {
+            fn(ctx, flaw->key, flaw->why);
+        }
+    }
+}
+
+bool mr_job_is_set_aside(const mr_core *core, const char *id)
+{
+    char by_id[MR_KEY_SIZE];
+
+    snprintf(by_id, sizeof by_id, "#%.80s", id);
+    return mr_flaw_find(core, by_id) != NULL || core->blind;
+}
+
+int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err)
+{
+    char key[MR_KEY_SIZE];
+    const struct mr_flaw *flaw;
+
+    snprintf(key, sizeof key, "%s%s", jobs, slot);
+    flaw = mr_flaw_find(core, key);
+    if (flaw == NULL) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EDATALOSS,
+                        "job '%.40s' is set aside: %.110s; put that right in etcd and restart the "
+                        "leading dispatcher, "
+                        "or give the job up: millrace job delete",
+                        slot, flaw->why);
+}
+
+int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
+{
+    char key[MR_KEY_SIZE];
+    const struct mr_flaw *flaw;
+
+    mr_dataset_key(id, key, sizeof key);
+    flaw = mr_flaw_find(core, key);
+    if (flaw == NULL) {
+        return MR_OK;
+    }
+    return mr_error_set(err, MR_EDATALOSS,
+                        "dataset '%.40s' is set aside: %.95s; %sput that right in etcd and restart "
+                        "the leading dispatcher",
+                        id, flaw->why,
+                        mr_dataset_id_is_of_content(id) ? "register it again, or " : "");
+}
+
+/* The iteration that @key, of a flaw, is about; NULL: about none. A hidden one has the id of its
+ * production. */
+static const char *iteration_in(const char *key)
+{
+    return mr_key_is_below(key, iterations)    ? key + strlen(iterations)
+           : mr_key_is_below(key, productions) ? key + strlen(productions)
+                                               : NULL;
+}
+
+void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
+                       void *ctx)
+{
+    const struct mr_flaw *flaw;
+    struct mr_stamp stamp;
+    const char *id;
+
+    TAILQ_FOREACH(flaw, &core->flaw_list, link)
+    {
+        id = iteration_in(flaw->key);
+        if (id != NULL && mr_stamp_parse(id, &stamp)) { /* no task is of another name */
+            fn(ctx, core, id);
+        }
+    }
+}
+
+/* Is the iteration, or the hidden one of a production, that @path begins with set aside? */
+static bool is_held(const mr_core *core, const char *path)
+{
+    int n = (int)strcspn(path, "/");
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%.*s", iterations, n, path);
+    if (mr_flaw_find(core, key) == NULL) {
+        snprintf(key, sizeof key, "%s%.*s", productions, n, path);
+    }
+    return mr_flaw_find(core, key) != NULL;
+}
+
+int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration,
+                          mr_error *err)
+{
+    if (!is_held(core, iteration)) {
+        return MR_OK;
+    }
+    return mr_error_set_traits(
+        err, MR_EUNAVAIL, MR_RETRYABLE,
+        "client %.8s read a job that is set aside: what it did not use counts when it says that "
+        "again after the job was put right",
+        client);
+}
+
+int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
+{
+    if (!is_held(core, id)) {
+        return MR_OK;
+    }
+    return mr_error_set_traits(
+        err, MR_EUNAVAIL, MR_RETRYABLE,
+        "task '%.100s' is of a job that is set aside: keep it until that is put right", id);
+}
+
+void mr_client_keep(mr_core *core, const char *id)
+{
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", clients, id);
+    mr_flaw_note(core, key, "its job is set aside", false);
+}
+
+void mr_client_keep_no_more(mr_core *core, const char *id)
+{
+    struct mr_flaw *flaw;
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", clients, id);
+    flaw = mr_flaw_find(core, key);
+    if (flaw != NULL && !flaw->is_root) {
+        mr_flaw_drop(core, flaw, true);
+    }
+}

@@ -1,0 +1,123 @@
+/* The kinds of records: which key each has in the store, and where it is in memory. */
+#include "dispatcher/core/keys.h"
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct mr_stored_info mr_stored_kinds[] = {
+#define KIND(noun, prefix, spoils, stamps) {prefix, &millrace__##noun##_record__descriptor},
+    MR_KINDS(KIND)
+#undef KIND
+};
+_Static_assert(sizeof mr_stored_kinds / sizeof mr_stored_kinds[0] == MR_STORED_KINDS, "as many");
+
+const char *const *mr_core_prefixes(void)
+{
+#define PREFIX(noun, prefix, spoils, stamps) prefix,
+    static const char *const prefixes[] = {MR_KINDS(PREFIX) NULL};
+#undef PREFIX
+
+    return prefixes;
+}
+
+void mr_dataset_key(const char *id, char *out, size_t size)
+{
+    char encoded[MR_KEY_SIZE - 64];
+
+    mr_name_encode(id, encoded, sizeof encoded);
+    snprintf(out, size, "datasets/%s", encoded);
+}
+
+void mr_part_key(const char *blob, uint32_t index, char *out, size_t size)
+{
+    snprintf(out, size, "blobs/%s/%04u", blob, index);
+}
+
+void mr_stored_key(enum mr_stored_kind kind, const void *object, size_t index, char *out,
+                   size_t size)
+{
+    const struct mr_iteration *it = object;
+    const struct mr_task *task = object;
+
+    switch (kind) {
+    case MR_STORED_SCHEMA:
+        snprintf(out, size, "schema");
+        break;
+    case MR_STORED_DATASET:
+        mr_dataset_key(((const struct mr_dataset_entry *)object)->rec->id, out, size);
+        break;
+    case MR_STORED_JOB:
+        snprintf(out, size, "jobs/%s", ((const struct mr_job *)object)->slot);
+        break;
+    case MR_STORED_WORKER:
+        snprintf(out, size, "workers/%s", ((const struct mr_core_worker *)object)->ref);
+        break;
+    case MR_STORED_PRODUCTION:
+        snprintf(out, size, "productions/%s", ((const struct mr_production *)object)->rec->id);
+        break;
+    case MR_STORED_ITERATION:
+        snprintf(out, size, "iterations/%s", it->rec->id);
+        break;
+    case MR_STORED_TASK:
+        snprintf(out, size, "tasks/%s", task->id);
+        break;
+    case MR_STORED_CURSOR:
+        snprintf(out, size, "cursors/%s/%zu", it->rec->id, index);
+        break;
+    case MR_STORED_GRANT:
+        snprintf(out, size, "grants/%s/%zu/%s", task->iteration->rec->id, index,
+                 task->id + strlen(task->iteration->rec->id) + 1);
+        break;
+    case MR_STORED_ROUNDS:
+        snprintf(out, size, "rounds/%s", it->rec->id);
+        break;
+    case MR_STORED_CONSUMER:
+        snprintf(out, size, "consumers/%s/%zu", it->rec->id, index);
+        break;
+    case MR_STORED_CLIENT:
+        snprintf(out, size, "clients/%s", ((const struct mr_client *)object)->rec->client);
+        break;
+    case MR_STORED_KINDS:
+        break;
+    }
+}
+
+const ProtobufCMessage *mr_stored_record(enum mr_stored_kind kind, const void *object, size_t index)
+{
+    const struct mr_iteration *it = object;
+    const struct mr_task *task = object;
+
+    switch (kind) {
+    case MR_STORED_SCHEMA:
+        return &((const mr_core *)object)->schema->base;
+    case MR_STORED_DATASET:
+        return &((const struct mr_dataset_entry *)object)->rec->base;
+    case MR_STORED_JOB:
+        return &((const struct mr_job *)object)->rec->base;
+    case MR_STORED_WORKER:
+        return &((const struct mr_core_worker *)object)->rec->base;
+    case MR_STORED_PRODUCTION:
+        return &((const struct mr_production *)object)->rec->base;
+    case MR_STORED_ITERATION:
+        return &it->rec->base;
+    case MR_STORED_TASK:
+        return &task->rec->base;
+    case MR_STORED_CURSOR:
+        return &it->cursors[index].rec->base;
+    case MR_STORED_GRANT:
+        return &task->grants[index].rec->base;
+    case MR_STORED_ROUNDS:
+        return &it->rounds->rec->base;
+    case MR_STORED_CONSUMER:
+        return &it->rounds->seats[index].rec->base;
+    case MR_STORED_CLIENT:
+        return &((const struct mr_client *)object)->rec->base;
+    case MR_STORED_KINDS:
+        break;
+    }
+    return NULL;
+}

@@ -1,0 +1,160 @@
+/* Records as messages; stamps, traces; and how a core fails. */
+#include "dispatcher/model/model.h"
+#include "dispatcher/model/rounds.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+void mr_core_fail(mr_core *core, int rc, const mr_error *err)
+{
+    if (core->failed == 0) {
+        core->failed = rc;
+        core->failure = *err;
+    }
+}
+
+void mr_core_nomem(mr_core *core)
+{
+    mr_error err;
+
+    mr_core_fail(core, mr_error_nomem(&err), &err);
+}
+
+struct mr_stamp mr_core_stamp(mr_core *core)
+{
+    return (struct mr_stamp){core->config.epoch, ++core->counter};
+}
+
+static void say(mr_core *core, bool note, const char *fmt, va_list args)
+{
+    char line[512];
+
+    vsnprintf(line, sizeof line, fmt, args);
+    if (note && core->config.note != NULL) {
+        core->config.note(core->config.trace_ctx, line);
+    }
+    if (core->config.trace != NULL) {
+        core->config.trace(core->config.trace_ctx, line);
+    }
+}
+
+void mr_core_trace(mr_core *core, const char *fmt, ...)
+{
+    va_list args;
+
+    if (core->config.trace == NULL) {
+        return;
+    }
+    va_start(args, fmt);
+    say(core, false, fmt, args);
+    va_end(args);
+}
+
+void mr_core_note(mr_core *core, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    say(core, true, fmt, args);
+    va_end(args);
+}
+
+int64_t mr_time_add(int64_t t, int64_t ms)
+{
+    int64_t sum;
+
+    return __builtin_add_overflow(t, ms, &sum) ? MR_NEVER : sum;
+}
+
+void mr_core_set(mr_core *core, char **slot, const char *value)
+{
+    char *copy = (char *)protobuf_c_empty_string;
+
+    if (value[0] != '\0') {
+        copy = mr_strdup(value);
+        if (copy == NULL) {
+            mr_core_nomem(core);
+            return;
+        }
+    }
+    if (*slot != protobuf_c_empty_string) {
+        mr_free(*slot);
+    }
+    *slot = copy;
+}
+
+void mr_core_set_element(mr_core *core, char **slot, const char *value)
+{
+    *slot = mr_strdup(value);
+    if (*slot == NULL) {
+        mr_core_nomem(core);
+    }
+}
+
+bool mr_core_append(mr_core *core, void *list, size_t n, void *one)
+{
+    void ***slot = list;
+    void **bigger = one != NULL ? mr_reallocarray(*slot, n + 1, sizeof(void *)) : NULL;
+
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        mr_record_free(one);
+        return false;
+    }
+    bigger[n] = one;
+    *slot = bigger;
+    return true;
+}
+
+void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc)
+{
+    void *rec = mr_calloc(1, desc->sizeof_message);
+
+    if (rec == NULL) {
+        mr_core_nomem(core);
+        return NULL;
+    }
+    desc->message_init(rec);
+    return rec;
+}
+
+void mr_record_free(void *rec)
+{
+    if (rec != NULL) {
+        protobuf_c_message_free_unpacked(rec, NULL);
+    }
+}
+
+void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value)
+{
+    mr_error err;
+    int rc = mr_map_put(map, key, value, &err);
+
+    if (rc < 0) {
+        mr_core_fail(core, rc, &err);
+    }
+}
+
+bool mr_stamp_parse_given(mr_core *core, const char *s, struct mr_stamp *ret)
+{
+    struct mr_stamp stamp;
+
+    if (!mr_stamp_parse(s, &stamp) || !mr_stamp_is_set(stamp) ||
+        (stamp.epoch == core->config.epoch && stamp.counter > core->counter) ||
+        (core->revision != 0 && stamp.epoch > core->revision)) {
+        return false;
+    }
+    /* Nothing is wrong with it: who loads was replaced meanwhile, and does not know yet. */
+    core->loaded_epoch = stamp.epoch > core->loaded_epoch ? stamp.epoch : core->loaded_epoch;
+    *ret = stamp;
+    return true;
+}
+
+/* What others say is shown to people and stored: text of a line. */
+void mr_core_set_line(mr_core *core, char **slot, const char *text)
+{
+    char line[MR_ERROR_MESSAGE_SIZE];
+
+    mr_line_copy(text, line, sizeof line);
+    mr_core_set(core, slot, line);
+}

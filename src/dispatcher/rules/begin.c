@@ -1,0 +1,80 @@
+/* Iterations begin: with a task on every worker, and a production if the job shares. */
+#include "dispatcher/model/model.h"
+#include "dispatcher/rules/rules.h"
+
+/* The table of splits is fixed here, whatever becomes of the dataset. */
+void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
+                                 const Millrace__DatasetRecord *dataset)
+{
+    if (dataset->n_providers == 0) {
+        return;
+    }
+    rec->providers = mr_calloc(dataset->n_providers, sizeof *rec->providers);
+    if (rec->providers == NULL) {
+        mr_core_nomem(core);
+        return;
+    }
+    for (size_t i = 0; i < dataset->n_providers; i++) {
+        Millrace__ProviderInfo *info =
+            mr_core_new_record(core, &millrace__provider_info__descriptor);
+
+        if (info == NULL) {
+            return;
+        }
+        info->splits = dataset->providers[i]->splits;
+        info->split_elements = dataset->providers[i]->split_elements;
+        mr_core_set(core, &info->source, dataset->providers[i]->source);
+        rec->providers[rec->n_providers++] = info;
+    }
+}
+
+Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
+                                                   uint64_t repetition, uint64_t seed)
+{
+    Millrace__IterationRecord *rec =
+        mr_core_new_record(core, &millrace__iteration_record__descriptor);
+
+    if (rec != NULL) {
+        mr_core_set(core, &rec->id, id);
+        rec->repetition = repetition;
+        rec->seed = seed;
+        rec->created_ms = (uint64_t)core->wall_ms;
+    }
+    return rec;
+}
+
+/* @rec is taken. */
+struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
+                                        struct mr_production *production,
+                                        const struct mr_iteration_rules *rules,
+                                        Millrace__IterationRecord *rec)
+{
+    struct mr_iteration *it = NULL;
+    mr_error err;
+
+    if (core->failed != 0) {
+        mr_record_free(rec);
+        return NULL;
+    }
+    MR_APPLY(core, iteration_added, job, production, rules, rec, &it, &err);
+    if (it == NULL) {
+        mr_core_fail(core, err.code, &err);
+        return NULL;
+    }
+    if (rules->begin != NULL && core->failed == 0) {
+        rules->begin(core, it);
+    }
+    return it;
+}
+
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
+                                                uint64_t seed)
+{
+    Millrace__IterationRecord *rec =
+        mr_iteration_new_record(core, production->rec->id, production->rec->repetition, seed);
+
+    if (rec != NULL && production->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        mr_iteration_copy_providers(core, rec, production->dataset->rec);
+    }
+    return mr_iteration_begin(core, NULL, production, &mr_producing_rules, rec);
+}

@@ -1,0 +1,67 @@
+/*
+ * Takeover, when a record is bad: what it spoils is its iteration, which ends at once with an error
+ * that names the key. All others go on. What a bad record of a worker or a client says is done
+ * without; about those of other kinds see flaws.c. The schema alone is needed by all.
+ *
+ * The end is decided before anybody is served, and written by the first steps of the timer. Until
+ * then nothing that was left over is deleted: the next leader is to find the same.
+ */
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/model.h"
+#include "dispatcher/takeover/takeover.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err)
+{
+    const struct mr_flaw *flaw = mr_flaw_note_error(core, key, err);
+    char production[MR_KEY_SIZE];
+
+    if (flaw == NULL) {
+        return;
+    }
+    if (it->job == NULL) { /* several jobs rest on it */
+        snprintf(production, sizeof production, "productions/%s", it->rec->id);
+        mr_flaw_note(core, production, flaw->why, false);
+    } else if (it->uses != NULL) {
+        mr_job_spoil(core, it->job, flaw->why);
+    } else if (!it->rec->finished && it->broken == NULL) {
+        MR_APPLY(core, iteration_broken, it, flaw->why);
+    }
+}
+
+/* A client that is not known attaches anew. A worker's life is made again from its name, as
+ * lost. */
+bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
+{
+    static const char workers[] = "workers/";
+    const struct mr_flaw *flaw;
+
+    if (core->failed != 0) {
+        return false;
+    }
+    flaw = mr_flaw_note_error(core, key, err);
+    if (flaw == NULL) {
+        return false;
+    }
+    mr_core_note(core, "done without: %s", flaw->why);
+    if (strncmp(key, workers, sizeof workers - 1) != 0 ||
+        !mr_core_worker_revive(core, key + sizeof workers - 1, true /* stored */)) {
+        mr_leave_over_key(core, key);
+    }
+    return true;
+}
+
+void mr_core_end_spoiled(mr_core *core)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (it->broken != NULL && !it->rec->finished && core->failed == 0) {
+            core->spoiled++;
+            mr_iteration_break(core, it);
+        }
+    }
+}

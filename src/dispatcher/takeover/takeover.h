@@ -1,0 +1,78 @@
+/* The records of the store become a core again. */
+#ifndef MR_DISPATCHER_TAKEOVER_TAKEOVER_H
+#define MR_DISPATCHER_TAKEOVER_TAKEOVER_H
+
+#include "dispatcher/rules/rules.h"
+
+struct mr_staged; /* load.c */
+
+/* Take in *@rec, which was stored under @key: it is NULL then. What was on its way out is left over.
+ * MR_EDATALOSS: it contradicts its key, or what is there. */
+typedef int mr_load_fn(mr_core *core, const char *key, void **rec, mr_error *err);
+mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load_production,
+    mr_load_iteration, mr_load_task, mr_load_cursor, mr_load_grant, mr_load_rounds,
+    mr_load_consumer, mr_load_client;
+
+/* ---------------------------------------------------------------- validate.c */
+
+/* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is
+ * there. */
+int mr_validate_record(const ProtobufCMessage *rec,
+                       mr_error *err); /* its numbers and enumerators, whatever it is */
+int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
+int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
+int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
+int mr_validate_iteration(const struct mr_job *job, const struct mr_production *production,
+                          const Millrace__IterationRecord *rec, mr_error *err);
+int mr_validate_grant(const struct mr_iteration *it, size_t provider,
+                      const Millrace__GrantRecord *grant, mr_error *err);
+int mr_validate_rounds(const Millrace__RoundsRecord *rounds, mr_error *err);
+
+/* ---------------------------------------------------------------- flaws.c */
+
+/* The record of @key is bad, as @err says. @owner: as much as its value tells of the job's id; or
+ * "". */
+void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_error *err);
+/* The job of @slot, whose id is @id if that is known ("": it is not), is set aside for what @line
+ * says. */
+void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root);
+/* @job is to be set aside for what @line says. */
+void mr_job_spoil(mr_core *core, const struct mr_job *job, const char *line);
+/* Take what was found bad so far out of memory, with all that rests on it. */
+void mr_core_set_aside_flawed(mr_core *core);
+/* What is said to be left over and is not, since its job is set aside, stays. */
+void mr_core_keep_flawed(mr_core *core);
+
+/* ---------------------------------------------------------------- set_aside.c */
+
+/* set_aside.c: takeover, when a record of an iteration is bad. */
+/* @key, of @it, cannot be used, as @err says: @it is to end for it, or its jobs are set aside. */
+void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
+/* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the
+ * core has failed. */
+bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
+/* When all records are there: end what is spoiled. */
+void mr_core_end_spoiled(mr_core *core);
+
+/* ---------------------------------------------------------------- revive.c */
+
+/* revive.c: takeover, when the record of a life is gone. */
+/* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be
+ * made of that name, or the core has failed. */
+bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored);
+/* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again
+ * if it is gone. */
+void mr_core_worker_revive_holder(mr_core *core, const char *path);
+
+/* ---------------------------------------------------------------- load.c */
+
+void mr_staged_free(struct mr_staged *staged);
+/* Another record is of that repetition of that job, too; @rec is not taken in yet. */
+bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);
+
+/* ---------------------------------------------------------------- rounds.c */
+
+/* Everything is loaded. */
+void mr_rounds_ready(mr_core *core);
+
+#endif
