@@ -42,15 +42,11 @@ demo-rounds: build ## four replicas read text in step, a worker and a dispatcher
 install: build ## program, library, headers below PREFIX
 	cmake --install $(RELEASE) --prefix $(PREFIX)
 
-asan: deps ## the tests under the address and undefined-behaviour sanitizers; PARTS=8: one of so many parts
-	cmake --preset asan
-	cmake --build --preset asan -j $(JOBS) $(if $(filter-out 1,$(PARTS)),--target mr_tests)
-	@scripts/check.sh build/asan $(PARTS)
+asan: deps ## the tests under the address and undefined-behaviour sanitizers; PARTS=8: one of 8 parts, as the commit says
+	@JOBS=$(JOBS) scripts/sanitize.sh asan $(PARTS)
 
-tsan: deps ## the tests under the thread sanitizer, over src/rpc/local in place of gRPC; PARTS=8: one of so many parts
-	cmake --preset tsan
-	cmake --build --preset tsan -j $(JOBS)
-	@scripts/check.sh build/tsan $(PARTS)
+tsan: deps ## the same under the thread sanitizer, over src/rpc/local in place of gRPC
+	@JOBS=$(JOBS) scripts/sanitize.sh tsan $(PARTS)
 
 sim: deps ## SEEDS=n walks of simulated clusters, judged; SEED=s shows one, BUG=name puts a bug in, HOURS=24 lets one cluster live
 	cmake --preset dev

@@ -1,2 +1,3 @@
 mr_test(cluster_local_test LABEL integration SOURCES ${MR_TEST_DIR}/cluster_local_test.c ${MR_TEST_DIR}/../support/live_store.c
   LIBRARIES mr_dispatcher mr_worker mr_client mr_coord_fake LOCAL)
+set_tests_properties(cluster_local_test PROPERTIES COST 60) # it waits most of the time
