@@ -14,7 +14,7 @@
 
 #define TURN_MS 100
 #define BREAK_MS 300 /* asked in vain for so long */
-#define NUMBERS 4    /* of an element */
+#define NUMBERS 3    /* of an element */
 
 /* ---------------------------------------------------------------- messages, on a network as bad as
  * the other one */
@@ -241,7 +241,6 @@ static mr_block *pack(const struct sim_data *data)
         numbers[NUMBERS * i] = (int64_t)e->provider;
         numbers[NUMBERS * i + 1] = (int64_t)e->repetition;
         numbers[NUMBERS * i + 2] = (int64_t)e->split;
-        numbers[NUMBERS * i + 3] = (int64_t)e->grant;
     }
     return block;
 }
@@ -327,8 +326,7 @@ static bool take_one(struct sim *sim, struct sim_client *client)
         const int64_t *numbers = mr_block_column(taken.block, 0)->data;
         struct sim_element e = {.provider = (size_t)numbers[0],
                                 .repetition = (uint64_t)numbers[1],
-                                .split = (uint64_t)numbers[2],
-                                .grant = (size_t)numbers[3]};
+                                .split = (uint64_t)numbers[2]};
 
         sim_view_returned(sim, client->iteration, &e);
         mr_block_unref(taken.block);
