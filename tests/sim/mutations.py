@@ -41,7 +41,7 @@ def _core(name, rule, what, file, old, new, *tests):
 
 
 def _loop(name, rule, what, file, old, new):
-    return Mutation(name, rule, what, f"src/dispatcher/loop/{file}", old, new, ("loop_commit_test",))
+    return Mutation(name, rule, what, f"src/dispatcher/turn/{file}", old, new, ("turn_test",))
 
 
 def _src(name, rule, what, file, old, new, *tests):
@@ -76,11 +76,11 @@ _COMMIT = [
     ),
     _loop(
         "LOOP_SAYS_NO", "1.2", "whoever waits for a batch that is unknown hears that nothing was applied",
-        "answers.c", "        if (!h->changed) {\n", "        if (true) {\n",
+        "hold.c", "        if (!h->changed) {\n", "        if (true) {\n",
     ),
     _loop(
         "LOOP_ANSWERS_EARLY", "1.3", "the loop answers what is decided and not committed",
-        "answers.c", "l->held != NULL && l->held->batch <= committed", "l->held != NULL && committed <= committed",
+        "hold.c", "t->held != NULL && t->held->batch <= committed", "t->held != NULL && committed <= committed",
     ),
     _core(
         "IDS_COME_AGAIN", "1.3", "after a second load in one term ids are given again",
@@ -95,9 +95,9 @@ _COMMIT = [
     ),
     _loop(
         "LOOP_LOSES_LAST_DELETE", "1.4", "the loop loses the last delete of a command with more than two changes",
-        "commands.c",
-        "return mr_member_add(l->member, writes, n, alone, batch, err);",
-        "return mr_member_add(l->member, writes, n - (n > 2 && writes[n - 1].value == NULL), alone, batch, err);",
+        "step.c",
+        "return mr_member_add(t->member, writes, n, alone, batch, err);",
+        "return mr_member_add(t->member, writes, n - (n > 2 && writes[n - 1].value == NULL), alone, batch, err);",
     ),
     _coord(
         "COMMIT_LOSES_LAST_DELETE", "1.4", "the commit loses the last delete of a command with more than two changes",
@@ -112,7 +112,7 @@ _COMMIT = [
     ),
     _loop(
         "LOOP_DENIES_UNPROVEN", "1.7", "a denial is answered from memory",
-        "answers.c", "    if (!e->fenced && (newest", "    if ((newest",
+        "hold.c", "    if (!e->fenced && (newest", "    if ((newest",
     ),
     _coord(
         "PROVEN_BY_ANSWER", "1.11", "the right to answer counts from the answer, not from when the batch was sent",
@@ -447,7 +447,7 @@ _DISCOVERY = [
     ),
     _loop(
         "LOOP_SERVES_OTHERS", "9.4", "a dispatcher answers calls to another cluster",
-        "commands.c", " || strcmp(h->cluster, l->cluster) == 0) {", " || true) {",
+        "calls.c", " || strcmp(h->cluster, t->cluster) == 0) {", " || true) {",
     ),
 ]
 

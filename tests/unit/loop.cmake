@@ -1,4 +1,8 @@
-# Without a server: what is answered ends in the test.
-mr_test(loop_commit_test LABEL unit SOURCES ${MR_TEST_DIR}/loop_commit_test.c LIBRARIES mr_dispatcher_loop mr_coord_fake)
-target_link_options(loop_commit_test PRIVATE LINKER:--wrap=mr_rpc_reply)
-mr_test(mailbox_test LABEL unit SOURCES ${MR_TEST_DIR}/mailbox_test.c LIBRARIES mr_dispatcher_loop)
+mr_test(turn_test LABEL unit SOURCES ${MR_TEST_DIR}/turn_test.c ${MR_TEST_DIR}/../sim/dispatcher.c LIBRARIES mr_dispatcher_turn mr_coord_fake)
+target_include_directories(turn_test PRIVATE ${MR_TEST_DIR}/..)
+mr_test(mailbox_test LABEL unit SOURCES ${MR_TEST_DIR}/mailbox_test.c LIBRARIES mr_dispatcher_server)
+add_test(NAME turn_purity_test
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_turn>
+    "-DALSO=mr_(core|member|metrics|budget|rng|identity|unpack)(_.*)?;mr_log;mr_line_copy;mr_outcome_clear;mr_task_shown_name;mr_.*_update_join"
+    -P ${MR_TEST_DIR}/scripts/core_purity.cmake)
+set_tests_properties(turn_purity_test PROPERTIES LABELS unit TIMEOUT 30)

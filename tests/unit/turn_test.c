@@ -1,14 +1,13 @@
 /*
- * The dispatcher's real loop over the store in memory, on virtual time and without its thread:
- * nothing is answered before what it rests on is committed, and what is committed is all of it.
- * Answers end at mr_rpc_reply(), which is this file's (the linker wraps it).
+ * The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered before
+ * what it rests on is committed, what is committed is all of it, and who is refused is told why.
  */
-#include "dispatcher/loop/internal.h"
+#include "dispatcher/turn/internal.h"
+#include "sim/dispatcher.h"
 
 #include "base/alloc.h"
 #include "base/identity.h"
 #include "base/log.h"
-#include "base/sync.h"
 #include "coord/fake/fake.h"
 
 #include <millrace/base.h>
@@ -25,71 +24,90 @@
 #define TTL_MS 10000
 #define RETENTION_MS 60000
 #define WORKERS 64
+#define HEARTBEAT_MS 1000
 #define LATE_MS 400 /* an answer of the store that lets wait */
 
 /* What a caller has got. */
 struct answer {
-    const struct mr_method *method;
     bool given;
+    bool watch;
+    bool over; /* a watch */
     int code;
     uint32_t traits;
+    char message[MR_ERROR_MESSAGE_SIZE];
 };
 
 struct fixture {
     mr_fake *fake;
     mr_store *store;
     mr_store *other; /* somebody else's */
-    struct mr_loop *l;
+    int64_t worker_timeout_ms;
+    struct dispatcher *d;
+    mr_turn *t;
 };
 
 /* ---- the surroundings ---- */
 
-void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
-                         size_t size);
-
-/* The request is the caller's struct answer. */
-void __wrap_mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
-                         size_t size)
+/* What @a is told first, of a watch: the state that there is. */
+static void tell(struct answer *a, const struct mr_method *method, const void *bytes, size_t size)
 {
-    struct answer *a = (struct answer *)req;
-    ProtobufCMessage *m = protobuf_c_message_unpack(a->method->reply, NULL, size, bytes);
+    ProtobufCMessage *m = protobuf_c_message_unpack(method->reply, NULL, size, bytes);
 
-    assert_int_equal(code, MR_OK);
     assert_non_null(m);
     const Millrace__ReplyHeader *header =
         ((const Millrace__RegisterWorkerReply *)m)->header; /* all have it there */
 
-    assert_false(a->given);
     a->given = true;
     a->code = header->code;
     a->traits = header->traits;
+    (void)snprintf(a->message, sizeof a->message, "%s", header->message);
     protobuf_c_message_free_unpacked(m, NULL);
 }
 
-static void post(void *ctx, struct mr_member_event *event)
+static void on_answer(void *ctx, uint64_t token, const struct mr_method *method,
+                      const struct mr_buf *message)
 {
-    struct mr_loop *l = ctx;
-    struct mr_item item = {.kind = MR_ITEM_MEMBER, .event = event};
+    struct answer *a = (struct answer *)(uintptr_t)token;
 
-    mr_mailbox_put(&l->mailbox, &item);
+    (void)ctx;
+    assert_false(a->given);
+    tell(a, method, message->data, message->len);
+}
+
+static void on_push(void *ctx, uint64_t token, const struct mr_method *method, const void *bytes,
+                    size_t size)
+{
+    struct answer *a = (struct answer *)(uintptr_t)token;
+
+    (void)ctx;
+    if (a->watch && !a->given) {
+        tell(a, method, bytes, size);
+    }
+}
+
+static void on_finish(void *ctx, uint64_t token)
+{
+    struct answer *a = (struct answer *)(uintptr_t)token;
+
+    (void)ctx;
+    a->over = a->over || a->watch;
+}
+
+static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
+{
+    struct mr_definition *d = mr_calloc(1, sizeof *d);
+
+    (void)ctx;
+    (void)request;
+    (void)snprintf(d->fingerprint, sizeof d->fingerprint, "%032x", 1);
+    d->spec = mr_strdup("s");
+    d->spec_size = 1;
+    return d;
 }
 
 static void turn(struct fixture *f)
 {
-    struct mr_item *next;
-
-    f->l->now_ms = mr_fake_now_ms(f->fake);
-    for (struct mr_item *item = mr_mailbox_take(&f->l->mailbox, 0); item != NULL; item = next) {
-        next = item->next;
-        assert_int_equal(item->kind, MR_ITEM_MEMBER);
-        mr_member_deliver(f->l->member, item->event, f->l->now_ms, 1);
-        mr_free(item);
-    }
-    mr_loop_timer(f->l);
-    mr_member_tick(f->l->member, f->l->now_ms, 1);
-    if (f->l->serving) {
-        mr_loop_release(f->l);
-    }
+    dispatcher_turn(f->d, mr_fake_now_ms(f->fake), 1);
 }
 
 static void run_ms(struct fixture *f, int64_t ms)
@@ -102,63 +120,40 @@ static void run_ms(struct fixture *f, int64_t ms)
     }
 }
 
-/* A dispatcher begins, and leads. */
-static void begin(struct fixture *f)
+/* A dispatcher begins. */
+static void begin_as(struct fixture *f, const char *address, const char *instance)
 {
-    struct mr_loop *l = mr_calloc(1, sizeof *l);
+    static const struct dispatcher_ops ops = {
+        .answer = on_answer, .push = on_push, .finish = on_finish, .define = on_define};
+    struct mr_turn_options o = {.cluster = CLUSTER,
+                                .address = address,
+                                .socket = address,
+                                .instance = instance,
+                                .secret = "00112233445566778899aabbccddeeff",
+                                .seed = 1,
+                                .started_ms = 1,
+                                .etcd_write_budget = 1 << 20,
+                                .lease_ttl_ms = TTL_MS,
+                                .heartbeat_ms = HEARTBEAT_MS,
+                                .worker_timeout_ms = f->worker_timeout_ms,
+                                .client_timeout_ms = 3600 * 1000,
+                                .worker_retention_ms = RETENTION_MS};
 
-    f->l = l;
     assert_int_equal(mr_fake_connect(f->fake, &f->store, NULL), MR_OK);
-    l->opts = (struct mr_loop_options){.store = f->store,
-                                       .cluster = CLUSTER,
-                                       .address = "d:1",
-                                       .etcd_write_budget = 1 << 20,
-                                       .lease_ttl_ms = TTL_MS,
-                                       .heartbeat_ms = 1000,
-                                       .worker_timeout_ms = 3600 * 1000,
-                                       .client_timeout_ms = 3600 * 1000,
-                                       .worker_retention_ms = RETENTION_MS};
-    l->cluster = mr_strdup(CLUSTER);
-    l->address = mr_strdup("d:1");
-    l->numbers.methods = mr_calloc(mr_methods_count, sizeof *l->numbers.methods);
-    (void)snprintf(l->instance, sizeof l->instance, "%032d", 1);
-    mr_mailbox_init(&l->mailbox);
-    mr_mutex_init(&l->lock);
-    mr_cond_init(&l->left_cond);
-    l->held_tail = &l->held;
-    l->waiting_tail = &l->waiting;
-    assert_int_equal(mr_peer_start(NULL /* there is nobody to follow */, CLUSTER, l->instance,
-                                   &l->mailbox, &l->peer, NULL),
-                     MR_OK);
-    struct mr_member_options o = {.store = f->store,
-                                  .cluster = CLUSTER,
-                                  .instance = l->instance,
-                                  .secret = "00112233445566778899aabbccddeeff",
-                                  .address = "d:1",
-                                  .version = "1",
-                                  .socket = "s",
-                                  .ttl_ms = TTL_MS,
-                                  .started_ms = 1,
-                                  .seed = 1,
-                                  .prefixes = l->prefixes,
-                                  .nprefixes = mr_loop_prefixes(l->prefixes),
-                                  .ops = &mr_loop_member_ops,
-                                  .ctx = l,
-                                  .post = post};
-
-    assert_int_equal(mr_member_new(&o, &l->member, NULL), MR_OK);
-    for (int i = 0; i < 60000 && !l->serving; i++) {
-        run_ms(f, 1);
-    }
-    assert_true(l->serving);
-    run_ms(f, 100); /* and the schema is written */
-    assert_int_equal(mr_member_newest(l->member), mr_member_committed(l->member));
+    f->d = dispatcher_new(&o, f->store, &ops, f, mr_fake_now_ms(f->fake));
+    f->t = dispatcher_machine(f->d);
 }
 
-static void end(struct fixture *f)
+/* And leads. */
+static void begin(struct fixture *f)
 {
-    f->store->ops->close(f->store);
-    mr_loop_free(f->l);
+    begin_as(f, "d:1", "00000000000000000000000000000001");
+    for (int i = 0; i < 60000 && !f->t->serving; i++) {
+        run_ms(f, 1);
+    }
+    assert_true(f->t->serving);
+    run_ms(f, 100); /* and the schema is written */
+    assert_int_equal(mr_member_newest(f->t->member), mr_member_committed(f->t->member));
 }
 
 static int setup(void **state)
@@ -168,6 +163,7 @@ static int setup(void **state)
     *state = f;
     assert_int_equal(mr_fake_new(1, &f->fake, NULL), MR_OK);
     assert_int_equal(mr_fake_connect(f->fake, &f->other, NULL), MR_OK);
+    f->worker_timeout_ms = 3600 * 1000;
     begin(f);
     return 0;
 }
@@ -177,7 +173,7 @@ static int teardown(void **state)
     struct fixture *f = *state;
 
     f->other->ops->close(f->other);
-    end(f);
+    dispatcher_kill(f->d);
     mr_fake_free(f->fake);
     mr_free(f);
     return 0;
@@ -190,18 +186,11 @@ static void call(struct fixture *f, enum mr_command_kind kind, const ProtobufCMe
 {
     unsigned char bytes[512];
     size_t size = protobuf_c_message_pack(request, bytes);
-    size_t i = 0;
 
-    while (mr_methods[i].follow || mr_methods[i].command != kind) {
-        i++;
-    }
-    *ret = (struct answer){.method = &mr_methods[i]};
-    struct mr_call *c = mr_call_new(&mr_methods[i], bytes, size, NULL);
-
-    assert_non_null(c);
-    c->rpc = (mr_rpc_request *)ret;
-    f->l->now_ms = mr_fake_now_ms(f->fake);
-    mr_loop_call(f->l, c);
+    *ret = (struct answer){.watch =
+                               kind == MR_COMMAND_WATCH_WORKER || kind == MR_COMMAND_WATCH_CLIENT};
+    assert_true(dispatcher_call(f->d, kind, bytes, size, (uintptr_t)ret, mr_fake_now_ms(f->fake)));
+    turn(f);
 }
 
 /* Worker @n. */
@@ -376,8 +365,7 @@ static void what_is_sent_already_proves_nothing_of_a_denial(void **state)
     struct answer a, b;
 
     let_the_store_wait(f);
-    add_worker(f, 1, &a);
-    turn(f); /* it is sent */
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
     beat(f, 2, false, &b);
     expect_after(f, &a, LATE_MS - 1, MR_OK);
     assert_false(b.given);
@@ -389,50 +377,43 @@ static void what_is_sent_already_proves_nothing_of_a_denial(void **state)
 static void who_is_connected_keeps_its_address(void **state)
 {
     struct fixture *f = *state;
-    struct mr_dstream stream = {.method = &mr_methods[0]};
-    struct answer first, stranger;
+    struct answer first, newer, said, stranger;
 
     add_worker_at(f, 1, (char[]){"w:1"}, &first);
     expect(f, &first, MR_OK);
-    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(1), NULL, NULL), MR_OK);
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
     expect(f, &stranger, MR_EUNAVAIL);
     assert_int_equal(stranger.traits, MR_RETRYABLE);
-    beat(f, 1, false, &first);
-    expect(f, &first, MR_OK);
-    mr_streams_unsubscribe(&f->l->streams, &stream); /* It was killed, and is started again. */
+    beat(f, 1, false, &said);
+    expect(f, &said, MR_OK);
+    dispatcher_end_stream(f->d, (uintptr_t)&first); /* It was killed, and is started again. */
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &stranger);
     expect(f, &stranger, MR_OK);
-    beat(f, 1, false, &first);
-    expect(f, &first, MR_OK); /* nobody is there yet: anybody may say an address */
-    watch_as(f, 2, &stranger);
-    expect(f, &stranger, MR_OK);
-    beat(f, 1, false, &first);
-    expect(f, &first, MR_EPRECOND);
-    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(2), NULL, NULL), MR_OK);
-    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &first);
-    expect(f, &first, MR_EPRECOND); /* for good: it exits */
-    mr_streams_unsubscribe(&f->l->streams, &stream);
+    beat(f, 1, false, &said);
+    expect(f, &said, MR_OK); /* nobody is there yet: anybody may say an address */
+    watch_as(f, 2, &newer);
+    expect(f, &newer, MR_OK);
+    beat(f, 1, false, &said);
+    expect(f, &said, MR_EPRECOND);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &said);
+    expect(f, &said, MR_EPRECOND); /* for good: it exits */
 }
 
 /* Who was there first with a stream has the address, whoever registered first. */
 static void who_watches_first_has_the_address(void **state)
 {
     struct fixture *f = *state;
-    struct mr_dstream stream = {.method = &mr_methods[0]};
-    struct answer a, b;
+    struct answer a, b, said;
 
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &b);
     add_worker_at(f, 1, (char[]){"w:1"}, &a);
     expect(f, &a, MR_OK);
     expect(f, &b, MR_OK);
-    assert_int_equal(mr_streams_subscribe(&f->l->streams, &stream, worker(1), NULL, NULL), MR_OK);
     watch_as(f, 2, &b);
     expect(f, &b, MR_EUNAVAIL);
     assert_int_equal(b.traits, MR_RETRYABLE);
-    beat(f, 1, false, &a);
-    expect(f, &a, MR_OK);
-    mr_streams_unsubscribe(&f->l->streams, &stream);
+    beat(f, 1, false, &said);
+    expect(f, &said, MR_OK);
 }
 
 /* Nobody has a stream when a leader begins. */
@@ -443,7 +424,7 @@ static void a_new_leader_gives_nobody_the_address_of_another(void **state)
 
     add_worker_at(f, 1, (char[]){"w:1"}, &a);
     expect(f, &a, MR_OK);
-    end(f);
+    dispatcher_kill(f->d);
     begin(f);
     register_at(f, CLUSTER, 2, (char[]){"w:1"}, &a);
     expect(f, &a, MR_EUNAVAIL);
@@ -505,9 +486,9 @@ static void hold(struct fixture *f, enum mr_effect_kind kind, const char *topic,
 
     *e = (struct mr_effect){.kind = kind, .fenced = true, .message = message};
     (void)snprintf(e->topic, sizeof e->topic, "%s", topic);
-    f->l->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
-    assert_int_equal(mr_loop_hold(f->l, call, batch, false, NULL), MR_OK);
-    mr_outcome_clear(&f->l->outcome);
+    f->t->outcome = (struct mr_outcome){.effects = e, .neffects = 1, .cap_effects = 1};
+    assert_int_equal(mr_turn_hold(f->t, call, batch, false, NULL), MR_OK);
+    mr_outcome_clear(&f->t->outcome);
 }
 
 /* What the core would say of task @n of iteration @topic, after version @follows. */
@@ -557,7 +538,7 @@ static const Millrace__WorkerUpdate *held_for_worker(const struct mr_held_effect
 static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
 {
     struct fixture *f = *state;
-    uint64_t batch = mr_member_newest(f->l->member) + 1; /* not committed */
+    uint64_t batch = mr_member_newest(f->t->member) + 1; /* not committed */
     const struct mr_held_effect *h;
 
     say_gone(f, "w1", 7, "a", "t1", batch);
@@ -567,7 +548,7 @@ static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
     say_gone(f, "w1", 10, "d", "t2", batch); /* t2 may be what "a" has read: it is dropped later */
     say_gone(f, "w1", 11, "e", NULL, batch);
     say_gone(f, "w1", 12, "f", NULL, batch + 1);
-    h = f->l->held;
+    h = f->t->held;
     assert_int_equal(held_for_worker(h)->n_released_clients, 3);
     assert_string_equal(held_for_worker(h)->released_clients[2], "c");
     assert_int_equal(held_for_worker(h)->n_dropped, 1);
@@ -589,13 +570,13 @@ static void workers_hear_once_of_the_clients_that_go_in_a_batch(void **state)
 static void a_worker_that_is_named_as_an_iteration_is_told_by_itself(void **state)
 {
     struct fixture *f = *state;
-    uint64_t batch = mr_member_newest(f->l->member) + 1;
+    uint64_t batch = mr_member_newest(f->t->member) + 1;
 
     say(f, "i1", 7, "a", false, batch);
     say_gone(f, "i1", 8, "c", NULL, batch);
-    assert_int_equal(f->l->held->kind, MR_EFFECT_PUSH_ITERATION);
-    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->message)->version, 8);
-    assert_int_equal(held_for_worker(f->l->held->next)->n_released_clients, 1);
+    assert_int_equal(f->t->held->kind, MR_EFFECT_PUSH_ITERATION);
+    assert_int_equal(((const Millrace__ClientUpdate *)f->t->held->message)->version, 8);
+    assert_int_equal(held_for_worker(f->t->held->next)->n_released_clients, 1);
 }
 
 /* At the end of an epoch a thousand tasks end in a few batches, and a thousand clients hear of
@@ -603,7 +584,7 @@ static void a_worker_that_is_named_as_an_iteration_is_told_by_itself(void **stat
 static void clients_hear_once_of_a_batch(void **state)
 {
     struct fixture *f = *state;
-    uint64_t batch = mr_member_newest(f->l->member) + 1; /* not committed */
+    uint64_t batch = mr_member_newest(f->t->member) + 1; /* not committed */
     const Millrace__ClientUpdate *update;
 
     say(f, "i1", 7, "a", false, batch);
@@ -611,25 +592,25 @@ static void clients_hear_once_of_a_batch(void **state)
     say(f, "i1", 8, "b", false, batch);
     say(f, "i1", 9, "c", true, batch);
     say(f, "i1", 10, "d", false, batch + 1);
-    update = (const Millrace__ClientUpdate *)f->l->held->message;
-    assert_string_equal(f->l->held->topic, "i1");
+    update = (const Millrace__ClientUpdate *)f->t->held->message;
+    assert_string_equal(f->t->held->topic, "i1");
     assert_int_equal(update->follows, 7);
     assert_int_equal(update->version, 10);
     assert_int_equal(update->n_tasks, 3);
     assert_string_equal(update->tasks[2]->task_id, "c");
     assert_true(update->finished);
-    update = (const Millrace__ClientUpdate *)f->l->held->next->message;
+    update = (const Millrace__ClientUpdate *)f->t->held->next->message;
     assert_int_equal(update->n_tasks, 1);
-    update = (const Millrace__ClientUpdate *)f->l->held->next->next->message;
+    update = (const Millrace__ClientUpdate *)f->t->held->next->next->message;
     assert_int_equal(update->follows, 10);
-    assert_null(f->l->held->next->next->next);
+    assert_null(f->t->held->next->next->next);
 }
 
 /* @call begins to watch. */
 static void watch(struct fixture *f, struct mr_call *call, uint64_t batch)
 {
     hold(f, MR_EFFECT_REPLY, "", NULL, call, batch);
-    f->l->held->next->call = NULL; /* it lives with the test */
+    f->t->held->next->call = NULL; /* it lives with the test */
 }
 
 /* Its first list is of all that was decided before: it has to come between, or what follows on it
@@ -637,7 +618,7 @@ static void watch(struct fixture *f, struct mr_call *call, uint64_t batch)
 static void nothing_joins_what_was_said_before_somebody_came(void **state)
 {
     struct fixture *f = *state;
-    uint64_t batch = mr_member_newest(f->l->member) + 1;
+    uint64_t batch = mr_member_newest(f->t->member) + 1;
     Millrace__WatchClientRequest request = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
     struct mr_method method = {.command = MR_COMMAND_WATCH_CLIENT};
     struct mr_call call = {.method = &method, .request = &request.base};
@@ -646,16 +627,16 @@ static void nothing_joins_what_was_said_before_somebody_came(void **state)
     say(f, "i1", 7, "a", false, batch);
     watch(f, &call, batch);
     say(f, "i1", 8, "b", false, batch);
-    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->message)->n_tasks, 1);
-    assert_int_equal(f->l->held->next->kind, MR_EFFECT_REPLY);
-    assert_int_equal(((const Millrace__ClientUpdate *)f->l->held->next->next->message)->n_tasks, 1);
-    f->l->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
+    assert_int_equal(((const Millrace__ClientUpdate *)f->t->held->message)->n_tasks, 1);
+    assert_int_equal(f->t->held->next->kind, MR_EFFECT_REPLY);
+    assert_int_equal(((const Millrace__ClientUpdate *)f->t->held->next->next->message)->n_tasks, 1);
+    f->t->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
 }
 
 static void nothing_joins_what_was_said_before_a_worker_came_back(void **state)
 {
     struct fixture *f = *state;
-    uint64_t batch = mr_member_newest(f->l->member) + 1;
+    uint64_t batch = mr_member_newest(f->t->member) + 1;
     Millrace__WatchWorkerRequest request = MILLRACE__WATCH_WORKER_REQUEST__INIT;
     struct mr_method method = {.command = MR_COMMAND_WATCH_WORKER};
     struct mr_call call = {.method = &method, .request = &request.base};
@@ -664,9 +645,9 @@ static void nothing_joins_what_was_said_before_a_worker_came_back(void **state)
     say_gone(f, "w1", 7, "a", NULL, batch);
     watch(f, &call, batch);
     say_gone(f, "w1", 8, "b", NULL, batch);
-    assert_int_equal(held_for_worker(f->l->held)->n_released_clients, 1);
-    assert_int_equal(held_for_worker(f->l->held->next->next)->n_released_clients, 1);
-    f->l->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
+    assert_int_equal(held_for_worker(f->t->held)->n_released_clients, 1);
+    assert_int_equal(held_for_worker(f->t->held->next->next)->n_released_clients, 1);
+    f->t->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
 }
 
 static void a_call_to_another_cluster_is_refused(void **state)
@@ -710,7 +691,7 @@ static void an_id_is_no_right_to_speak(void **state)
     add_worker(f, 1, &a);
     run_ms(f, LATE_MS);
     assert_int_equal(a.code, MR_OK);
-    newest = mr_member_newest(f->l->member);
+    newest = mr_member_newest(f->t->member);
     for (size_t i = 0; i < mr_methods_count; i++) {
         const struct mr_method *method = &mr_methods[i];
 
@@ -735,37 +716,26 @@ static void an_id_is_no_right_to_speak(void **state)
         }
     }
     assert_int_equal(n, 3 * 9);
-    assert_null(f->l->held);
-    assert_int_equal(mr_member_newest(f->l->member), newest);
+    assert_null(f->t->held);
+    assert_int_equal(mr_member_newest(f->t->member), newest);
     beat(f, 1, false, &a);
     run_ms(f, LATE_MS);
     assert_int_equal(a.code, MR_OK);
 }
 
-/* A stream that is over when its request is looked at. */
+/* A standby that goes at once. */
 static void follow_as(struct fixture *f, const char *instance)
 {
-    struct mr_dstream stream = {.refs = 2, .ended = true};
     Millrace__FollowRequest r = MILLRACE__FOLLOW_REQUEST__INIT;
     Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
-    unsigned char bytes[256];
-    size_t i = 0;
+    struct answer a;
 
-    while (!mr_methods[i].follow) {
-        i++;
-    }
-    STAILQ_INIT(&stream.line);
-    header.epoch = (uint64_t)mr_member_epoch(f->l->member);
+    header.epoch = (uint64_t)mr_turn_epoch(f->t);
     r.header = &header;
     r.instance = (char *)(uintptr_t)instance;
-    struct mr_call *c =
-        mr_call_new(&mr_methods[i], bytes, protobuf_c_message_pack(&r.base, bytes), NULL);
-
-    assert_non_null(c);
-    c->stream = &stream;
-    f->l->now_ms = mr_fake_now_ms(f->fake);
-    mr_loop_call(f->l, c);
-    assert_int_equal(stream.refs, 1);
+    call(f, MR_COMMAND_STATUS, &r.base, &a);
+    dispatcher_end_stream(f->d, (uintptr_t)&a);
+    turn(f);
 }
 
 /* Lines of the log about it. */

@@ -3,28 +3,21 @@
  *
  * Threads: functions that take a mr_loop are for any thread, between the loop's start and its free.
  */
-#ifndef MR_DISPATCHER_LOOP_METRICS_H
-#define MR_DISPATCHER_LOOP_METRICS_H
+#ifndef MR_DISPATCHER_SERVER_MONITOR_H
+#define MR_DISPATCHER_SERVER_MONITOR_H
 
-#include "base/histogram.h"
-#include "dispatcher/loop/loop.h"
+#include "dispatcher/server/call.h"
+#include "dispatcher/server/loop.h"
 #include "metrics/metrics.h"
 
 /* Counted as things happen. */
 struct mr_loop_numbers {
-    struct mr_tally tally;   /* the loop thread's, as are the next ones */
-    uint64_t leader_changes; /* epochs heard of */
-    int64_t last_epoch;      /* of those */
-    int64_t leader_epoch;    /* of whoever leads, as far as is known; 0: nobody */
+    struct mr_histogram takeover; /* the loop thread's, as is the next one */
     int64_t won_ns; /* the term that is being loaded for the first time; 0: there is none */
-    struct mr_histogram takeover;
-    int64_t store_bytes;               /* of the store's database; 0: not told yet */
-    int64_t store_quota_bytes;         /* the same */
     struct mr_method_numbers *methods; /* as many as there are; any thread's */
     _Atomic int64_t turned_ms;         /* the last turn began then */
-    _Atomic int64_t
-        store_ms;          /* and this was the last answer of the store that was known; 0: none */
-    _Atomic bool stopping; /* as the loop's */
+    _Atomic int64_t store_ms; /* the last answer of the store that was known then; 0: none */
+    _Atomic bool stopping;
 };
 
 /* A page that is not asked for any more when it is ready is thrown away. */

@@ -6,12 +6,13 @@
  *
  * Threads: put from any, take and free from the loop's.
  */
-#ifndef MR_DISPATCHER_LOOP_MAILBOX_H
-#define MR_DISPATCHER_LOOP_MAILBOX_H
+#ifndef MR_DISPATCHER_SERVER_MAILBOX_H
+#define MR_DISPATCHER_SERVER_MAILBOX_H
 
 #include "base/limits.h"
 #include "base/shares.h"
-#include "dispatcher/loop/method.h"
+#include "dispatcher/server/call.h"
+#include "dispatcher/turn/turn.h"
 
 #include <pthread.h>
 
@@ -20,43 +21,14 @@
 #define MR_CALLS_MAX 32768
 #define MR_CALL_BYTES_MAX (4 * MR_RPC_DEFINITION_BYTES_MAX)
 
-struct mr_member_event;
-struct mr_follow;
-struct mr_page_request;
-
-enum mr_item_kind {
-    MR_ITEM_CALL,
-    MR_ITEM_MEMBER,
-    MR_ITEM_STREAM_SENT,
-    MR_ITEM_STREAM_ENDED,
-    MR_ITEM_FOLLOW_ALIVE,
-    MR_ITEM_FOLLOW_ENDED,
-    MR_ITEM_PROBED,
-    MR_ITEM_PAGE,
-    MR_ITEM_STOP,
-    MR_ITEM_EXIT,
-};
-
-struct mr_item {
-    struct mr_item *next;
-    enum mr_item_kind kind;
-    struct mr_call *call;
-    struct mr_member_event *event;
-    struct mr_dstream *stream;
-    struct mr_follow *follow;
-    struct mr_page_request *page;
-    int64_t epoch;
-    bool refused;
-};
-
 struct mr_mailbox {
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards all that follows */
     pthread_cond_t wake;
-    struct mr_item *head; /* lock */
+    struct mr_item *head;
     struct mr_item **tail;
-    size_t calls;                /* lock: that nobody has taken yet */
-    struct mr_shares live;       /* lock: calls, wherever they wait */
-    struct mr_shares live_bytes; /* lock: of their requests */
+    size_t calls;                /* that nobody has taken yet */
+    struct mr_shares live;       /* calls, wherever they wait */
+    struct mr_shares live_bytes; /* of their requests */
 };
 
 void mr_mailbox_init(struct mr_mailbox *m);
@@ -64,10 +36,10 @@ void mr_mailbox_destroy(struct mr_mailbox *m); /* it must be empty */
 /* A copy of @item is queued. */
 void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item);
 /* Calls: MR_EEXHAUSTED when @host has its share already; the call is still the caller's then. */
-int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *host,
+int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_server_call *call, const char *host,
                         mr_error *err);
 /* It is about to be freed. */
-void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_call *call);
+void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_server_call *call);
 /* Calls that nobody has taken yet. */
 size_t mr_mailbox_calls(struct mr_mailbox *m);
 /* Of the requests of all that live. */

@@ -5,22 +5,14 @@
  * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue
  * it is in.
  */
-#ifndef MR_DISPATCHER_LOOP_METHOD_H
-#define MR_DISPATCHER_LOOP_METHOD_H
+#ifndef MR_DISPATCHER_TURN_METHOD_H
+#define MR_DISPATCHER_TURN_METHOD_H
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/error.h"
-#include "base/histogram.h"
 #include "dispatcher/core/core.h"
-#include "rpc/rpc.h"
-
-#include <stdatomic.h>
 
 struct mr_dstream;
-struct mr_definition;
-struct mr_mailbox;
-struct mr_share;
 
 struct mr_method {
     const char *path;
@@ -39,30 +31,39 @@ struct mr_method {
 extern const struct mr_method mr_methods[];
 extern const size_t mr_methods_count;
 
-/* What became of the calls of a method. Threads: any. */
-struct mr_method_numbers {
-    struct mr_histogram seconds;
-    _Atomic uint64_t errors[MR_CODES]; /* by -code */
+/* A definition that parsed, as the core wants it. Its own bytes stay in the request. */
+struct mr_definition {
+    char fingerprint[33];
+    void *spec; /* ElementSpec */
+    size_t spec_size;
+    int64_t cardinality;
+    int64_t providers[MR_CORE_PROVIDERS_MAX];
+    uint64_t split_elements[MR_CORE_PROVIDERS_MAX];
+    char names[MR_CORE_PROVIDERS_MAX][64];      /* of the providers */
+    const char *sources[MR_CORE_PROVIDERS_MAX]; /* the same */
+    size_t nproviders;
+    bool ignores_errors; /* a step of it leaves out what cannot be read */
+    char *unsplittable;  /* NULL: DYNAMIC can be had */
+    char summary[256];
 };
 
+void mr_definition_free(struct mr_definition *d); /* NULL is fine */
+
+/* One call. The driver makes it, as a part of what it knows of it. */
 struct mr_call {
     struct mr_call *next;
     const struct mr_method *method;
-    ProtobufCMessage *request;        /* NULL: it is in `packed` */
-    mr_rpc_message *packed;           /* of a bulk method, until the side thread has unpacked it */
-    mr_rpc_request *rpc;              /* unary: to be answered once; NULL afterwards */
+    ProtobufCMessage *request;        /* NULL: of a bulk method, and not unpacked yet */
     struct mr_dstream *stream;        /* of a stream: holds a reference */
     struct mr_definition *definition; /* RegisterDataset: once it was parsed */
-    int64_t arrived_ns;
-    struct mr_method_numbers *numbers; /* where the answer is noted; NULL: nowhere */
-    size_t size;                       /* of the request, in memory */
-    struct mr_mailbox *mailbox;        /* where it is counted while it lives; NULL: nowhere yet */
-    struct mr_share *share;            /* with that: of its host's calls, */
-    struct mr_share *share_bytes;      /* and of their bytes: `size` */
-    mr_error error;                    /* on its way to the side thread and back */
-    ProtobufCMessage *reply;           /* GetDataset: waiting for its definition */
+    int64_t arrived_ms;
+    const char *host;        /* whose call it is; NULL: nobody's */
+    bool answered;           /* unary */
+    mr_error error;          /* of its definition */
+    ProtobufCMessage *reply; /* GetDataset: waiting for its definition */
     char blob[80];
     uint32_t parts;
+    void (*release)(struct mr_call *call); /* free the driver's part, and the call itself */
 };
 
 #define MR_DISPATCHERS_MAX 64
@@ -79,25 +80,16 @@ struct mr_header_info {
     size_t ndispatchers;
 };
 
-static inline int64_t mr_call_arrived_ms(const struct mr_call *call)
-{
-    return call->arrived_ns / MR_NS_PER_MS;
-}
-
-/* Decode a request. NULL, with @err, if it is not one. */
-struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size,
-                            mr_error *err);
-/* One of a bulk method, not decoded yet. Takes @m on success. */
-struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m,
-                                   mr_error *err);
-int mr_call_unpack(struct mr_call *call, mr_error *err);
+/* Decode a request into @call. *@taken: memory. MR_EINVAL: it is none. */
+int mr_call_unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken,
+                   mr_error *err);
 /* It names the content of a definition in place of it. */
 static inline bool mr_call_is_by_content(const Millrace__RegisterDatasetRequest *r)
 {
     return r->definition.len == 0 && r->fingerprint[0] != '\0';
 }
-/* Without an answer: it must have been given, or be a stream's. The stream's reference is the
- * caller's business. */
+/* A unary one must have been answered. The stream's reference is the caller's business. NULL is
+ * fine. */
 void mr_call_free(struct mr_call *call);
 /* NULL: the request has none */
 const Millrace__RequestHeader *mr_call_header(const struct mr_call *call);
@@ -108,8 +100,5 @@ int mr_call_vet_speaker(const struct mr_call *call, mr_error *err);
  * memory. */
 struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,
                             const struct mr_header_info *info, bool contact, const mr_error *error);
-/* Answer a unary call; @error NULL or code 0: success. */
-void mr_call_answer(struct mr_call *call, ProtobufCMessage *message,
-                    const struct mr_header_info *info, const mr_error *error);
 
 #endif

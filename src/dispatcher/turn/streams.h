@@ -3,14 +3,14 @@
  * time. They build on each other, so the others wait in line, and a reader that is too slow for
  * them has its stream ended.
  *
- * A stream is made on the RPC thread (mr_dstream_accept), which afterwards only posts what happened
- * to it; everything else is the loop's.
+ * The driver makes a stream as a part of what it knows of it (mr_dstream_init()), and reports what
+ * happens to it: MR_ITEM_STREAM_SENT, and MR_ITEM_STREAM_ENDED once.
  */
-#ifndef MR_DISPATCHER_LOOP_STREAMS_H
-#define MR_DISPATCHER_LOOP_STREAMS_H
+#ifndef MR_DISPATCHER_TURN_STREAMS_H
+#define MR_DISPATCHER_TURN_STREAMS_H
 
 #include "base/map.h"
-#include "dispatcher/loop/mailbox.h"
+#include "dispatcher/turn/method.h"
 
 #include <sys/queue.h>
 
@@ -24,13 +24,21 @@ struct mr_dmessage {
     struct mr_buf bytes;
 };
 
+struct mr_dstream;
+
+/* The driver's side of a stream. */
+struct mr_dstream_ops {
+    /* One message; false: the stream is over, and its end is reported separately. */
+    bool (*send)(struct mr_dstream *d, const void *bytes, size_t size);
+    void (*finish)(struct mr_dstream *d, int code,
+                   const char *message);   /* once, when all is sent */
+    void (*release)(struct mr_dstream *d); /* nobody refers to it any more: free it */
+};
+
 struct mr_dstream {
-    mr_rpc_stream *rpc;
-    struct mr_mailbox *mailbox;
+    const struct mr_dstream_ops *ops;
     const struct mr_method *method;
-    unsigned refs;    /* one until it has ended, one a call that refers to it */
-    bool got_request; /* RPC thread */
-    /* the loop's */
+    unsigned refs; /* one until it has ended, one a call that refers to it */
     bool ended;
     bool answered;  /* with what is there; what changes may follow */
     bool busy;      /* a message is on its way */
@@ -53,21 +61,16 @@ struct mr_streams {
     struct mr_dstream *all;
 };
 
-/* For mr_rpc_server_stream(): @ctx is a struct mr_stream_service. */
-struct mr_stream_service {
-    struct mr_mailbox *mailbox;
-    const struct mr_method *method;
-    struct mr_method_numbers *numbers; /* of unary calls */
-};
-void mr_dstream_accept(void *ctx, mr_rpc_stream *s);
-
+/* With one reference, until it has ended. */
+void mr_dstream_init(struct mr_dstream *d, const struct mr_dstream_ops *ops,
+                     const struct mr_method *method);
 void mr_dstream_unref(struct mr_dstream *d);
 /* Send, soon; takes @message. Dropped if the stream is over. */
 void mr_dstream_send(struct mr_dstream *d, struct mr_buf *message);
 /* End it after what was sent. */
 void mr_dstream_finish(struct mr_dstream *d, int code, const char *message);
 
-/* What the RPC thread reported. */
+/* What the driver reports. */
 void mr_dstream_sent(struct mr_dstream *d);
 void mr_streams_ended(struct mr_streams *all, struct mr_dstream *d);
 

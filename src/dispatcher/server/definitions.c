@@ -1,8 +1,8 @@
 /*
- * The side thread. A definition is read from the store in pages of a few parts; the last ones that
+ * The thread for definitions. A definition is read from the store in pages of a few parts; the last ones that
  * were read are kept, because a hundred workers ask for the same one within a second.
  */
-#include "dispatcher/loop/definition.h"
+#include "dispatcher/server/definitions.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -42,20 +42,20 @@ struct cached {
     uint64_t used;
 };
 
-struct mr_side {
+struct mr_definition_thread {
     char *root;
     mr_store *store;
     struct mr_mailbox *mailbox;
     pthread_t thread;
     bool started;
 
-    pthread_mutex_t lock;
+    pthread_mutex_t lock; /* guards what follows, up to the cache */
     pthread_cond_t wake;
-    bool stopping;    /* lock */
-    struct job *head; /* lock */
+    bool stopping;
+    struct job *head;
     struct job **tail;
-    struct mr_shares jobs; /* lock: those that wait, by host */
-    bool read_done;        /* lock; with what follows, of the one read that is out */
+    struct mr_shares jobs; /* those that wait, by host */
+    bool read_done;        /* with what follows, of the one read that is out */
     int read_rc;
     mr_error read_err;
     struct mr_buf read_parts[PAGE_PARTS];
@@ -70,7 +70,7 @@ struct mr_side {
 
 static void on_read(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err)
 {
-    mr_side *s = ctx;
+    mr_definition_thread *s = ctx;
 
     MR_LOCK(&s->lock);
     s->read_rc = rc;
@@ -113,7 +113,7 @@ static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *er
 }
 
 /* Keys into read_parts. Waits for the store. */
-static int read_keys(mr_side *s, const char *key, struct mr_bytes end, mr_error *err)
+static int read_keys(mr_definition_thread *s, const char *key, struct mr_bytes end, mr_error *err)
 {
     mr_mutex_lock(&s->lock);
     s->read_done = false;
@@ -132,8 +132,8 @@ static int read_keys(mr_side *s, const char *key, struct mr_bytes end, mr_error 
 }
 
 /* One page, from part @from on. */
-static int read_page(mr_side *s, const char *blob, uint32_t from, struct mr_buf *out, uint32_t *got,
-                     mr_error *err)
+static int read_page(mr_definition_thread *s, const char *blob, uint32_t from, struct mr_buf *out,
+                     uint32_t *got, mr_error *err)
 {
     char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
     char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
@@ -154,7 +154,7 @@ out:
     return rc;
 }
 
-static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf *out,
+static int read_blob(mr_definition_thread *s, const char *blob, uint32_t parts, struct mr_buf *out,
                      mr_error *err)
 {
     uint32_t have = 0;
@@ -179,14 +179,14 @@ static int read_blob(mr_side *s, const char *blob, uint32_t parts, struct mr_buf
 
 /* ---- the cache ---- */
 
-static void drop(mr_side *s, struct cached *c)
+static void drop(mr_definition_thread *s, struct cached *c)
 {
     s->cache_bytes -= c->size;
     mr_free(c->bytes);
     *c = (struct cached){.bytes = NULL};
 }
 
-static struct cached *oldest(mr_side *s)
+static struct cached *oldest(mr_definition_thread *s)
 {
     struct cached *best = &s->cache[0];
 
@@ -198,7 +198,7 @@ static struct cached *oldest(mr_side *s)
     return best;
 }
 
-static struct cached *lookup(mr_side *s, const char *blob)
+static struct cached *lookup(mr_definition_thread *s, const char *blob)
 {
     for (size_t i = 0; i < CACHE_ENTRIES; i++) {
         if (s->cache[i].bytes != NULL && strcmp(s->cache[i].blob, blob) == 0) {
@@ -209,8 +209,8 @@ static struct cached *lookup(mr_side *s, const char *blob)
     return NULL;
 }
 
-static int definition_of(mr_side *s, const char *blob, uint32_t parts, struct cached **ret,
-                         mr_error *err)
+static int definition_of(mr_definition_thread *s, const char *blob, uint32_t parts,
+                         struct cached **ret, mr_error *err)
 {
     struct mr_buf b = MR_BUF_INIT;
     struct cached *c = lookup(s, blob);
@@ -293,14 +293,15 @@ static struct job *job_new(struct mr_call *call, const struct mr_header_info *in
     return job;
 }
 
-static void run_register(mr_side *s, struct job *job)
+static void run_register(mr_definition_thread *s, struct job *job)
 {
     struct mr_call *call = job->call;
     const Millrace__RegisterDatasetRequest *r;
     struct mr_item item = {.kind = MR_ITEM_CALL, .call = call};
 
     mr_error_clear(&call->error);
-    if (call->packed == NULL || mr_call_unpack(call, &call->error) >= 0) {
+    if (mr_server_call_of(call)->packed == NULL ||
+        mr_server_call_unpack(mr_server_call_of(call), &call->error) >= 0) {
         r = (const Millrace__RegisterDatasetRequest *)call->request;
         if (!mr_call_is_by_content(r) && mr_definition_parse(r->definition.data, r->definition.len,
                                                              &call->definition, &call->error) < 0) {
@@ -310,7 +311,7 @@ static void run_register(mr_side *s, struct job *job)
     mr_mailbox_put(s->mailbox, &item); /* It was admitted before. */
 }
 
-static void run_get(mr_side *s, struct job *job)
+static void run_get(mr_definition_thread *s, struct job *job)
 {
     struct mr_call *call = job->call;
     struct mr_header_info info = header_of(job);
@@ -323,14 +324,14 @@ static void run_get(mr_side *s, struct job *job)
     if (rc >= 0) {
         reply->definition = (ProtobufCBinaryData){.data = c->bytes, .len = c->size};
     }
-    mr_call_answer(call, call->reply, &info, rc < 0 ? &err : NULL);
+    mr_server_call_answer(call, call->reply, &info, rc < 0 ? &err : NULL);
     reply->definition = none; /* The bytes are the cache's. */
     mr_call_free(call);
 }
 
 /* The record of the dataset that @r asks for, if the store has it with the content that is
  * expected. */
-static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r,
+static int find_record(mr_definition_thread *s, const Millrace__GetDatasetRequest *r,
                        Millrace__DatasetRecord **ret, mr_error *err)
 {
     char name[MR_NAME_BYTES_MAX * 3 + 16];
@@ -365,7 +366,7 @@ static int find_record(mr_side *s, const Millrace__GetDatasetRequest *r,
 
 /* Not the leader's, but immutable: whoever has it may give it. What is not found may be the
  * leader's to deny. */
-static void run_lookup(mr_side *s, struct job *job)
+static void run_lookup(mr_definition_thread *s, struct job *job)
 {
     struct mr_call *call = job->call;
     struct mr_header_info info = header_of(job);
@@ -386,11 +387,11 @@ static void run_lookup(mr_side *s, struct job *job)
         reply.spec = rec->spec;
         reply.definition = (ProtobufCBinaryData){.data = c->bytes, .len = c->size};
         info.not_leader = false;
-        mr_call_answer(call, &reply.base, &info, NULL);
+        mr_server_call_answer(call, &reply.base, &info, NULL);
     } else {
         err.code = MR_EUNAVAIL;
         err.traits = MR_RETRYABLE;
-        mr_call_answer(call, NULL, &info, &err);
+        mr_server_call_answer(call, NULL, &info, &err);
     }
     if (rec != NULL) {
         protobuf_c_message_free_unpacked(&rec->base, NULL);
@@ -398,7 +399,7 @@ static void run_lookup(mr_side *s, struct job *job)
     mr_call_free(call);
 }
 
-static void run(mr_side *s, struct job *job)
+static void run(mr_definition_thread *s, struct job *job)
 {
     if (job->call->method->command == MR_COMMAND_GET_DATASET && job->call->reply == NULL) {
         run_lookup(s, job);
@@ -410,9 +411,9 @@ static void run(mr_side *s, struct job *job)
     job_free(job);
 }
 
-static void *side_main(void *arg)
+static void *thread_main(void *arg)
 {
-    mr_side *s = arg;
+    mr_definition_thread *s = arg;
 
     mr_mutex_lock(&s->lock);
     while (!s->stopping) {
@@ -435,8 +436,8 @@ static void *side_main(void *arg)
     return NULL;
 }
 
-int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info *info,
-                   mr_error *err)
+int mr_definition_thread_submit(mr_definition_thread *s, struct mr_call *call,
+                                const struct mr_header_info *info, mr_error *err)
 {
     struct job *job = job_new(call, info);
 
@@ -446,7 +447,7 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
     mr_mutex_lock(&s->lock);
     int rc = s->stopping
                  ? mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping")
-                 : mr_shares_take(&s->jobs, call->share->host, 1, &job->share, err);
+                 : mr_shares_take(&s->jobs, call->host, 1, &job->share, err);
 
     if (rc == MR_OK) {
         *s->tail = job;
@@ -460,26 +461,26 @@ int mr_side_submit(mr_side *s, struct mr_call *call, const struct mr_header_info
     return rc;
 }
 
-int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox, mr_side **ret,
-                  mr_error *err)
+int mr_definition_thread_start(const char *root, mr_store *store, struct mr_mailbox *mailbox,
+                               mr_definition_thread **ret, mr_error *err)
 {
-    mr_side *s = mr_calloc(1, sizeof *s);
+    mr_definition_thread *s = mr_calloc(1, sizeof *s);
     int rc;
 
     if (s == NULL) {
         return mr_error_nomem(err);
     }
     s->tail = &s->head;
-    mr_shares_init(&s->jobs, "waiting definitions", MR_SIDE_JOBS_MAX);
+    mr_shares_init(&s->jobs, "waiting definitions", MR_DEFINITION_JOBS_MAX);
     mr_mutex_init(&s->lock);
     mr_cond_init(&s->wake);
     s->store = store;
     s->mailbox = mailbox;
     s->root = mr_strdup(root);
     rc = s->root == NULL ? mr_error_nomem(err)
-                         : mr_thread_start(&s->thread, "mr-definitions", side_main, s, err);
+                         : mr_thread_start(&s->thread, "mr-definitions", thread_main, s, err);
     if (rc < 0) {
-        mr_side_free(s);
+        mr_definition_thread_free(s);
         return rc;
     }
     s->started = true;
@@ -487,7 +488,7 @@ int mr_side_start(const char *root, mr_store *store, struct mr_mailbox *mailbox,
     return MR_OK;
 }
 
-void mr_side_stop(mr_side *s)
+void mr_definition_thread_stop(mr_definition_thread *s)
 {
     mr_error err;
 
@@ -506,13 +507,13 @@ void mr_side_stop(mr_side *s)
 
         s->head = job->next;
         mr_share_give(job->share, 1);
-        mr_call_answer(job->call, NULL, &info, &err);
+        mr_server_call_answer(job->call, NULL, &info, &err);
         mr_call_free(job->call);
         job_free(job);
     }
 }
 
-void mr_side_free(mr_side *s)
+void mr_definition_thread_free(mr_definition_thread *s)
 {
     if (s == NULL) {
         return;

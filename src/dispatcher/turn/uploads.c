@@ -9,9 +9,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "dispatcher/loop/internal.h"
+#include "dispatcher/turn/internal.h"
 
-#include <millrace/base.h>
+#include <stdio.h>
 
 /* Parts that wait for the batch in flight, about two batches. */
 #define WAITING_BYTES_MAX (1 * MR_MIB)
@@ -29,7 +29,7 @@ static const Millrace__RegisterDatasetRequest *request_of(const struct mr_upload
     return (const Millrace__RegisterDatasetRequest *)u->call->request;
 }
 
-static void store_part(struct mr_loop *l, struct mr_upload *u)
+static void store_part(mr_turn *t, struct mr_upload *u)
 {
     const Millrace__RegisterDatasetRequest *r = request_of(u);
     size_t left = r->definition.len - u->at;
@@ -40,11 +40,11 @@ static void store_part(struct mr_loop *l, struct mr_upload *u)
     struct mr_command in = {.kind = MR_COMMAND_STORE_PART, .part = &part};
 
     u->at += part.size;
-    mr_loop_run(l, &in, NULL); /* May end the term, and with it the upload. */
+    mr_turn_run(t, &in, NULL); /* May end the term, and with it the upload. */
 }
 
 /* All parts are on their way, or were there. */
-static void register_dataset(struct mr_loop *l, struct mr_upload *u)
+static void register_dataset(mr_turn *t, struct mr_upload *u)
 {
     const Millrace__RegisterDatasetRequest *r = request_of(u);
     const struct mr_definition *d = u->call->definition;
@@ -66,33 +66,39 @@ static void register_dataset(struct mr_loop *l, struct mr_upload *u)
                                       .parts = u->parts};
     struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &reg};
 
-    STAILQ_REMOVE_HEAD(&l->uploads, link);
-    mr_loop_run(l, &in, u->call);
+    STAILQ_REMOVE_HEAD(&t->uploads, link);
+    mr_turn_run(t, &in, u->call);
     mr_free(u);
 }
 
-void mr_loop_upload(struct mr_loop *l)
+static void draw_name(mr_turn *t, char out[33])
 {
-    while (l->serving && !STAILQ_EMPTY(&l->uploads) &&
-           mr_member_backlog(l->member) < WAITING_BYTES_MAX) {
-        struct mr_upload *u = STAILQ_FIRST(&l->uploads);
+    (void)snprintf(out, 33, "%016llx%016llx", (unsigned long long)mr_rng_next(&t->rng),
+                   (unsigned long long)mr_rng_next(&t->rng));
+}
+
+void mr_turn_upload(mr_turn *t)
+{
+    while (t->serving && !STAILQ_EMPTY(&t->uploads) &&
+           mr_member_backlog(t->member) < WAITING_BYTES_MAX) {
+        struct mr_upload *u = STAILQ_FIRST(&t->uploads);
 
         if (u->blob[0] == '\0' &&
-            mr_core_has_definition(l->core, u->call->definition->fingerprint)) {
+            mr_core_has_definition(t->core, u->call->definition->fingerprint)) {
             u->at = request_of(u)->definition.len;
         } else if (u->blob[0] == '\0') {
-            mr_random_id(u->blob);
+            draw_name(t, u->blob);
         }
         if (u->at < request_of(u)->definition.len) {
-            store_part(l, u);
+            store_part(t, u);
         } else {
-            register_dataset(l, u);
+            register_dataset(t, u);
         }
     }
 }
 
 /* By its content: it is known, or the definition is asked for. */
-static void register_known(struct mr_loop *l, struct mr_call *call)
+static void register_known(mr_turn *t, struct mr_call *call)
 {
     const Millrace__RegisterDatasetRequest *r =
         (const Millrace__RegisterDatasetRequest *)call->request;
@@ -102,48 +108,48 @@ static void register_known(struct mr_loop *l, struct mr_call *call)
                                         .compression = r->compression};
     struct mr_command in = {.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &known};
 
-    mr_loop_run(l, &in, call);
+    mr_turn_run(t, &in, call);
 }
 
-void mr_loop_register(struct mr_loop *l, struct mr_call *call)
+void mr_turn_register(mr_turn *t, struct mr_call *call)
 {
-    /* NULL: not unpacked yet, which the side thread does. */
+    /* NULL: not unpacked yet, which port.define does. */
     const Millrace__RegisterDatasetRequest *r =
         (const Millrace__RegisterDatasetRequest *)call->request;
-    struct mr_header_info info = mr_loop_header(l);
+    struct mr_header_info info = mr_turn_header(t);
     struct mr_upload *u = NULL;
     mr_error err;
     int rc = MR_OK;
 
     if (r != NULL && mr_call_is_by_content(r)) {
-        register_known(l, call);
+        register_known(t, call);
         return;
     }
     if (call->definition == NULL && call->error.code < 0) {
         err = call->error;
         rc = err.code; /* Wrong in itself, whoever leads. */
     } else if (call->definition == NULL) {
-        rc = mr_side_submit(l->side, call, &info, &err);
+        rc = t->port.define(t->port.ctx, call, &info, &err);
     } else {
         u = mr_calloc(1, sizeof *u);
         rc = u == NULL ? mr_error_nomem(&err) : MR_OK;
     }
     if (rc < 0) {
-        mr_loop_answer(l, call, NULL, &err);
+        mr_turn_answer(t, call, NULL, &err);
     } else if (u != NULL) {
         u->call = call;
-        STAILQ_INSERT_TAIL(&l->uploads, u, link);
-        mr_loop_upload(l);
+        STAILQ_INSERT_TAIL(&t->uploads, u, link);
+        mr_turn_upload(t);
     }
 }
 
-void mr_loop_fail_uploads(struct mr_loop *l, const mr_error *why)
+void mr_turn_fail_uploads(mr_turn *t, const mr_error *why)
 {
-    while (!STAILQ_EMPTY(&l->uploads)) {
-        struct mr_upload *u = STAILQ_FIRST(&l->uploads);
+    while (!STAILQ_EMPTY(&t->uploads)) {
+        struct mr_upload *u = STAILQ_FIRST(&t->uploads);
 
-        STAILQ_REMOVE_HEAD(&l->uploads, link);
-        mr_loop_answer(l, u->call, NULL, why);
+        STAILQ_REMOVE_HEAD(&t->uploads, link);
+        mr_turn_answer(t, u->call, NULL, why);
         mr_free(u);
     }
 }

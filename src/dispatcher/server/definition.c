@@ -1,4 +1,4 @@
-#include "dispatcher/loop/definition.h"
+#include "dispatcher/server/definitions.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -12,15 +12,6 @@
 #include <string.h>
 
 #define SUMMARY_NODES_MAX 64
-
-void mr_definition_free(struct mr_definition *d)
-{
-    if (d != NULL) {
-        mr_free(d->spec);
-        mr_free(d->unsplittable);
-        mr_free(d);
-    }
-}
 
 static bool ignores_errors(const Millrace__DatasetDef *def)
 {

@@ -1,4 +1,4 @@
-#include "dispatcher/loop/method.h"
+#include "dispatcher/turn/method.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -6,7 +6,6 @@
 #include "base/identity.h"
 #include "base/limits.h"
 #include "dispatcher/core/core.h"
-#include "dispatcher/loop/mailbox.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"
 
@@ -85,9 +84,8 @@ int mr_call_vet_speaker(const struct mr_call *call, mr_error *err)
         header == NULL || header->key.len == 0 ? ", or the caller is of an older version" : "");
 }
 
-/* *@taken: memory. */
-static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken,
-                  mr_error *err)
+int mr_call_unpack(struct mr_call *call, const void *bytes, size_t size, size_t *taken,
+                   mr_error *err)
 {
     const struct mr_method *method = call->method;
     size_t all = mr_unpack_budget(size);
@@ -103,52 +101,13 @@ static int unpack(struct mr_call *call, const void *bytes, size_t size, size_t *
     return MR_OK;
 }
 
-struct mr_call *mr_call_new(const struct mr_method *method, const void *bytes, size_t size,
-                            mr_error *err)
+void mr_definition_free(struct mr_definition *d)
 {
-    struct mr_call *call = mr_calloc(1, sizeof *call);
-
-    if (call == NULL) {
-        (void)mr_error_nomem(err);
-        return NULL;
+    if (d != NULL) {
+        mr_free(d->spec);
+        mr_free(d->unsplittable);
+        mr_free(d);
     }
-    call->method = method;
-    if (unpack(call, bytes, size, &call->size, err) < 0) {
-        mr_free(call);
-        return NULL;
-    }
-    return call;
-}
-
-struct mr_call *mr_call_new_packed(const struct mr_method *method, mr_rpc_message *m, mr_error *err)
-{
-    struct mr_call *call = mr_calloc(1, sizeof *call);
-
-    if (call == NULL) {
-        (void)mr_error_nomem(err);
-        return NULL;
-    }
-    call->method = method;
-    call->size = mr_rpc_message_size(m);
-    call->packed = m;
-    return call;
-}
-
-int mr_call_unpack(struct mr_call *call, mr_error *err)
-{
-    unsigned char *bytes = mr_malloc(call->size + 1);
-    size_t taken; /* Hardly more than what is counted already: it is nearly all one string. */
-    int rc;
-
-    if (bytes == NULL) {
-        return mr_error_nomem(err);
-    }
-    mr_rpc_message_copy(call->packed, 0, call->size, bytes);
-    mr_rpc_message_free(call->packed);
-    call->packed = NULL;
-    rc = unpack(call, bytes, call->size, &taken, err);
-    mr_free(bytes);
-    return rc;
 }
 
 void mr_call_free(struct mr_call *call)
@@ -156,19 +115,15 @@ void mr_call_free(struct mr_call *call)
     if (call == NULL) {
         return;
     }
-    MR_ASSERT(call->rpc == NULL);
-    MR_ASSERT(call->definition == NULL);
-    if (call->mailbox != NULL) {
-        mr_mailbox_call_over(call->mailbox, call);
-    }
-    mr_rpc_message_free(call->packed);
+    MR_ASSERT(call->answered || call->method->stream);
+    mr_definition_free(call->definition);
     if (call->request != NULL) {
         protobuf_c_message_free_unpacked(call->request, NULL);
     }
     if (call->reply != NULL) {
         protobuf_c_message_free_unpacked(call->reply, NULL);
     }
-    mr_free(call);
+    call->release(call);
 }
 
 static char *text(const char *s)
@@ -230,36 +185,4 @@ struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMes
     *header_slot(message) = NULL;
     mr_free(empty);
     return b;
-}
-
-static void note_answer(const struct mr_call *call, const mr_error *error)
-{
-    int kind = error != NULL ? -error->code : 0;
-
-    if (call->numbers == NULL) {
-        return;
-    }
-    mr_histogram_note(&call->numbers->seconds, mr_now_ns() - call->arrived_ns);
-    if (kind != 0) {
-        (void)atomic_fetch_add(
-            &call->numbers->errors[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN], 1);
-    }
-}
-
-void mr_call_answer(struct mr_call *call, ProtobufCMessage *message,
-                    const struct mr_header_info *info, const mr_error *error)
-{
-    mr_rpc_request *rpc = call->rpc;
-    struct mr_buf b =
-        mr_reply_pack(call->method->reply, message, info, call->method->contact, error);
-
-    MR_ASSERT(rpc != NULL);
-    call->rpc = NULL;
-    if (b.failed) {
-        mr_rpc_reply(rpc, MR_EEXHAUSTED, "out of memory", NULL, 0);
-    } else {
-        mr_rpc_reply(rpc, MR_OK, NULL, b.data, b.len);
-    }
-    mr_buf_free(&b);
-    note_answer(call, error);
 }

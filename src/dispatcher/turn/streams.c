@@ -1,8 +1,7 @@
-#include "dispatcher/loop/streams.h"
+#include "dispatcher/turn/streams.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
 
@@ -10,99 +9,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the RPC thread ---- */
-
-static void post(struct mr_dstream *d, enum mr_item_kind kind)
+void mr_dstream_init(struct mr_dstream *d, const struct mr_dstream_ops *ops,
+                     const struct mr_method *method)
 {
-    struct mr_item item = {.kind = kind, .stream = d};
-
-    mr_mailbox_put(d->mailbox, &item);
-}
-
-static struct mr_call *decode(struct mr_dstream *d, mr_rpc_message *m, mr_error *err)
-{
-    size_t size = mr_rpc_message_size(m);
-    void *bytes;
-    struct mr_call *call;
-
-    if (size > MR_RPC_REQUEST_BYTES_MAX) {
-        (void)mr_error_set(err, MR_EINVAL, "%s: a request of %zu bytes, at most %llu are allowed",
-                           d->method->path, size, MR_RPC_REQUEST_BYTES_MAX);
-        return NULL;
-    }
-    bytes = mr_malloc(size + 1);
-    if (bytes == NULL) {
-        (void)mr_error_nomem(err);
-        return NULL;
-    }
-    mr_rpc_message_copy(m, 0, size, bytes);
-    call = mr_call_new(d->method, bytes, size, err);
-    mr_free(bytes);
-    return call;
-}
-
-static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
-{
-    struct mr_dstream *d = ctx;
-    struct mr_call *call = NULL;
-    mr_error err;
-    int rc = MR_OK;
-
-    if (d->got_request) {
-        mr_rpc_message_free(m); /* One request a stream; what follows is nobody's. */
-        return;
-    }
-    d->got_request = true;
-    call = decode(d, m, &err);
-    mr_rpc_message_free(m);
-    if (call == NULL) {
-        mr_rpc_stream_finish(s, err.code, err.message);
-        return;
-    }
-    call->stream = d;
-    call->arrived_ns = mr_now_ns();
-    d->refs++; /* Before anybody else can see it. */
-    rc = mr_mailbox_put_call(d->mailbox, call, mr_rpc_stream_host(s), &err);
-    if (rc < 0) {
-        d->refs--;
-        mr_call_free(call);
-        mr_rpc_stream_finish(s, err.code, err.message);
-    }
-}
-
-static void on_sent(void *ctx, mr_rpc_stream *s)
-{
-    post(ctx, MR_ITEM_STREAM_SENT);
-}
-
-static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
-{
-    post(ctx, MR_ITEM_STREAM_ENDED);
-}
-
-static const struct mr_rpc_stream_ops stream_ops = {
-    .message = on_message, .sent = on_sent, .ended = on_ended};
-
-void mr_dstream_accept(void *ctx, mr_rpc_stream *s)
-{
-    const struct mr_stream_service *service = ctx;
-    struct mr_dstream *d = mr_calloc(1, sizeof *d);
-
-    if (d == NULL) {
-        mr_rpc_stream_finish(s, MR_EEXHAUSTED, "out of memory");
-        mr_rpc_stream_unref(s);
-        return;
-    }
-    d->rpc = s;
+    *d = (struct mr_dstream){.ops = ops, .method = method, .refs = 1};
     STAILQ_INIT(&d->line);
-    d->mailbox = service->mailbox;
-    d->method = service->method;
-    d->refs = 1;
-    mr_rpc_stream_accept(s, &stream_ops, d);
-    mr_rpc_stream_receive(s);
 }
-
-/* ---- the loop ---- */
 
 static void drop_first(struct mr_dstream *d)
 {
@@ -127,18 +39,15 @@ void mr_dstream_unref(struct mr_dstream *d)
         return;
     }
     MR_ASSERT(!d->subscribed);
-    mr_rpc_stream_unref(d->rpc);
     clear_line(d);
-    mr_free(d);
+    d->ops->release(d);
 }
 
 static void send_now(struct mr_dstream *d)
 {
-    struct mr_dmessage *first = STAILQ_FIRST(&d->line);
-    struct mr_rpc_slice slice = {.data = first->bytes.data, .size = first->bytes.len};
+    const struct mr_buf *first = &STAILQ_FIRST(&d->line)->bytes;
 
-    /* A stream that is over refuses; its end is reported separately. */
-    d->busy = mr_rpc_stream_send(d->rpc, &slice, 1, false, NULL) >= 0;
+    d->busy = d->ops->send(d, first->data, first->len);
     drop_first(d);
 }
 
@@ -146,7 +55,7 @@ static void finish_now(struct mr_dstream *d)
 {
     if (!d->finished && !d->ended) {
         d->finished = true;
-        mr_rpc_stream_finish(d->rpc, d->finish_code, d->finish_message);
+        d->ops->finish(d, d->finish_code, d->finish_message);
     }
 }
 

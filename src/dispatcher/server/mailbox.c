@@ -1,4 +1,4 @@
-#include "dispatcher/loop/mailbox.h"
+#include "dispatcher/server/mailbox.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -44,7 +44,7 @@ void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item)
     append_locked(m, copy);
 }
 
-static int take_shares_locked(struct mr_mailbox *m, struct mr_call *call, const char *host,
+static int take_shares_locked(struct mr_mailbox *m, struct mr_server_call *call, const char *host,
                               mr_error *err)
 {
     int rc = mr_shares_take(&m->live, host, 1, &call->share, err);
@@ -59,7 +59,8 @@ static int take_shares_locked(struct mr_mailbox *m, struct mr_call *call, const 
     return rc;
 }
 
-int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *host, mr_error *err)
+int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_server_call *call, const char *host,
+                        mr_error *err)
 {
     struct mr_item *item = mr_calloc(1, sizeof *item);
 
@@ -67,12 +68,13 @@ int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *
         return mr_error_nomem(err);
     }
     item->kind = MR_ITEM_CALL;
-    item->call = call;
+    item->call = &call->call;
     mr_mutex_lock(&m->lock);
     int rc = take_shares_locked(m, call, host, err);
 
     if (rc == MR_OK) {
         call->mailbox = m;
+        call->call.host = call->share->host;
         m->calls++;
         append_locked(m, item);
     }
@@ -83,7 +85,7 @@ int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_call *call, const char *
     return rc;
 }
 
-void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_call *call)
+void mr_mailbox_call_over(struct mr_mailbox *m, struct mr_server_call *call)
 {
     MR_LOCK(&m->lock);
     mr_share_give(call->share_bytes, call->size);
