@@ -48,8 +48,22 @@ int64_t dispatcher_due(const struct dispatcher *d, int64_t now_ms);
 void dispatcher_turn(struct dispatcher *d, int64_t now_ms, uint64_t wall_ms);
 /* The last turn takes so long: the next one begins late. */
 void dispatcher_busy(struct dispatcher *d, int64_t until_ms);
+/* By how much a turn at @now_ms is late, as the driver sees it: for the one before it that took
+ * long, and for a process that did not run. Less than @least is no lateness. */
+int64_t dispatcher_late_ms(const struct dispatcher *d, int64_t now_ms, int64_t least);
+/* Drivers that are wrong on purpose. */
+void dispatcher_put_in(struct dispatcher *d, bool timers_first, bool lateness_ignored);
 /* What it has been told and has not looked at: the first item, and on by `next`. */
 const struct mr_item *dispatcher_mail(const struct dispatcher *d);
+/* The call that it looks at; 0: none. */
+uint64_t dispatcher_deciding(const struct dispatcher *d);
+/* Is there a stream of that token? */
+bool dispatcher_has(const struct dispatcher *d, uint64_t token);
 mr_turn *dispatcher_machine(struct dispatcher *d);
+
+/* All of them: a bug, that answers leave before what they rest on is committed; */
+void dispatchers_answer_early(bool early);
+/* and a world in which nobody speaks as another one, where ids have no keys. */
+void dispatchers_trust(bool all);
 
 #endif

@@ -7,5 +7,5 @@ foreach(twin client/rounds.c client/rounds_dispatcher.c client/rounds_stream.c w
 endforeach()
 add_library(mr_sim_rounds STATIC ${MR_ROUNDS_SOURCES})
 target_include_directories(mr_sim_rounds PUBLIC ${MR_TEST_DIR})
-target_link_libraries(mr_sim_rounds PUBLIC mr_flags mr_dispatcher_core mr_rounds)
+target_link_libraries(mr_sim_rounds PUBLIC mr_sim_dispatcher mr_rounds)
 mr_test(sim_rounds_test LABEL sim SOURCES ${MR_TEST_DIR}/rounds_test.c LIBRARIES mr_sim_rounds)

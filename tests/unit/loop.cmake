@@ -1,5 +1,4 @@
-mr_test(turn_test LABEL unit SOURCES ${MR_TEST_DIR}/turn_test.c ${MR_TEST_DIR}/../sim/dispatcher.c LIBRARIES mr_dispatcher_turn mr_coord_fake)
-target_include_directories(turn_test PRIVATE ${MR_TEST_DIR}/..)
+mr_test(turn_test LABEL unit SOURCES ${MR_TEST_DIR}/turn_test.c LIBRARIES mr_sim_dispatcher)
 mr_test(mailbox_test LABEL unit SOURCES ${MR_TEST_DIR}/mailbox_test.c LIBRARIES mr_dispatcher_server)
 add_test(NAME turn_purity_test
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DARCHIVE=$<TARGET_FILE:mr_dispatcher_turn>

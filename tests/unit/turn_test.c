@@ -2,8 +2,8 @@
  * The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered before
  * what it rests on is committed, what is committed is all of it, and who is refused is told why.
  */
+#include "dispatcher.h"
 #include "dispatcher/turn/internal.h"
-#include "sim/dispatcher.h"
 
 #include "base/alloc.h"
 #include "base/identity.h"
@@ -650,6 +650,136 @@ static void nothing_joins_what_was_said_before_a_worker_came_back(void **state)
     f->t->held->next->kind = MR_EFFECT_RESIGN; /* nobody waits for an answer */
 }
 
+/* ---- when something is wrong ---- */
+
+/* Nobody is told what came of it, and the state is what the store has: in the same term. */
+static void a_refused_batch_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    int64_t epoch = mr_turn_epoch(f->t);
+    struct answer a, b;
+
+    mr_fake_script(f->store, MR_FAKE_TXN, MR_FAKE_REFUSED, 0);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    beat(f, 1, false, &b); /* on what will be forgotten */
+    expect(f, &a, MR_EUNAVAIL);
+    assert_int_equal(a.traits, MR_RETRYABLE); /* not: MAYBE_APPLIED */
+    assert_true(b.given);
+    assert_int_equal(b.code, MR_EUNAVAIL);
+    assert_null(f->t->held);
+    assert_false(mr_turn_serves(f->t));
+    run_ms(f, 100);
+    assert_true(mr_turn_serves(f->t));
+    assert_int_equal(mr_turn_epoch(f->t), epoch);
+    assert_false(is_stored(f, 1));
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    expect(f, &a, MR_OK);
+}
+
+/* With workers that may be silent for @timeout_ms. */
+static void begin_again(struct fixture *f, int64_t timeout_ms)
+{
+    dispatcher_kill(f->d);
+    f->worker_timeout_ms = timeout_ms;
+    begin(f);
+}
+
+static void keep_lease(struct fixture *f, int64_t ms)
+{
+    assert_true(mr_fake_prolong(f->fake, mr_fake_get(f->fake, ROOT "leader").lease, ms));
+}
+
+static void a_turn_that_is_late_moves_deadlines(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a, watch;
+
+    begin_again(f, 20000);
+    add_worker(f, 1, &watch);
+    expect(f, &watch, MR_OK);
+    run_ms(f, 2000);
+    keep_lease(f, 60000);
+    mr_fake_advance(f->fake, 25000); /* the process does not run */
+    turn(f);
+    run_ms(f, 4000);
+    beat(f, 1, false, &a);
+    expect(f, &a, MR_OK); /* nobody could hear it meanwhile */
+    run_ms(f, 45000);     /* it was silent, and all could hear that */
+    beat(f, 1, false, &a);
+    expect(f, &a, MR_ENOTFOUND);
+}
+
+static void a_full_store_takes_deletes_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    mr_fake_full(f->fake, true);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    expect(f, &a, MR_OK); /* the last that finds room */
+    register_at(f, CLUSTER, 2, (char[]){"w:2"}, &a);
+    assert_true(a.given);
+    assert_int_equal(a.code, MR_EEXHAUSTED);
+    assert_non_null(strstr(a.message, "alarm NOSPACE"));
+    mr_fake_full(f->fake, false);
+    run_ms(f, TTL_MS);
+    register_at(f, CLUSTER, 2, (char[]){"w:2"}, &a);
+    expect(f, &a, MR_OK);
+}
+
+/* Another one hears them, if it was this one's fault. */
+static void it_resigns_where_there_is_another_one(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t committed = mr_member_committed(f->t->member);
+
+    hold(f, MR_EFFECT_RESIGN, "", NULL, NULL, committed);
+    turn(f);
+    assert_true(mr_turn_serves(f->t)); /* there is none */
+    f->t->dispatchers[f->t->ndispatchers++] = mr_strdup("d:2");
+    hold(f, MR_EFFECT_RESIGN, "", NULL, NULL, committed);
+    turn(f);
+    assert_false(mr_turn_serves(f->t));
+    run_ms(f, TTL_MS / 2); /* and does not lead again at once */
+    assert_false(mr_turn_serves(f->t));
+}
+
+static void a_call_waits_a_second_for_a_leader(void **state)
+{
+    struct fixture *f = *state;
+    struct answer a;
+
+    dispatcher_kill(f->d);
+    begin_as(f, "d:1", "00000000000000000000000000000002");
+    mr_fake_cut(f->store, true);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    assert_int_equal(mr_turn_waiting(f->t), 1);
+    expect_after(f, &a, 999, MR_EUNAVAIL);
+    assert_string_equal(a.message, "dispatcher d:1: no leader at the moment");
+    assert_int_equal(mr_turn_waiting(f->t), 0);
+}
+
+/* What was accepted is committed first. */
+static void it_stops_when_all_is_said(void **state)
+{
+    struct mr_item stop = {.kind = MR_ITEM_STOP};
+    struct fixture *f = *state;
+    struct answer a, b;
+
+    let_the_store_wait(f);
+    register_at(f, CLUSTER, 1, (char[]){"w:1"}, &a);
+    dispatcher_post(f->d, &stop);
+    turn(f);
+    register_at(f, CLUSTER, 2, (char[]){"w:2"}, &b);
+    assert_true(b.given);
+    assert_int_equal(b.code, MR_EUNAVAIL);
+    assert_string_equal(b.message, "dispatcher d:1 is stopping");
+    assert_false(a.given);
+    expect_after(f, &a, LATE_MS - 1, MR_OK);
+    run_ms(f, 1000);
+    assert_int_equal(mr_fake_get(f->fake, ROOT "leader").key.size, 0);
+}
+
 static void a_call_to_another_cluster_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -784,6 +914,12 @@ int main(void)
         CASE(what_is_sent_already_proves_nothing_of_a_denial),
         CASE(a_deposed_leader_confirms_nothing),
         CASE(all_of_a_command_is_committed),
+        CASE(a_refused_batch_is_forgotten),
+        CASE(a_turn_that_is_late_moves_deadlines),
+        CASE(a_full_store_takes_deletes_alone),
+        CASE(it_resigns_where_there_is_another_one),
+        CASE(a_call_waits_a_second_for_a_leader),
+        CASE(it_stops_when_all_is_said),
         CASE(a_call_to_another_cluster_is_refused),
         CASE(an_id_is_no_right_to_speak),
         CASE(who_is_connected_keeps_its_address),

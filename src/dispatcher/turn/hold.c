@@ -149,7 +149,7 @@ int mr_turn_hold(mr_turn *t, struct mr_call *call, uint64_t own, bool alone, mr_
         note_held(t, h);
     }
     if (rc >= 0 && now != NULL) {
-        mr_turn_answer(t, call, now->message, NULL);
+        mr_turn_answer(t, call, now->message, &now->error);
         call = NULL;
     }
     MR_ASSERT(rc < 0 || call == NULL);
