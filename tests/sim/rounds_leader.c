@@ -34,7 +34,7 @@ struct leader {
     int64_t back_at;      /* nobody is before */
     uint64_t lives;
     STAILQ_HEAD(, queued_call) calls;
-    bool registered; /* the dataset */
+    bool asked, registered; /* the dataset: this leader, and somebody has answered */
 };
 
 static uint64_t token_of(enum call call, uint32_t who)
@@ -125,7 +125,13 @@ static void on_answer(void *ctx, uint64_t token, const struct mr_method *method,
 {
     struct leader *l = ctx;
 
-    if (token != 0 && !chance(l->w, l->w->knobs.lose_call)) {
+    if (token == 0) {
+        Millrace__RegisterDatasetReply *reply =
+            millrace__register_dataset_reply__unpack(NULL, message->len, message->data);
+
+        l->registered = reply->header->code == 0; /* or the next leader is asked */
+        millrace__register_dataset_reply__free_unpacked(reply, NULL);
+    } else if (!chance(l->w, l->w->knobs.lose_call)) {
         hear(l->w, token, method, message->data, message->len);
     }
 }
@@ -233,6 +239,7 @@ static void start(struct leader *l)
     MR_ASSERT(rc == MR_OK);
     snprintf(instance, sizeof instance, "%032llx", (unsigned long long)l->lives);
     l->d = dispatcher_new(&o, l->store, &ops, l, l->w->now);
+    l->asked = false;
 }
 
 static void register_dataset(struct leader *l)
@@ -246,7 +253,7 @@ static void register_dataset(struct leader *l)
         (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t) "definition", .len = 10};
     (void)dispatcher_call(l->d, MR_COMMAND_REGISTER_DATASET, bytes,
                           millrace__register_dataset_request__pack(&request, bytes), 0, l->w->now);
-    l->registered = true;
+    l->asked = true;
 }
 
 /* The store is slow, the more so if that is to show. */
@@ -436,7 +443,7 @@ void leader_tick(struct world *w)
         free(q);
     }
     run(l);
-    if (leader_is_there(w) && !l->registered) {
+    if (leader_is_there(w) && !l->registered && !l->asked) {
         register_dataset(l);
     }
     if (leader_is_there(w) && chance(w, w->knobs.fail_over)) {

@@ -178,18 +178,26 @@ static void on_applied(void *ctx, const struct mr_txn *txn, bool succeeded, int6
 
 /* ---------------------------------------------------------------- ways to it */
 
-struct way {
-    mr_store store; /* its first member */
-    mr_store *inner;
-    struct sim *sim;
-    struct sim_replica *replica;
-};
+/* The fake's own functions, and those with ours among them. There is one world at a time. */
+static const struct mr_store_ops *fake_ops;
+static struct mr_store_ops way_ops;
+static struct sim *world;
+
+static struct sim_replica *whose(const mr_store *s)
+{
+    int i = 0;
+
+    while (world->replicas[i].way != s) {
+        i++;
+    }
+    return &world->replicas[i];
+}
 
 /* A batch goes out for the first time, or again. */
-static void note_sent(struct way *w, const struct mr_txn *txn)
+static void note_sent(struct sim *sim, struct sim_replica *replica, const struct mr_txn *txn)
 {
     const struct mr_op *op = batch_op(txn);
-    struct sim_batch *batch = op != NULL ? find_batch(w->sim, op->value) : NULL;
+    struct sim_batch *batch = op != NULL ? find_batch(sim, op->value) : NULL;
 
     if (op == NULL) {
         return;
@@ -202,14 +210,14 @@ static void note_sent(struct way *w, const struct mr_txn *txn)
         const char *number = strstr(batch->value, "\"number\":\"");
 
         batch->number = number != NULL ? strtoull(number + strlen("\"number\":\""), NULL, 10) : 0;
-        batch->memory = w->replica->memory;
-        batch->next = w->sim->store.sent;
-        w->sim->store.sent = batch;
-        int rc = mr_map_put(&w->sim->store.batches, batch->value, batch, NULL);
+        batch->memory = replica->memory;
+        batch->next = sim->store.sent;
+        sim->store.sent = batch;
+        int rc = mr_map_put(&sim->store.batches, batch->value, batch, NULL);
 
         MR_ASSERT(rc == MR_OK);
     }
-    w->replica->flight = batch;
+    replica->flight = batch;
 }
 
 /* The lease ends, and its owner is not told. */
@@ -223,147 +231,72 @@ static void lose_lease(struct sim *sim, void *arg)
     }
 }
 
-static void draw_fault(struct way *w)
+static void draw_fault(struct sim *sim, struct sim_replica *replica)
 {
-    struct sim *sim = w->sim;
     const struct sim_faults *f = &sim->faults;
     int64_t slow = sim->store.slow_ms;
 
     slow += f->store_slow_ms > 0 ? (int64_t)sim_draw(sim, (uint64_t)f->store_slow_ms) : 0;
     slow += sim_chance(sim, f->slow_percent) ? 200 + (int64_t)sim_draw(sim, 4000) : 0;
     if (sim_chance(sim, f->loss_percent)) {
-        mr_fake_script(w->inner, MR_FAKE_TXN, MR_FAKE_LOST_REQUEST, 0);
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_LOST_REQUEST, 0);
     } else if (sim_draw(sim, 1000) < f->refusal_permille) {
-        mr_fake_script(w->inner, MR_FAKE_TXN, MR_FAKE_REFUSED, 0);
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_REFUSED, 0);
+    } else if (sim_chance(sim, f->answer_loss_percent) && sim_chance(sim, 50)) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_APPLIED_LATER,
+                       slow + 1 + (int64_t)sim_draw(sim, 300));
     } else if (sim_chance(sim, f->answer_loss_percent)) {
-        bool later = slow > 0 && sim_chance(sim, 50);
-
-        mr_fake_script(w->inner, MR_FAKE_TXN, later ? MR_FAKE_APPLIED_LATER : MR_FAKE_LOST_ANSWER,
-                       slow);
-        if (!later && sim_chance(sim, 2)) {
-            sim_after(sim, 5, &w->replica->process, lose_lease, w->replica, false);
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_LOST_ANSWER, 0);
+        if (sim_chance(sim, 2)) {
+            sim_after(sim, 5, &replica->process, lose_lease, replica, false);
         }
     } else if (slow > 0) {
-        mr_fake_script(w->inner, MR_FAKE_TXN, MR_FAKE_DELAYED, slow);
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_DELAYED, slow);
     }
 }
 
 static void way_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
                     void *ctx)
 {
-    struct way *w = (struct way *)s;
+    struct sim_replica *replica = whose(s);
 
-    note_sent(w, txn);
-    draw_fault(w);
-    w->inner->ops->txn(w->inner, txn, timeout_ms, done, ctx);
-}
-
-static void way_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
-                      int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
-                      void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->range(in, key, end, revision, limit, keys_only, timeout_ms, done, ctx);
-}
-
-static void way_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
-                      void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->lease_grant(in, ttl_s, timeout_ms, done, ctx);
-}
-
-static void way_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                      void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->lease_renew(in, lease, timeout_ms, done, ctx);
-}
-
-static void way_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                       void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->lease_revoke(in, lease, timeout_ms, done, ctx);
-}
-
-static void way_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->lease_ttl(in, lease, timeout_ms, done, ctx);
-}
-
-static void way_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->status(in, timeout_ms, done, ctx);
-}
-
-static uint64_t way_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
-                          void *ctx)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    return in->ops->watch(in, key, revision, fn, ctx);
-}
-
-static void way_cancel(mr_store *s, uint64_t id)
-{
-    mr_store *in = ((struct way *)s)->inner;
-
-    in->ops->watch_cancel(in, id);
+    note_sent(world, replica, txn);
+    draw_fault(world, replica);
+    fake_ops->txn(s, txn, timeout_ms, done, ctx);
 }
 
 static void way_close(mr_store *s)
 {
-    struct way *w = (struct way *)s;
-
-    w->inner->ops->close(w->inner);
-    w->replica->way = NULL;
-    mr_free(w);
+    whose(s)->way = NULL;
+    fake_ops->close(s);
 }
-
-static const struct mr_store_ops way_ops = {.txn = way_txn,
-                                            .range = way_range,
-                                            .lease_grant = way_grant,
-                                            .lease_renew = way_renew,
-                                            .lease_revoke = way_revoke,
-                                            .lease_ttl = way_ttl,
-                                            .status = way_status,
-                                            .watch = way_watch,
-                                            .watch_cancel = way_cancel,
-                                            .close = way_close};
 
 mr_store *sim_store_connect(struct sim *sim, struct sim_replica *replica)
 {
-    struct way *w = mr_calloc(1, sizeof *w);
-    int rc;
+    int rc = mr_fake_connect(sim->store.fake, &replica->way, NULL);
 
-    MR_ASSERT(w != NULL);
-    *w = (struct way){.store.ops = &way_ops, .sim = sim, .replica = replica};
-    rc = mr_fake_connect(sim->store.fake, &w->inner, NULL);
     MR_ASSERT(rc == MR_OK);
-    replica->way = &w->store;
+    world = sim;
+    fake_ops = replica->way->ops;
+    way_ops = *fake_ops;
+    way_ops.txn = way_txn;
+    way_ops.close = way_close;
+    replica->way->ops = &way_ops;
+    replica->deaf_until = 0;
     sim_store_sync(sim);
-    return &w->store;
+    return replica->way;
 }
 
 void sim_store_sync(struct sim *sim)
 {
     for (int i = 0; i < SIM_REPLICAS; i++) {
-        const struct way *w = (const struct way *)sim->replicas[i].way;
+        mr_store *way = sim->replicas[i].way;
         bool cut = sim->store.away || sim_is_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_STORE);
 
-        if (w != NULL && cut != sim->replicas[i].is_cut) {
+        if (way != NULL && cut != sim->replicas[i].is_cut) {
             sim->replicas[i].is_cut = cut;
-            mr_fake_cut(w->inner, cut);
-        } else if (w == NULL) {
+            mr_fake_cut(way, cut);
+        } else if (way == NULL) {
             sim->replicas[i].is_cut = false;
         }
     }
@@ -372,20 +305,17 @@ void sim_store_sync(struct sim *sim)
 static void hears(struct sim *sim, void *arg)
 {
     const struct sim_replica *replica = arg;
-    const struct way *w = (const struct way *)replica->way;
 
-    if (w != NULL && replica->deaf_until <= sim->now) {
-        mr_fake_deafen(w->inner, false);
+    if (replica->way != NULL && replica->deaf_until <= sim->now) {
+        mr_fake_deafen(replica->way, false);
     }
 }
 
 void sim_store_deafen(struct sim *sim, struct sim_replica *replica, int64_t ms)
 {
-    const struct way *w = (const struct way *)replica->way;
-
-    if (w != NULL && replica->deaf_until < sim->now + ms) {
+    if (replica->way != NULL && replica->deaf_until < sim->now + ms) {
         replica->deaf_until = sim->now + ms;
-        mr_fake_deafen(w->inner, true);
+        mr_fake_deafen(replica->way, true);
         sim_after(sim, ms, NULL, hears, replica, false);
     }
 }
