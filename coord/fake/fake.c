@@ -122,7 +122,7 @@ static void pump(mr_fake *f, uint64_t id)
     struct watch *w = NULL;
     struct client *c;
 
-    while ((c = watch_owner(f, id, &w)) != NULL && !c->cut) {
+    while ((c = watch_owner(f, id, &w)) != NULL && !c->cut && !c->deaf) {
         struct mr_watch_event event;
 
         if (w->from < mr_mvcc_compacted(f->data)) {
@@ -317,13 +317,31 @@ void mr_fake_script(mr_store *s, enum mr_fake_kind kind, enum mr_fake_fault faul
     c->script[kind].delay_ms = delay_ms;
 }
 
+/* What was missed is told. */
+static void catch_up(struct client *c)
+{
+    for (struct watch *w = c->watches; w != NULL; w = w->next) {
+        mr_fake_schedule(c->fake, EVENT_PUMP, c->fake->now_ms, NULL, w->id);
+    }
+}
+
 void mr_fake_cut(mr_store *s, bool cut)
 {
     struct client *c = (struct client *)s;
 
     c->cut = cut;
-    for (struct watch *w = c->watches; w != NULL && !cut; w = w->next) {
-        mr_fake_schedule(c->fake, EVENT_PUMP, c->fake->now_ms, NULL, w->id);
+    if (!cut) {
+        catch_up(c);
+    }
+}
+
+void mr_fake_deafen(mr_store *s, bool deaf)
+{
+    struct client *c = (struct client *)s;
+
+    c->deaf = deaf;
+    if (!deaf) {
+        catch_up(c);
     }
 }
 
@@ -351,6 +369,44 @@ bool mr_fake_expire(mr_fake *f, int64_t lease)
         mr_fake_lease_drop(f, l);
     }
     return l != NULL;
+}
+
+bool mr_fake_prolong(mr_fake *f, int64_t lease, int64_t ms)
+{
+    struct fake_lease *l = mr_fake_lease_find(f, lease);
+
+    if (l != NULL && l->expires_ms < f->now_ms + ms) {
+        l->expires_ms = f->now_ms + ms;
+    }
+    return l != NULL;
+}
+
+void mr_fake_observe(mr_fake *f,
+                     void (*fn)(void *ctx, const struct mr_txn *txn, bool succeeded,
+                                int64_t revision),
+                     void *ctx)
+{
+    f->observer = fn;
+    f->observer_ctx = ctx;
+}
+
+void mr_fake_each(const mr_fake *f, const char *prefix,
+                  void (*fn)(void *ctx, const struct mr_kv *kv), void *ctx)
+{
+    struct mr_mvcc_reads reads = {0};
+    struct mr_bytes end = mr_fake_dup(mr_bytes_str(prefix));
+    bool more;
+
+    MR_ASSERT(end.size > 0);
+    ((char *)(uintptr_t)end.data)[end.size - 1]++;
+    int rc = mr_mvcc_range(f->data, mr_bytes_str(prefix), end, 0, 0, &reads, &more, NULL);
+
+    MR_ASSERT(rc >= 0);
+    for (size_t i = 0; i < reads.count; i++) {
+        fn(ctx, &reads.kvs[i]);
+    }
+    mr_mvcc_reads_free(&reads);
+    mr_bytes_free(end);
 }
 
 int64_t mr_fake_revision(const mr_fake *f)

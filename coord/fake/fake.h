@@ -60,6 +60,8 @@ void mr_fake_script(mr_store *s, enum mr_fake_kind kind, enum mr_fake_fault faul
 /* While cut off, requests are lost (unknown at their deadline) and watches are silent; they catch
  * up afterwards. */
 void mr_fake_cut(mr_store *s, bool cut);
+/* While deaf, its watches are silent, and nothing else: its member of the store lags. They catch up. */
+void mr_fake_deafen(mr_store *s, bool deaf);
 /* Break all watches of @s with MR_EUNAVAIL. */
 void mr_fake_break_watches(mr_store *s);
 
@@ -74,8 +76,20 @@ void mr_fake_rename(mr_fake *f, uint64_t store_id);
 int mr_fake_compact(mr_fake *f, int64_t revision, mr_error *err);
 /* Let a lease run out now. false: there is none of that id. */
 bool mr_fake_expire(mr_fake *f, int64_t lease);
+/* Let it live for @ms from now at least, whatever its ttl: a store that was started again gives all
+ * leases their whole time. false: there is none of that id. */
+bool mr_fake_prolong(mr_fake *f, int64_t lease, int64_t ms);
 int64_t mr_fake_revision(const mr_fake *f);
 /* The value of a key now; data == NULL: no such key. Lent until the next change. */
 struct mr_kv mr_fake_get(const mr_fake *f, const char *key);
+/* All keys that begin with @prefix, which is not empty, in their order. */
+void mr_fake_each(const mr_fake *f, const char *prefix,
+                  void (*fn)(void *ctx, const struct mr_kv *kv), void *ctx);
+/* Who looks from outside: is told of each transaction as it is tried, before it is answered.
+ * @revision is the store's then. */
+void mr_fake_observe(mr_fake *f,
+                     void (*fn)(void *ctx, const struct mr_txn *txn, bool succeeded,
+                                int64_t revision),
+                     void *ctx);
 
 #endif

@@ -33,6 +33,7 @@ struct client {
     struct client *next;
     mr_fake *fake;
     bool cut;
+    bool deaf;
     struct {
         enum mr_fake_fault fault;
         int64_t delay_ms;
@@ -103,6 +104,8 @@ struct mr_fake {
     size_t leases_cap;
     int64_t lease_ids;
     uint64_t watch_ids;
+    void (*observer)(void *ctx, const struct mr_txn *txn, bool succeeded, int64_t revision);
+    void *observer_ctx;
 };
 
 /* fake.c */

@@ -115,6 +115,9 @@ static int apply_txn(mr_fake *f, struct request *r)
     if (rc >= 0) {
         rc = mr_mvcc_txn(f->data, &r->txn, &r->flag, &reads, &r->err);
     }
+    if (rc >= 0 && f->observer != NULL) {
+        f->observer(f->observer_ctx, &r->txn, r->flag, mr_mvcc_revision(f->data));
+    }
     if (rc >= 0) {
         keep_reads(r, &reads);
     }
@@ -164,7 +167,9 @@ static int apply_lease(mr_fake *f, struct request *r)
     case REQ_RENEW:
         r->ttl_s = lease != NULL ? lease->ttl_ms / 1000 : 0;
         if (lease != NULL) {
-            lease->expires_ms = f->now_ms + lease->ttl_ms;
+            int64_t expires_ms = f->now_ms + lease->ttl_ms;
+
+            lease->expires_ms = expires_ms > lease->expires_ms ? expires_ms : lease->expires_ms;
         }
         return MR_OK;
     case REQ_REVOKE:

@@ -18,6 +18,11 @@ static void make_id(const uint8_t key[MR_SIPHASH_KEY_BYTES], char id[33])
 void mr_identity_draw(struct mr_identity *ret)
 {
     mr_random_bytes(ret->key, sizeof ret->key);
+    mr_identity_make(ret);
+}
+
+void mr_identity_make(struct mr_identity *ret)
+{
     make_id(ret->key, ret->id);
 }
 

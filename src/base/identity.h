@@ -19,6 +19,8 @@ struct mr_identity {
 
 /* A fresh one, that nobody can guess. */
 void mr_identity_draw(struct mr_identity *ret);
+/* Its id, of its key. */
+void mr_identity_make(struct mr_identity *ret);
 /* Is @id made of this key? What is no key is that of nobody. */
 bool mr_identity_has(const char *id, const void *key, size_t size);
 

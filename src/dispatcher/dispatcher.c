@@ -7,16 +7,14 @@
 
 #include "base/alloc.h"
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"
-#include "dispatcher/loop/loop.h"
-#include "dispatcher/loop/metrics.h"
-#include "dispatcher/loop/streams.h"
+#include "dispatcher/server/loop.h"
+#include "dispatcher/server/monitor.h"
 
 #include <millrace/base.h>
 #include <stdio.h>
@@ -34,85 +32,11 @@ struct mr_dispatcher {
     mr_rpc_server *server;
     mr_store *store;
     mr_loop *loop;
-    struct mr_mailbox *mailbox; /* the loop's */
-    struct mr_stream_service *services;
     struct mr_etcd_seconds etcd_seconds;
     char address[MR_ADDRESS_BYTES_MAX];
     char socket[MR_INSTANCE_SIZE];
     bool stopped;
 };
-
-/* ---- RPCs: decode and post ---- */
-
-/* @call NULL: @err says why. */
-static void post(const struct mr_stream_service *service, mr_rpc_request *req, struct mr_call *call,
-                 mr_error *err)
-{
-    if (call == NULL) {
-        mr_rpc_reply(req, err->code, err->message, NULL, 0);
-        return;
-    }
-    call->rpc = req;
-    call->arrived_ns = mr_now_ns();
-    call->numbers = service->numbers;
-    if (mr_mailbox_put_call(service->mailbox, call, mr_rpc_request_host(req), err) < 0) {
-        struct mr_header_info info = {.cluster = NULL};
-
-        mr_call_answer(call, NULL, &info, err);
-        mr_call_free(call);
-    }
-}
-
-static void on_unary(void *ctx, mr_rpc_request *req, const void *bytes, size_t size)
-{
-    mr_error err;
-
-    post(ctx, req, mr_call_new(((const struct mr_stream_service *)ctx)->method, bytes, size, &err),
-         &err);
-}
-
-static void on_bulk(void *ctx, mr_rpc_request *req, mr_rpc_message *m)
-{
-    mr_error err;
-    struct mr_call *call =
-        mr_call_new_packed(((const struct mr_stream_service *)ctx)->method, m, &err);
-
-    if (call == NULL) {
-        mr_rpc_message_free(m);
-    }
-    post(ctx, req, call, &err);
-}
-
-static int add_method(mr_rpc_server *server, struct mr_stream_service *s, mr_error *err)
-{
-    const char *path = s->method->path;
-
-    if (s->method->stream) {
-        return mr_rpc_server_stream(server, path, mr_dstream_accept, s, err);
-    }
-    return s->method->bulk
-               ? mr_rpc_server_bulk(server, path, MR_RPC_DEFINITION_BYTES_MAX, on_bulk, s, err)
-               : mr_rpc_server_unary(server, path, MR_RPC_REQUEST_BYTES_MAX, on_unary, s, err);
-}
-
-static int add_methods(mr_dispatcher *d, mr_error *err)
-{
-    int rc = MR_OK;
-
-    d->services = mr_calloc(mr_methods_count, sizeof *d->services);
-    if (d->services == NULL) {
-        return mr_error_nomem(err);
-    }
-    for (size_t i = 0; i < mr_methods_count && rc >= 0; i++) {
-        struct mr_stream_service *s = &d->services[i];
-
-        *s = (struct mr_stream_service){.mailbox = d->mailbox,
-                                        .method = &mr_methods[i],
-                                        .numbers = mr_loop_method_numbers(d->loop, i)};
-        rc = add_method(d->server, s, err);
-    }
-    return rc;
-}
 
 /* ---- options ---- */
 
@@ -153,9 +77,9 @@ static int check_options(const struct mr_dispatcher_options *o, mr_error *err)
     return rc < 0 ? rc : mr_root_of(o->cluster, root, err);
 }
 
-static struct mr_loop_options loop_options(const struct mr_dispatcher_options *o)
+static struct mr_turn_options loop_options(const struct mr_dispatcher_options *o)
 {
-    return (struct mr_loop_options){
+    return (struct mr_turn_options){
         .cluster = o->cluster,
         .etcd_quota_bytes = o->etcd_quota_bytes,
         .etcd_write_budget = o->etcd_write_budget,
@@ -281,18 +205,16 @@ int mr_dispatcher_start_with(const struct mr_dispatcher_options *options, mr_sto
         rc = open_store(d, &opts, store, err);
     }
     if (rc >= 0) {
-        struct mr_loop_options loop = loop_options(&opts);
+        struct mr_turn_options loop = loop_options(&opts);
 
         loop.store = d->store;
-        loop.rpc = d->rpc;
         loop.address = d->address;
         loop.socket = d->socket;
         socket_identity(opts.listen, port, d->socket);
-        rc = mr_loop_start(&loop, &d->loop, err);
+        rc = mr_loop_start(&loop, d->rpc, &d->loop, err);
     }
     if (rc >= 0) {
-        d->mailbox = mr_loop_mailbox(d->loop);
-        rc = add_methods(d, err);
+        rc = mr_loop_serve(d->loop, d->server, err);
     }
     if (rc >= 0) {
         rc = mr_rpc_server_start(d->server, err);
@@ -372,6 +294,5 @@ void mr_dispatcher_free(mr_dispatcher *d)
     if (d->rpc != NULL) {
         mr_rpc_release(d->rpc);
     }
-    mr_free(d->services);
     mr_free(d);
 }

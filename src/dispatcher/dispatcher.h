@@ -4,7 +4,8 @@
  * address.
  *
  * This is the whole interface for programs; what is inside is split into core/ (the judgement,
- * pure), loop/ (the one thread that owns core, election and commits) and service/ (the RPCs).
+ * pure), turn/ (core, election and commits, a turn at a time; pure) and server/ (the thread that
+ * turns, the RPCs).
  *
  * Threads: the functions are safe from any thread, but stop() and free() belong to the one that
  * started it.

@@ -40,6 +40,7 @@ PURE = {
     "mr_dispatcher_rules": r"",
     "mr_dispatcher_takeover": r"",
     "mr_dispatcher_core": r"",
+    "mr_dispatcher_turn": r"",
     # Numbers that a seed decides.
     "mr_client_read": r"mr_rng_next|mr_backoff_ms",
     "mr_worker_session": r"mr_backoff_ms",

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/buf.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -168,16 +169,44 @@ void sim_call_cancel(struct sim_call *call)
     *call = (struct sim_call){0};
 }
 
+/* With what every request says: of which cluster, and who it is. */
+static void pack(struct sim *sim, bool is_worker, int actor, const ProtobufCMessage *request,
+                 struct mr_buf *out)
+{
+    const char *id = is_worker ? sim->workers[actor].incarnation : sim->clients[actor].id;
+    const struct mr_identity *identity = sim_identity(sim, id);
+    Millrace__RequestHeader header = MILLRACE__REQUEST_HEADER__INIT;
+    Millrace__OpenRequest *r = (Millrace__OpenRequest *)(uintptr_t)request; /* all have one there */
+
+    header.cluster = (char *)(uintptr_t)SIM_CLUSTER;
+    if (identity != NULL) {
+        header.key = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t)identity->key,
+                                           .len = sizeof identity->key};
+    }
+    r->header = &header;
+    if (request->descriptor == &millrace__register_dataset_request__descriptor) {
+        Millrace__RegisterDatasetRequest *d = (Millrace__RegisterDatasetRequest *)r;
+
+        d->definition = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t) "def", .len = 3};
+        d->compression = (char *)(uintptr_t) "AUTO";
+    }
+    void *p = mr_buf_reserve(out, protobuf_c_message_get_packed_size(request) + 1);
+
+    MR_ASSERT(p != NULL);
+    out->len = protobuf_c_message_pack(request, p);
+    r->header = NULL;
+}
+
 void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
               enum mr_command_kind kind, const ProtobufCMessage *request)
 {
+    struct mr_buf body = MR_BUF_INIT;
+
     sim_call_cancel(call);
     call->id = ++sim->calls;
     call->kind = kind;
-    call->size = protobuf_c_message_get_packed_size(request);
-    call->body = mr_malloc(call->size);
-    MR_ASSERT(call->body != NULL);
-    protobuf_c_message_pack(request, call->body);
+    pack(sim, is_worker, actor, request, &body);
+    call->body = mr_buf_take(&body, &call->size);
     call->began = sim->now;
     attempt(sim, call, is_worker, actor);
 }
@@ -185,17 +214,20 @@ void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
 void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind,
                const ProtobufCMessage *request)
 {
-    size_t size = protobuf_c_message_get_packed_size(request);
-    struct sim_message *message = mr_calloc(1, sizeof *message + size);
+    struct mr_buf body = MR_BUF_INIT;
+    struct sim_message *message;
 
+    pack(sim, false, client, request, &body);
+    message = mr_calloc(1, sizeof *message + body.len);
     MR_ASSERT(message != NULL);
+    memcpy(message->body, body.data, body.len);
+    message->size = body.len;
+    mr_buf_free(&body);
     message->kind = kind;
     message->actor = client;
     message->actor_life = sim->clients[client].process.life;
     message->replica = replica;
     message->call = ++sim->calls;
-    message->size = size;
-    protobuf_c_message_pack(request, message->body);
     sim->probe = message->call;
     sim->probe_answers = 0;
     sim_send(sim, message);
@@ -243,10 +275,7 @@ void sim_actor_message(struct sim *sim, struct sim_message *message)
             return; /* a copy, or an answer nobody waits for any more */
         }
     }
-    if (message->aborted) {
-        sim_check_aborted(sim, message);
-    }
-    if (message->not_leader || message->aborted) {
+    if (message->not_leader) {
         retry_in(sim, (int64_t)(10 + sim_draw(sim, 30)), call, message->is_worker, message->actor);
         return;
     }

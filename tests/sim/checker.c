@@ -294,11 +294,11 @@ static void commit(struct sim *sim, int pass, const char *key, const char *value
     }
 }
 
-void sim_check_batch(struct sim *sim, const struct sim_batch *batch)
+void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n, int64_t memory)
 {
     for (int pass = 0; pass < 3; pass++) {
-        for (size_t i = 0; i < batch->count; i++) {
-            commit(sim, pass, batch->changes[i].key, batch->changes[i].value, batch->memory);
+        for (size_t i = 0; i < n; i++) {
+            commit(sim, pass, changes[i].key, changes[i].value, memory);
         }
     }
 }
@@ -396,16 +396,6 @@ void sim_check_applied(struct sim *sim, const struct sim_batch *batch)
     }
 }
 
-void sim_check_aborted(struct sim *sim, const struct sim_message *message)
-{
-    for (struct sim_batch *batch = sim->store.batches; batch != NULL; batch = batch->next) {
-        if (batch->nonce == message->nonce) {
-            batch->denied = true;
-            sim_check_applied(sim, batch);
-        }
-    }
-}
-
 /* ---------------------------------------------------------------- what workers are told and say */
 
 void sim_check_registered(struct sim *sim, const struct sim_worker *worker)
@@ -457,7 +447,7 @@ static bool is_stored(const struct sim *sim, const char *prefix, const char *id)
     char key[128];
 
     snprintf(key, sizeof key, "%s%s", prefix, id);
-    return sim_store_get(&sim->store, key) != NULL;
+    return sim_store_has(sim, key);
 }
 
 void sim_check_ended(struct sim *sim, const struct sim_task *task)
@@ -486,15 +476,13 @@ bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *in
 }
 
 void sim_check_decided(struct sim *sim, const struct sim_replica *replica,
-                       const struct sim_message *request)
+                       const Millrace__GetSplitsRequest *in)
 {
-    Millrace__GetSplitsRequest *in =
-        millrace__get_splits_request__unpack(NULL, request->size, request->body);
     char key[256], epoch[32];
     const char *before;
 
     decision_key(in, key, sizeof key);
-    snprintf(epoch, sizeof epoch, "%" PRIi64, replica->epoch);
+    snprintf(epoch, sizeof epoch, "%" PRIi64, sim_replica_epoch(replica));
     before = mr_map_get(&sim->told, key);
     if (before == NULL) {
         note(sim, &sim->told, key, epoch);
@@ -502,7 +490,6 @@ void sim_check_decided(struct sim *sim, const struct sim_replica *replica,
         sim_rare(sim,
                  strcmp(before, epoch) == 0 ? SIM_RARE_ANSWER_AGAIN : SIM_RARE_ANSWER_BY_SUCCESSOR);
     }
-    millrace__get_splits_request__free_unpacked(in, NULL);
 }
 
 void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,

@@ -192,7 +192,7 @@ static void note_decision(struct sim *sim, const struct sim_view *view,
     bool shared = strcmp(view->production, it->production) == 0;
 
     sim_rare(sim, shared ? SIM_RARE_SHARED : SIM_RARE_APART);
-    if (strtoll(it->id, NULL, 10) != sim->store.leader_create) {
+    if (strtoll(it->id, NULL, 10) != sim_store_epoch(sim)) {
         sim_rare(sim, SIM_RARE_SHARED_BY_SUCCESSOR);
     }
     if (!shared) {

@@ -8,11 +8,21 @@
 #include <millrace/base.h>
 #include <string.h>
 
+static void store_again(struct sim *sim, void *arg)
+{
+    (void)arg;
+    sim_store_sync(sim);
+}
+
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms)
 {
     sim->cut_until[a][b] = sim->now + ms;
     if (!one_way) {
         sim->cut_until[b][a] = sim->now + ms;
+    }
+    if (b == SIM_NODE_STORE) {
+        sim_store_sync(sim);
+        sim_after(sim, ms + 1, NULL, store_again, NULL, false);
     }
     sim_rare(sim, one_way ? SIM_RARE_CUT_ONE_WAY : SIM_RARE_CUT);
 }
@@ -39,14 +49,10 @@ void sim_kill_replica(struct sim *sim, int number, int64_t down_ms)
         return;
     }
     sim_say(sim, "dispatcher %d: killed", number);
-    sim_replica_drop(sim, replica);
-    replica->process.alive = false;
-    replica->process.life++;
     /* A refused connect tells the others that the process is gone; half the time they have to wait
      * for the lease. */
-    if (sim->store.leader == number && !sim->plain && sim_chance(sim, 50)) {
-        sim->store.lease_until = sim->now;
-    }
+    replica->vanished = !sim->plain && sim_chance(sim, 50);
+    sim_replica_stop(sim, replica);
     sim_after(sim, down_ms, NULL, start_replica, replica, false);
 }
 
@@ -64,12 +70,13 @@ static void store_back(struct sim *sim, void *arg)
 {
     (void)arg;
     sim->store.away = false;
+    sim_store_sync(sim);
 }
 
 static void store_drained(struct sim *sim, void *arg)
 {
     (void)arg;
-    sim->store.full = false;
+    sim_store_fill(sim, false);
 }
 
 static void freeze(struct sim *sim, struct sim_process *process, int64_t ms)
@@ -79,16 +86,29 @@ static void freeze(struct sim *sim, struct sim_process *process, int64_t ms)
     }
 }
 
+void sim_keep_leading(struct sim *sim, int number, int64_t ms)
+{
+    sim_store_keep_leader(sim, ms);
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        if (i != number) {
+            sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_STORE, false, ms);
+        }
+    }
+}
+
 static void freeze_replica(struct sim *sim, int number)
 {
     struct sim_replica *replica = &sim->replicas[number];
     int64_t ms = (int64_t)(500 + sim_draw(sim, 6000));
 
-    if (sim->store.leader == number && sim_chance(sim, 30)) {
+    if (number == sim_leader(sim) && sim_chance(sim, 30)) {
         /* The store was started again just now, and has given the lease a longer time than anybody
-         * else has. */
+         * else has; and nobody else can reach it. */
         ms = (int64_t)(SIM_WORKER_TIMEOUT_MS + sim_draw(sim, 5000));
-        sim->store.lease_until = sim->now + ms + SIM_LEASE_MS;
+        sim_keep_leading(sim, number, ms + SIM_LEASE_MS);
+    }
+    if (sim_chance(sim, 50)) { /* and is late to learn what became of its term */
+        sim_store_deafen(sim, replica, ms + 50 + (int64_t)sim_draw(sim, 3000));
     }
     sim_say(sim, "dispatcher %d: frozen", number);
     freeze(sim, &replica->process, ms);
@@ -107,7 +127,7 @@ static int64_t patience_ends(const struct sim *sim, const struct sim_worker *wor
     if (heard == NULL || strcmp(heard->incarnation, worker->incarnation) != 0) {
         return 0;
     }
-    grace = leader->term_ran_at + SIM_LEASE_MS;
+    grace = leader->term_ran_at + SIM_GRACE_MS - SIM_WORKER_TIMEOUT_MS;
     return (heard->any_at > grace ? heard->any_at : grace) + SIM_WORKER_TIMEOUT_MS +
            leader->stood_still;
 }
@@ -137,6 +157,9 @@ static void freeze_client(struct sim *sim, struct sim_client *client)
         ms =
             client->last_ok + SIM_CLIENT_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;
     }
+    if (sim_chance(sim, 15)) { /* until what it reads has been collected, too */
+        ms = SIM_CLIENT_TIMEOUT_MS + 2500 + (int64_t)sim_draw(sim, 8000);
+    }
     sim_say(sim, "client %d: frozen", client->number);
     freeze(sim, &client->process, ms);
 }
@@ -153,6 +176,11 @@ static void cut_something(struct sim *sim, int replica)
     case 0:
         sim_rare(sim, replica == sim_leader(sim) ? SIM_RARE_STORE_CUT : SIM_RARE_CUT);
         one_way = false; /* a store that is not heard does not hear */
+        if (sim_chance(sim, 40)) {
+            sim_say(sim, "dispatcher %d: is told nothing by the store", replica);
+            sim_store_deafen(sim, &sim->replicas[replica], ms);
+            return;
+        }
         break;
     case 1:
         b = worker;
@@ -200,11 +228,12 @@ static void store_fault(struct sim *sim, bool full)
     int64_t ms = (int64_t)(100 + sim_draw(sim, 3000));
 
     if (full && !sim->store.full) {
-        sim->store.full = true;
+        sim_store_fill(sim, true);
         sim_say(sim, "store: full");
         sim_after(sim, ms, NULL, store_drained, NULL, false);
     } else if (!full && !sim->store.away) {
         sim->store.away = true;
+        sim_store_sync(sim);
         sim_say(sim, "store: away");
         sim_after(sim, ms, NULL, store_back, NULL, false);
     }

@@ -19,28 +19,46 @@ void sim_check_term(struct sim *sim, struct sim_replica *replica)
 }
 
 /* What no leader may refuse, and has to take for a sign of life. */
-static bool is_sign_of(const struct sim_message *message, const struct sim_worker *worker)
+static bool is_sign(enum mr_command_kind kind)
 {
-    return message->is_worker && message->actor == worker->number &&
-           message->actor_life == worker->process.life &&
-           (message->kind == MR_COMMAND_WORKER_HEARTBEAT ||
-            message->kind == MR_COMMAND_WATCH_WORKER);
+    return kind == MR_COMMAND_WORKER_HEARTBEAT || kind == MR_COMMAND_WATCH_WORKER;
 }
 
-void sim_check_heard(struct sim *sim, struct sim_replica *replica,
-                     const struct sim_message *message)
+void sim_check_heard(struct sim *sim, struct sim_replica *replica, enum mr_command_kind kind,
+                     const char *incarnation)
 {
-    const struct sim_worker *worker = &sim->workers[message->is_worker ? message->actor : 0];
+    for (int i = 0; i < sim->nworkers; i++) {
+        struct sim_heard *heard = &replica->heard[i];
 
-    if (is_sign_of(message, worker)) {
-        struct sim_heard *heard = &replica->heard[message->actor];
+        if (strcmp(sim->workers[i].incarnation, incarnation) != 0) {
+            continue;
+        }
+        heard->any_at = ran(sim, replica);
+        if (is_sign(kind)) {
+            snprintf(heard->incarnation, sizeof heard->incarnation, "%s", incarnation);
+            heard->ran_at = ran(sim, replica);
+        }
+    }
+}
 
-        snprintf(heard->incarnation, sizeof heard->incarnation, "%s", worker->incarnation);
-        heard->ran_at = ran(sim, replica);
+/* A message of it waits in the mailbox. */
+static bool is_unread(const struct sim_replica *replica, const char *incarnation)
+{
+    for (const struct mr_item *item = dispatcher_mail(replica->dispatcher); item != NULL;
+         item = item->next) {
+        const char *said = NULL;
+
+        if (item->kind == MR_ITEM_CALL && item->call->method->command == MR_COMMAND_WATCH_WORKER) {
+            said = ((const Millrace__WatchWorkerRequest *)item->call->request)->incarnation;
+        } else if (item->kind == MR_ITEM_CALL &&
+                   item->call->method->command == MR_COMMAND_WORKER_HEARTBEAT) {
+            said = ((const Millrace__WorkerHeartbeatRequest *)item->call->request)->incarnation;
+        }
+        if (said != NULL && strcmp(said, incarnation) == 0) {
+            return true;
+        }
     }
-    if (message->is_worker) {
-        replica->heard[message->actor].any_at = ran(sim, replica);
-    }
+    return false;
 }
 
 static void check_given_up(struct sim *sim, const struct sim_replica *replica,
@@ -60,12 +78,8 @@ static void check_given_up(struct sim *sim, const struct sim_replica *replica,
                           "since it heard of it",
                           i, (long long)silent);
         }
-        for (size_t m = 0; m < replica->nmailbox; m++) {
-            const struct sim_message *message = replica->mailbox[m];
-
-            if (message != NULL && is_sign_of(message, &sim->workers[i])) {
-                sim_violation(sim, "worker %d was given up while a message of it lay unread", i);
-            }
+        if (is_unread(replica, incarnation)) {
+            sim_violation(sim, "worker %d was given up while a message of it lay unread", i);
         }
     }
 }

@@ -40,8 +40,8 @@ def _core(name, rule, what, file, old, new, *tests):
     return Mutation(name, rule, what, f"src/dispatcher/{file}", old, new, tests)
 
 
-def _loop(name, rule, what, file, old, new):
-    return Mutation(name, rule, what, f"src/dispatcher/loop/{file}", old, new, ("loop_commit_test",))
+def _turn(name, rule, what, file, old, new, *tests):
+    return Mutation(name, rule, what, f"src/dispatcher/turn/{file}", old, new, tests or ("turn_test",))
 
 
 def _src(name, rule, what, file, old, new, *tests):
@@ -74,13 +74,14 @@ _COMMIT = [
         "commit.c", "*maybe_applied = c->ambiguous;", "*maybe_applied = false;",
         "coord_commit_test", "coord_sim_test",
     ),
-    _loop(
+    _turn(
         "LOOP_SAYS_NO", "1.2", "whoever waits for a batch that is unknown hears that nothing was applied",
-        "answers.c", "        if (!h->changed) {\n", "        if (true) {\n",
+        "hold.c", "        if (!h->changed) {\n", "        if (true) {\n",
     ),
-    _loop(
+    _turn(
         "LOOP_ANSWERS_EARLY", "1.3", "the loop answers what is decided and not committed",
-        "answers.c", "l->held != NULL && l->held->batch <= committed", "l->held != NULL && committed <= committed",
+        "hold.c", "t->held != NULL && t->held->batch <= committed", "t->held != NULL && committed <= committed",
+        *_WALKS,
     ),
     _core(
         "IDS_COME_AGAIN", "1.3", "after a second load in one term ids are given again",
@@ -93,11 +94,11 @@ _COMMIT = [
         "    if (core->out != NULL && core->failed == 0) {\n        change_of(core, key,",
         "    if (core->out != NULL && core->out->nchanges < 2) {\n        change_of(core, key,",
     ),
-    _loop(
+    _turn(
         "LOOP_LOSES_LAST_DELETE", "1.4", "the loop loses the last delete of a command with more than two changes",
-        "commands.c",
-        "return mr_member_add(l->member, writes, n, alone, batch, err);",
-        "return mr_member_add(l->member, writes, n - (n > 2 && writes[n - 1].value == NULL), alone, batch, err);",
+        "step.c",
+        "return mr_member_add(t->member, writes, n, alone, batch, err);",
+        "return mr_member_add(t->member, writes, n - (n > 2 && writes[n - 1].value == NULL), alone, batch, err);",
     ),
     _coord(
         "COMMIT_LOSES_LAST_DELETE", "1.4", "the commit loses the last delete of a command with more than two changes",
@@ -110,9 +111,9 @@ _COMMIT = [
         "rules/watch_worker.c", "worker_update__descriptor, true /* fenced */", "worker_update__descriptor, false",
         "core_test", "sim_protocol_test", "walks",
     ),
-    _loop(
+    _turn(
         "LOOP_DENIES_UNPROVEN", "1.7", "a denial is answered from memory",
-        "answers.c", "    if (!e->fenced && (newest", "    if ((newest",
+        "hold.c", "    if (!e->fenced && (newest", "    if ((newest",
     ),
     _coord(
         "PROVEN_BY_ANSWER", "1.11", "the right to answer counts from the answer, not from when the batch was sent",
@@ -488,9 +489,9 @@ _DISCOVERY = [
         "    return elsewhere && strcmp(list->now.cluster, said->cluster) != 0;\n", "    return false;\n",
         "control_test",
     ),
-    _loop(
+    _turn(
         "LOOP_SERVES_OTHERS", "9.4", "a dispatcher answers calls to another cluster",
-        "commands.c", " || strcmp(h->cluster, l->cluster) == 0) {", " || true) {",
+        "calls.c", " || strcmp(h->cluster, t->cluster) == 0) {", " || true) {",
     ),
 ]
 

@@ -35,7 +35,7 @@ static void later(struct world *w, int64_t ms, int kind, uint32_t index)
         w->heap = mr_reallocarray(w->heap, w->cap_heap, sizeof w->heap[0]);
         assert_non_null(w->heap);
     }
-    struct event event = {w->store.now + ms, kind, index};
+    struct event event = {w->leader.now + ms, kind, index};
 
     while (at > 0 && event.at < w->heap[(at - 1) / 2].at) {
         w->heap[at] = w->heap[(at - 1) / 2];
@@ -78,10 +78,10 @@ static char *lent(const char *s)
 
 /* ---------------------------------------------------------------- calls */
 
-static const ProtobufCMessage *call(struct world *w, struct mr_command *command, int *code)
+/* The union's members are all pointers to the message. */
+static const ProtobufCMessage *call(struct world *w, const struct mr_command *command, int *code)
 {
-    store_step(&w->store, command);
-    return store_reply(&w->store, code);
+    return leader_call(&w->leader, command->kind, (const ProtobufCMessage *)command->open, code);
 }
 
 static void name_dataset(uint32_t dataset, char out[33])
@@ -95,30 +95,17 @@ static void name_dataset(uint32_t dataset, char out[33])
 
 static void register_dataset(struct world *w, uint32_t dataset)
 {
-    static const int64_t splits[] = {64};
-    char fingerprint[33], blob[33], id[33];
-    struct mr_part_store part = {.blob = blob, .data = "definition", .size = 10};
-    struct mr_dataset_register in = {.dataset_id = dataset < NAMED_DATASETS ? id : "",
-                                     .fingerprint = fingerprint,
-                                     .compression = "AUTO",
-                                     .cardinality = 64,
-                                     .providers = splits,
-                                     .nproviders = 1,
-                                     .definition_size = 10,
-                                     .blob = ""};
-    struct mr_command command = {.kind = MR_COMMAND_STORE_PART, .part = &part};
+    Millrace__RegisterDatasetRequest in = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    char number[16], id[33];
     int code;
 
-    hex_id(fingerprint, "dd", dataset);
-    hex_id(blob, "bb", (uint32_t)w->store.steps);
     name_dataset(dataset, id);
-    if (!mr_core_has_definition(w->store.core, fingerprint)) {
-        store_step(&w->store, &command);
-        in.blob = blob;
-        in.parts = 1;
-    }
-    command = (struct mr_command){.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &in};
-    call(w, &command, &code);
+    in.dataset_id = dataset < NAMED_DATASETS ? id : lent("");
+    in.compression = lent("AUTO");
+    in.definition =
+        (ProtobufCBinaryData){.data = (uint8_t *)number,
+                              .len = (size_t)snprintf(number, sizeof number, "%u", dataset) + 1};
+    (void)leader_call(&w->leader, MR_COMMAND_REGISTER_DATASET, &in.base, &code);
     assert_int_equal(code, MR_OK);
 }
 
@@ -175,17 +162,17 @@ static bool producing_task(const struct world *w, const char *iteration, const c
                            char *out, size_t size)
 {
     char key[96];
-    const char *value, *at;
+    char *value, *at;
 
     snprintf(key, sizeof key, "iterations/%s", iteration);
-    value = store_get(&w->store, key);
+    value = leader_text(&w->leader, key);
     at = value != NULL ? strstr(value, "\"production\":\"") : NULL;
-    if (at == NULL) {
-        return false;
+    if (at != NULL) {
+        at += strlen("\"production\":\"");
+        snprintf(out, size, "%.*s%s", (int)strcspn(at, "\""), at, strchr(task, '/'));
     }
-    at += strlen("\"production\":\"");
-    snprintf(out, size, "%.*s%s", (int)strcspn(at, "\""), at, strchr(task, '/'));
-    return true;
+    mr_free(value);
+    return at != NULL;
 }
 
 /* All workers, or all but one, still have the start of what it is to read. */
@@ -262,6 +249,8 @@ static bool end_tasks(struct world *w, struct reader *r)
             (const Millrace__ClientUpdate *)call(w, &command, &code);
         size_t n = 0;
 
+        dispatcher_end_stream(w->leader.dispatcher, w->leader.calls); /* one look is enough */
+
         assert_int_equal(code, MR_OK);
         finished = update->finished;
         for (size_t i = 0; !finished && i < update->n_tasks && n < 64; i++) {
@@ -274,31 +263,42 @@ static bool end_tasks(struct world *w, struct reader *r)
         for (size_t i = 0; i < n; i++) {
             work(w, &w->jobs[r->job], r->iteration, tasks[i], workers[i]);
         }
-        store_run(&w->store, w->store.now + 1);
+        leader_run(&w->leader, w->leader.now + 1);
     }
     w->jobs[r->job].ended[r->repetition] = w->jobs[r->job].ended[r->repetition] || finished;
     return finished;
 }
 
-static int register_worker(struct world *w, uint32_t slot)
+static int register_at(struct world *w, uint32_t slot, uint32_t host)
 {
     Millrace__RegisterWorkerRequest in = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     struct mr_command command = {.kind = MR_COMMAND_REGISTER_WORKER, .register_worker = &in};
     char address[32];
     int code;
 
-    snprintf(address, sizeof address, "host-%u:1",
-             world_draw(w, 2) == 0 ? slot : w->lives + WORKERS);
-    hex_id(w->workers[slot], "ee", w->lives++);
+    snprintf(address, sizeof address, "host-%u:1", host);
     in.incarnation = w->workers[slot];
     in.address = address;
     call(w, &command, &code);
-    if (code == MR_OK) {
-        Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    return code;
+}
 
-        command = (struct mr_command){.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &watch};
-        watch.incarnation = w->workers[slot];
+static int register_worker(struct world *w, uint32_t slot)
+{
+    Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
+    struct mr_command command = {.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &watch};
+    int code;
+
+    dispatcher_end_stream(w->leader.dispatcher, w->streams[slot]);
+    hex_id(w->workers[slot], "ee", w->lives++);
+    code = register_at(w, slot, world_draw(w, 2) == 0 ? slot : w->lives + WORKERS);
+    if (code == MR_EUNAVAIL) { /* who had the address may come back to a new leader yet */
+        code = register_at(w, slot, w->lives + WORKERS);
+    }
+    watch.incarnation = w->workers[slot];
+    if (code == MR_OK) {
         call(w, &command, &code);
+        w->streams[slot] = w->leader.calls;
     }
     return code;
 }
@@ -337,7 +337,8 @@ static void add_reader(struct world *w, uint32_t job, uint64_t repetition)
     uint32_t index = w->nreaders++;
     struct reader *r = &w->readers[index];
 
-    *r = (struct reader){.job = job, .repetition = repetition, .alive = true, .seen = w->store.now};
+    *r =
+        (struct reader){.job = job, .repetition = repetition, .alive = true, .seen = w->leader.now};
     if (w->jobs[job].named) {
         hex_id(r->client, "cc", index);
     } else {
@@ -358,7 +359,7 @@ static void arrive(struct world *w)
                         .dataset = world_draw(w, 2) == 0 ? (uint32_t)world_draw(w, NAMED_DATASETS)
                                                          : content,
                         .epochs = 1 + world_draw(w, EPOCHS_MAX),
-                        .used = w->store.now};
+                        .used = w->leader.now};
     job->guarantee = job->dynamic && world_draw(w, 2) == 0 ? 1 : 0;
     job->shares = world_draw(w, 3) == 0;
     hex_id(job->owner, "ca", index);
@@ -387,9 +388,9 @@ static void reader_gone(struct world *w, struct reader *r)
 
 static void used(struct world *w, struct reader *r)
 {
-    r->seen = w->store.now;
-    w->jobs[r->job].used = w->store.now;
-    w->jobs[r->job].read[r->repetition] = w->store.now;
+    r->seen = w->leader.now;
+    w->jobs[r->job].used = w->leader.now;
+    w->jobs[r->job].read[r->repetition] = w->leader.now;
 }
 
 /* Was there still a job, and did it remember? */
@@ -414,7 +415,7 @@ static void begin(struct world *w, uint32_t index)
 {
     struct reader *r = &w->readers[index];
     struct job *job = &w->jobs[r->job];
-    int64_t unused_ms = job->readers > 1 ? 0 : w->store.now - job->used;
+    int64_t unused_ms = job->readers > 1 ? 0 : w->leader.now - job->used;
     const Millrace__OpenReply *reply;
 
     for (; r->repetition < job->epochs; r->repetition++) {
@@ -431,7 +432,7 @@ static void begin(struct world *w, uint32_t index)
         if (!reply->finished) {
             answer_joins(w, r);
             r->reading = true;
-            r->until = w->store.now +
+            r->until = w->leader.now +
                        (int64_t)world_draw(w, world_draw(w, 10) == 0 ? 3 * HOUR : 10 * MINUTE);
             later(w, SECOND, READER, index);
             return;
@@ -444,7 +445,7 @@ static void read_on(struct world *w, uint32_t index)
 {
     struct reader *r = &w->readers[index];
     struct job *job = &w->jobs[r->job];
-    int64_t left = r->until - w->store.now;
+    int64_t left = r->until - w->leader.now;
 
     assert_int_equal(client_heartbeat(w, r), MR_OK);
     used(w, r);
@@ -490,7 +491,7 @@ static void tend_worker(struct world *w, uint32_t slot)
             assert_int_equal(worker_heartbeat(w, slot, true /* leaving */), MR_OK);
         }
         if (w->workers[slot][0] != '\0') {
-            w->deaths[w->ndeaths++] = w->store.now;
+            w->deaths[w->ndeaths++] = w->leader.now;
         }
         assert_int_equal(register_worker(w, slot), MR_OK);
     } else {
@@ -521,7 +522,7 @@ void world_run(struct world *w, int64_t until)
     while (w->nheap > 0 && w->heap[0].at <= until) {
         struct event event = next_event(w);
 
-        store_run(&w->store, event.at > w->store.now ? event.at : w->store.now);
+        leader_run(&w->leader, event.at > w->leader.now ? event.at : w->leader.now);
         switch (event.kind) {
         case ARRIVAL:
             arrive(w);
@@ -538,7 +539,7 @@ void world_run(struct world *w, int64_t until)
             break;
         }
     }
-    store_run(&w->store, until > w->store.now ? until : w->store.now);
+    leader_run(&w->leader, until > w->leader.now ? until : w->leader.now);
 }
 
 void world_open(struct world *w, uint32_t jobs_max)
@@ -551,7 +552,7 @@ void world_open(struct world *w, uint32_t jobs_max)
     w->readers = mr_calloc(3 * (size_t)w->jobs_max, sizeof w->readers[0]);
     w->deaths = mr_calloc(100 * WORKERS * days, sizeof w->deaths[0]);
     assert_true(w->jobs != NULL && w->readers != NULL && w->deaths != NULL);
-    store_open(&w->store, &retention_config);
+    leader_open(&w->leader);
     for (uint32_t i = 0; i < NAMED_DATASETS; i++) {
         register_dataset(w, i);
     }
@@ -564,7 +565,7 @@ void world_open(struct world *w, uint32_t jobs_max)
 
 void world_close(struct world *w)
 {
-    store_close(&w->store);
+    leader_close(&w->leader);
     mr_free(w->jobs);
     mr_free(w->readers);
     mr_free(w->deaths);

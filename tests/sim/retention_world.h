@@ -2,9 +2,11 @@
 #ifndef MR_TESTS_SIM_RETENTION_WORLD_H
 #define MR_TESTS_SIM_RETENTION_WORLD_H
 
-#include "retention_store.h"
+#include "dispatcher.h"
 
 #include "base/rng.h"
+#include "coord/fake/fake.h"
+#include "dispatcher/core/core.h"
 
 #define SECOND INT64_C(1000)
 #define MINUTE (60 * SECOND)
@@ -51,14 +53,42 @@ struct event {
     uint32_t index;
 };
 
+/* retention_leader.c */
+struct leader {
+    mr_fake *fake;
+    struct dispatcher *dispatcher;
+    int64_t now; /* ms of virtual time */
+    uint64_t calls, turns, takeovers;
+    bool crash_soon; /* it dies in its next timer that changes something, before it knows that that
+                      * is committed */
+    ProtobufCMessage *answer;
+    bool answered;
+};
+
+void leader_open(struct leader *l);
+void leader_close(struct leader *l);
+/* It dies, and another one loads what is there. */
+void leader_take_over(struct leader *l);
+/* Let time go on to @until, with what comes due. */
+void leader_run(struct leader *l, int64_t until);
+/* The answer, until the next one; its code is *@code. Of a watch it is the first message: number
+ * `calls` is its stream's. */
+const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
+                                    const ProtobufCMessage *request, int *code);
+bool leader_has(const struct leader *l, const char *key);
+char *leader_text(const struct leader *l, const char *key); /* NULL: it is not there */
+size_t leader_count(const struct leader *l, const char *prefix);
+
 struct world {
-    struct store store;
+    struct leader leader;
     struct mr_rng rng;
     struct job *jobs;
     uint32_t njobs, jobs_max;
     struct reader *readers;
     uint32_t nreaders;
     char workers[WORKERS][33];
+    uint64_t streams[WORKERS];
+    size_t keys_max; /* most keys at the end of a day */
     uint32_t lives;
     int64_t *deaths;
     uint32_t ndeaths;

@@ -1,19 +1,21 @@
-/* The store, the core of whoever leads, and what is on its way from there. */
+/* Who leads: a dispatcher as it is shipped, over the fake store; and what is on its way to and from
+ * it. */
 #include "rounds_world.h"
 
-#include <inttypes.h>
-#include <millrace/base.h>
+#include "dispatcher.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
+#include "base/log.h"
+#include "coord/fake/fake.h"
+#include "coord/member.h"
+#include "dispatcher/turn/internal.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define KEYS_MAX 4096
-#define PENDING_MAX 256
-
-/* A step's outcome that waits for its commit. */
-struct pending {
-    struct mr_outcome out;
-};
+#define ROOT "/millrace/rounds/"
 
 struct queued_call {
     STAILQ_ENTRY(queued_call) link;
@@ -25,99 +27,19 @@ struct queued_call {
 };
 
 struct leader {
-    mr_core *core;
-    uint64_t epoch;
-    int64_t back_at; /* nobody leads before */
-    int64_t commit_at;
-    char *keys[KEYS_MAX];
-    char *values[KEYS_MAX];
-    size_t nkeys;
-    struct pending pending[PENDING_MAX];
-    size_t npending;
+    struct world *w;
+    mr_fake *fake;
+    mr_store *store;
+    struct dispatcher *d; /* NULL: none is alive */
+    int64_t back_at;      /* nobody is before */
+    uint64_t lives;
     STAILQ_HEAD(, queued_call) calls;
-    bool watching_worker[10000];
-    bool watching_consumer[PROCESSES_MAX];
-    bool registered; /* the dataset */
+    bool asked, registered; /* the dataset: this leader, and somebody has answered */
 };
 
-/* ---------------------------------------------------------------- the store */
-
-static void store_put(struct leader *l, const char *key, const char *value)
+static uint64_t token_of(enum call call, uint32_t who)
 {
-    size_t i = 0;
-
-    while (i < l->nkeys && strcmp(l->keys[i], key) != 0) {
-        i++;
-    }
-    if (value == NULL) {
-        if (i < l->nkeys) {
-            free(l->keys[i]);
-            free(l->values[i]);
-            l->keys[i] = l->keys[--l->nkeys];
-            l->values[i] = l->values[l->nkeys];
-        }
-        return;
-    }
-    if (i == l->nkeys) {
-        l->keys[l->nkeys++] = strdup(key);
-        l->values[i] = NULL;
-    }
-    free(l->values[i]);
-    l->values[i] = strdup(value);
-}
-
-static void apply(struct leader *l, const struct mr_outcome *out)
-{
-    for (size_t i = 0; i < out->nchanges; i++) {
-        const struct mr_change *change = &out->changes[i];
-        char *value = NULL;
-
-        if (change->value != NULL) {
-            value = strndup(change->value, change->size);
-        }
-        store_put(l, change->key, value);
-        free(value);
-    }
-}
-
-static void trace(void *ctx, const char *line)
-{
-    const struct world *w = ctx;
-
-    printf("[%6lld] %s\n", (long long)w->now, line);
-}
-
-static void load(struct world *w)
-{
-    struct leader *l = w->leader;
-    struct mr_core_config config = {
-        .epoch = l->epoch,
-        .worker_timeout_ms = 2000,
-        .client_timeout_ms = 6000,
-        .job_gc_timeout_ms = 100000,
-        .takeover_grace_ms = 1500,
-        .heartbeat_ms = 200,
-        .trace = w->knobs.show ? trace : NULL,
-        .trace_ctx = w,
-    };
-    mr_error err;
-
-    l->core = mr_core_new(&config);
-    for (size_t i = 0; i < l->nkeys; i++) {
-        int rc;
-
-        if (strncmp(l->keys[i], "blobs/", 6) == 0) {
-            rc = mr_core_load_blob(l->core, l->keys[i], &err);
-        } else {
-            rc = mr_core_load(l->core, l->keys[i], l->values[i], strlen(l->values[i]), &err);
-        }
-        if (rc < 0) {
-            snprintf(w->failure, sizeof w->failure, "loading %.100s: %s", l->keys[i], err.message);
-        }
-    }
-    if (mr_core_ready(l->core, w->now, &err) < 0) {
-        snprintf(w->failure, sizeof w->failure, "loading: %s", err.message);
-    }
+    return ((uint64_t)call + 1) << 32 | who;
 }
 
 /* ---------------------------------------------------------------- letters */
@@ -155,200 +77,239 @@ struct letter *letters_take(struct letters *list, int64_t now)
     return letter;
 }
 
-/* ---------------------------------------------------------------- effects */
+/* ---------------------------------------------------------------- what the leader says */
 
 static bool is_of_worker(enum call call)
 {
     return call >= CALL_REGISTER;
 }
 
-static void hear(struct world *w, enum call call, uint32_t who, const struct mr_effect *effect)
+static struct worker *find_worker(const struct world *w, uint32_t who)
 {
-    struct letter *letter = letter_new(effect->message);
-
-    letter->code = effect->error.code;
-    snprintf(letter->text, sizeof letter->text, "%.190s",
-             effect->error.code < 0 ? effect->error.message : "");
-    if (is_of_worker(call)) {
-        for (size_t i = 0; i < WORKERS_MAX; i++) {
-            if (w->workers[i] != NULL && worker_number(w->workers[i]) == who) {
-                worker_hear(w, w->workers[i], call, letter);
-                return;
-            }
+    for (size_t i = 0; i < WORKERS_MAX; i++) {
+        if (w->workers[i] != NULL && worker_number(w->workers[i]) == who) {
+            return w->workers[i];
         }
-    } else if (w->consumers[who] != NULL) {
-        consumer_hear(w, w->consumers[who], call, letter);
-        return;
     }
-    free(letter);
+    return NULL;
 }
 
-static void take_effect(struct world *w, const struct mr_effect *effect)
+/* To whom it is for, if he lives. What does not come from a leader is nothing. */
+static void hear(struct world *w, uint64_t token, const struct mr_method *method, const void *bytes,
+                 size_t size)
 {
-    struct leader *l = w->leader;
-    enum call call = (enum call)(effect->token >> 32);
-    uint32_t who = (uint32_t)effect->token;
+    ProtobufCMessage *message = protobuf_c_message_unpack(method->reply, NULL, size, bytes);
+    const Millrace__ReplyHeader *header = ((const Millrace__OpenReply *)message)->header;
+    enum call call = (enum call)((token >> 32) - 1);
+    uint32_t who = (uint32_t)token;
+    struct worker *worker = is_of_worker(call) ? find_worker(w, who) : NULL;
+    bool lives = is_of_worker(call) ? worker != NULL : w->consumers[who] != NULL;
 
-    switch (effect->kind) {
-    case MR_EFFECT_REPLY:
-        if (effect->token == 0) {
-            break;
+    if (lives && !header->not_leader && (header->traits & MR_MAYBE_APPLIED) == 0) {
+        struct letter *letter = letter_new(message);
+
+        letter->code = header->code;
+        snprintf(letter->text, sizeof letter->text, "%.190s",
+                 header->code < 0 ? header->message : "");
+        if (worker != NULL) {
+            worker_hear(w, worker, call, letter);
+        } else {
+            consumer_hear(w, w->consumers[who], call, letter);
         }
-        call = (enum call)((int)call - 1);
-        if (call == CALL_WATCH_CLIENT) {
-            l->watching_consumer[who] = effect->error.code == MR_OK;
-        } else if (call == CALL_WATCH_WORKER) {
-            l->watching_worker[who] = effect->error.code == MR_OK;
-        } else if (chance(w, w->knobs.lose_call)) {
-            break;
-        }
-        hear(w, call, who, effect);
-        break;
-    case MR_EFFECT_PUSH_ITERATION:
-        for (uint32_t i = 0; i < w->nconsumers; i++) {
-            if (l->watching_consumer[i]) {
-                hear(w, CALL_WATCH_CLIENT, i, effect);
-            }
-        }
-        break;
-    case MR_EFFECT_PUSH_WORKER:
-        for (uint32_t i = 0; i < w->nworkers; i++) {
-            if (l->watching_worker[i] && strcmp(worker_id(i), effect->topic) == 0) {
-                hear(w, CALL_WATCH_WORKER, i, effect);
-            }
-        }
-        break;
-    case MR_EFFECT_END_CLIENT:
-        for (uint32_t i = 0; i < w->nconsumers; i++) {
-            if (l->watching_consumer[i] && strcmp(consumer_id(i), effect->topic) == 0) {
-                l->watching_consumer[i] = false;
-                if (w->consumers[i] != NULL) {
-                    consumer_cut(w->consumers[i]);
-                }
-            }
-        }
-        break;
-    case MR_EFFECT_END_WORKER:
-    case MR_EFFECT_RESIGN:
-        break;
+    }
+    protobuf_c_message_free_unpacked(message, NULL);
+}
+
+static void on_answer(void *ctx, uint64_t token, const struct mr_method *method,
+                      const struct mr_buf *message)
+{
+    struct leader *l = ctx;
+
+    if (token == 0) {
+        Millrace__RegisterDatasetReply *reply =
+            millrace__register_dataset_reply__unpack(NULL, message->len, message->data);
+
+        l->registered = reply->header->code == 0; /* or the next leader is asked */
+        millrace__register_dataset_reply__free_unpacked(reply, NULL);
+    } else if (!chance(l->w, l->w->knobs.lose_call)) {
+        hear(l->w, token, method, message->data, message->len);
+    }
+}
+
+static void on_push(void *ctx, uint64_t token, const struct mr_method *method, const void *bytes,
+                    size_t size)
+{
+    struct leader *l = ctx;
+
+    hear(l->w, token, method, bytes, size);
+}
+
+static void on_finish(void *ctx, uint64_t token)
+{
+    struct leader *l = ctx;
+    uint32_t who = (uint32_t)token;
+    struct worker *worker = find_worker(l->w, who);
+
+    if ((enum call)((token >> 32) - 1) == CALL_WATCH_CLIENT && l->w->consumers[who] != NULL) {
+        consumer_cut(l->w->consumers[who]);
+    } else if ((enum call)((token >> 32) - 1) == CALL_WATCH_WORKER && worker != NULL) {
+        worker_cut(worker);
+    }
+}
+
+static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
+{
+    struct mr_definition *d = mr_calloc(1, sizeof *d);
+
+    (void)ctx;
+    (void)request;
+    MR_ASSERT(d != NULL);
+    snprintf(d->fingerprint, sizeof d->fingerprint, "0123456789abcdef0123456789abcdef");
+    snprintf(d->summary, sizeof d->summary, "range");
+    d->spec = mr_strdup("spec");
+    d->spec_size = 4;
+    d->cardinality = 100;
+    return d;
+}
+
+static void on_trace(void *ctx, const char *line)
+{
+    const struct leader *l = ctx;
+
+    if (l->w->knobs.show) {
+        printf("[%6lld] %s\n", (long long)l->w->now, line);
     }
 }
 
 /* An Open is committed: from this moment on the place is somebody else's, whether or not the answer
  * arrives. */
-static void note_places(struct world *w, const struct mr_outcome *out)
+static void on_applied(void *ctx, const struct mr_txn *txn, bool succeeded, int64_t revision)
 {
-    for (size_t i = 0; i < out->nchanges; i++) {
-        const char *key = out->changes[i].key;
-        const char *slash = strrchr(key, '/');
+    const struct leader *l = ctx;
+    const char *prefix = ROOT "consumers/";
 
-        if (strncmp(key, "consumers/", 10) != 0 || out->changes[i].value == NULL) {
+    (void)revision;
+    for (size_t i = 0; succeeded && i < txn->nsuccess; i++) {
+        const struct mr_op *op = &txn->success[i];
+        uint32_t process = UINT32_MAX;
+
+        if (op->kind != MR_OP_PUT || op->key.size < strlen(prefix) ||
+            memcmp(op->key.data, prefix, strlen(prefix)) != 0) {
             continue;
         }
-        uint32_t seat = (uint32_t)atoi(slash + 1), process = UINT32_MAX;
+        char *key = mr_strndup(op->key.data, op->key.size);
+        char *value = mr_strndup(op->value.data, op->value.size);
 
-        for (uint32_t k = 0; k < w->nconsumers; k++) {
-            if (strstr(out->changes[i].value, consumer_id(k)) != NULL) {
+        for (uint32_t k = 0; k < l->w->nconsumers; k++) {
+            if (strstr(value, consumer_id(k)) != NULL) {
                 process = k;
             }
         }
-        judge_placed(w->judge, seat, process);
+        judge_placed(l->w->judge, (uint32_t)atoi(strrchr(key, '/') + 1), process);
+        mr_free(key);
+        mr_free(value);
     }
 }
 
-static void commit(struct world *w, bool tell)
+/* ---------------------------------------------------------------- a life of it */
+
+static void start(struct leader *l)
 {
-    struct leader *l = w->leader;
+    static const struct dispatcher_ops ops = {.answer = on_answer,
+                                              .push = on_push,
+                                              .finish = on_finish,
+                                              .define = on_define,
+                                              .trace = on_trace};
+    char instance[33];
+    struct mr_turn_options o = {.cluster = "rounds",
+                                .address = "d:1",
+                                .socket = "d:1",
+                                .instance = instance,
+                                .secret = "00112233445566778899aabbccddeeff",
+                                .seed = ++l->lives,
+                                .started_ms = (uint64_t)l->w->now,
+                                .etcd_write_budget = INT64_C(1) << 40,
+                                .lease_ttl_ms = 1000,
+                                .heartbeat_ms = 200,
+                                .worker_timeout_ms = 2000,
+                                .client_timeout_ms = 6000,
+                                .job_gc_timeout_ms = 100000};
+    int rc = mr_fake_connect(l->fake, &l->store, NULL);
 
-    for (size_t i = 0; i < l->npending; i++) {
-        struct mr_outcome *out = &l->pending[i].out;
+    MR_ASSERT(rc == MR_OK);
+    snprintf(instance, sizeof instance, "%032llx", (unsigned long long)l->lives);
+    l->d = dispatcher_new(&o, l->store, &ops, l, l->w->now);
+    l->asked = false;
+}
 
-        apply(l, out);
-        note_places(w, out);
-        for (size_t k = 0; tell && w->bug != BUG_TOLD_EARLY && k < out->neffects; k++) {
-            take_effect(w, &out->effects[k]);
+static void register_dataset(struct leader *l)
+{
+    Millrace__RegisterDatasetRequest request = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
+    uint8_t bytes[128];
+
+    request.dataset_id = (char *)(uintptr_t) "d";
+    request.compression = (char *)(uintptr_t) "AUTO";
+    request.definition =
+        (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t) "definition", .len = 10};
+    (void)dispatcher_call(l->d, MR_COMMAND_REGISTER_DATASET, bytes,
+                          millrace__register_dataset_request__pack(&request, bytes), 0, l->w->now);
+    l->asked = true;
+}
+
+/* The store is slow, the more so if that is to show. */
+static void turn(struct leader *l, int64_t now)
+{
+    uint64_t most = l->w->bug == BUG_TOLD_EARLY ? 900 : 20;
+
+    mr_fake_script(l->store, MR_FAKE_TXN, MR_FAKE_DELAYED,
+                   1 + (int64_t)mr_rng_below(&l->w->rng, most));
+    dispatcher_turn(l->d, now, (uint64_t)(INT64_C(1700000000000) + now));
+}
+
+/* All that is due up to now. */
+static void run(struct leader *l)
+{
+    int64_t now = l->w->now;
+
+    for (;;) {
+        int64_t at = mr_fake_next_ms(l->fake);
+        int64_t due = l->d != NULL ? dispatcher_due(l->d, mr_fake_now_ms(l->fake)) : INT64_MAX;
+
+        if (due <= at && due <= now) {
+            (void)mr_fake_step(l->fake, due);
+            turn(l, due);
+        } else if (at <= now) {
+            (void)mr_fake_step(l->fake, at);
+        } else {
+            break;
         }
-        mr_outcome_clear(out);
     }
-    l->npending = 0;
+    (void)mr_fake_step(l->fake, now);
 }
 
-/* ---------------------------------------------------------------- steps */
+/* ---------------------------------------------------------------- calls */
 
-static void step(struct world *w, struct mr_command *command)
-{
-    struct leader *l = w->leader;
-    mr_error err;
-
-    if (l->npending == PENDING_MAX) {
-        commit(w, true);
-    }
-    command->now_ms = w->now;
-    command->wall_ms = INT64_C(1700000000000) + w->now;
-    command->seed = 7;
-    struct mr_outcome *out = &l->pending[l->npending++].out;
-
-    memset(out, 0, sizeof *out);
-    if (mr_core_step(l->core, command, out, &err) < 0) {
-        snprintf(w->failure, sizeof w->failure, "step: %s", err.message);
-    } else if (mr_core_check(l->core, &err) < 0) {
-        snprintf(w->failure, sizeof w->failure, "invariant: %s", err.message);
-    }
-    for (size_t k = 0; w->bug == BUG_TOLD_EARLY && k < out->neffects; k++) {
-        take_effect(w, &out->effects[k]);
-    }
-}
-
-static void register_dataset(struct world *w)
-{
-    static const char blob[] = "0123456789abcdef0123456789abcdef";
-    struct mr_part_store part = {.blob = blob, .data = "definition", .size = 10};
-    struct mr_dataset_register in = {
-        .dataset_id = "d",
-        .fingerprint = blob,
-        .compression = "AUTO",
-        .spec = "spec",
-        .spec_size = 4,
-        .cardinality = 100,
-        .summary = "range",
-        .definition_size = 10,
-        .blob = blob,
-        .parts = 1,
-    };
-    struct mr_command command = {.kind = MR_COMMAND_STORE_PART, .part = &part};
-
-    step(w, &command);
-    command = (struct mr_command){.kind = MR_COMMAND_REGISTER_DATASET, .dataset = &in};
-    step(w, &command);
-    commit(w, false);
-}
-
-static const struct {
-    const ProtobufCMessageDescriptor *desc;
-    enum mr_command_kind kind;
-} calls[] = {
-    [CALL_OPEN] = {&millrace__open_request__descriptor, MR_COMMAND_OPEN},
-    [CALL_BEAT_CLIENT] = {&millrace__client_heartbeat_request__descriptor,
-                          MR_COMMAND_CLIENT_HEARTBEAT},
-    [CALL_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor, MR_COMMAND_WATCH_CLIENT},
-    [CALL_RELEASE] = {&millrace__release_client_request__descriptor, MR_COMMAND_RELEASE_CLIENT},
-    [CALL_REGISTER] = {&millrace__register_worker_request__descriptor, MR_COMMAND_REGISTER_WORKER},
-    [CALL_BEAT_WORKER] = {&millrace__worker_heartbeat_request__descriptor,
-                          MR_COMMAND_WORKER_HEARTBEAT},
-    [CALL_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor, MR_COMMAND_WATCH_WORKER},
-    [CALL_ENDED] = {&millrace__task_ended_request__descriptor, MR_COMMAND_TASK_ENDED},
+static const enum mr_command_kind kinds[] = {
+    [CALL_OPEN] = MR_COMMAND_OPEN,
+    [CALL_BEAT_CLIENT] = MR_COMMAND_CLIENT_HEARTBEAT,
+    [CALL_WATCH_CLIENT] = MR_COMMAND_WATCH_CLIENT,
+    [CALL_RELEASE] = MR_COMMAND_RELEASE_CLIENT,
+    [CALL_REGISTER] = MR_COMMAND_REGISTER_WORKER,
+    [CALL_BEAT_WORKER] = MR_COMMAND_WORKER_HEARTBEAT,
+    [CALL_WATCH_WORKER] = MR_COMMAND_WATCH_WORKER,
+    [CALL_ENDED] = MR_COMMAND_TASK_ENDED,
 };
 
-static void deliver(struct world *w, const struct queued_call *call)
+static void deliver(struct leader *l, const struct queued_call *q)
 {
-    ProtobufCMessage *message =
-        protobuf_c_message_unpack(calls[call->call].desc, NULL, call->size, call->bytes);
-    struct mr_command command = {.kind = calls[call->call].kind};
+    uint64_t token = token_of(q->call, q->who);
 
-    command.token = ((uint64_t)call->call + 1) << 32 | call->who;
-    command.open = (const void *)message; /* the same place for every kind of request */
-    step(w, &command);
-    protobuf_c_message_free_unpacked(message, NULL);
+    if (q->call == CALL_WATCH_CLIENT || q->call == CALL_WATCH_WORKER) {
+        dispatcher_end_stream(l->d, token); /* of before */
+    }
+    bool known = dispatcher_call(l->d, kinds[q->call], q->bytes, q->size, token, l->w->now);
+
+    MR_ASSERT(known);
 }
 
 void leader_call(struct world *w, enum call call, uint32_t who, const ProtobufCMessage *request)
@@ -371,50 +332,83 @@ void leader_call(struct world *w, enum call call, uint32_t who, const ProtobufCM
 
 bool leader_is_there(const struct world *w)
 {
-    return w->leader->core != NULL;
+    const struct leader *l = w->leader;
+
+    return l->d != NULL && mr_turn_serves(dispatcher_machine(l->d));
+}
+
+/* ---------------------------------------------------------------- what is stored */
+
+struct search {
+    const struct leader *l;
+    const char *worker; /* that is lost; NULL: look for one */
+    bool found;
+};
+
+static char *text_of(struct mr_bytes b)
+{
+    return mr_strndup(b.data, b.size);
+}
+
+static void look_at_rounds(void *ctx, const struct mr_kv *kv)
+{
+    struct search *s = ctx;
+    char *value = text_of(kv->value);
+
+    s->found = s->found || (strstr(value, s->worker) != NULL && strstr(value, "outcomes") == NULL);
+    mr_free(value);
+}
+
+static void look_at_worker(void *ctx, const struct mr_kv *kv)
+{
+    struct search *s = ctx;
+    char *key = text_of(kv->key), *value = text_of(kv->value);
+
+    if (strstr(value, "\"lost\"") != NULL) {
+        struct search rounds = {.worker = strrchr(key, '/') + 1};
+
+        mr_fake_each(s->l->fake, ROOT "rounds/", look_at_rounds, &rounds);
+        s->found = s->found || rounds.found;
+    }
+    mr_free(key);
+    mr_free(value);
 }
 
 /* Somebody who takes turns is lost, as far as the store knows. */
 bool leader_is_closing(const struct world *w)
 {
-    const struct leader *l = w->leader;
+    struct search s = {.l = w->leader};
 
-    for (size_t i = 0; i < l->nkeys; i++) {
-        const char *lost =
-            strncmp(l->keys[i], "workers/", 8) == 0 ? strstr(l->values[i], "\"lost\"") : NULL;
-
-        for (size_t k = 0; lost != NULL && k < l->nkeys; k++) {
-            if (strncmp(l->keys[k], "rounds/", 7) == 0 &&
-                strstr(l->values[k], l->keys[i] + 8) != NULL &&
-                strstr(l->values[k], "outcomes") == NULL) {
-                return true;
-            }
-        }
-    }
-    return false;
+    mr_fake_each(w->leader->fake, ROOT "workers/", look_at_worker, &s);
+    return s.found;
 }
+
+static void show(void *ctx, const struct mr_kv *kv)
+{
+    (void)ctx;
+    printf("  %.*s %.*s\n", (int)kv->key.size, (const char *)kv->key.data, (int)kv->value.size,
+           (const char *)kv->value.data);
+}
+
+void leader_show(const struct world *w)
+{
+    mr_fake_each(w->leader->fake, ROOT, show, NULL);
+}
+
+/* ---------------------------------------------------------------- time */
 
 /* What is not committed is lost, or was applied and nobody heard of it. */
 static void fail_over(struct world *w)
 {
     struct leader *l = w->leader;
+    const mr_member *m = dispatcher_machine(l->d)->member;
 
     w->rare[RARE_FAILOVER]++;
     w->rare[RARE_CLOSING_FAILOVER] += leader_is_closing(w) ? 1 : 0;
-    if (l->npending > 0 && half(w)) {
-        w->rare[RARE_UNKNOWN_COMMIT]++;
-        commit(w, false);
-    }
-    for (size_t i = 0; i < l->npending; i++) {
-        mr_outcome_clear(&l->pending[i].out);
-    }
-    l->npending = 0;
-    mr_core_free(l->core);
-    l->core = NULL;
-    l->epoch += 10;
+    w->rare[RARE_UNKNOWN_COMMIT] += mr_member_newest(m) > mr_member_committed(m) ? 1 : 0;
+    dispatcher_kill(l->d);
+    l->d = NULL;
     l->back_at = w->now + (int64_t)mr_rng_below(&w->rng, 500);
-    memset(l->watching_worker, 0, sizeof l->watching_worker);
-    memset(l->watching_consumer, 0, sizeof l->watching_consumer);
     for (size_t i = 0; i < WORKERS_MAX; i++) {
         if (w->workers[i] != NULL) {
             worker_cut(w->workers[i]);
@@ -432,12 +426,10 @@ void leader_tick(struct world *w)
     struct leader *l = w->leader;
     struct queued_call *q, *next;
 
-    if (l->core == NULL && w->now >= l->back_at) {
-        load(w);
-        if (!l->registered) {
-            l->registered = true;
-            register_dataset(w);
-        }
+    dispatchers_answer_early(w->bug == BUG_TOLD_EARLY);
+    dispatchers_trust(true);
+    if (l->d == NULL && w->now >= l->back_at) {
+        start(l);
     }
     for (q = STAILQ_FIRST(&l->calls); q != NULL; q = next) {
         next = STAILQ_NEXT(q, link);
@@ -445,34 +437,32 @@ void leader_tick(struct world *w)
             continue;
         }
         STAILQ_REMOVE(&l->calls, q, queued_call, link);
-        if (l->core != NULL) {
-            deliver(w, q);
+        if (leader_is_there(w)) {
+            deliver(l, q);
         }
         free(q);
     }
-    if (l->core != NULL && chance(w, w->knobs.fail_over)) {
+    run(l);
+    if (leader_is_there(w) && !l->registered && !l->asked) {
+        register_dataset(l);
+    }
+    if (leader_is_there(w) && chance(w, w->knobs.fail_over)) {
         fail_over(w);
     }
-    if (l->core == NULL) {
-        return;
-    }
-    while (mr_core_next_timer(l->core) <= w->now && w->failure[0] == '\0') {
-        struct mr_command command = {.kind = MR_COMMAND_TIMER};
-
-        step(w, &command);
-    }
-    if (w->now >= l->commit_at) {
-        commit(w, true);
-        l->commit_at =
-            w->now + (int64_t)mr_rng_below(&w->rng, w->bug == BUG_TOLD_EARLY ? 2000 : 20);
-    }
+    dispatchers_answer_early(false);
+    dispatchers_trust(false);
 }
 
 struct leader *leader_new(struct world *w)
 {
     struct leader *l = calloc(1, sizeof *l);
+    int rc = mr_fake_new(1, &l->fake, NULL);
 
-    l->epoch = 5;
+    MR_ASSERT(rc == MR_OK);
+    mr_log_init(MR_LOG_OFF, MR_LOG_TEXT, "sim");
+    (void)mr_fake_step(l->fake, w->now);
+    mr_fake_observe(l->fake, on_applied, l);
+    l->w = w;
     STAILQ_INIT(&l->calls);
     return l;
 }
@@ -485,24 +475,7 @@ void leader_free(struct leader *l)
         STAILQ_REMOVE_HEAD(&l->calls, link);
         free(q);
     }
-    for (size_t i = 0; i < l->npending; i++) {
-        mr_outcome_clear(&l->pending[i].out);
-    }
-    for (size_t i = 0; i < l->nkeys; i++) {
-        free(l->keys[i]);
-        free(l->values[i]);
-    }
-    mr_core_free(l->core);
+    dispatcher_kill(l->d);
+    mr_fake_free(l->fake);
     free(l);
-}
-
-void leader_show(const struct world *w)
-{
-    const struct leader *l = w->leader;
-
-    for (size_t i = 0; i < l->nkeys; i++) {
-        if (strncmp(l->keys[i], "datasets/", 9) != 0 && strncmp(l->keys[i], "clients/", 8) != 0) {
-            printf("  %s %s\n", l->keys[i], l->values[i]);
-        }
-    }
 }

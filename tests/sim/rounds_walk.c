@@ -58,7 +58,7 @@ static struct knobs random_knobs(uint64_t seed, bool finite)
     k.new_worker = (uint32_t)mr_rng_below(&rng, 10);
     k.kill_consumer = (uint32_t)mr_rng_below(&rng, 10);
     k.pause_consumer = (uint32_t)mr_rng_below(&rng, 10);
-    k.fail_over = (uint32_t)mr_rng_below(&rng, 30);
+    k.fail_over = (uint32_t)mr_rng_below(&rng, 12); /* after each a worker has some seconds */
     return k;
 }
 

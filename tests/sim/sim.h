@@ -1,7 +1,6 @@
 /*
- * A cluster in virtual time: dispatcher replicas (the real core over a small model of the commit
- * loop), a store that delays, loses and applies late, workers and clients as small actors, and a
- * checker that keeps a model of its own. One seed gives one run, always the same.
+ * A cluster in virtual time: dispatchers as they are shipped (dispatcher.h), over the fake store
+ * on bad ways, workers and clients as small actors, and a checker that keeps a model of its own. One seed gives one run, always the same.
  *
  * Everything happens in events, ordered by time and then by creation. An event belongs to a
  * process; it is dropped when that life of the process is over and put off while the process is
@@ -10,11 +9,14 @@
 #ifndef MR_TESTS_SIM_SIM_H
 #define MR_TESTS_SIM_SIM_H
 
+#include "dispatcher.h"
 #include "lists.h"
 
+#include "base/identity.h"
 #include "base/map.h"
 #include "base/rng.h"
 #include "client/read/read.h"
+#include "coord/fake/fake.h"
 #include "dispatcher/core/core.h"
 #include "worker/session/book.h"
 #include "worker/session/registration.h"
@@ -23,6 +25,7 @@
 
 #include <stdio.h>
 
+#define SIM_CLUSTER "sim"
 #define SIM_REPLICAS 3
 #define SIM_WORKERS_MAX 6
 #define SIM_CLIENTS_MAX 8
@@ -35,6 +38,7 @@
 #define SIM_HEARTBEAT_MS 500
 #define SIM_WORKER_TIMEOUT_MS 5000
 #define SIM_CLIENT_TIMEOUT_MS 8000
+#define SIM_GRACE_MS 6500 /* of a new leader, for workers: more than their timeout */
 
 struct sim;
 
@@ -87,8 +91,6 @@ struct sim_message {
     int64_t sent_at;
     int64_t memory;  /* of a reply: the load of the state that it was decided on */
     bool not_leader; /* or a leader that takes no calls at the moment */
-    bool aborted;    /* "was not applied": only with a bug put in */
-    uint64_t nonce;  /* of the batch that was said not to be applied */
     uint64_t stream; /* of a push: the call that began it */
     mr_error error;
     size_t size;
@@ -109,27 +111,25 @@ struct sim_call {
 
 /* ---------------------------------------------------------------- the store */
 
-struct sim_kv {
-    char *key;
-    char *value;
-    int64_t create;
-    int64_t mod;
+/* A transaction of a leader, which may be sent, and come, more than once. */
+struct sim_batch {
+    struct sim_batch *next; /* of all, freed with the store */
+    char value[256];        /* of the batch key: no other batch has it */
+    uint64_t number;        /* within its load */
+    int64_t memory;
+    bool applied;
+    bool settled; /* its leader knows */
+    bool denied;  /* somebody was told that it was not applied */
 };
 
-struct sim_batch;
-
 struct sim_store {
-    struct sim_kv *kvs; /* unordered */
-    size_t count, cap;
-    struct mr_map index;
+    mr_fake *fake;
     int64_t revision;
-    int leader; /* replica, -1: none */
-    int64_t leader_create;
-    int64_t lease_until;
-    bool away;       /* nothing gets through */
-    bool full;       /* nothing can be written */
-    int64_t slow_ms; /* transactions take so much longer: for stories */
-    struct sim_batch *batches;
+    bool away;             /* nothing gets through */
+    bool full;             /* nothing can be written */
+    int64_t slow_ms;       /* transactions take so much longer: for stories */
+    struct mr_map batches; /* by value */
+    struct sim_batch *sent;
 };
 
 struct sim_change {
@@ -137,33 +137,30 @@ struct sim_change {
     char *value; /* NULL: delete */
 };
 
-/* Immutable once it was sent: copies of it may be under way for long. */
-struct sim_batch {
-    struct sim_batch *next; /* of all, freed with the store */
-    int replica;
-    int64_t epoch;
-    int64_t memory;
-    int64_t batch_mod; /* of meta/batch before */
-    uint64_t nonce;
-    uint64_t number;   /* within the term */
-    unsigned attempts; /* that were sent */
-    unsigned arrived;  /* the newest of them that reached the store */
-    bool applied;
-    bool denied; /* somebody was told that it was not */
-    struct sim_change *changes;
-    size_t count;
-};
-
 /* ---------------------------------------------------------------- replicas */
 
-enum sim_role { SIM_STANDBY, SIM_LOADING, SIM_LEADING };
-
-struct sim_stream {
+/* A call that a dispatcher has, or a stream. */
+struct sim_asked {
+    struct sim_asked *next;
     bool is_worker;
-    int actor;
+    int actor; /* -1: a standby that follows, number `standby` */
     uint64_t actor_life;
-    uint64_t call; /* that began it */
-    char topic[80];
+    uint64_t call;
+    enum mr_command_kind kind;
+    bool stream, answered, over;
+    int standby;
+    uint64_t following;
+    bool changed; /* it was decided, and changed something */
+    uint64_t batch;
+    size_t size;
+    uint8_t body[];
+};
+
+/* A standby's stream to the leader. */
+struct sim_following {
+    uint64_t id; /* 0: none */
+    struct mr_follow *follow;
+    int leader;
 };
 
 /* The last sign of a worker that a leader has looked at, on the clock of the time in which that
@@ -175,36 +172,25 @@ struct sim_heard {
 };
 
 struct sim_replica {
+    struct sim *sim;
     struct sim_process process;
     int number;
-    enum sim_role role;
-    mr_core *core;
+    struct dispatcher *dispatcher; /* NULL: it is dead */
+    mr_store *way;                 /* to the store */
+    bool is_cut;
+    int64_t deaf_until; /* its watches are silent */
+    bool vanished;        /* its host has gone with it: nobody refuses connects */
     int64_t clock_origin; /* of the clock that does not jump: any */
     int64_t wall_skew;
-    int64_t resigned_at; /* 0: never */
-    int64_t epoch;
-    int64_t batch_mod;
-    uint64_t batch_number;
-    uint32_t loads; /* earlier ones of this term */
-    int64_t memory; /* which of all loads it leads on */
-    struct sim_message **mailbox;
-    size_t nmailbox, cap_mailbox;
-    int64_t turn_due; /* INT64_MAX: no turn is waited for */
-    int64_t next_tick;
+    int64_t memory;           /* which of all loads it leads on */
+    struct sim_batch *flight; /* the last that it sent */
+    struct sim_asked *asked;
+    struct sim_following following;
+    int64_t turn_due;    /* INT64_MAX: no turn is waited for */
     int64_t busy_until;  /* the turn that runs takes so long */
-    int64_t late_ms;     /* not told to the core yet */
     int64_t stood_still; /* all the time it was late; with the next two the checker's */
     int64_t term_ran_at;
     struct sim_heard heard[SIM_WORKERS_MAX];
-    int64_t fenced_at; /* when the last batch that committed was sent */
-    int64_t flight_sent;
-    struct sim_change *gathering;
-    size_t ngathering, cap_gathering;
-    struct sim_message **held, **flying; /* replies and pushes, ready to leave */
-    size_t nheld, cap_held, nflying;
-    struct sim_batch *flight;
-    struct sim_stream streams[SIM_WORKERS_MAX + SIM_CLIENTS_MAX];
-    size_t nstreams;
 };
 
 /* ---------------------------------------------------------------- the data path */
@@ -389,6 +375,12 @@ struct sim_dataset {
     bool ignores_errors;
 };
 
+/* Who can prove who it is. */
+struct sim_known {
+    struct sim_known *next;
+    struct mr_identity identity;
+};
+
 struct sim_name {
     char id[33];
     char name[8];
@@ -477,11 +469,14 @@ struct sim {
     unsigned ids;
     struct sim_name names[16];
     size_t nnames;
+    struct mr_map identities; /* by id */
+    struct sim_known *known;
     uint64_t probe; /* a call whose answers are counted (sim_probe()) */
     unsigned probe_answers;
     int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
+    size_t compared; /* of it, by a story */
     bool workers_lost;  /* a worker's life has ended */
     bool clients_lost;  /* a reader has died */
     size_t buffer_size; /* of shuffle buffers, in stories */
@@ -523,7 +518,9 @@ void sim_run_until(struct sim *sim, int64_t at);
 bool sim_all_done(const struct sim *sim);
 uint64_t sim_draw(struct sim *sim, uint64_t n);
 bool sim_chance(struct sim *sim, unsigned percent);
+/* Somebody's id, with a key that makes it his. */
 void sim_hex_id(struct sim *sim, char out[33]);
+const struct mr_identity *sim_identity(const struct sim *sim, const char *id);
 int64_t sim_delay(struct sim *sim);
 void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Random faults from now until @until. */
@@ -546,6 +543,8 @@ void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
 bool sim_is_cut(const struct sim *sim, int from, int to);
 void sim_rare(struct sim *sim, enum sim_rare rare);
 void sim_kill_replica(struct sim *sim, int replica, int64_t down_ms);
+/* The leader keeps its lease for so long, and nobody deposes it, whatever it does. */
+void sim_keep_leading(struct sim *sim, int replica, int64_t ms);
 int sim_leader(const struct sim *sim); /* -1: none is serving */
 void sim_name(struct sim *sim, const char *id, char kind, int number);
 /* Ask @replica once, as client @client; the answers are counted. */
@@ -553,44 +552,38 @@ void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind ki
                const ProtobufCMessage *request);
 
 /* store.c */
-bool sim_store_reaches(const struct sim *sim, const struct sim_replica *replica);
-void sim_store_free(struct sim_store *store);
-void sim_store_campaign(struct sim *sim, struct sim_replica *replica);
-void sim_store_renew(struct sim *sim, struct sim_replica *replica);
-void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_batch *batch);
-struct sim_batch *sim_batch_new(struct sim *sim);
-const struct sim_kv *sim_store_get(const struct sim_store *store, const char *key);
-
-/* loop.c */
-void sim_replica_start(struct sim *sim, struct sim_replica *replica);
-void sim_replica_message(struct sim *sim, struct sim_replica *replica,
-                         const struct sim_message *message);
-/* Tell those who listen to @replica that their streams are over. */
-void sim_streams_break(struct sim *sim, struct sim_replica *replica);
+void sim_store_init(struct sim *sim);
+void sim_store_free(struct sim *sim);
+/* A dispatcher's way to the store. */
+mr_store *sim_store_connect(struct sim *sim, struct sim_replica *replica);
+void sim_store_sync(struct sim *sim); /* somebody was cut off, or is no longer */
+/* Its watches are silent for so long. */
+void sim_store_deafen(struct sim *sim, struct sim_replica *replica, int64_t ms);
+void sim_store_fill(struct sim *sim, bool full);
+bool sim_store_has(const struct sim *sim, const char *key);
+void sim_store_each(const struct sim *sim, const char *prefix,
+                    void (*fn)(void *ctx, const char *key, const char *value, size_t size),
+                    void *ctx);
+/* Is it the last one that was applied? */
+bool sim_store_has_batch(const struct sim *sim, const struct sim_batch *batch);
+unsigned sim_store_count(const struct sim *sim, const char *prefix);
+int64_t sim_store_epoch(const struct sim *sim); /* of whoever has the leader key; 0: nobody */
+void sim_store_depose(struct sim *sim);         /* the leader's lease ends now */
+void sim_store_keep_leader(struct sim *sim, int64_t ms); /* or not before */
 
 /* replica.c */
-mr_core *sim_replica_load(struct sim *sim, struct sim_replica *replica, uint64_t epoch);
-void sim_replica_resign(struct sim *sim, struct sim_replica *replica);
-/* Send what has gathered, even if that is nothing; no batch is in flight. */
-void sim_replica_commit(struct sim *sim, struct sim_replica *replica);
-/* The same if there is something to send, and nothing in flight. */
-void sim_replica_pump(struct sim *sim, struct sim_replica *replica);
-/* Takes both strings. */
-void sim_replica_gather(struct sim_replica *replica, char *key, char *value);
-void sim_replica_drop(struct sim *sim,
-                      struct sim_replica *replica); /* forget everything of the term */
-void sim_replica_elected(struct sim *sim, struct sim_replica *replica, int64_t epoch);
-/* What the store says to an attempt. */
-enum sim_verdict { SIM_COMMITTED, SIM_NOT_COMMITTED, SIM_REFUSED, SIM_FULL };
-struct sim_answer {
-    struct sim_batch *batch;
-    enum sim_verdict verdict;
-    bool deposed; /* the leader key is somebody else's */
-    int64_t batch_mod;
-};
-void sim_replica_settled(struct sim *sim, struct sim_replica *replica,
-                         const struct sim_answer *answer);
-void sim_replica_deposed(struct sim *sim, struct sim_replica *replica);
+void sim_replica_start(struct sim *sim, struct sim_replica *replica);
+void sim_replica_stop(struct sim *sim, struct sim_replica *replica);
+void sim_replica_message(struct sim *sim, struct sim_replica *replica,
+                         const struct sim_message *message);
+bool sim_replica_leads(const struct sim_replica *replica);
+int64_t sim_replica_epoch(const struct sim_replica *replica);
+/* The call that it decides has changes, in that batch. */
+void sim_replica_wrote(struct sim_replica *replica, uint64_t batch);
+
+/* seams.c: where what is shipped calls what is shipped, the judge listens, and bugs are put in. */
+/* @replica has a turn from now on; NULL: nobody has. */
+void sim_seams(struct sim *sim, struct sim_replica *replica);
 
 /* actors.c: calls; worker.c; client.c */
 void sim_send(struct sim *sim, struct sim_message *message);
@@ -680,7 +673,7 @@ void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const c
                 const char *value);
 void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* It is being applied. */
-void sim_check_batch(struct sim *sim, const struct sim_batch *batch);
+void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n, int64_t memory);
 void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error);
 void sim_check_opened(struct sim *sim, const struct sim_client *client,
                       const Millrace__OpenReply *reply);
@@ -696,7 +689,7 @@ void sim_check_grant(struct sim *sim, const struct sim_task *task, uint64_t seq,
                      const Millrace__GetSplitsReply *reply);
 /* A request for splits was decided, or its stored answer found. */
 void sim_check_decided(struct sim *sim, const struct sim_replica *replica,
-                       const struct sim_message *request);
+                       const Millrace__GetSplitsRequest *request);
 /* Is it the id of a recovery task? */
 bool sim_is_recovery(const char *task);
 bool sim_was_decided(const struct sim *sim, const Millrace__GetSplitsRequest *request);
@@ -704,12 +697,10 @@ void sim_check_registered(struct sim *sim, const struct sim_worker *worker);
 void sim_check_ended(struct sim *sim, const struct sim_task *task);
 /* A term begins; its leader looks at a message; its timers have decided something. */
 void sim_check_term(struct sim *sim, struct sim_replica *replica);
-void sim_check_heard(struct sim *sim, struct sim_replica *replica,
-                     const struct sim_message *message);
+void sim_check_heard(struct sim *sim, struct sim_replica *replica, enum mr_command_kind kind,
+                     const char *incarnation);
 void sim_check_timer(struct sim *sim, const struct sim_replica *replica,
                      const struct mr_outcome *out);
-/* A call was answered that its batch was not applied. */
-void sim_check_aborted(struct sim *sim, const struct sim_message *message);
 void sim_check_applied(struct sim *sim, const struct sim_batch *batch);
 void sim_check_free(struct sim *sim);
 

@@ -1,296 +1,357 @@
 /*
- * The store: one leased leader key, one batch key, and everything else; transactions apply at one
- * moment, in one order. A transaction may arrive late, be applied and its answer lost, or get lost
- * itself.
+ * The store is coord/fake, which the conformance suite holds to the contract. Here is each
+ * dispatcher's way to it, on which requests are late, lost or refused; and what the judge sees of it:
+ * transactions, as they are applied.
  */
 #include "sim.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "coord/bytes.h"
+#include "coord/record.h"
 
-#include <inttypes.h>
-#include <millrace/base.h>
 #include <stdlib.h>
 #include <string.h>
 
-const struct sim_kv *sim_store_get(const struct sim_store *store, const char *key)
-{
-    uintptr_t at = (uintptr_t)mr_map_get(&store->index, key);
+#define ROOT "/millrace/" SIM_CLUSTER "/"
+#define COMPACT_EVERY_MS 300000
 
-    return at == 0 ? NULL : &store->kvs[at - 1];
+/* ---------------------------------------------------------------- looking at it */
+
+static const char *key_of(char out[256], const char *key)
+{
+    snprintf(out, 256, ROOT "%s", key);
+    return out;
 }
 
-static void put(struct sim_store *store, const char *key, const char *value)
+bool sim_store_has(const struct sim *sim, const char *key)
 {
-    struct sim_kv *kv = (struct sim_kv *)(uintptr_t)sim_store_get(store, key);
+    char full[256];
 
-    if (kv == NULL) {
-        if (store->count == store->cap) {
-            store->cap = store->cap == 0 ? 64 : 2 * store->cap;
-            store->kvs = mr_reallocarray(store->kvs, store->cap, sizeof *store->kvs);
-            MR_ASSERT(store->kvs != NULL);
-        }
-        kv = &store->kvs[store->count++];
-        *kv = (struct sim_kv){.key = mr_strdup(key), .create = store->revision};
-        mr_map_put(&store->index, kv->key, (void *)(uintptr_t)store->count, NULL);
-    }
-    mr_free(kv->value);
-    kv->value = mr_strdup(value);
-    kv->mod = store->revision;
+    return mr_fake_get(sim->store.fake, key_of(full, key)).key.size > 0;
 }
 
-static void delete (struct sim_store *store, const char *key)
-{
-    uintptr_t at = (uintptr_t)mr_map_remove(&store->index, key);
-
-    if (at == 0) {
-        return;
-    }
-    struct sim_kv *kv = &store->kvs[at - 1];
-
-    mr_free(kv->key);
-    mr_free(kv->value);
-    store->count--;
-    if (at - 1 != store->count) {
-        *kv = store->kvs[store->count];
-        mr_map_put(&store->index, kv->key, (void *)at, NULL);
-    }
-}
-
-static void free_batch(struct sim_batch *batch)
-{
-    for (size_t i = 0; i < batch->count; i++) {
-        mr_free(batch->changes[i].key);
-        mr_free(batch->changes[i].value);
-    }
-    mr_free(batch->changes);
-    mr_free(batch);
-}
-
-void sim_store_free(struct sim_store *store)
-{
-    struct sim_batch *batch;
-
-    for (size_t i = 0; i < store->count; i++) {
-        mr_free(store->kvs[i].key);
-        mr_free(store->kvs[i].value);
-    }
-    mr_free(store->kvs);
-    mr_map_free(&store->index);
-    while ((batch = store->batches) != NULL) {
-        store->batches = batch->next;
-        free_batch(batch);
-    }
-}
-
-struct sim_batch *sim_batch_new(struct sim *sim)
-{
-    struct sim_batch *batch = mr_calloc(1, sizeof *batch);
-
-    MR_ASSERT(batch != NULL);
-    batch->next = sim->store.batches;
-    sim->store.batches = batch;
-    return batch;
-}
-
-/* ---------------------------------------------------------------- leadership */
-
-bool sim_store_reaches(const struct sim *sim, const struct sim_replica *replica)
-{
-    return !sim->store.away && !sim_is_cut(sim, SIM_NODE_REPLICA(replica->number), SIM_NODE_STORE);
-}
-
-static void expire(struct sim *sim)
-{
-    struct sim_store *store = &sim->store;
-
-    if (store->leader >= 0 && store->lease_until <= sim->now) {
-        store->revision++;
-        store->leader = -1;
-        store->leader_create = 0;
-    }
-}
-
-void sim_store_campaign(struct sim *sim, struct sim_replica *replica)
-{
-    struct sim_store *store = &sim->store;
-
-    expire(sim);
-    if (!sim_store_reaches(sim, replica)) {
-        return;
-    }
-    if (store->leader == replica->number) {
-        /* An older life of its own: a term is never resumed. */
-        store->revision++;
-        store->leader = -1;
-    }
-    if (store->leader >= 0 || store->full) {
-        return;
-    }
-    store->leader = replica->number;
-    store->leader_create = ++store->revision;
-    store->lease_until = sim->now + SIM_LEASE_MS;
-    sim_replica_elected(sim, replica, store->leader_create);
-}
-
-struct deposed {
-    struct sim_replica *replica;
-    int64_t epoch;
+struct listing {
+    void (*fn)(void *ctx, const char *key, const char *value, size_t size);
+    void *ctx;
 };
 
-static void deposed(struct sim *sim, void *arg)
+static void list_one(void *ctx, const struct mr_kv *kv)
 {
-    struct deposed *news = arg;
+    const struct listing *l = ctx;
+    char key[512];
 
-    if (news->replica->epoch == news->epoch && news->replica->role != SIM_STANDBY) {
-        sim_replica_deposed(sim, news->replica);
-    }
+    snprintf(key, sizeof key, "%.*s", (int)(kv->key.size - strlen(ROOT)),
+             (const char *)kv->key.data + strlen(ROOT));
+    l->fn(l->ctx, key, kv->value.data, kv->value.size);
 }
 
-void sim_store_renew(struct sim *sim, struct sim_replica *replica)
+void sim_store_each(const struct sim *sim, const char *prefix,
+                    void (*fn)(void *ctx, const char *key, const char *value, size_t size),
+                    void *ctx)
 {
-    struct sim_store *store = &sim->store;
+    struct listing l = {fn, ctx};
+    char full[256];
 
-    expire(sim);
-    if (!sim_store_reaches(sim, replica)) {
-        return;
-    }
-    if (store->leader == replica->number && store->leader_create == replica->epoch) {
-        /* Never shorter: a store that was started again has given all leases their whole time, and
-         * more. */
-        if (store->lease_until < sim->now + SIM_LEASE_MS) {
-            store->lease_until = sim->now + SIM_LEASE_MS;
+    mr_fake_each(sim->store.fake, key_of(full, prefix), list_one, &l);
+}
+
+static void count_one(void *ctx, const char *key, const char *value, size_t size)
+{
+    (void)key, (void)value, (void)size;
+    ++*(unsigned *)ctx;
+}
+
+unsigned sim_store_count(const struct sim *sim, const char *prefix)
+{
+    unsigned n = 0;
+
+    sim_store_each(sim, prefix, count_one, &n);
+    return n;
+}
+
+bool sim_store_has_batch(const struct sim *sim, const struct sim_batch *batch)
+{
+    struct mr_kv kv = mr_fake_get(sim->store.fake, ROOT MR_KEY_BATCH);
+
+    return batch != NULL && mr_bytes_equal(kv.value, mr_bytes_str(batch->value));
+}
+
+static struct mr_kv leader_key(const struct sim *sim)
+{
+    return mr_fake_get(sim->store.fake, ROOT MR_KEY_LEADER);
+}
+
+int64_t sim_store_epoch(const struct sim *sim)
+{
+    return leader_key(sim).create_revision;
+}
+
+void sim_store_depose(struct sim *sim)
+{
+    (void)mr_fake_expire(sim->store.fake, leader_key(sim).lease);
+}
+
+void sim_store_keep_leader(struct sim *sim, int64_t ms)
+{
+    (void)mr_fake_prolong(sim->store.fake, leader_key(sim).lease, ms);
+}
+
+/* ---------------------------------------------------------------- what is applied */
+
+static const struct mr_op *batch_op(const struct mr_txn *txn)
+{
+    for (size_t i = 0; i < txn->nsuccess; i++) {
+        if (txn->success[i].kind == MR_OP_PUT &&
+            mr_bytes_equal(txn->success[i].key, mr_bytes_str(ROOT MR_KEY_BATCH))) {
+            return &txn->success[i];
         }
-    } else if (store->leader_create != replica->epoch) {
-        struct deposed *news =
-            mr_malloc(sizeof *news); /* which takes its time: until then it goes on believing */
-
-        *news = (struct deposed){replica, replica->epoch};
-        sim_after(sim, sim_delay(sim), &replica->process, deposed, news, true);
     }
+    return NULL;
 }
 
-/* ---------------------------------------------------------------- batches */
-
-struct in_transit {
-    struct sim_batch *batch;
-    unsigned attempt;
-    uint64_t life; /* of the sender */
-};
-
-static void answered(struct sim *sim, void *arg)
+static struct sim_batch *find_batch(struct sim *sim, struct mr_bytes value)
 {
-    struct sim_answer *answer = arg;
+    char text[256];
 
-    sim_replica_settled(sim, &sim->replicas[answer->batch->replica], answer);
+    snprintf(text, sizeof text, "%.*s", (int)value.size, (const char *)value.data);
+    return mr_map_get(&sim->store.batches, text);
 }
 
-/* What the batch key holds. */
-static void batch_value(const struct sim_batch *batch, char *out, size_t size)
+/* What coordination writes for itself is none of the judge's business. */
+static bool is_state(const char *key)
 {
-    snprintf(out, size, "%" PRIi64 " %" PRIu64 " %" PRIu64, batch->epoch, batch->number,
-             batch->nonce);
+    return strncmp(key, "meta/", 5) != 0 && strcmp(key, MR_KEY_LEADER) != 0 &&
+           strncmp(key, MR_KEY_DISPATCHERS, strlen(MR_KEY_DISPATCHERS)) != 0;
 }
 
-static void apply(struct sim *sim, struct sim_batch *batch)
+static size_t changes_of(const struct mr_txn *txn, struct sim_change *out)
 {
-    struct sim_store *store = &sim->store;
-    char value[80];
+    size_t n = 0;
 
-    store->revision++;
-    sim_check_batch(sim, batch);
-    for (size_t i = 0; i < batch->count; i++) {
-        if (batch->changes[i].value != NULL) {
-            put(store, batch->changes[i].key, batch->changes[i].value);
-        } else {
-            delete (store, batch->changes[i].key);
+    for (size_t i = 0; i < txn->nsuccess; i++) {
+        const struct mr_op *op = &txn->success[i];
+        char *key;
+
+        if (op->kind == MR_OP_GET || op->key.size <= strlen(ROOT)) {
+            continue;
         }
+        key = mr_strndup((const char *)op->key.data + strlen(ROOT), op->key.size - strlen(ROOT));
+        MR_ASSERT(key != NULL);
+        if (!is_state(key)) {
+            mr_free(key);
+            continue;
+        }
+        out[n++] = (struct sim_change){
+            key, op->kind == MR_OP_PUT ? mr_strndup(op->value.data, op->value.size) : NULL};
     }
-    batch_value(batch, value, sizeof value);
-    put(store, "meta/batch", value);
-    batch->applied = true;
-    sim_check_applied(sim, batch);
+    return n;
 }
 
-/* The compares, and one of the branches. */
-static void execute(struct sim *sim, struct sim_batch *batch, struct sim_answer *answer)
+static void on_applied(void *ctx, const struct mr_txn *txn, bool succeeded, int64_t revision)
 {
-    struct sim_store *store = &sim->store;
-    const struct sim_kv *last = sim_store_get(store, "meta/batch");
-    bool holds =
-        store->leader_create == batch->epoch && (last != NULL ? last->mod : 0) == batch->batch_mod;
-    char value[80];
+    struct sim *sim = ctx;
+    const struct mr_op *op = batch_op(txn);
+    struct sim_batch *batch = op != NULL ? find_batch(sim, op->value) : NULL;
+    struct sim_change changes[128];
 
-    batch_value(batch, value, sizeof value);
-    if (sim->bug == SIM_BUG_NO_FENCE) {
-        holds = last == NULL || strcmp(last->value, value) != 0;
-    }
-    if (holds) {
-        apply(sim, batch);
-        sim_moment(sim, SIM_MOMENT_APPLIED, NULL, NULL);
-        last = sim_store_get(store, "meta/batch");
-    }
-    answer->batch_mod = last != NULL ? last->mod : 0;
-    answer->verdict =
-        holds || (last != NULL && strcmp(last->value, value) == 0 && sim->bug != SIM_BUG_NO_NONCE)
-            ? SIM_COMMITTED
-            : SIM_NOT_COMMITTED;
-    if (!holds && batch->applied && answer->verdict == SIM_COMMITTED) {
-        sim_rare(sim, SIM_RARE_SETTLED_BY_NONCE);
-    }
-}
-
-/* The transaction reaches the store. */
-static void arrived(struct sim *sim, void *arg)
-{
-    struct in_transit *transit = arg;
-    struct sim_store *store = &sim->store;
-    struct sim_batch *batch = transit->batch;
-    struct sim_replica *replica = &sim->replicas[batch->replica];
-    struct sim_answer answer = {.batch = batch};
-
-    expire(sim);
-    if (!sim_store_reaches(sim, replica)) {
-        return;
-    }
-    if (transit->attempt < batch->arrived) {
+    sim->store.revision = revision;
+    if (batch != NULL && batch->settled) {
         sim_rare(sim, SIM_RARE_LATE_ATTEMPT);
-    } else {
-        batch->arrived = transit->attempt;
     }
-    if (store->full) {
-        answer.verdict = SIM_FULL;
-        sim_rare(sim, SIM_RARE_STORE_FULL);
-    } else if (sim_draw(sim, 1000) < sim->faults.refusal_permille) {
-        answer.verdict = SIM_REFUSED;
-    } else {
-        execute(sim, batch, &answer);
-    }
-    answer.deposed = store->leader_create != batch->epoch;
-    if (replica->process.life == transit->life &&
-        !sim_chance(sim, sim->faults.answer_loss_percent)) {
-        struct sim_answer *copy = mr_memdup(&answer, sizeof answer);
-
-        MR_ASSERT(copy != NULL);
-        sim_after(sim, sim_delay(sim), &replica->process, answered, copy, true);
-    }
-}
-
-static int64_t slowness(struct sim *sim)
-{
-    int64_t most = sim->faults.store_slow_ms;
-
-    return sim->store.slow_ms + (most > 0 ? (int64_t)sim_draw(sim, (uint64_t)most) : 0);
-}
-
-void sim_store_send(struct sim *sim, struct sim_replica *replica, struct sim_batch *batch)
-{
-    batch->attempts++;
-    if (sim_chance(sim, sim->faults.loss_percent)) {
+    if (!succeeded) {
         return;
     }
-    struct in_transit *transit = mr_calloc(1, sizeof *transit);
+    size_t n = changes_of(txn, changes);
 
-    *transit = (struct in_transit){batch, batch->attempts, replica->process.life};
-    sim_after(sim, sim_delay(sim) + slowness(sim), NULL, arrived, transit, true);
+    sim_check_batch(sim, changes, n, batch != NULL ? batch->memory : 0);
+    for (size_t i = 0; i < n; i++) {
+        mr_free(changes[i].key);
+        mr_free(changes[i].value);
+    }
+    if (batch != NULL) {
+        batch->applied = true;
+        sim_check_applied(sim, batch);
+        sim_moment(sim, SIM_MOMENT_APPLIED, NULL, NULL);
+    }
+}
+
+/* ---------------------------------------------------------------- ways to it */
+
+/* The fake's own functions, and those with ours among them. There is one world at a time. */
+static const struct mr_store_ops *fake_ops;
+static struct mr_store_ops way_ops;
+static struct sim *world;
+
+static struct sim_replica *whose(const mr_store *s)
+{
+    int i = 0;
+
+    while (world->replicas[i].way != s) {
+        i++;
+    }
+    return &world->replicas[i];
+}
+
+/* A batch goes out for the first time, or again. */
+static void note_sent(struct sim *sim, struct sim_replica *replica, const struct mr_txn *txn)
+{
+    const struct mr_op *op = batch_op(txn);
+    struct sim_batch *batch = op != NULL ? find_batch(sim, op->value) : NULL;
+
+    if (op == NULL) {
+        return;
+    }
+    if (batch == NULL) {
+        batch = mr_calloc(1, sizeof *batch);
+        MR_ASSERT(batch != NULL);
+        snprintf(batch->value, sizeof batch->value, "%.*s", (int)op->value.size,
+                 (const char *)op->value.data);
+        const char *number = strstr(batch->value, "\"number\":\"");
+
+        batch->number = number != NULL ? strtoull(number + strlen("\"number\":\""), NULL, 10) : 0;
+        batch->memory = replica->memory;
+        batch->next = sim->store.sent;
+        sim->store.sent = batch;
+        int rc = mr_map_put(&sim->store.batches, batch->value, batch, NULL);
+
+        MR_ASSERT(rc == MR_OK);
+    }
+    replica->flight = batch;
+}
+
+/* The lease ends, and its owner is not told. */
+static void lose_lease(struct sim *sim, void *arg)
+{
+    struct sim_replica *replica = arg;
+
+    if (sim_replica_epoch(replica) == sim_store_epoch(sim)) {
+        sim_store_deafen(sim, replica, 2000);
+        sim_store_depose(sim);
+    }
+}
+
+static void draw_fault(struct sim *sim, struct sim_replica *replica)
+{
+    const struct sim_faults *f = &sim->faults;
+    int64_t slow = sim->store.slow_ms;
+
+    slow += f->store_slow_ms > 0 ? (int64_t)sim_draw(sim, (uint64_t)f->store_slow_ms) : 0;
+    slow += sim_chance(sim, f->slow_percent) ? 200 + (int64_t)sim_draw(sim, 4000) : 0;
+    if (sim_chance(sim, f->loss_percent)) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_LOST_REQUEST, 0);
+    } else if (sim_draw(sim, 1000) < f->refusal_permille) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_REFUSED, 0);
+    } else if (sim_chance(sim, f->answer_loss_percent) && sim_chance(sim, 50)) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_APPLIED_LATER,
+                       slow + 1 + (int64_t)sim_draw(sim, 300));
+    } else if (sim_chance(sim, f->answer_loss_percent)) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_LOST_ANSWER, 0);
+        if (sim_chance(sim, 2)) {
+            sim_after(sim, 5, &replica->process, lose_lease, replica, false);
+        }
+    } else if (slow > 0) {
+        mr_fake_script(replica->way, MR_FAKE_TXN, MR_FAKE_DELAYED, slow);
+    }
+}
+
+static void way_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
+                    void *ctx)
+{
+    struct sim_replica *replica = whose(s);
+
+    note_sent(world, replica, txn);
+    draw_fault(world, replica);
+    fake_ops->txn(s, txn, timeout_ms, done, ctx);
+}
+
+static void way_close(mr_store *s)
+{
+    whose(s)->way = NULL;
+    fake_ops->close(s);
+}
+
+mr_store *sim_store_connect(struct sim *sim, struct sim_replica *replica)
+{
+    int rc = mr_fake_connect(sim->store.fake, &replica->way, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    world = sim;
+    fake_ops = replica->way->ops;
+    way_ops = *fake_ops;
+    way_ops.txn = way_txn;
+    way_ops.close = way_close;
+    replica->way->ops = &way_ops;
+    replica->deaf_until = 0;
+    sim_store_sync(sim);
+    return replica->way;
+}
+
+void sim_store_sync(struct sim *sim)
+{
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        mr_store *way = sim->replicas[i].way;
+        bool cut = sim->store.away || sim_is_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_STORE);
+
+        if (way != NULL && cut != sim->replicas[i].is_cut) {
+            sim->replicas[i].is_cut = cut;
+            mr_fake_cut(way, cut);
+        } else if (way == NULL) {
+            sim->replicas[i].is_cut = false;
+        }
+    }
+}
+
+static void hears(struct sim *sim, void *arg)
+{
+    const struct sim_replica *replica = arg;
+
+    if (replica->way != NULL && replica->deaf_until <= sim->now) {
+        mr_fake_deafen(replica->way, false);
+    }
+}
+
+void sim_store_deafen(struct sim *sim, struct sim_replica *replica, int64_t ms)
+{
+    if (replica->way != NULL && replica->deaf_until < sim->now + ms) {
+        replica->deaf_until = sim->now + ms;
+        mr_fake_deafen(replica->way, true);
+        sim_after(sim, ms, NULL, hears, replica, false);
+    }
+}
+
+void sim_store_fill(struct sim *sim, bool full)
+{
+    sim->store.full = full;
+    mr_fake_full(sim->store.fake, full);
+}
+
+/* ---------------------------------------------------------------- beginning and end */
+
+static void compact(struct sim *sim, void *arg)
+{
+    (void)arg;
+    (void)mr_fake_compact(sim->store.fake, mr_fake_revision(sim->store.fake), NULL);
+    sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);
+}
+
+void sim_store_init(struct sim *sim)
+{
+    int rc = mr_fake_new(sim->seed + 1, &sim->store.fake, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    mr_fake_observe(sim->store.fake, on_applied, sim);
+    sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);
+}
+
+void sim_store_free(struct sim *sim)
+{
+    struct sim_batch *batch;
+
+    while ((batch = sim->store.sent) != NULL) {
+        sim->store.sent = batch->next;
+        mr_free(batch);
+    }
+    mr_map_free(&sim->store.batches);
+    mr_fake_free(sim->store.fake);
 }

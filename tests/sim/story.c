@@ -36,14 +36,57 @@ void story_plan(struct sim *sim, int client, const char *job, int dataset, bool 
 
 void story_until_stored(struct sim *sim, const char *prefix)
 {
-    for (;;) {
-        for (size_t i = 0; i < sim->store.count; i++) {
-            if (strncmp(sim->store.kvs[i].key, prefix, strlen(prefix)) == 0) {
-                return;
-            }
-        }
+    while (sim_store_count(sim, prefix) == 0) {
         assert_true(sim_step(sim));
         assert_true(sim->now < 100000);
+    }
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text != '\0'; text++) {
+        n += *text == '\n';
+    }
+    return n;
+}
+
+static const char *said_since(const struct sim *sim)
+{
+    return sim->transcript != NULL ? sim->transcript + sim->compared : "";
+}
+
+void mr_sim_expect(struct sim *sim, const char *lines)
+{
+    size_t n = count_lines(lines);
+
+    while (sim->violation[0] == '\0' && count_lines(said_since(sim)) < n && sim->now < 4000000) {
+        assert_true(sim_step(sim));
+    }
+    if (strcmp(said_since(sim), lines) != 0) {
+        printf("--- said:\n%s--- expected:\n%s--- end\n", said_since(sim), lines);
+        fail_msg("it was said otherwise");
+    }
+    assert_string_equal(sim->violation, "");
+    sim->compared = sim->transcript_len;
+}
+
+void mr_sim_skip(struct sim *sim)
+{
+    sim->compared = sim->transcript_len;
+}
+
+void story_pause_leader(struct sim *sim, int64_t until)
+{
+    int leader = sim_leader(sim);
+
+    sim->replicas[leader].process.frozen_until = until;
+    sim_store_deafen(sim, &sim->replicas[leader], until + 1000 - sim->now);
+    sim_store_depose(sim);
+    while (sim_leader(sim) < 0 || sim_leader(sim) == leader) {
+        assert_true(sim_step(sim));
+        assert_true(sim->now < until);
     }
 }
 

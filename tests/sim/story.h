@@ -18,6 +18,15 @@ int story_setup(void **state);
 int story_teardown(void **state);
 /* What @client is going to read, once; @job "" is a job of its own. */
 void story_plan(struct sim *sim, int client, const char *job, int dataset, bool dynamic);
+/*
+ * Run until so many lines were said as @lines has, and compare: what was said since the last time. The
+ * lines are the core's own, and what befell the cluster.
+ */
+void mr_sim_expect(struct sim *sim, const char *lines);
+/* What was said so far is not compared. */
+void mr_sim_skip(struct sim *sim);
+/* The leader sleeps, and neither hears nor knows yet that another one leads: until @until. */
+void story_pause_leader(struct sim *sim, int64_t until);
 /* Until a key that begins with @prefix is in the store. */
 void story_until_stored(struct sim *sim, const char *prefix);
 /* Everybody has read everything, and nothing was wrong. */

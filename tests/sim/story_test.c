@@ -11,32 +11,6 @@
 
 #include <cmocka.h>
 
-static size_t told; /* of the transcript */
-
-static int setup(void **state)
-{
-    told = 0;
-    return story_setup(state);
-}
-
-/* What was said since the last time. */
-static void expect(struct sim *sim, const char *lines)
-{
-    const char *said = sim->transcript != NULL ? sim->transcript + told : "";
-
-    if (strcmp(said, lines) != 0) {
-        printf("--- said:\n%s--- expected:\n%s--- end\n", said, lines); /* print_message() cuts */
-    }
-    assert_string_equal(said, lines);
-    assert_string_equal(sim->violation, "");
-    told = sim->transcript_len;
-}
-
-static void forget_said(struct sim *sim)
-{
-    told = sim->transcript_len;
-}
-
 static void a_reader_and_a_worker(void **state)
 {
     struct sim *sim = *state;
@@ -44,26 +18,24 @@ static void a_reader_and_a_worker(void **state)
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 1);
     story_plan(sim, 0, "digits", 3 /* few */, true);
+    mr_sim_expect(sim, "[      0] worker 0: starts at host0:1\n"
+                       "[     13] dispatcher 0: leads\n"
+                       "[     17] worker w0.1 at host0:1: registered\n");
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
-    sim_run_until(sim, 2000);
-    assert_true(sim_all_done(sim));
-    expect(sim, "[      0] worker 0: starts at host0:1\n"
-                "[      1] dispatcher 0: leads\n"
-                "[      5] worker w0.1 at host0:1: registered\n"
-                "[    100] client 0: starts\n"
-                "[    101] dataset few: registered, few\n"
-                "[    105] job digits: created, DYNAMIC\n"
-                "[    105] iteration 1.3: repetition 0 of job digits\n"
-                "[    105] client c0: attached to iteration 1.3\n"
-                "[    109] task 1.3/w0.1.1: provider 0, repetition 0, splits 0..1\n"
-                "[    113] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
-                "[    313] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[    514] task 1.3/w0.1.1: ended\n"
-                "[    514] iteration 1.3: finished\n"
-                "[    517] client 0: end of repetition 0\n"
-                "[    518] client c0: left iteration 1.3\n"
-                "[    521] client 0: has read everything\n");
+    mr_sim_expect(sim, "[    100] client 0: starts\n"
+                       "[    101] dataset few: registered, few\n"
+                       "[    104] job digits: created, DYNAMIC\n"
+                       "[    104] iteration 3.3: repetition 0 of job digits\n"
+                       "[    104] client c0: attached to iteration 3.3\n"
+                       "[    108] task 3.3/w0.3.1: provider 0, repetition 0, splits 0..1\n"
+                       "[    311] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
+                       "[    414] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                       "[    612] task 3.3/w0.3.1: ended\n"
+                       "[    612] iteration 3.3: finished\n"
+                       "[    615] client 0: end of repetition 0\n"
+                       "[    616] client c0: left iteration 3.3\n"
+                       "[    620] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it
@@ -78,21 +50,19 @@ static void the_next_leader_gives_the_same_answer(void **state)
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "grants/");
-    forget_said(sim);
+    mr_sim_skip(sim);
     sim_kill_replica(sim, 0, 60000);
-    sim_run_until(sim, 10000);
-    assert_true(sim_all_done(sim));
     /* Splits 0 and 1 were handed out before this; nobody else gets them, and the worker works on
      * them. */
-    expect(sim, "[    110] dispatcher 0: killed\n"
-                "[   2111] dispatcher 1: leads\n"
-                "[   3052] task 1.3/w0.1.1: provider 0, repetition 0, splits 2..2\n"
-                "[   3252] task 1.3/w0.1.1: end of provider 0, repetition 0\n"
-                "[   4380] task 1.3/w0.1.1: ended\n"
-                "[   4380] iteration 1.3: finished\n"
-                "[   4383] client 0: end of repetition 0\n"
-                "[   4384] client c0: left iteration 1.3\n"
-                "[   4387] client 0: has read everything\n");
+    mr_sim_expect(sim, "[    109] dispatcher 0: killed\n"
+                       "[   1084] dispatcher 1: leads\n"
+                       "[   1288] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
+                       "[   1392] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                       "[   1589] task 3.3/w0.3.1: ended\n"
+                       "[   1589] iteration 3.3: finished\n"
+                       "[   1592] client 0: end of repetition 0\n"
+                       "[   1687] client 0: end of repetition 0\n"
+                       "[   2151] client c0: left iteration 3.3\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
@@ -111,44 +81,39 @@ static void a_late_report_is_refused(void **state)
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "clients/");
     sim_run_until(sim, sim->now + 100);
-    forget_said(sim);
+    mr_sim_skip(sim);
     sim->workers[0].process.frozen_until = 8000;
-    sim_run_until(sim, 10000);
-    assert_true(sim_all_done(sim));
-    expect(sim, "[   1109] task 1.4/w1.1.2: ended\n"
-                "[   5023] worker w0.1 at host0:1: lost\n"
-                "[   5023] task 1.4/w0.1.1: lost\n"
-                "[   5023] iteration 1.4 of job digits: finished, workers lost: 1, splits lost: 0\n"
-                "[   5026] client 0: end of repetition 0\n"
-                "[   5027] client c0: left iteration 1.4\n"
-                "[   5030] client 0: has read everything\n"
-                "[   8010] worker w0.2 at host0:1: registered\n");
+    mr_sim_expect(
+        sim, "[   1108] task 3.4/w1.3.2: ended\n"
+             "[   5017] worker w0.1 at host0:1: lost\n"
+             "[   5017] task 3.4/w0.3.1: lost\n"
+             "[   5017] iteration 3.4 of job digits: finished, workers lost: 1, splits lost: 0\n"
+             "[   5019] client 0: end of repetition 0\n"
+             "[   5020] client c0: left iteration 3.4\n"
+             "[   5024] client 0: has read everything\n"
+             "[   8009] worker w0.2 at host0:1: registered\n");
 }
 
-/* The leader stands still until another one leads; then it wakes and finds a call in its queue,
- * from a process that knows neither: about a dataset that was registered meanwhile. It must not say
- * that there is none. */
+/* The leader stands still until another one leads; then it wakes and finds a call in its queue, from
+ * a process that knows neither: about a dataset that was registered meanwhile. It must not say that
+ * there is none. */
 static unsigned denials_of_a_paused_leader(struct sim *sim)
 {
     Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;
 
-    sim_add_workers(sim, 1);
     sim_add_clients(sim, 2);
     story_plan(sim, 0, "digits", 3 /* few */, true);
     story_plan(sim, 1, "others", 1 /* pairs */, true);
-    sim_run_until(sim, 500);
+    sim_run_until(sim, 300);
     sim_client_start(sim, &sim->clients[1]);
-    assert_int_equal(sim_leader(sim), 0);
-    sim->replicas[0].process.frozen_until = 6000;
-    sim_run_until(sim, 4000);
-    assert_int_equal(sim_leader(sim), 1);
-    sim->clients[0].leader =
-        1; /* a call of its own in that queue would register the dataset there, too */
+    sim_run_until(sim, 500);
+    story_pause_leader(sim, 1300);
+    sim->clients[0].leader = sim_leader(sim);
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "datasets/few");
     request.dataset_id = (char *)(uintptr_t) "few";
     sim_probe(sim, 1, 0, MR_COMMAND_GET_DATASET, &request.base);
-    sim_run_until(sim, 8000);
+    sim_run_until(sim, 4000);
     return sim->probe_answers;
 }
 
@@ -368,7 +333,7 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, story_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, story_setup, story_teardown)
     const struct CMUnitTest tests[] = {
         T(a_reader_and_a_worker),
         T(the_next_leader_gives_the_same_answer),

@@ -204,6 +204,7 @@ void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms)
     }
     sim_say(sim, "worker %d: drains", worker->number);
     worker->draining = true;
+    mr_registration_want_beat(&worker->registration);
     worker->drain_until = sim->now + ms;
     sim_moment(sim, SIM_MOMENT_DRAINING, worker, NULL);
     for (int i = 0; i < worker->used; i++) {

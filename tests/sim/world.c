@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/log.h"
 
 #include <millrace/base.h>
 #include <stdarg.h>
@@ -26,12 +27,27 @@ bool sim_chance(struct sim *sim, unsigned percent)
 
 void sim_hex_id(struct sim *sim, char out[33])
 {
-    if (sim->plain) {
-        snprintf(out, 33, "%08x%024d", 0xa0000000u + ++sim->ids, 0);
-        return;
+    struct sim_known *known = mr_calloc(1, sizeof *known);
+    uint64_t key[2] = {++sim->ids, 0};
+
+    MR_ASSERT(known != NULL);
+    if (!sim->plain) {
+        key[0] = mr_rng_next(&sim->rng);
+        key[1] = mr_rng_next(&sim->rng);
     }
-    snprintf(out, 33, "%016llx%016llx", (unsigned long long)mr_rng_next(&sim->rng),
-             (unsigned long long)mr_rng_next(&sim->rng));
+    memcpy(known->identity.key, key, sizeof key);
+    mr_identity_make(&known->identity);
+    known->next = sim->known;
+    sim->known = known;
+    int rc = mr_map_put(&sim->identities, known->identity.id, &known->identity, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    memcpy(out, known->identity.id, 33);
+}
+
+const struct mr_identity *sim_identity(const struct sim *sim, const char *id)
+{
+    return mr_map_get(&sim->identities, id);
 }
 
 int64_t sim_delay(struct sim *sim)
@@ -174,14 +190,27 @@ void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn 
     sim_at(sim, sim->now + ms, process, fn, arg, owned);
 }
 
+/* When something happens next, here or in the store. */
+static int64_t next_at(const struct sim *sim)
+{
+    int64_t store = mr_fake_next_ms(sim->store.fake);
+
+    return sim->nevents > 0 && sim->events[0].at < store ? sim->events[0].at : store;
+}
+
 bool sim_step(struct sim *sim)
 {
-    if (sim->nevents == 0) {
+    int64_t at = next_at(sim);
+
+    if (at == INT64_MAX) {
         return false;
+    }
+    sim->now = at;
+    if (mr_fake_step(sim->store.fake, at)) {
+        return true;
     }
     struct sim_event event = pop_event(sim);
 
-    sim->now = event.at;
     if (event.process != NULL && (!event.process->alive || event.process->life != event.life)) {
         if (event.owned) {
             mr_free(event.arg);
@@ -202,11 +231,12 @@ bool sim_step(struct sim *sim)
 
 void sim_run_until(struct sim *sim, int64_t at)
 {
-    while (sim->violation[0] == '\0' && sim->nevents > 0 && sim->events[0].at <= at) {
+    while (sim->violation[0] == '\0' && next_at(sim) <= at) {
         sim_step(sim);
     }
     if (sim->now < at) {
         sim->now = at;
+        (void)mr_fake_step(sim->store.fake, at);
     }
 }
 
@@ -223,8 +253,8 @@ bool sim_all_done(const struct sim *sim)
 int sim_leader(const struct sim *sim)
 {
     for (int i = 0; i < SIM_REPLICAS; i++) {
-        if (sim->replicas[i].process.alive && sim->replicas[i].role == SIM_LEADING &&
-            sim->replicas[i].epoch == sim->store.leader_create) {
+        if (sim_replica_leads(&sim->replicas[i]) &&
+            sim_replica_epoch(&sim->replicas[i]) == sim_store_epoch(sim)) {
             return i;
         }
     }
@@ -258,10 +288,11 @@ static void make_datasets(struct sim *sim)
 void sim_init(struct sim *sim, uint64_t seed)
 {
     memset(sim, 0, sizeof *sim);
+    mr_log_init(MR_LOG_OFF, MR_LOG_TEXT, "sim"); /* the transcript says what happens */
     sim->seed = seed;
     sim->plain = seed == 0;
     mr_rng_seed(&sim->rng, seed);
-    sim->store.leader = -1;
+    sim_store_init(sim);
     sim->ahead = 24;
     make_datasets(sim);
     for (int i = 0; i < SIM_REPLICAS; i++) {
@@ -312,13 +343,13 @@ static void drop_event(struct sim_event *event)
 
 void sim_free(struct sim *sim)
 {
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        sim_replica_stop(sim, &sim->replicas[i]);
+    }
     while (sim->nevents > 0) {
         struct sim_event event = pop_event(sim);
 
         drop_event(&event);
-    }
-    for (int i = 0; i < SIM_REPLICAS; i++) {
-        sim_replica_drop(sim, &sim->replicas[i]);
     }
     for (int i = 0; i < sim->nworkers; i++) {
         sim_call_cancel(&sim->workers[i].control);
@@ -332,6 +363,13 @@ void sim_free(struct sim *sim)
     }
     mr_free(sim->events);
     mr_free(sim->transcript);
-    sim_store_free(&sim->store);
+    sim_store_free(sim);
+    while (sim->known != NULL) {
+        struct sim_known *known = sim->known;
+
+        sim->known = known->next;
+        mr_free(known);
+    }
+    mr_map_free(&sim->identities);
     sim_check_free(sim);
 }

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/sync.h"
-#include "dispatcher/loop/internal.h"
+#include "dispatcher/server/internal.h"
 
 #include <millrace/base.h>
 #include <setjmp.h>
@@ -38,10 +38,10 @@ static int teardown(void **state)
 static bool answer_nothing(struct mr_loop *l)
 {
     struct mr_item *item = mr_mailbox_take(&l->mailbox, PATIENCE_MS);
-    bool asked = item != NULL && item->kind == MR_ITEM_PAGE;
+    bool asked = item != NULL && item->kind == MR_ITEM_DRIVER;
 
     if (asked) {
-        mr_page_request_answer(item->page, NULL);
+        mr_page_request_answer(item->own, NULL);
     }
     mr_free(item);
     return asked;

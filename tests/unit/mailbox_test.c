@@ -1,7 +1,7 @@
 /* Calls in the dispatcher's mailbox: each host has its share of them and of their bytes, until they
  * are freed. */
 #include "base/alloc.h"
-#include "dispatcher/loop/mailbox.h"
+#include "dispatcher/server/mailbox.h"
 
 #include <millrace/base.h>
 #include <setjmp.h>
@@ -29,11 +29,12 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct mr_call *call_of(size_t size)
+static struct mr_server_call *call_of(size_t size)
 {
-    struct mr_call *call = mr_calloc(1, sizeof *call);
+    struct mr_server_call *call = mr_server_call_new(&mr_methods[0], "", 0, NULL);
 
     call->size = size;
+    call->call.answered = true;
     return call;
 }
 
@@ -52,8 +53,8 @@ static void take_all(void)
 
 static void a_host_has_half_of_the_calls(void **state)
 {
-    struct mr_call **calls = calloc(MR_CALLS_MAX, sizeof *calls);
-    struct mr_call *other = call_of(100), *more = call_of(100);
+    struct mr_server_call **calls = calloc(MR_CALLS_MAX, sizeof *calls);
+    struct mr_server_call *other = call_of(100), *more = call_of(100);
     size_t n = 0;
     mr_error err;
 
@@ -71,23 +72,23 @@ static void a_host_has_half_of_the_calls(void **state)
     take_all(); /* They wait elsewhere, and count as before. */
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", &err), MR_EEXHAUSTED);
     assert_int_equal(mr_mailbox_put_call(&mailbox, other, "10.0.0.2", NULL), MR_OK);
-    mr_call_free(calls[0]);
+    mr_call_free(&calls[0]->call);
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", NULL),
                      MR_EEXHAUSTED); /* The other has one. */
-    mr_call_free(other);
+    mr_call_free(&other->call);
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", NULL), MR_OK);
     take_all();
-    mr_call_free(more);
+    mr_call_free(&more->call);
     for (size_t i = 1; i <= n; i++) {
-        mr_call_free(calls[i]);
+        mr_call_free(&calls[i]->call);
     }
     free(calls);
 }
 
 static void a_host_has_half_of_the_bytes(void **state)
 {
-    struct mr_call *a = call_of(LARGE), *b = call_of(LARGE), *c = call_of(LARGE),
-                   *other = call_of(LARGE);
+    struct mr_server_call *a = call_of(LARGE), *b = call_of(LARGE), *c = call_of(LARGE),
+                          *other = call_of(LARGE);
 
     (void)state;
     assert_int_equal(mr_mailbox_put_call(&mailbox, a, "10.0.0.1", NULL), MR_OK);
@@ -96,16 +97,16 @@ static void a_host_has_half_of_the_bytes(void **state)
     assert_int_equal(mr_mailbox_call_bytes(&mailbox), 2 * LARGE);
     assert_int_equal(mr_mailbox_put_call(&mailbox, other, "10.0.0.2", NULL), MR_OK);
     take_all();
-    mr_call_free(a);
-    mr_call_free(b);
-    mr_call_free(c); /* was never counted */
-    mr_call_free(other);
+    mr_call_free(&a->call);
+    mr_call_free(&b->call);
+    mr_call_free(&c->call); /* was never counted */
+    mr_call_free(&other->call);
     assert_int_equal(mr_mailbox_call_bytes(&mailbox), 0);
 }
 
 static void without_memory_nothing_is_counted(void **state)
 {
-    struct mr_call *call = call_of(100);
+    struct mr_server_call *call = call_of(100);
 
     (void)state;
     for (size_t nth = 1; nth <= 4; nth++) {
@@ -115,7 +116,7 @@ static void without_memory_nothing_is_counted(void **state)
         assert_int_equal(mailbox.live.taken, 0);
         assert_int_equal(mailbox.live_bytes.taken, 0);
     }
-    mr_call_free(call);
+    mr_call_free(&call->call);
 }
 
 int main(void)

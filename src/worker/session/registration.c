@@ -71,7 +71,11 @@ bool mr_registration_registered(struct mr_registration *s, int64_t now_ms, const
     s->list_is_final = false; /* it may be another life, with tasks of its own */
     s->heartbeat_ms =
         clamp_heartbeat(s->heartbeat_wanted_ms != 0 ? s->heartbeat_wanted_ms : heartbeat_ms);
-    s->beat_ms = now_ms + s->heartbeat_ms;
+    /* A heartbeat that is due stays due: a worker that registers again and again, since it misses
+     * updates, still has to say that it drains. */
+    if (!s->registered || other) {
+        s->beat_ms = now_ms + s->heartbeat_ms;
+    }
     s->watching = false;
     if (other) {
         s->must_drop = s->must_begin = true;
