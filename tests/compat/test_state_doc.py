@@ -45,7 +45,7 @@ def test_every_key_is_told_of():
 
 
 def test_every_feature_is_told_of():
-    core = "".join(p.read_text() for p in (ROOT / "src" / "dispatcher" / "core").glob("*.[ch]"))
+    core = "".join(p.read_text() for p in (ROOT / "src" / "dispatcher").rglob("*.[ch]"))
     features = set(re.findall(r'#define MR_FEATURE_\w+ "(\w+)"', core))
     assert features and [f for f in features if f"`{f}`" not in DOC] == []
 

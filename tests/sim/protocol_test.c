@@ -447,7 +447,7 @@ static void a_leader_that_hears_nobody_brakes(void **state)
         sim_cut(sim, SIM_NODE_WORKER(i), SIM_NODE_REPLICA(0), true /* one_way */,
                 SIM_WORKER_TIMEOUT_MS + 3000);
     }
-    mr_sim_expect(sim, "[  14556] 4 of 4 workers are silent: one more grace\n");
+    mr_sim_expect(sim, "[  14555] 4 of 4 workers are silent: one more grace\n");
     sim_run_until(sim, 30000);
     mr_sim_expect(sim, "");
 }

@@ -29,13 +29,13 @@ static void a_reader_and_a_worker(void **state)
                        "[    104] iteration 3.3: repetition 0 of job digits\n"
                        "[    104] client c0: attached to iteration 3.3\n"
                        "[    108] task 3.3/w0.3.1: provider 0, repetition 0, splits 0..1\n"
-                       "[    311] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
-                       "[    414] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
-                       "[    612] task 3.3/w0.3.1: ended\n"
-                       "[    612] iteration 3.3: finished\n"
-                       "[    615] client 0: end of repetition 0\n"
-                       "[    616] client c0: left iteration 3.3\n"
-                       "[    620] client 0: has read everything\n");
+                       "[    111] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
+                       "[    311] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                       "[    607] task 3.3/w0.3.1: ended\n"
+                       "[    607] iteration 3.3: finished\n"
+                       "[    610] client 0: end of repetition 0\n"
+                       "[    611] client c0: left iteration 3.3\n"
+                       "[    615] client 0: has read everything\n");
 }
 
 /* The answer is lost with its leader, after it was committed: the next leader has it, and gives it
@@ -56,13 +56,13 @@ static void the_next_leader_gives_the_same_answer(void **state)
      * them. */
     mr_sim_expect(sim, "[    109] dispatcher 0: killed\n"
                        "[   1084] dispatcher 1: leads\n"
-                       "[   1288] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
-                       "[   1392] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
-                       "[   1589] task 3.3/w0.3.1: ended\n"
-                       "[   1589] iteration 3.3: finished\n"
-                       "[   1592] client 0: end of repetition 0\n"
-                       "[   1687] client 0: end of repetition 0\n"
-                       "[   2151] client c0: left iteration 3.3\n");
+                       "[   2001] task 3.3/w0.3.1: provider 0, repetition 0, splits 2..2\n"
+                       "[   2005] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                       "[   3129] task 3.3/w0.3.1: ended\n"
+                       "[   3129] iteration 3.3: finished\n"
+                       "[   3131] client 0: end of repetition 0\n"
+                       "[   3132] client c0: left iteration 3.3\n"
+                       "[   3136] client 0: has read everything\n");
     assert_int_equal(sim->grants, 3); /* 0..1, 2..2, the end */
 }
 
