@@ -11,6 +11,9 @@ import pytest
 from millrace._capi import ffi as _ffi
 
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "src" / "include"
+# <millrace/version.h> is made by the build, whose library this is.
+BUILT = pathlib.Path(_ffi.library_path).resolve().parents[1] / "include"
+PATHS = [f"-I{INCLUDE}", f"-I{BUILT}"]
 HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "dataset.h", "iterator.h", "service.h"]
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
@@ -46,7 +49,7 @@ def accepted(c_type):
 
 def declarations(tmp_path):
     (tmp_path / "all.c").write_text(INCLUDES)
-    subprocess.run(["gcc", "-std=gnu17", f"-I{INCLUDE}", "-aux-info", str(tmp_path / "all.aux"), "-fsyntax-only",
+    subprocess.run(["gcc", "-std=gnu17", *PATHS, "-aux-info", str(tmp_path / "all.aux"), "-fsyntax-only",
                     str(tmp_path / "all.c")], check=True)
     for line in (tmp_path / "all.aux").read_text().splitlines():
         found = re.match(r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line)
@@ -80,7 +83,7 @@ def test_structures_have_the_layout_of_the_headers(tmp_path):
     source = tmp_path / "layout.c"
     source.write_text(f"#include <stdio.h>\n{INCLUDES}int main(void)\n{{\n" + "\n".join(lines) + "\nreturn 0;\n}\n")
     program = tmp_path / "layout"
-    subprocess.run(["gcc", f"-I{INCLUDE}", "-o", str(program), str(source)], check=True)
+    subprocess.run(["gcc", *PATHS, "-o", str(program), str(source)], check=True)
     said = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.splitlines()
     for (name, cls), line in zip(_ffi.STRUCTURES.items(), said, strict=True):
         ours = [ctypes.sizeof(cls)]
