@@ -171,7 +171,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     # service.h
     "mr_service_register": (c_int, [c_char_p, _P, c_char_p, c_char_p, c_int, _PP, _ERR]),
     "mr_service_dataset_spec": (c_int, [c_char_p, c_char_p, c_int, _PP, POINTER(c_int64), _ERR]),
-    "mr_service_check_read": (c_int, [_P, c_size_t, _ERR]),
+    "mr_service_check_read": (c_int, [POINTER(Attr), c_size_t, _ERR]),
     "mr_service_status": (c_int, [c_char_p, c_int, _PP, _ERR]),
     "mr_service_delete_dataset": (c_int, [c_char_p, c_char_p, c_int, _ERR]),
     "mr_service_delete_job": (c_int, [c_char_p, c_char_p, c_bool, c_int, _ERR]),
