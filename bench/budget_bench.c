@@ -386,8 +386,7 @@ static void report(struct load *l, int64_t ms)
 
     qsort(l->latencies, n, sizeof l->latencies[0], by_size);
     printf("{\"grants_per_s\": %.0f, \"etcd_bytes_per_s\": %s, \"grant_ms\": %s, \"p50_ms\": %d, "
-           "\"p99_ms\": %d, "
-           "\"not_answered\": %" PRIu64 "}\n",
+           "\"p99_ms\": %d, \"not_answered\": %" PRIu64 "}\n",
            (double)l->answered * 1000 / (double)ms, rate != NULL ? rate : "0",
            grant != NULL ? grant : "0", n > 0 ? l->latencies[n / 2] : 0,
            n > 0 ? l->latencies[n * 99 / 100] : 0, l->refused);

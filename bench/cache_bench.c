@@ -357,13 +357,11 @@ static int bench_window(char **argv)
     printf(
         "{\"write_gb_per_s\": %.3f, \"bare_write_gb_per_s\": %.3f, \"write_cpu_s_per_gb\": %.3f, "
         "\"bare_write_cpu_s_per_gb\": %.3f, \"longest_append_ms\": %.1f, \"bare_longest_put_ms\": "
-        "%.1f, "
-        "\"read_memory_gb_per_s\": %.3f, \"bare_read_memory_gb_per_s\": %.3f, "
+        "%.1f, \"read_memory_gb_per_s\": %.3f, \"bare_read_memory_gb_per_s\": %.3f, "
         "\"read_cached_gb_per_s\": %.3f, "
         "\"bare_read_cached_gb_per_s\": %.3f, \"read_cached_cpu_s_per_gb\": %.3f, "
         "\"bare_read_cached_cpu_s_per_gb\": %.3f, \"read_disk_gb_per_s\": %.3f, "
-        "\"bare_read_disk_gb_per_s\": %.3f, "
-        "\"write_amplification\": %.4f}\n",
+        "\"bare_read_disk_gb_per_s\": %.3f, \"write_amplification\": %.4f}\n",
         own.write, bare.write, own.write_cpu, bare.write_cpu, own.longest_ms, bare.longest_ms,
         own.memory, bare.memory, own.cached, bare.cached, own.cached_cpu, bare.cached_cpu, own.disk,
         bare.disk, amplification);

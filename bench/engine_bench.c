@@ -240,8 +240,7 @@ int main(int argc, char **argv)
     }
     mr_dataset_unref(ds);
     printf("{\"m_elements_per_s\": %.1f, \"loop_m_elements_per_s\": %.1f, \"ratio\": %.3f, "
-           "\"elements\": %lld, "
-           "\"rounds\": %d}\n",
+           "\"elements\": %lld, \"rounds\": %d}\n",
            median(engine, rounds), median(loop, rounds), median(ratio, rounds), (long long)n,
            rounds);
     return 0;

@@ -299,8 +299,7 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
     if (chunk->rows == 0 || sum == 0 || sum % MR_CACHE_ALIGNMENT != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "a chunk of %" PRIu32 " rows and %" PRIu64
-                            " bytes: neither may be 0, and the"
-                            " bytes must be a multiple of %u",
+                            " bytes: neither may be 0, and the bytes must be a multiple of %u",
                             chunk->rows, sum, MR_CACHE_ALIGNMENT);
     }
     if (sum > log->chunk_bytes_max) {

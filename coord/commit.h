@@ -70,8 +70,8 @@ size_t mr_commit_backlog(const mr_commit *c);
 uint64_t mr_commit_newest(const mr_commit *c); /* number of the youngest batch ever made; 0: none */
 /* number of the last one that was committed; 0: none */
 uint64_t mr_commit_committed(const mr_commit *c);
-int64_t mr_commit_batch_revision(
-    const mr_commit *c); /* mod revision of meta/batch, for the term's next mr_commit */
+/* mod revision of meta/batch, for the term's next mr_commit */
+int64_t mr_commit_batch_revision(const mr_commit *c);
 /* How long the batch in flight has been unanswered; 0: there is none. */
 int64_t mr_commit_stalled_ms(const mr_commit *c, int64_t now_ms);
 

@@ -82,9 +82,8 @@ struct mr_member_options {
 };
 
 int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err);
-void mr_member_free(
-    mr_member
-        *m); /* after the store was closed and all posted events were delivered or discarded */
+/* after the store was closed and all posted events were delivered or discarded */
+void mr_member_free(mr_member *m);
 
 void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms,
                        uint64_t wall_ms);
@@ -93,8 +92,8 @@ void mr_member_discard(mr_member *m, struct mr_member_event *event); /* instead 
 void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms);
 int64_t mr_member_due(const mr_member *m);
 
-bool mr_member_leads(
-    const mr_member *m); /* the state is loaded, and the term is not known to be over */
+/* the state is loaded, and the term is not known to be over */
+bool mr_member_leads(const mr_member *m);
 int64_t mr_member_epoch(const mr_member *m); /* 0: no term of our own */
 /* At which the state of this term was loaded. */
 int64_t mr_member_load_revision(const mr_member *m);
@@ -129,8 +128,8 @@ void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature);
 int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone,
                   uint64_t *batch, mr_error *err);
 int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err);
-size_t mr_member_backlog(
-    const mr_member *m); /* mr_commit_backlog(): whoever would add to a full one waits */
+/* mr_commit_backlog(): whoever would add to a full one waits */
+size_t mr_member_backlog(const mr_member *m);
 uint64_t mr_member_newest(const mr_member *m);
 uint64_t mr_member_committed(const mr_member *m);
 

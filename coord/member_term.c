@@ -175,8 +175,7 @@ static void note_room(mr_member *m)
         m->full = full;
         mr_log(full ? MR_LOG_ERROR : MR_LOG_INFO,
                full ? "etcd is full (alarm NOSPACE): nothing is handed out until somebody compacts "
-                      "it, defragments its "
-                      "members and disarms the alarm"
+                      "it, defragments its members and disarms the alarm"
                     : "etcd has room again",
                NULL);
     }

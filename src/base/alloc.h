@@ -20,8 +20,8 @@ void *mr_reallocarray(void *p, size_t n, size_t size);
 void *mr_malloc_aligned(size_t size) __attribute__((malloc));
 char *mr_strdup(const char *s) __attribute__((malloc));
 char *mr_strndup(const char *s, size_t n) __attribute__((malloc));
-void *mr_memdup(const void *p, size_t n)
-    __attribute__((malloc)); /* n = 0 gives a freeable pointer */
+/* n = 0 gives a freeable pointer */
+void *mr_memdup(const void *p, size_t n) __attribute__((malloc));
 char *mr_asprintf(const char *fmt, ...) MR_PRINTF(1, 2);
 
 /* Let the nth allocation from now on (1 = the next) fail, once; 0 turns it off. For tests. */

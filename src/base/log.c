@@ -15,8 +15,8 @@
 
 #define LINE_MAX_BYTES 4096
 
-static atomic_int log_level =
-    MR_LOG_WARN; /* A library keeps quiet until its program says otherwise. */
+/* A library keeps quiet until its program says otherwise. */
+static atomic_int log_level = MR_LOG_WARN;
 static atomic_int log_format = MR_LOG_TEXT;
 static char log_component[32] = "millrace";
 

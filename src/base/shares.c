@@ -67,8 +67,8 @@ int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, m
     if (!has_room(all, held, n)) {
         return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
                                    "host %.64s has %llu of %llu %s (%llu are taken in all) and may "
-                                   "have no more than it leaves free: end some "
-                                   "of its, or ask again later",
+                                   "have no more than it leaves free: end some of its, or ask "
+                                   "again later",
                                    host, (unsigned long long)held, (unsigned long long)all->max,
                                    all->what, (unsigned long long)all->taken);
     }

@@ -127,8 +127,7 @@ int mr_round_log_get(struct mr_round_log *log, uint64_t *ret, mr_error *err)
     if (log->obstacle != NULL) {
         return mr_error_set(err, MR_EPRECOND,
                             "the round of an element is not known behind '%s': it does not keep "
-                            "elements one for one and "
-                            "in order; put it before the service",
+                            "elements one for one and in order; put it before the service",
                             log->obstacle);
     }
     MR_LOCK(&log->lock);

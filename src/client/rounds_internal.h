@@ -52,8 +52,8 @@ static inline uint64_t max_u64(uint64_t a, uint64_t b)
 
 /* The error that it ended with. */
 int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err);
-struct mr_round_task *mr_client_rounds_task_find(const mr_client_rounds *rounds,
-                                                 const char *id); /* or NULL */
+/* or NULL */
+struct mr_round_task *mr_client_rounds_task_find(const mr_client_rounds *rounds, const char *id);
 /* Made, if it was never spoken of. NULL: out of memory. */
 struct mr_round_task *mr_client_rounds_task_get(mr_client_rounds *rounds, const char *id);
 void mr_client_rounds_task_free(struct mr_round_task *task); /* NULL is fine */

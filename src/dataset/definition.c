@@ -37,9 +37,8 @@ static int check_sent(size_t plain, size_t sent, mr_error *err)
     }
     return mr_error_set(err, MR_EINVAL,
                         "the definition has %zu bytes, %zu as it would be sent; the limits are "
-                        "%llu and %llu: read large "
-                        "arrays from files in the pipeline instead, and lists of names with "
-                        "list_files or from a file",
+                        "%llu and %llu: read large arrays from files in the pipeline instead, and "
+                        "lists of names with list_files or from a file",
                         plain, sent, MR_DEFINITION_BYTES_MAX, MR_DEFINITION_SENT_BYTES_MAX);
 }
 
@@ -90,8 +89,7 @@ int mr_definition_expanded(const void *bytes, size_t size, size_t *ret, mr_error
     if (stated > MR_DEFINITION_BYTES_MAX || is_too_dense(stated, size)) {
         return mr_error_set(err, MR_EINVAL,
                             "dataset definition: %llu bytes compressed to %zu; the limits are %llu "
-                            "bytes and a factor "
-                            "of %d",
+                            "bytes and a factor of %d",
                             stated, size, MR_DEFINITION_BYTES_MAX, RATIO_MAX);
     }
     *ret = (size_t)stated;

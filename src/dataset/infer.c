@@ -76,8 +76,7 @@ int mr_infer_no_datasets(const mr_spec *spec, mr_error *err)
         if (mr_spec_leaf(spec, i)->kind == MR_LEAF_DATASET) {
             return mr_error_set(err, MR_EINVAL,
                                 "component %zu of the elements is a dataset, it must be a tensor: "
-                                "make tensors of it in "
-                                "flat_map first (window.batch(size))",
+                                "make tensors of it in flat_map first (window.batch(size))",
                                 i);
         }
     }

@@ -90,8 +90,8 @@ const struct mr_operator *const *mr_operator_list(size_t *n);
 
 /* ---- for infer functions ---- */
 
-const struct mr_attr *mr_infer_attr(const struct mr_infer *in,
-                                    const char *name); /* NULL if absent */
+/* NULL if absent */
+const struct mr_attr *mr_infer_attr(const struct mr_infer *in, const char *name);
 /* *@known = false if the attribute is a value of the enclosing function. Absent: the fallback. */
 int64_t mr_infer_int(const struct mr_infer *in, const char *name, int64_t fallback, bool *known);
 /* A BYTES constant as a NUL-terminated string (freed with mr_free()); NULL if absent. Zeros inside

@@ -533,8 +533,7 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
     }
     return mr_error_set(err, MR_EINVAL,
                         "the definition has %zu bytes, the limit is %llu; its largest array (in "
-                        "%s) has %zu bytes: read "
-                        "it from a file in the pipeline instead",
+                        "%s) has %zu bytes: read it from a file in the pipeline instead",
                         size, MR_DEFINITION_BYTES_MAX, largest->user,
                         mr_buffer_size(largest->encoded));
 }

@@ -26,8 +26,8 @@ typedef struct mr_frame mr_frame;
 int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
                    uint64_t spec_hash, bool checksum, mr_frame **ret, mr_error *err);
 mr_frame *mr_frame_ref(mr_frame *frame);
-void mr_frame_unref(
-    void *frame); /* NULL is fine; takes void * to serve as a slice's release function */
+/* NULL is fine; takes void * to serve as a slice's release function */
+void mr_frame_unref(void *frame);
 
 /* The slices in order: lent, as long as the caller holds a reference. */
 const struct iovec *mr_frame_iov(const mr_frame *frame, size_t *count);

@@ -43,8 +43,8 @@ int mr_driver_pause(struct mr_driver *d, mr_error *err);
 void mr_driver_resume(struct mr_driver *d);
 /* Wait for the threads to end. */
 void mr_driver_stop(struct mr_driver *d);
-void mr_driver_destroy(
-    struct mr_driver *d); /* after stop; one that was never initialised is not fine */
+/* after stop; one that was never initialised is not fine */
+void mr_driver_destroy(struct mr_driver *d);
 
 /*
  * Under the lock: wait until something changed. MR_OK, MR_TIMEOUT at the deadline (at once if it is

@@ -86,8 +86,8 @@ void mr_env_add_canceller(struct mr_env *env, struct mr_canceller *c, void (*wak
 /* Wake all waiters behind gentle cancellers. Not to be called under a lock that one of them
  * takes. */
 void mr_env_wake(struct mr_env *env);
-void mr_env_remove_canceller(struct mr_env *env,
-                             struct mr_canceller *c); /* one that was never added is fine */
+/* one that was never added is fine */
+void mr_env_remove_canceller(struct mr_env *env, struct mr_canceller *c);
 
 /* Have the pool's threads running until the environment ends: stages come and go more often than
  * they. */

@@ -335,8 +335,8 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
     if (rc == MR_OK && (path != it->path || version != it->op->version)) {
         rc = mr_error_set(
             err, MR_EINVAL,
-            "the iterator state has another operator, or another version of it, where %s "
-            "(step %u) stands",
+            "the iterator state has another operator, or another version of it, where %s (step %u) "
+            "stands",
             it->op->name, it->ds->step);
     }
     if (rc == MR_OK) {

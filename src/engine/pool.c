@@ -8,8 +8,8 @@
 #define THREADS_MAX 256
 
 static struct {
-    pthread_mutex_t
-        life; /* guards users, nthreads, threads: while some start or end; before lock */
+    /* guards users, nthreads, threads: while some start or end; before lock */
+    pthread_mutex_t life;
     pthread_mutex_t lock; /* guards all behind threads */
     pthread_cond_t work;
     uint32_t users;

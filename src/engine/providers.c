@@ -108,8 +108,8 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
     if (ds->ninputs == 0 || ds->op->external) {
         return mr_error_set(
             err, MR_EUNIMPL,
-            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from "
-            "range, tensors or file names, or read with sharding OFF",
+            "%s (step %u) cannot be split among workers (DYNAMIC sharding): start from range, "
+            "tensors or file names, or read with sharding OFF",
             ds->op->name, ds->step);
     }
     if (__builtin_mul_overflow(per, takes(ds), &per)) {

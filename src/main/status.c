@@ -21,8 +21,7 @@ static void warn_of_silence(const char *text)
     if (silent_ms != NULL) {
         (void)fprintf(stderr,
                       "millrace status: etcd has not answered for %lld s. This is what the leader "
-                      "remembers; the newest of "
-                      "it may not be stored\n",
+                      "remembers; the newest of it may not be stored\n",
                       strtoll(silent_ms, NULL, 10) / 1000);
     }
     json_decref(doc);

@@ -24,8 +24,7 @@ static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct 
     if (in[0].rank != 0) {
         return mr_error_set(err, MR_EUNIMPL,
                             "a tensor of %s dimensions gives a ragged tensor, which is not built: "
-                            "split scalars, before "
-                            "they are batched",
+                            "split scalars, before they are batched",
                             in[0].rank < 0 ? "unknown" : "1 or more");
     }
     out[0] = (struct mr_leaf_spec){.dtype = MR_STRING, .rank = 1, .dims = {MR_DIM_UNKNOWN}};

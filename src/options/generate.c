@@ -68,8 +68,8 @@ static void print_markdown(void)
            "Exit status: %s.\n",
            mr_exit_statuses);
     for (const struct opt_program *const *p = mr_programs; *p != NULL; p++) {
-        printf("\n## millrace %s%s%s\n\n%c%s.\n\n| option | default | bounds | meaning |\n| "
-               "--- | --- | --- | --- |\n",
+        printf("\n## millrace %s%s%s\n\n%c%s.\n\n| option | default | bounds | meaning |\n| --- | "
+               "--- | --- | --- |\n",
                (*p)->name, (*p)->usage != NULL ? " " : "", (*p)->usage != NULL ? (*p)->usage : "",
                toupper((unsigned char)(*p)->summary[0]), (*p)->summary + 1);
         for (size_t i = 0; i < (*p)->n_opts; i++) {

@@ -60,9 +60,9 @@ struct opt {
     const char *choices; /* "text|json" */
     const char *help;    /* one paragraph, no full stop at its end */
     const char *unset;   /* what holds without it; NULL: the default says it, or nothing */
-    const char
-        *python; /* field of the Python config; its end is the unit: _ms, _s, _bytes. NULL: none */
-    int flags;   /* enum opt_flags */
+    /* field of the Python config; its end is the unit: _ms, _s, _bytes. NULL: none */
+    const char *python;
+    int flags; /* enum opt_flags */
 };
 
 /*

@@ -149,8 +149,8 @@ const struct opt_program *const mr_programs[] = {
     &mr_program_state, &mr_program_dispatcher, &mr_program_worker,  NULL};
 
 const char mr_exit_statuses[] =
-    "0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused, "
-    "6 precondition, 124 timeout, 130 interrupted";
+    "0 ok, 1 failed, 2 usage, 3 not found, 4 unreachable or no leader, 5 refused, 6 precondition, "
+    "124 timeout, 130 interrupted";
 
 /* ---- for libraries: `lib` stands first in the values, so its rows have low offsets ---- */
 

@@ -34,8 +34,8 @@ struct mr_rpc_firsts {
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms);
 void mr_rpc_firsts_free(struct mr_rpc_firsts *all); /* nobody may wait */
 void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_t now_ms);
-void mr_rpc_first_came(struct mr_rpc_firsts *all,
-                       struct mr_rpc_first *f); /* or the call is over; may be told twice */
+/* or the call is over; may be told twice */
+void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f);
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
 
 #endif

@@ -70,8 +70,7 @@ static void tell(const struct mr_worker_task *t, const struct holder *most, mr_e
          * dispatcher is not told otherwise. */
         mr_error_wrap(err,
                       "job %s holds %" PRIu64
-                      " MiB unread (read it, millrace job delete %s, %sor raise "
-                      "--memory-budget)",
+                      " MiB unread (read it, millrace job delete %s, %sor raise --memory-budget)",
                       name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
     } else {
         mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", what, name, mib);

@@ -19,8 +19,8 @@ struct mr_conn {
     struct mr_share *share;       /* worker->lock: of its host, while waiting */
     int64_t expires_ms;           /* worker->lock */
     Millrace__ReadRequest *first; /* the message with `open` */
-    struct mr_worker_task
-        *task;            /* worker->lock until it is set, once; then only read. A reference */
+    /* worker->lock until it is set, once; then only read. A reference */
+    struct mr_worker_task *task;
     void *session;        /* task->lock; of the task's kind; NULL: not attached (any more) */
     bool released_before; /* its client was said to be gone before this session; set when opened */
 };

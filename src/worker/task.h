@@ -124,8 +124,8 @@ struct mr_worker_task {
     pthread_cond_t changed; /* demand, acknowledgements, cancel */
     bool cancelled;
     mr_engine_iter *engine; /* NULL before it was opened and after it was closed */
-    struct mr_kept_definition
-        *definition;    /* what it is made of, while it is in use; NULL: not yet, or not any more */
+    /* what it is made of, while it is in use; NULL: not yet, or not any more */
+    struct mr_kept_definition *definition;
     uint64_t spec_hash; /* of the elements; set before the first is sent, then only read */
 };
 

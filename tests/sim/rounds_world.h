@@ -128,9 +128,9 @@ void leader_show(const struct world *w); /* what is stored */
 struct worker *worker_new(struct world *w, uint32_t number);
 void worker_free(struct worker *worker);
 void worker_tick(struct world *w, struct worker *worker);
-void worker_hear(struct world *w, struct worker *worker, enum call call,
-                 struct letter *letter); /* takes it */
-void worker_cut(struct worker *worker);  /* its watch */
+/* takes it */
+void worker_hear(struct world *w, struct worker *worker, enum call call, struct letter *letter);
+void worker_cut(struct worker *worker); /* its watch */
 uint32_t worker_number(const struct worker *worker);
 const char *worker_id(uint32_t number);
 void worker_leave(struct world *w, const struct worker *worker); /* says so; it is freed next */
@@ -144,16 +144,16 @@ void consumer_hear(struct world *w, struct consumer *consumer, enum call call,
                    struct letter *letter);
 void consumer_cut(struct consumer *consumer);
 void consumer_kill(struct world *w, struct consumer *consumer);
-void consumer_leave(struct world *w,
-                    const struct consumer *consumer); /* says so; it is killed next */
+/* says so; it is killed next */
+void consumer_leave(struct world *w, const struct consumer *consumer);
 void consumer_pause(struct consumer *consumer, int64_t until);
 const char *consumer_id(uint32_t number);
 uint32_t consumer_seat(const struct consumer *consumer);
 bool consumer_has_failed(const struct consumer *consumer);
 bool consumer_is_dead(const struct consumer *consumer);
 uint64_t consumer_position(const struct consumer *consumer);
-uint64_t consumer_next_best(
-    const struct consumer *consumer); /* where it was told to begin instead; 0: nowhere */
+/* where it was told to begin instead; 0: nowhere */
+uint64_t consumer_next_best(const struct consumer *consumer);
 const char *consumer_why(const struct consumer *consumer);
 
 /* A stream between the two, owned by the consumer; the worker's end is looked up by the worker. */

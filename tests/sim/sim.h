@@ -178,7 +178,7 @@ struct sim_replica {
     struct dispatcher *dispatcher; /* NULL: it is dead */
     mr_store *way;                 /* to the store */
     bool is_cut;
-    int64_t deaf_until; /* its watches are silent */
+    int64_t deaf_until;   /* its watches are silent */
     bool vanished;        /* its host has gone with it: nobody refuses connects */
     int64_t clock_origin; /* of the clock that does not jump: any */
     int64_t wall_skew;
@@ -476,7 +476,7 @@ struct sim {
     int probe_code; /* of the last one */
     char *transcript;
     size_t transcript_len, transcript_cap;
-    size_t compared; /* of it, by a story */
+    size_t compared;    /* of it, by a story */
     bool workers_lost;  /* a worker's life has ended */
     bool clients_lost;  /* a reader has died */
     size_t buffer_size; /* of shuffle buffers, in stories */

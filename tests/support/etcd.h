@@ -42,8 +42,8 @@ const char *mr_test_etcd_dir(const struct mr_test_etcd *e);
 void mr_test_etcd_pause(struct mr_test_etcd *e, int member); /* SIGSTOP */
 void mr_test_etcd_resume(struct mr_test_etcd *e, int member);
 void mr_test_etcd_kill(struct mr_test_etcd *e, int member); /* SIGKILL; the data stays */
-bool mr_test_etcd_restart(struct mr_test_etcd *e,
-                          int member); /* after kill: same ports, same data; does not wait */
+/* after kill: same ports, same data; does not wait */
+bool mr_test_etcd_restart(struct mr_test_etcd *e, int member);
 bool mr_test_etcd_ready(struct mr_test_etcd *e); /* waits until it answers */
 /* Kill all members, and start them anew with nothing, or with what is in the snapshot file. */
 bool mr_test_etcd_renew(struct mr_test_etcd *e, const char *snapshot);

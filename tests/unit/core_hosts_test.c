@@ -63,8 +63,7 @@ static void clients_of_one_job(void **state)
     assert_int_equal(the_reply(t)->error.code, MR_EEXHAUSTED);
     assert_string_equal(the_reply(t)->error.message,
                         "host 10.0.0.1 has 8 of 16 clients (8 are taken in all) and may have no "
-                        "more than it leaves "
-                        "free: end some of its, or ask again later");
+                        "more than it leaves free: end some of its, or ask again later");
     assert_int_equal(open_as(t, "10.0.0.1", 100, "shared"), MR_OK); /* One that is there goes on. */
     assert_int_equal(open_as(t, "10.0.0.2", 200, "shared"), MR_OK);
     assert_int_equal(open_as(t, NULL, 300, "shared"), MR_OK);

@@ -141,8 +141,7 @@ static void who_joins_must_want_the_same_guarantee(void **state)
                      MR_EINVAL);
     assert_string_equal(the_reply(&f->t)->error.message,
                         "job 'numbers' differs in guarantee: existing {DYNAMIC, at_least_once}, "
-                        "requested {DYNAMIC, "
-                        "at_most_once}");
+                        "requested {DYNAMIC, at_most_once}");
 }
 
 static void it_needs_splits_of_one_source(void **state)
@@ -475,8 +474,8 @@ static void a_split_that_kills_its_readers_fails_the_iteration(void **state)
     assert_int_equal(end->error_code, MR_EDATALOSS);
     assert_string_equal(
         end->error,
-        "split 0 of range (step 0) (provider 0) is given up: 4 workers were lost while they "
-        "read it, the last of them with nothing else of this iteration");
+        "split 0 of range (step 0) (provider 0) is given up: 4 workers were lost while they read "
+        "it, the last of them with nothing else of this iteration");
     assert_int_equal(end->quarantined_splits, 1);
     assert_int_equal(end->lost_splits, 1);
     assert_int_equal(end->lost_elements, 1000);

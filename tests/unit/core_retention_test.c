@@ -657,8 +657,8 @@ static void a_pipeline_that_has_ended_is_not_what_is_waited_for(void **state)
     assert_false(shown_as_stalled(t));
     assert_string_equal(
         waits_for(t, "c2", iteration),
-        "the pipeline at worker h0:1 (and 1 more) has ended, and 1 other reader of the job "
-        "may not have used the last elements yet");
+        "the pipeline at worker h0:1 (and 1 more) has ended, and 1 other reader of the job may not "
+        "have used the last elements yet");
     assert_false(watch_client(t, "c2", iteration)->tasks[0]->lost);
     assert_int_equal(release_client(t, "c1", iteration), MR_OK);
     assert_string_equal(waits_for(t, "c2", iteration), ""); /* its end is on its way */
@@ -788,8 +788,7 @@ static void a_full_table_of_jobs_makes_room(void **state)
         snprintf(key, sizeof key, "jobs/j%d", i);
         snprintf(value, sizeof value,
                  "{\"id\":\"3.%d\",\"name\":\"j%d\",\"datasetId\":\"numbers\",\"targetWorkers\":"
-                 "\"AUTO\","
-                 "\"releasedMs\":\"%d\"}",
+                 "\"AUTO\",\"releasedMs\":\"%d\"}",
                  i, i, 2 * MR_CORE_JOBS_MAX - i);
         assert_int_equal(mr_core_load(core, key, value, strlen(value), NULL), MR_OK);
     }

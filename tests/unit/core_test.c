@@ -59,8 +59,7 @@ static void a_dataset_is_registered_once(void **state)
         "\"cardinality\":\"100\",\"providers\":[{\"splits\":\"100\",\"source\":\"range (step "
         "0)\",\"splitElements\":\"1000\"}],\"summary\":\"range > batch\","
         "\"spec\":\"c3BlYw==\",\"definitionSize\":\"10\",\"blob\":"
-        "\"92ac8641a192b9f3b912a2a7b516ac83\","
-        "\"parts\":1,\"usedMs\":\"1700000000000\"}");
+        "\"92ac8641a192b9f3b912a2a7b516ac83\",\"parts\":1,\"usedMs\":\"1700000000000\"}");
 }
 
 static int put_known(struct table *t, const char *id, const char *fingerprint)
@@ -181,8 +180,7 @@ static void who_joins_must_mean_the_same_job(void **state)
                      MR_EINVAL);
     assert_string_equal(the_reply(t)->error.message,
                         "job 'train' differs in processing mode: existing {OFF, AUTO, dataset "
-                        "'numbers'}, requested {DYNAMIC, "
-                        "AUTO, dataset 'numbers'}");
+                        "'numbers'}, requested {DYNAMIC, AUTO, dataset 'numbers'}");
     assert_int_equal(open_job(t, (struct open_args){.client = "c2",
                                                     .dataset = "numbers",
                                                     .name = "train",

@@ -183,8 +183,7 @@ static const struct kernel_example kernel_examples[] = {
     {"strided_slice", "string[n,3]",
      "begin=[0,2] end=[0,0] strides=[-1,1] begin_mask=1 end_mask=1 shrink_axis_mask=2", NULL},
     {"strided_slice", "float32[n,2,3]",
-     "begin=[0,0,1] end=[0,0,0] strides=[1,1,1] ellipsis_mask=1 new_axis_mask=2 "
-     "shrink_axis_mask=4",
+     "begin=[0,0,1] end=[0,0,0] strides=[1,1,1] ellipsis_mask=1 new_axis_mask=2 shrink_axis_mask=4",
      NULL},
     {"strided_slice", "uint8[n]", "begin=[-2] end=[100] strides=[1]", NULL},
     {"gather", "float32[4,3] int32[2]{0,3}", "", "float32[4,3] float32[2]"},

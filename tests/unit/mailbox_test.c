@@ -66,8 +66,8 @@ static void a_host_has_half_of_the_calls(void **state)
     assert_int_equal(n, MR_CALLS_MAX / 2);
     assert_string_equal(
         err.message,
-        "host 10.0.0.1 has 16384 of 32768 unanswered calls (16384 are taken in all) and "
-        "may have no more than it leaves free: end some of its, or ask again later");
+        "host 10.0.0.1 has 16384 of 32768 unanswered calls (16384 are taken in all) and may have "
+        "no more than it leaves free: end some of its, or ask again later");
     assert_int_equal(mr_mailbox_calls(&mailbox), n);
     take_all(); /* They wait elsewhere, and count as before. */
     assert_int_equal(mr_mailbox_put_call(&mailbox, more, "10.0.0.1", &err), MR_EEXHAUSTED);

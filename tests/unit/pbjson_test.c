@@ -71,8 +71,7 @@ static void check_refused(const char *json, const char *message)
 static void canonical_form_of_every_kind(void **state)
 {
     static const char canonical[] = "{\"i32\":-1,\"s32\":-2147483648,\"sf32\":2147483647,\"u32\":"
-                                    "4294967295,\"f32\":1,\"i64\":\"-"
-                                    "9223372036854775808\","
+                                    "4294967295,\"f32\":1,\"i64\":\"-9223372036854775808\","
                                     "\"s64\":\"9223372036854775807\",\"sf64\":\"-1\",\"u64\":"
                                     "\"18446744073709551615\",\"f64\":\"1\",\"real\":0.1,"
                                     "\"doubleReal\":0.1,\"yes\":true,\"colour\":\"COLOUR_DARK_"
@@ -303,8 +302,7 @@ static void both_ways_of_reading_agree(void **state)
     static const char *const texts[] = {
         "{}",
         "{\"i32\":0,\"s32\":-2147483648,\"u32\":4294967295,\"i64\":\"-9223372036854775808\","
-        "\"u64\":"
-        "\"18446744073709551615\"}",
+        "\"u64\":\"18446744073709551615\"}",
         "{\"i32\":-0,\"i64\":\"-0\",\"u64\":\"0\",\"yes\":false,\"colour\":\"COLOUR_NONE\","
         "\"text\":\"\",\"inner\":{}}",
         "{\"manyI32\":[1,2,3,4,5],\"manyU64\":[\"7\"],\"manyBool\":[true,false,true],\"manyText\":["

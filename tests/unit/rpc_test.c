@@ -31,16 +31,13 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
 {
     static const char *const said[][2] = {
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to "
-         "connect to remote "
-         "host: Connection refused",
+         "connect to remote host: Connection refused",
          "nothing listens or answers there: Connection refused"},
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to "
-         "connect to remote "
-         "host: FD shutdown",
+         "connect to remote host: FD shutdown",
          "nothing listens or answers there: FD shutdown"},
         {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed "
-         "to connect to "
-         "remote host: No route to host",
+         "to connect to remote host: No route to host",
          "nothing listens or answers there: No route to host"},
         {"failed to connect to all addresses; last error: UNKNOWN: Timeout occurred: FD shutdown",
          "nothing listens or answers there: UNKNOWN: Timeout occurred: FD shutdown"},
@@ -49,8 +46,7 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
          "Socket closed"},
         {"failed to connect to all addresses", "failed to connect to all addresses"},
         {"split 3: last error: ipv4:10.0.0.1: what others say stays",
-         "split 3: last error: ipv4:10.0.0.1: what others "
-         "say stays"},
+         "split 3: last error: ipv4:10.0.0.1: what others say stays"},
     };
 
     (void)state;

@@ -46,8 +46,8 @@ static void one_host_has_half_and_others_get_in(void **state)
     assert_int_equal(err.traits, MR_RETRYABLE);
     assert_string_equal(
         err.message,
-        "host 10.0.0.1 has 50 of 100 calls (87 are taken in all) and may have no more than "
-        "it leaves free: end some of its, or ask again later");
+        "host 10.0.0.1 has 50 of 100 calls (87 are taken in all) and may have no more than it "
+        "leaves free: end some of its, or ask again later");
     assert_ptr_equal(mr_shares_largest(&all), a);
     give_all(a, 50);
     assert_int_equal(take_all(&all, "10.0.0.2", &b),

@@ -24,8 +24,7 @@ static void check(const char *json, const char *expected)
 static void scalars_then_tables(void **state)
 {
     check("{\"cluster\":\"dev\",\"workers\":[{\"address\":\"a:1\",\"tasks\":12},{\"address\":"
-          "\"long:2\",\"lost\":true}],"
-          "\"epoch\":\"7\"}",
+          "\"long:2\",\"lost\":true}],\"epoch\":\"7\"}",
           "cluster: dev\n"
           "epoch: 7\n"
           "\n"
@@ -90,8 +89,7 @@ static void one_job_of_many(void **state)
 static void tables_within_rows_follow(void **state)
 {
     check("{\"jobs\":[{\"id\":\"1\",\"name\":\"digits\",\"iterations\":[{\"id\":\"7\",\"tasks\":[{"
-          "\"worker\":\"a:1\"}]}"
-          "]}]}",
+          "\"worker\":\"a:1\"}]}]}]}",
           "\n"
           "jobs (1)\n"
           "  id  name\n"

@@ -500,8 +500,8 @@ static void sessions_are_bounded_by_host(void **state)
                      MR_EEXHAUSTED);
     assert_string_equal(
         err.message,
-        "host 10.0.0.1 has 4 of 8 sessions of this task (4 are taken in all) and may have "
-        "no more than it leaves free: end some of its, or ask again later");
+        "host 10.0.0.1 has 4 of 8 sessions of this task (4 are taken in all) and may have no more "
+        "than it leaves free: end some of its, or ask again later");
     assert_int_equal(mr_book_open(book, "10.0.0.2", "other", 1, 0, &someone, &s, NULL), MR_OK);
     open_session(book, "c2", 2, 0, 0); /* A later one has the place of the one before. */
     assert_int_equal(mr_book_open(book, "10.0.0.1", "more", 1, 0, &someone, &s, NULL),

@@ -274,8 +274,8 @@ static void a_session_is_what_the_dispatcher_named(void **state)
     assert_int_equal(mr_round_book_open(f->book, &open, ++f->streams, &err), MR_EUNAVAIL);
     assert_string_equal(
         err.message,
-        "session 9223372036854775808 of consumer 0 is not known here; the last one that "
-        "the dispatcher named is 1");
+        "session 9223372036854775808 of consumer 0 is not known here; the last one that the "
+        "dispatcher named is 1");
     assert_true(mr_round_book_is_current(f->book, 0, 1)); /* The true one's stream goes on, */
     tell(f, 0, 1, 2, 0);
     assert_int_equal(open_as(f, 0, 1, 0, 2, &header), MR_OK); /* and comes again. */

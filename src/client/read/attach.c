@@ -239,8 +239,8 @@ static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, 
     return mr_error_set(
         err, MR_EPRECOND,
         "job '%s' had ended its epoch %" PRIu64
-        " before this dataset was read. To read the data anew "
-        "give another job_name; for the next epoch read the same Dataset object again, or give "
+        " before this dataset was read. To read the data anew give another job_name; for the next "
+        "epoch read the same Dataset object again, or give "
         "first_epoch=%" PRIu64 " (DataLoader: persistent_workers=True)",
         r->opts.job_name, r->opts.repetition, r->opts.repetition + 1);
 }

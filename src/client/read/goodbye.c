@@ -53,10 +53,9 @@ static void say_what_is_not_counted(const struct mr_read *r)
         mr_read_has_others(r)) {
         r->port->log(MR_LOG_WARN,
                      "closing a reader in the middle: nobody gets what operators behind distribute "
-                     "hold, a buffer or "
-                     "the rest of an element that is split, and its number is not known; to lose "
-                     "nothing, put them "
-                     "before it, and only map, take, enumerate and prefetch behind it",
+                     "hold, a buffer or the rest of an element that is split, and its number is "
+                     "not known; to lose nothing, put them before it, and only map, take, "
+                     "enumerate and prefetch behind it",
                      "job", "%s", r->job_id, NULL);
     }
 }

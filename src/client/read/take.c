@@ -14,8 +14,8 @@ void mr_read_missed(struct mr_read *r, uint64_t n)
     r->port->lost(r, &missed, first /* incomplete: once for each read */);
     (void)mr_error_set(&err, MR_EDATALOSS,
                        "job %s waits (lag), and misses %" PRIu64
-                       " elements all the same: they cannot be read from a worker's"
-                       " disk, or the job had no reader while they were dropped",
+                       " elements all the same: they cannot be read from a worker's disk, or the "
+                       "job had no reader while they were dropped",
                        r->job_id, r->told_missed);
     if (r->opts.on_loss == MR_ON_LOSS_ERROR) {
         mr_read_fail(r, &err);

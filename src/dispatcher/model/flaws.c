@@ -120,8 +120,7 @@ int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err)
     }
     return mr_error_set(err, MR_EDATALOSS,
                         "job '%.40s' is set aside: %.110s; put that right in etcd and restart the "
-                        "leading dispatcher, "
-                        "or give the job up: millrace job delete",
+                        "leading dispatcher, or give the job up: millrace job delete",
                         slot, flaw->why);
 }
 

@@ -24,8 +24,7 @@ int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, 
         return mr_error_set_traits(
             err, MR_EUNAVAIL, MR_RETRYABLE,
             "%.120s is the address of worker %.8s, which is connected: another one is taken on "
-            "there "
-            "when that has gone (does each worker have an --advertise-address of its own?)",
+            "there when that has gone (does each worker have an --advertise-address of its own?)",
             address, there->rec->incarnation);
     }
     if (last != NULL && last->rec->left) { /* a copy of an earlier call: nobody would be there */

@@ -117,8 +117,7 @@ static int refuse_all_new(mr_core *core, struct mr_iteration *it, uint32_t index
     list_positions(core, it, positions, sizeof positions);
     mr_error_set(err, MR_EPRECOND,
                  "all consumers of job '%.40s' are new: nobody knows its round (%s); end the job, "
-                 "take another name, or "
-                 "say resume_round",
+                 "take another name, or say resume_round",
                  mr_job_label(it->job), positions);
     if (tell) {
         MR_APPLY(core, consumers_refused, it, err->message);

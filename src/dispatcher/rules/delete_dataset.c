@@ -30,8 +30,7 @@ void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetReque
     } else if (core->keeps) {
         rc = mr_error_set(&err, MR_EPRECOND,
                           "dataset '%.100s' may be of a job that is set aside: mend or delete that "
-                          "first (millrace "
-                          "status)",
+                          "first (millrace status)",
                           in->dataset_id);
     } else if (dataset->jobs > 0) {
         const struct mr_job *job = some_user(core, dataset);

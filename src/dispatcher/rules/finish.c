@@ -67,8 +67,8 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it)
     mr_error_set(
         &why, MR_EDATALOSS,
         "epoch %" PRIu64
-        " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one"
-        " can be read",
+        " of %s%.60s' has ended early, its state in etcd cannot be used: %.110s; the next one can "
+        "be read",
         it->rec->repetition, mr_job_is_anonymous(it->job) ? "a client's own job '" : "job '",
         mr_job_label(it->job), it->broken);
     mr_line_copy(why.message, line,

@@ -60,8 +60,7 @@ static int refuse_sources(const Millrace__DatasetRecord *dataset, mr_error *err)
     }
     return mr_error_set(err, MR_EINVAL,
                         "at_least_once needs one source to split, dataset '%.80s' has %zu (%s): a "
-                        "zip or concatenate "
-                        "directly above sources makes them one",
+                        "zip or concatenate directly above sources makes them one",
                         dataset->id, dataset->n_providers, list);
 }
 

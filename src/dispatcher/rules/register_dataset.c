@@ -67,8 +67,7 @@ static int compare_registration(const Millrace__DatasetRecord *rec,
     if (strcmp(rec->fingerprint, in->fingerprint) != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "dataset '%s' is registered with another definition: existing %s "
-                            "(fingerprint %s), requested "
-                            "fingerprint %s",
+                            "(fingerprint %s), requested fingerprint %s",
                             rec->id, rec->summary, rec->fingerprint, in->fingerprint);
     }
     if (strcmp(rec->compression, in->compression) != 0) {

@@ -100,8 +100,8 @@ bool mr_leader_link_open(mr_leader_link *p, struct mr_follow *f, const char *add
         return false;
     }
     f->link = s;
-    if (mr_rpc_stream_open(s->channel, MR_PATH_FOLLOW, NULL, -1, false, &follow_ops,
-                           s, &s->rpc, NULL) < 0) {
+    if (mr_rpc_stream_open(s->channel, MR_PATH_FOLLOW, NULL, -1, false, &follow_ops, s, &s->rpc,
+                           NULL) < 0) {
         mr_rpc_channel_free(s->channel);
         mr_free(s);
         return false;

@@ -13,8 +13,8 @@ typedef struct mr_leader_link mr_leader_link;
 
 int mr_leader_link_start(mr_rpc_runtime *rt, const char *cluster, const char *instance,
                          struct mr_mailbox *mailbox, mr_leader_link **ret, mr_error *err);
-void mr_leader_link_free(
-    mr_leader_link *p); /* every stream must have been released; NULL is fine */
+/* every stream must have been released; NULL is fine */
+void mr_leader_link_free(mr_leader_link *p);
 
 /* struct mr_follow_ops */
 bool mr_leader_link_open(mr_leader_link *p, struct mr_follow *f, const char *address);

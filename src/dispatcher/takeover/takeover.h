@@ -17,8 +17,8 @@ mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load
 
 /* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is
  * there. */
-int mr_validate_record(const ProtobufCMessage *rec,
-                       mr_error *err); /* its numbers and enumerators, whatever it is */
+/* its numbers and enumerators, whatever it is */
+int mr_validate_record(const ProtobufCMessage *rec, mr_error *err);
 int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
 int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
 int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);

@@ -199,8 +199,8 @@ static bool refused_by_store(mr_turn *t, struct mr_call *call)
     if (mr_member_full(t->member) && call->method->writes) {
         (void)mr_error_set_traits(
             &err, MR_EEXHAUSTED, MR_RETRYABLE,
-            "etcd is full (alarm NOSPACE): compact it, defragment its members, then "
-            "'etcdctl alarm disarm'");
+            "etcd is full (alarm NOSPACE): compact it, defragment its members, then 'etcdctl alarm "
+            "disarm'");
     } else if (stalled > MR_STALLED_MS && call->method->command != MR_COMMAND_STATUS) {
         (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
                                   "etcd does not answer (for %lld ms)", (long long)stalled);

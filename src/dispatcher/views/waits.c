@@ -227,8 +227,7 @@ static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
     }
     snprintf(out, size,
              "the pipeline at worker %.60s%s has ended, and %u other reader%s of the job may not "
-             "have used the last "
-             "elements yet",
+             "have used the last elements yet",
              first->worker->rec->address, more, it->live_clients - 1,
              it->live_clients > 2 ? "s" : "");
     return true;

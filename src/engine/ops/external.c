@@ -48,8 +48,7 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
     if (rc == MR_OK && in->inputs[0]->scope != 0) {
         rc = mr_error_set(err, MR_EINVAL,
                           "the input uses values of the enclosing function: it cannot be sent to "
-                          "workers; distribute "
-                          "what the function is given to");
+                          "workers; distribute what the function is given to");
     }
     if (rc == MR_OK && in->inputs[0]->external) {
         rc = mr_error_set(err, MR_EUNIMPL,

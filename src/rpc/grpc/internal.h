@@ -182,10 +182,10 @@ struct mr_grpc_accepts {
  * @descriptors have room for. Before it listens for any. */
 int mr_grpc_accepts_start(struct mr_grpc_accepts *a, unsigned max, uint64_t descriptors,
                           mr_error *err);
-void mr_grpc_accepts_free(
-    struct mr_grpc_accepts *a); /* gRPC listens no more; fine if it never started */
-void mr_grpc_accepts_look(struct mr_grpc_accepts *a,
-                          int64_t now_ms); /* every so often; any thread */
+/* gRPC listens no more; fine if it never started */
+void mr_grpc_accepts_free(struct mr_grpc_accepts *a);
+/* every so often; any thread */
+void mr_grpc_accepts_look(struct mr_grpc_accepts *a, int64_t now_ms);
 
 /* ---- connections that keep gRPC's thread to themselves (floods.c). One thread. ---- */
 

@@ -164,8 +164,8 @@ struct mr_local_stream *mr_local_stream_new_locked(const struct mr_rpc_transport
 void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other);
 /* Those that are late end; *@due_ms: no later than the next deadline of the others. */
 void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms);
-void mr_local_stream_run_locked(
-    struct mr_local_stream *s); /* what it has to do; gives the lock up meanwhile */
+/* what it has to do; gives the lock up meanwhile */
+void mr_local_stream_run_locked(struct mr_local_stream *s);
 
 /* server.c */
 struct mr_local_server *mr_local_server_find_locked(const char *host, int port);

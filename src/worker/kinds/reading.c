@@ -48,8 +48,8 @@ struct reading {
     bool more;     /* the reader has not said that there is nothing yet */
     uint64_t first;
     uint64_t returned; /* as the reader was told */
-    struct mr_chain_stand
-        before;       /* of the tasks of its iteration that read here before; where it began */
+    /* of the tasks of its iteration that read here before; where it began */
+    struct mr_chain_stand before;
     bool window_gone; /* the window was given up before it could go on there */
     uint64_t read;    /* elements of the production, when it is over */
     char refused[MR_ERROR_MESSAGE_SIZE];
