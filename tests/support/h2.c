@@ -106,8 +106,8 @@ static size_t literal(char *at, const char *name_and_size, size_t name_size, con
 {
     memcpy(at, name_and_size, name_size);
     at[name_size] = (char)strlen(value);
-    memcpy(at + name_size + 1, value,
-           strlen(value)); /* NOLINT(bugprone-not-null-terminated-result): as HPACK has it */
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): as HPACK has it */
+    memcpy(at + name_size + 1, value, strlen(value));
     return name_size + 1 + strlen(value);
 }
 
