@@ -333,8 +333,8 @@ static void start(struct target *t, const struct lines *lines, struct mr_loss_ta
     struct mr_read_options opts = {.service = mr_strdup(t->dispatcher.address),
                                    .job_name = mr_strdup(""),
                                    .trainer = mr_strdup(""),
-                                   .compression = mr_strdup("NONE"),
-                                   .target_workers = mr_strdup("AUTO"),
+                                   .compression = "NONE",
+                                   .target_workers = "AUTO",
                                    .dataset_id = mr_strdup("d"),
                                    .max_outstanding =
                                        strtoull(last_line(lines, "credits"), NULL, 10),
