@@ -130,7 +130,7 @@ void mr_local_connect_locked(struct mr_local_stream *client)
         return;
     }
     if (srv == NULL) {
-        refuse_locked(client, MR_EUNAVAIL, "nothing listens or answers there: connection refused");
+        refuse_locked(client, MR_EUNAVAIL, "nothing listens or answers there: Connection refused");
     } else if (method == NULL) {
         refuse_locked(client, mr_rpc_no_method(client->path, &err), err.message);
     } else if (ch->open < srv->limits.calls_per_connection) {
