@@ -114,7 +114,9 @@ static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
                           const struct mr_part *parts, size_t n)
 {
     mr_error err;
-    int rc = send_frame(c->stream, header, parts, n, c->task->spec_hash, &err);
+    /* Whoever has parts has seen the engine open. A message without any may come before that. */
+    uint64_t spec_hash = n > 0 ? c->task->spec_hash : 0;
+    int rc = send_frame(c->stream, header, parts, n, spec_hash, &err);
 
     if (rc < 0 && rc != MR_ECANCELED) {
         /* The task keeps the elements; the client comes back for them. */

@@ -72,7 +72,7 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
         return;
     }
     req = millrace__read_request__unpack(NULL, size, bytes);
-    if (req == NULL || (req->open != NULL) != (*wire_note(s) == NULL)) {
+    if (req == NULL || (req->open != NULL) != (wire_note(s) == NULL)) {
         fprintf(stderr, "fuzz: a reader's stream begins with what opens it, and only with that\n");
         abort();
     }
@@ -80,7 +80,7 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
         wire_end(s, MR_OK); /* as every worker does: who leaves waits for it */
     }
     if (req->open != NULL) {
-        *wire_note(s) = req;
+        wire_set_note(s, req);
     } else {
         millrace__read_request__free_unpacked(req, NULL);
     }
@@ -88,7 +88,7 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
 
 static const Millrace__ReadOpen *opened(mr_rpc_stream *s)
 {
-    const Millrace__ReadRequest *req = *wire_note(s);
+    const Millrace__ReadRequest *req = wire_note(s);
 
     return req == NULL ? NULL : req->open;
 }
@@ -359,8 +359,8 @@ static void free_notes(void)
     mr_rpc_stream *s;
 
     for (size_t i = 0; (s = wire_stream(i)) != NULL; i++) {
-        if (*wire_note(s) != NULL) {
-            millrace__read_request__free_unpacked(*wire_note(s), NULL);
+        if (wire_note(s) != NULL) {
+            millrace__read_request__free_unpacked(wire_note(s), NULL);
         }
     }
 }

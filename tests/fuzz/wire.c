@@ -6,6 +6,7 @@
 #include "base/sync.h"
 
 #include <millrace/base.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,7 @@ struct mr_rpc_stream {
     TAILQ_HEAD(, mr_rpc_message) inbox;
     const struct mr_rpc_stream_ops *ops; /* NULL: not accepted */
     void *ctx;
-    void *note;
+    _Atomic(void *) note; /* a callback may set it on any thread */
     char path[64];
 };
 
@@ -289,9 +290,14 @@ mr_rpc_stream *wire_last(const char *path, bool open)
     return last_locked(path, open);
 }
 
-void **wire_note(mr_rpc_stream *s)
+void *wire_note(mr_rpc_stream *s)
 {
-    return &s->note;
+    return atomic_load(&s->note);
+}
+
+void wire_set_note(mr_rpc_stream *s, void *note)
+{
+    atomic_store(&s->note, note);
 }
 
 mr_rpc_stream *wire_accept(const char *path)

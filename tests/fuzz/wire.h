@@ -34,7 +34,8 @@ mr_rpc_stream *wire_stream(size_t i);
 mr_rpc_stream *wire_last(const char *path, bool open);
 const char *wire_path(const mr_rpc_stream *s);
 /* Anything that belongs to it. The target's; NULL at first. */
-void **wire_note(mr_rpc_stream *s);
+void *wire_note(mr_rpc_stream *s);
+void wire_set_note(mr_rpc_stream *s, void *note);
 
 /* Somebody opens a stream at the server here. */
 mr_rpc_stream *wire_accept(const char *path);

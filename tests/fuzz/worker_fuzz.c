@@ -74,7 +74,7 @@ static void *pack_dataset(const ProtobufCMessageDescriptor *desc, const char *js
 
 static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
 {
-    const struct credit *credit = *wire_note(s);
+    const struct credit *credit = wire_note(s);
     struct mr_frame_content content;
     mr_buffer *buffer;
 
@@ -117,7 +117,7 @@ static void ask(mr_worker *w, mr_rpc_stream *s, const char *json)
 {
     ProtobufCMessage *msg = lines_message(&millrace__read_request__descriptor, json);
     Millrace__ReadRequest *req = (Millrace__ReadRequest *)msg;
-    struct credit *credit = *wire_note(s);
+    struct credit *credit = wire_note(s);
     char *said = NULL;
     size_t size;
 
@@ -147,7 +147,7 @@ static void open_stream(mr_worker *w, const char *json)
     if (credit == NULL) {
         abort();
     }
-    *wire_note(s) = credit;
+    wire_set_note(s, credit);
     ask(w, s, json);
 }
 
@@ -230,7 +230,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     answers_end(&dispatcher);
     mr_worker_free(w);
     for (size_t i = 0; (s = wire_stream(i)) != NULL; i++) {
-        free(*wire_note(s));
+        free(wire_note(s));
     }
     wire_close();
     answers_close(&dispatcher);
