@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -42,9 +43,7 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
     mr_cache_log *log = mr_calloc(1, sizeof *log);
     int rc;
 
-    if (log == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(log, err);
     limits.unstored_bytes_max =
         cache->log_memory_bytes < bytes_max / 4 ? cache->log_memory_bytes : bytes_max / 4;
     limits.flush_bytes = limits.unstored_bytes_max / 4;
@@ -317,16 +316,12 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
 static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, mr_error *err)
 {
     struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
-    int rc;
 
     if (run != NULL && !run->sealed) {
         *ret = run;
         return MR_OK;
     }
-    rc = mr_cache_run_new(mr_window_end(log->window), &run, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_cache_run_new(mr_window_end(log->window), &run, err));
     run->opened_ms = mr_now_ms();
     *ret = run;
     return MR_OK;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -13,9 +14,7 @@ int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options
     mr_cache_reader *r = mr_calloc(1, sizeof *r);
     int rc;
 
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     r->ready = opts->ready;
     r->ctx = opts->ctx;
     MR_LOCK(&log->lock);
@@ -226,11 +225,9 @@ static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max
     if (rc < 0) {
         return unreadable_locked(log, next, rc, err);
     }
-    rc = mr_cache_view_new(drop[0], next, rows_max, bytes_max, ret, err);
-    if (rc == MR_OK) {
-        advance_locked(r, drop[0], *ret, &drop[1]);
-    }
-    return rc;
+    MR_TRY(mr_cache_view_new(drop[0], next, rows_max, bytes_max, ret, err));
+    advance_locked(r, drop[0], *ret, &drop[1]);
+    return MR_OK;
 }
 
 int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max,

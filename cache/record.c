@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/scope.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -109,7 +110,6 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
 {
     struct header header;
     size_t front;
-    int rc;
 
     if (size < sizeof header) {
         return mr_error_set(err, MR_EDATALOSS, "a record of %zu bytes is shorter than its header",
@@ -133,10 +133,7 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
                             "the record has %zu bytes, its header says %zu + %" PRIu64, size, front,
                             header.payload);
     }
-    rc = parse_directory(data, &header, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse_directory(data, &header, err));
     *ret = (struct mr_record_head){.log = header.log,
                                    .first = header.first,
                                    .payload = header.payload,
@@ -150,11 +147,8 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
 {
     struct mr_record_head head;
     uint64_t checksum, found;
-    int rc = mr_record_parse(data, size, &head, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_record_parse(data, size, &head, err));
     memcpy(&checksum, data, sizeof checksum);
     found = checksum_of(data, head.chunks);
     if (found != checksum) {

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -17,9 +18,7 @@ int mr_cache_run_new(uint64_t first, struct mr_cache_run **ret, mr_error *err)
 {
     struct mr_cache_run *run = mr_calloc(1, sizeof *run);
 
-    if (run == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(run, err);
     atomic_init(&run->refs, 1);
     run->first = first;
     run->charge = MR_CACHE_RECORD_OVERHEAD;
@@ -38,9 +37,7 @@ static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t size,
         return MR_OK;
     }
     grown = mr_reallocarray(*p, want, size);
-    if (grown == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(grown, err);
     *p = grown;
     *cap = want;
     return MR_OK;
@@ -48,15 +45,9 @@ static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t size,
 
 static int reserve_chunk(struct mr_cache_run *run, size_t pieces, mr_error *err)
 {
-    int rc = reserve(&run->chunks, &run->chunks_cap, run->nchunks, 1, sizeof *run->chunks, err);
-
-    if (rc == MR_OK) {
-        rc = reserve(&run->iov, &run->iov_cap, run->niov, pieces, sizeof *run->iov, err);
-    }
-    if (rc == MR_OK) {
-        rc = reserve(&run->pieces, &run->pieces_cap, run->npieces, 1, sizeof *run->pieces, err);
-    }
-    return rc;
+    MR_TRY(reserve(&run->chunks, &run->chunks_cap, run->nchunks, 1, sizeof *run->chunks, err));
+    MR_TRY(reserve(&run->iov, &run->iov_cap, run->niov, pieces, sizeof *run->iov, err));
+    return reserve(&run->pieces, &run->pieces_cap, run->npieces, 1, sizeof *run->pieces, err);
 }
 
 /* Room for @bytes in the arena. There is room for one more piece. */
@@ -70,9 +61,7 @@ static int reserve_arena(struct mr_cache_run *run, size_t bytes, mr_error *err)
     }
     cap = cap < bytes ? bytes : cap;
     arena = mr_malloc_aligned(cap);
-    if (arena == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(arena, err);
     run->pieces[run->npieces++] = (struct mr_cache_piece){mr_free, arena};
     run->arena = arena;
     run->arena_cap = cap;
@@ -139,12 +128,11 @@ static int list_chunks(struct mr_cache_run *run, const struct mr_record_head *he
         run->iov[i] = (struct iovec){(void *)(data + at), entry.bytes};
         at += entry.bytes;
     }
-    if (rc == MR_OK) {
-        run->nchunks = run->niov = head->chunks;
-        run->rows = head->rows;
-        run->payload = head->payload;
-    }
-    return rc;
+    MR_TRY(rc);
+    run->nchunks = run->niov = head->chunks;
+    run->rows = head->rows;
+    run->payload = head->payload;
+    return MR_OK;
 }
 
 int mr_cache_run_load(mr_cache *cache, uint64_t log, uint64_t first, struct mr_storage_value *value,
@@ -266,9 +254,7 @@ int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_ma
     }
     skip = (uint32_t)(index - first);
     view = allocate_view(run, from, count_chunks(run, from, skip, rows_max, bytes_max));
-    if (view == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(view, err);
     view->run = mr_cache_run_ref(run);
     view->first = first;
     view->skip = skip;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -16,9 +17,7 @@ int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run, mr_
             struct mr_cache_run **runs =
                 mr_reallocarray(tail->runs, cap, sizeof(struct mr_cache_run *));
 
-            if (runs == NULL) {
-                return mr_error_nomem(err);
-            }
+            MR_CHECK_ALLOC(runs, err);
             tail->runs = runs;
             tail->cap = cap;
         }

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -46,9 +47,7 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
                             file->last);
     }
     runs = mr_reallocarray(NULL, count, sizeof(struct mr_cache_run *));
-    if (runs == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(runs, err);
     for (size_t i = 0; i < count; i++) {
         runs[i] = tail->runs[tail->first + i];
         charge += runs[i]->charge;

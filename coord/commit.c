@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 
@@ -178,7 +179,6 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
     struct mr_op ops[MR_TXN_OPS_MAX];
     struct batch *b = open_batch(c);
     size_t bytes = 0;
-    int rc;
 
     for (size_t i = 0; i < n; i++) {
         bytes += write_bytes(c, &writes[i]);
@@ -192,10 +192,7 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
         return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
                                    "%zu bytes wait for etcd already", c->backlog_bytes);
     }
-    rc = copy_ops(c, writes, n, ops, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(copy_ops(c, writes, n, ops, err));
     if (b != NULL && (alone || b->alone) && b->nops > 0) {
         b = NULL;
     }

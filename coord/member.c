@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/siphash.h"
 #include "coord/bytes.h"
 
@@ -513,9 +514,7 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
         return mr_error_set(err, MR_EINVAL, "instance, address or secret is too long");
     }
     m = mr_calloc(1, sizeof *m);
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     int rc = mr_root_of(opts->cluster, m->root, err);
 
     if (rc < 0) {

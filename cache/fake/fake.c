@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "cache/memory/memory.h"
 
@@ -60,9 +61,7 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of create");
     }
     log = mr_calloc(1, sizeof *log);
-    if (log == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(log, err);
     log->base.storage = s;
     rc = f->memory->ops->create(f->memory, id, &log->memory, err);
     if (rc < 0) {
@@ -110,16 +109,12 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
     struct mr_storage_value real;
     struct fake_value *value;
     bool flip;
-    int rc;
 
     if (fault(f, MR_FAKE_READ)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of get");
     }
-    rc = fault(f, MR_FAKE_LOSE) ? mr_error_set(err, MR_ENOTFOUND, "an injected loss")
-                                : f->memory->ops->get(memory_of(log), key, &real, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(fault(f, MR_FAKE_LOSE) ? mr_error_set(err, MR_ENOTFOUND, "an injected loss")
+                                  : f->memory->ops->get(memory_of(log), key, &real, err));
     flip = fault(f, MR_FAKE_FLIP);
     value = mr_malloc(sizeof *value + (flip ? real.size : 0));
     if (value == NULL) {
@@ -200,9 +195,7 @@ int mr_storage_fake_new(mr_storage **ret, mr_error *err)
     struct fake *f = mr_calloc(1, sizeof *f);
     int rc;
 
-    if (f == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(f, err);
     rc = mr_storage_memory_new(&f->memory, err);
     if (rc < 0) {
         mr_free(f);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <millrace/base.h>
@@ -49,9 +50,7 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
 {
     struct memory_log *log = mr_calloc(1, sizeof *log);
 
-    if (log == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(log, err);
     log->base.storage = s;
     mr_mutex_init(&log->lock);
     TAILQ_INIT(&log->records);
@@ -70,9 +69,7 @@ static int put(mr_storage_log *base, uint64_t key, const struct iovec *iov, size
         size += iov[i].iov_len;
     }
     r = mr_malloc(sizeof *r + size);
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     *r = (struct record){.key = key, .size = 0};
     atomic_init(&r->refs, 1);
     for (size_t i = 0; i < n; i++) {
@@ -237,9 +234,7 @@ int mr_storage_memory_new(mr_storage **ret, mr_error *err)
     };
     struct memory *m = mr_calloc(1, sizeof *m);
 
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     m->base = (mr_storage){&ops, "memory"};
     *ret = &m->base;
     return MR_OK;

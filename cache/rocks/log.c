@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <endian.h>
 #include <inttypes.h>
@@ -44,9 +45,7 @@ static int create(mr_storage *base, uint64_t id, mr_storage_log **ret, mr_error 
         return mr_error_set(err, MR_EUNAVAIL, "the database is closed");
     }
     log = mr_calloc(1, sizeof *log);
-    if (log == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(log, err);
     (void)snprintf(log->name, sizeof log->name, "log-%" PRIu64, id);
     log->cf = rocksdb_create_column_family(s->db, s->options, log->name, &why);
     if (why != NULL) {
@@ -103,9 +102,7 @@ static int put(mr_storage_log *base, uint64_t key, const struct iovec *iov, size
     size_t *sizes = (size_t *)(values + n);
     char *why = NULL;
 
-    if (values == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(values, err);
     for (size_t i = 0; i < n; i++) {
         values[i] = iov[i].iov_base;
         sizes[i] = iov[i].iov_len;
@@ -168,9 +165,7 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
     size_t count;
     int rc;
 
-    if (entry == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(entry, err);
     rocksdb_flush_cf(s->db, s->flush, log->cf, &why);
     rc = why == NULL ? list_files(s, log, &file, &entry->name, &count, err)
                      : mr_rocks_error(err, why);
@@ -209,10 +204,9 @@ static int remove_oldest(mr_storage_log *base, mr_error *err)
                           "file %s cannot be dropped: is the directory still writable?",
                           STAILQ_FIRST(&log->files)->name);
     }
-    if (rc == MR_OK) {
-        forget_file(log);
-    }
-    return rc;
+    MR_TRY(rc);
+    forget_file(log);
+    return MR_OK;
 }
 
 /* ---- reading ---- */

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "cache/rocks/internal.h"
 
 #include <millrace/base.h>
@@ -158,9 +159,7 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
     struct mr_rocks *s = mr_calloc(1, sizeof *s);
     int rc;
 
-    if (s == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(s, err);
     rc = mr_rocks_dir_open(opts->dir, &s->dir, err);
     if (rc < 0) {
         mr_free(s);

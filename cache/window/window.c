@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -61,9 +62,7 @@ int mr_window_new(const struct mr_window_limits *limits, mr_window **ret, mr_err
     MR_ASSERT(limits->flush_bytes <= limits->unstored_bytes_max / 2);
     MR_ASSERT(limits->unstored_bytes_max <= limits->bytes_max / 4);
     w = mr_calloc(1, sizeof *w);
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     w->limits = *limits;
     LIST_INIT(&w->readers);
     *ret = w;
@@ -154,9 +153,7 @@ static int reserve_file(mr_window *w, mr_error *err)
     }
     cap = w->cap == 0 ? 16 : 2 * w->cap;
     files = mr_reallocarray(w->files, cap, sizeof *files);
-    if (files == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(files, err);
     w->files = files;
     w->cap = cap;
     return MR_OK;
@@ -288,9 +285,7 @@ int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_win
 {
     mr_window_reader *r = mr_calloc(1, sizeof *r);
 
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     r->name = mr_strdup(name);
     if (r->name == NULL) {
         mr_free(r);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/etcd/internal.h"
 
@@ -59,15 +60,11 @@ static int read_pem(const char *path, const char *begin, const char *what, char 
                     mr_error *err)
 {
     char *text = NULL;
-    int rc;
 
     if (path[0] == '\0') {
         return MR_OK;
     }
-    rc = mr_etcd_read_file(path, &text, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_etcd_read_file(path, &text, err));
     if (strstr(text, begin) == NULL || strstr(text, "ENCRYPTED") != NULL) {
         mr_free(text);
         return mr_error_set(err, MR_EINVAL, "%s is no %s in PEM", path, what);

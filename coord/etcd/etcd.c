@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
@@ -106,9 +107,7 @@ static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *er
         return mr_error_set(err, MR_EINVAL, "more than %d etcd endpoints", MR_ETCD_ENDPOINTS_MAX);
     }
     e->endpoints[e->nendpoints] = mr_strndup(p, n);
-    if (e->endpoints[e->nendpoints] == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(e->endpoints[e->nendpoints], err);
     e->nendpoints++;
     return MR_OK;
 }
@@ -195,9 +194,7 @@ int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *e
     struct mr_etcd *e = mr_calloc(1, sizeof *e);
     int rc = MR_OK;
 
-    if (e == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(e, err);
     e->store.ops = &store_ops;
     e->users = &users;
     mr_mutex_init(&e->lock);

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "coord/bytes.h"
 
 /* ---- small things ---- */
@@ -293,9 +294,7 @@ int mr_fake_connect(mr_fake *f, mr_store **ret, mr_error *err)
 {
     struct client *c = calloc(1, sizeof *c);
 
-    if (c == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(c, err);
     c->store.ops = &mr_fake_ops;
     c->fake = f;
     c->next = f->clients;

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "coord/bytes.h"
 
 #define OPS_MAX 128
@@ -85,9 +86,7 @@ static int reads_add(struct mr_mvcc_reads *r, struct mr_kv kv, mr_error *err)
         size_t cap = r->cap == 0 ? 8 : 2 * r->cap;
         struct mr_kv *kvs = reallocarray(r->kvs, cap, sizeof *kvs);
 
-        if (kvs == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(kvs, err);
         r->kvs = kvs;
         r->cap = cap;
     }
@@ -186,9 +185,7 @@ static int add_version(struct entry *e, struct version v, mr_error *err)
         size_t cap = e->cap == 0 ? 2 : 2 * e->cap;
         struct version *versions = reallocarray(e->versions, cap, sizeof *versions);
 
-        if (versions == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(versions, err);
         e->versions = versions;
         e->cap = cap;
     }
@@ -318,16 +315,13 @@ int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr
                 mr_error *err)
 {
     bool all = true;
-    int rc = check_txn(txn, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_txn(txn, err));
     for (size_t i = 0; i < txn->ncompares; i++) {
         all = all && holds(m, &txn->compares[i]);
     }
-    rc = all ? apply(m, txn->success, txn->nsuccess, reads, err)
-             : apply(m, txn->failure, txn->nfailure, reads, err);
+    int rc = all ? apply(m, txn->success, txn->nsuccess, reads, err)
+                 : apply(m, txn->failure, txn->nfailure, reads, err);
     if (rc >= 0) {
         *succeeded = all;
     }

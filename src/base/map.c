@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/rng.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -57,9 +58,7 @@ static int grow(struct mr_map *map, mr_error *err)
                             .count = map->count};
 
     bigger.slots = mr_calloc(bigger.cap, sizeof *bigger.slots);
-    if (bigger.slots == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bigger.slots, err);
     for (size_t i = 0; i < map->cap; i++) {
         if (map->slots[i].key != NULL) {
             bigger.slots[find(&bigger, map->slots[i].key, map->slots[i].hash)] = map->slots[i];
@@ -77,11 +76,8 @@ int mr_map_put(struct mr_map *map, const void *key, void *value, mr_error *err)
     MR_ASSERT(value != NULL);
     /* At most three quarters full: probes stay short. */
     if (4 * (map->count + 1) > 3 * map->cap) {
-        int rc = grow(map, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(grow(map, err));
     }
     struct mr_map_slot *slot = &map->slots[find(map, key, hash)];
 

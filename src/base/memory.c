@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <stdatomic.h>
@@ -29,9 +30,7 @@ int mr_memory_new(uint64_t limit_bytes, mr_memory *parent, mr_memory **ret, mr_e
 {
     mr_memory *m = mr_calloc(1, sizeof *m);
 
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     m->limit = limit_bytes;
     m->parent = mr_memory_ref(parent);
     atomic_init(&m->used, 1);

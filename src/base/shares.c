@@ -1,4 +1,5 @@
 #include "base/shares.h"
+#include "base/scope.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -78,15 +79,9 @@ int mr_shares_check(const struct mr_shares *all, const char *host, uint64_t n, m
 int mr_shares_take(struct mr_shares *all, const char *host, uint64_t n, struct mr_share **ret,
                    mr_error *err)
 {
-    int rc = mr_shares_check(all, host, n, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_shares_check(all, host, n, err));
     struct mr_share *share = mr_shares_add(all, host, n);
-    if (share == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(share, err);
     *ret = share;
     return MR_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/opener.h"
 #include "element/block.h"
 #include "engine/engine.h"
@@ -113,9 +114,7 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         return mr_error_errno(err, register_errnum, "pthread_atfork");
     }
     it = mr_calloc(1, sizeof *it);
-    if (it == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it, err);
     it->generation = generation;
     rc = get_memory(&engine.memory, err);
     if (rc < 0) {
@@ -188,10 +187,8 @@ int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
     if (size < sizeof ret->struct_size) {
         return mr_error_set(err, MR_EINVAL, "losses: struct_size %zu is not a size", size);
     }
-    int rc = check_process(it, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(check_process(it, err));
     mr_loss_tally_get(&it->reports.losses, &now);
     now.struct_size = size;
     memcpy(ret, &now, size < sizeof now ? size : sizeof now);
@@ -200,12 +197,9 @@ int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
 
 int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
 {
-    int rc = check_process(it, err);
-
-    if (rc == MR_OK) {
-        *ret = mr_loss_tally_skipped(&it->reports.losses);
-    }
-    return rc;
+    MR_TRY(check_process(it, err));
+    *ret = mr_loss_tally_skipped(&it->reports.losses);
+    return MR_OK;
 }
 
 int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
@@ -252,20 +246,15 @@ static void settle(mr_iterator *it)
 /* The caller keeps them for as long as it likes, in memory that is its own business. */
 static int give(int rc, mr_block **block)
 {
-    if (rc == MR_OK) {
-        mr_block_discharge(*block);
-    }
-    return rc;
+    MR_TRY(rc);
+    mr_block_discharge(*block);
+    return MR_OK;
 }
 
 int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret,
                            mr_error *err)
 {
-    int rc = check_process(it, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_process(it, err));
     it->started = true;
     settle(it);
     if (it->block == NULL) {
@@ -273,7 +262,7 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
     }
     uint32_t left = mr_block_rows(it->block) - it->row;
     uint32_t rows = rows_max == 0 || rows_max > left ? left : rows_max;
-    rc = mr_block_slice(it->block, it->row, rows, ret, err);
+    int rc = mr_block_slice(it->block, it->row, rows, ret, err);
     if (rc == MR_OK) {
         it->row += rows;
     }
@@ -282,21 +271,16 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
 
 static int refill(mr_iterator *it, mr_error *err)
 {
-    int rc = check_process(it, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_process(it, err));
     it->started = true;
     settle(it);
     if (it->block != NULL) {
         return MR_OK; /* A restored state began with it. */
     }
-    rc = pull(it, 0, -1, &it->block, err);
-    if (rc == MR_OK) {
-        it->row = 0;
-    }
-    return rc;
+
+    MR_TRY(pull(it, 0, -1, &it->block, err));
+    it->row = 0;
+    return MR_OK;
 }
 
 int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
@@ -305,11 +289,8 @@ int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
     if (__builtin_expect(it->block == NULL || it->row == mr_block_rows(it->block) || !it->started ||
                              it->generation != generation,
                          0)) {
-        int rc = refill(it, err);
 
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(refill(it, err));
     }
     ret->block = it->block;
     ret->row = it->row++;
@@ -402,11 +383,8 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
     const unsigned char *bytes = state;
     mr_block *rest = NULL;
     uint64_t head[2];
-    int rc = check_process(it, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_process(it, err));
     if (it->started) {
         return mr_error_set(
             err, MR_EPRECOND,
@@ -420,7 +398,7 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
         return mr_error_set(err, MR_EINVAL,
                             "restoring the iterator: not a state of this version, or damaged");
     }
-    rc = decode_rest(bytes + sizeof head, (size_t)head[1], &rest, err);
+    int rc = decode_rest(bytes + sizeof head, (size_t)head[1], &rest, err);
     if (rc == MR_OK) {
         rc = mr_engine_restore(it->engine, bytes + sizeof head + head[1],
                                size - sizeof head - (size_t)head[1], err);

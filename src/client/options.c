@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "element/spec_proto.h"
 #include "terms/terms.h"
 
@@ -142,11 +143,8 @@ static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
         .resume_round = number(attrs, n, "resume_round"),
         .first_epoch = number(attrs, n, "first_epoch"),
     };
-    int rc = mr_terms_check(&terms, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_terms_check(&terms, err));
     /* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
     o->begins = ordinal == 0;
     o->repetition = (uint64_t)terms.first_epoch.value + ordinal;

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/identity.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "client/hand_log.h"
 #include "client/losses.h"
@@ -259,9 +260,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     struct mr_control_options control = {.service = opts->service, .announce = true};
     struct mr_identity who;
 
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     r->magic = MR_READER_MAGIC;
     mr_mutex_init(&r->lock);
     mr_cond_init(&r->ready);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "millrace/service.rpc.h"
@@ -19,14 +20,11 @@ static int decode(mr_memory *memory, mr_rpc_message *m, struct mr_frame_content 
 {
     mr_buffer *buffer = NULL;
     size_t size = mr_rpc_message_size(m);
-    int rc = mr_buffer_new(size, &buffer, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_buffer_new(size, &buffer, err));
     mr_buffer_charge(buffer, memory);
     mr_rpc_message_copy(m, 0, size, mr_buffer_data(buffer)); /* the one copy */
-    rc = mr_frame_parse(buffer, 0, ret, err);
+    int rc = mr_frame_parse(buffer, 0, ret, err);
     mr_buffer_unref(buffer); /* The blocks hold it. */
     return rc;
 }
@@ -117,21 +115,16 @@ int mr_reader_connect(struct mr_read_task *t, mr_error *err)
     struct mr_reader_line *line = t->line != NULL ? line_of(t->line) : line_new(t);
     int rc = MR_OK;
 
-    if (line == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(line, err);
     t->line = line;
     if (line->channel == NULL) {
         rc = mr_rpc_channel_new(r->rt, t->address, NULL, &line->channel, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_rpc_stream_open(line->channel, MR_PATH_READ, NULL, -1, false, &stream_ops, line,
-                                &line->stream, err);
-    }
-    if (rc == MR_OK) {
-        mr_rpc_stream_receive(line->stream);
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(mr_rpc_stream_open(line->channel, MR_PATH_READ, NULL, -1, false, &stream_ops, line,
+                              &line->stream, err));
+    mr_rpc_stream_receive(line->stream);
+    return MR_OK;
 }
 
 bool mr_reader_send(struct mr_read_task *t, const uint8_t *bytes, size_t size)

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "client/steps.h"
 #include "dataset/graph.h"
@@ -71,9 +72,7 @@ static int grow_locked(struct mr_round_log *log, mr_error *err)
     size_t cap = log->cap == 0 ? RING_MIN : 2 * log->cap;
     uint64_t *ring = mr_calloc(cap, sizeof *ring);
 
-    if (ring == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(ring, err);
     for (size_t i = 0; i < log->count; i++) {
         ring[i] = log->ring[(log->head + i) % log->cap];
     }
@@ -95,10 +94,9 @@ int mr_round_log_give(struct mr_round_log *log, uint64_t round, mr_error *err)
     if (log->count == log->cap) {
         rc = grow_locked(log, err);
     }
-    if (rc == MR_OK) {
-        log->ring[(log->head + log->count++) % log->cap] = round;
-    }
-    return rc;
+    MR_TRY(rc);
+    log->ring[(log->head + log->count++) % log->cap] = round;
+    return MR_OK;
 }
 
 void mr_round_log_hand_out(struct mr_round_log *log, uint32_t rows)

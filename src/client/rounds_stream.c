@@ -3,6 +3,7 @@
 #include "client/rounds_internal.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 
@@ -35,9 +36,7 @@ int mr_client_rounds_open(mr_client_rounds *rounds, const char *task_id, Millrac
 {
     struct mr_round_task *task = mr_client_rounds_task_get(rounds, task_id);
 
-    if (task == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(task, err);
     task->told_limit = 0;
     task->told_received = 0;
     task->told_returned = 0;
@@ -106,10 +105,7 @@ int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
             return rc;
         }
     }
-    rc = take_rounds(rounds, task, header, first, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(take_rounds(rounds, task, header, first, err));
     if (header->opened) {
         task->met = true;
         task->complete_before = max_u64(task->complete_before, header->complete_before);

@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/registration.h"
 #include "control/control.h"
 #include "element/spec_proto.h"
@@ -41,9 +42,7 @@ static int copy_text(const char *text, char **ret, mr_error *err)
 {
     char *copy = mr_strdup(text);
 
-    if (copy == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(copy, err);
     *ret = copy;
     return MR_OK;
 }
@@ -73,15 +72,11 @@ int mr_service_register(const char *service, mr_dataset *ds, const char *dataset
 
     req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
     req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
-    int rc = mr_word_parse("compression", mr_words_compression, req.compression, &word, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err);
-    if (rc == MR_OK) {
-        rc = copy_text(reply->dataset_id, ret, err);
-        millrace__register_dataset_reply__free_unpacked(reply, NULL);
-    }
+
+    MR_TRY(mr_word_parse("compression", mr_words_compression, req.compression, &word, err));
+    MR_TRY(mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err));
+    int rc = copy_text(reply->dataset_id, ret, err);
+    millrace__register_dataset_reply__free_unpacked(reply, NULL);
     return rc;
 }
 
@@ -110,13 +105,11 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
 {
     Millrace__StatusRequest req = MILLRACE__STATUS_REQUEST__INIT;
     ProtobufCMessage *msg = NULL;
-    int rc = call(service, MR_METHOD_STATUS, &req.base, &millrace__status_reply__descriptor,
-                  timeout_ms, &msg, err);
 
-    if (rc == MR_OK) {
-        rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
-        protobuf_c_message_free_unpacked(msg, NULL);
-    }
+    MR_TRY(call(service, MR_METHOD_STATUS, &req.base, &millrace__status_reply__descriptor,
+                timeout_ms, &msg, err));
+    int rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
+    protobuf_c_message_free_unpacked(msg, NULL);
     return rc;
 }
 
@@ -127,13 +120,11 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc = call(service, MR_METHOD_DELETE_DATASET, &req.base,
-                  &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err);
 
-    if (rc == MR_OK) {
-        protobuf_c_message_free_unpacked(msg, NULL);
-    }
-    return rc;
+    MR_TRY(call(service, MR_METHOD_DELETE_DATASET, &req.base,
+                &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err));
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return MR_OK;
 }
 
 int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
@@ -144,11 +135,9 @@ int mr_service_delete_job(const char *service, const char *job, bool force, int 
 
     req.job = (char *)(uintptr_t)job;
     req.force = force;
-    int rc = call(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
-                  timeout_ms, &msg, err);
 
-    if (rc == MR_OK) {
-        protobuf_c_message_free_unpacked(msg, NULL);
-    }
-    return rc;
+    MR_TRY(call(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
+                timeout_ms, &msg, err));
+    protobuf_c_message_free_unpacked(msg, NULL);
+    return MR_OK;
 }

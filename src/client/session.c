@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -65,9 +66,7 @@ static int reserve(struct mr_session *s, size_t n, mr_error *err)
         cap *= 2;
     }
     struct mr_queued *queue = mr_reallocarray(NULL, cap, sizeof *queue);
-    if (queue == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(queue, err);
     for (size_t i = 0; i < s->count; i++) {
         queue[i] = s->queue[(s->head + i) % s->cap];
     }
@@ -142,11 +141,8 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_
     if (take == left && q->row == 0) {
         *ret = q->block; /* the queue's reference */
     } else {
-        int rc = mr_block_slice(q->block, q->row, take, ret, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_block_slice(q->block, q->row, take, ret, err));
         if (take == left) {
             mr_block_unref(q->block);
         } else {

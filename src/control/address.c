@@ -2,6 +2,7 @@
 #include "base/address.h"
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "control/internal.h"
 #include "rpc/rpc.h"
 
@@ -35,9 +36,7 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
                             MR_ADDRESS_BYTES_MAX);
     }
     char *address = mr_strndup(s, n);
-    if (address == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(address, err);
     if (!mr_address_is_valid(address)) {
         int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted",
                               MR_SHOWN(address));
@@ -64,9 +63,7 @@ int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *er
     size_t count = 0;
     int rc = MR_OK;
 
-    if (list == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(list, err);
     for (;;) {
         size_t len = strcspn(s, ",");
 

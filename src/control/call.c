@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
@@ -111,17 +112,14 @@ static int attempt_locked(mr_control *c, struct mr_pending *p, struct mr_control
     void *bytes = NULL;
     size_t size = 0;
     bool told = false;
-    int rc = mr_control_pack_locked(c, request, &bytes, &size, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_control_pack_locked(c, request, &bytes, &size, err));
     p->over = false;
     p->reply = NULL;
     p->call = NULL;
     mr_mutex_unlock(&c->lock);
-    rc = mr_rpc_unary(m->channel, path, bytes, size, NULL, timeout_ms, false, attempt_done, p,
-                      &p->call, err);
+    int rc = mr_rpc_unary(m->channel, path, bytes, size, NULL, timeout_ms, false, attempt_done, p,
+                          &p->call, err);
     mr_free(bytes);
     mr_mutex_lock(&c->lock);
     if (rc < 0) {

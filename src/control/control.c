@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
@@ -59,9 +60,7 @@ static int member_new(mr_control *c, const char *address, bool configured,
         return mr_error_set(err, MR_EEXHAUSTED, "no room for dispatcher '%.64s'", address);
     }
     struct mr_control_member *m = mr_calloc(1, sizeof *m);
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     m->address = mr_strdup(address);
     int rc = m->address != NULL ? mr_rpc_channel_new(c->rt, address, NULL, &m->channel, err)
                                 : mr_error_nomem(err);
@@ -81,15 +80,13 @@ int mr_member_learn_locked(mr_control *c, const char *address, bool configured,
                            struct mr_control_member **ret, mr_error *err)
 {
     struct mr_control_member *m = find_member(c, address);
-    int rc = m != NULL ? MR_OK : member_new(c, address, configured, &m, err);
 
-    if (rc == MR_OK) {
-        m->heard_ms = mr_now_ms();
-        if (ret != NULL) {
-            *ret = m;
-        }
+    MR_TRY(m != NULL ? MR_OK : member_new(c, address, configured, &m, err));
+    m->heard_ms = mr_now_ms();
+    if (ret != NULL) {
+        *ret = m;
     }
-    return rc;
+    return MR_OK;
 }
 
 /* They go without the lock: each may wait for a connection attempt. */

@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
@@ -117,9 +118,7 @@ int mr_list_note(const char *service, const char *address, const char *cluster,
     struct known_list *list = find_locked(service);
     if (list == NULL) {
         list = add_locked(service);
-        if (list == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(list, err);
         list->now = said;
         return MR_OK;
     }

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
@@ -83,17 +84,14 @@ static int open_stream(struct mr_control_watch *w, struct mr_control_member *m, 
     mr_control *c = w->control;
     struct mr_rpc_slice slice = {.release = mr_free};
     void *bytes = NULL;
-    int rc = mr_control_pack_locked(c, w->request, &bytes, &slice.size, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_control_pack_locked(c, w->request, &bytes, &slice.size, err));
     w->ended = false;
     w->moved = false;
     slice.data = bytes;
     slice.ctx = bytes;
     mr_mutex_unlock(&c->lock);
-    rc = mr_rpc_stream_open(m->channel, w->path, NULL, -1, false, &stream_ops, w, ret, err);
+    int rc = mr_rpc_stream_open(m->channel, w->path, NULL, -1, false, &stream_ops, w, ret, err);
     if (rc < 0) {
         mr_free(bytes);
     } else {
@@ -266,9 +264,7 @@ int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *re
 {
     struct mr_control_watch *w = mr_calloc(1, sizeof *w);
 
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     (void)snprintf(w->path, sizeof w->path, MR_SERVICE_DISPATCHER "%s", method);
     w->control = c;
     w->request = request;

@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/operator.h"
 
 #include <stdlib.h>
@@ -155,9 +156,7 @@ int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, m
     struct mr_attr *copy = mr_calloc(n, sizeof *copy);
     int rc = MR_OK;
 
-    if (copy == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(copy, err);
     for (size_t i = 0; i < n; i++) {
         rc = check_attr(&attrs[i], err);
         if (rc == MR_OK && !copy_attr(&copy[i], &attrs[i])) {

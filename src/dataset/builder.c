@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "ops/kernel.h"
@@ -19,9 +20,7 @@ static int reserve(void **array, size_t size, size_t n, size_t extra, size_t *ca
     }
     size_t wanted = *cap * 2 > n + extra ? *cap * 2 : n + extra + 8;
     void *bigger = mr_reallocarray(*array, wanted, size);
-    if (bigger == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bigger, err);
     *array = bigger;
     *cap = wanted;
     return MR_OK;
@@ -41,9 +40,7 @@ int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, m
     mr_builder *b = mr_calloc(1, sizeof *b);
     size_t n = mr_spec_leaves(inputs);
 
-    if (b == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(b, err);
     b->id = atomic_fetch_add(&builder_ids, 1) + 1;
     b->outer = outer;
     b->depth = outer != NULL ? outer->depth + 1 : 0;
@@ -240,9 +237,7 @@ static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_
     struct mr_fn_node *node = mr_calloc(1, sizeof *node);
     int rc = MR_OK;
 
-    if (node == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(node, err);
     atomic_init(&node->refs, 1);
     node->kernel = kernel;
     node->ninputs = ninputs;

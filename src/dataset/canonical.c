@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/scope.h"
 #include "ops/kernel.h"
 
 #include <string.h>
@@ -87,9 +88,7 @@ static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t fir
 {
     uint64_t *ends = mr_reallocarray(NULL, (size_t)count + 1, sizeof *ends);
 
-    if (ends == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(ends, err);
     uint64_t base = count > 0 ? c->offsets[first] : 0;
     for (uint64_t i = 0; i < count; i++) {
         ends[i] = c->offsets[first + i + 1] - base;

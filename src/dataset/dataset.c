@@ -2,6 +2,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
@@ -96,11 +97,8 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr,
 {
     const struct mr_leaf_spec *leaf = NULL;
     char text[MR_LEAF_TEXT];
-    int rc = scope_leaf(scope, attr, &leaf, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(scope_leaf(scope, attr, &leaf, err));
     if ((leaf->kind == MR_LEAF_DATASET) != ((arg->flags & MR_ARG_DATASET) != 0)) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s",
                             attr->name, (arg->flags & MR_ARG_DATASET) != 0 ? "dataset" : "tensor",
@@ -309,13 +307,11 @@ static int infer_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         .scope = scope,
         .cardinality = MR_CARDINALITY_UNKNOWN,
     };
-    int rc = ds->op->infer(&in, err);
 
-    if (rc == MR_OK) {
-        ds->spec = in.spec;
-        ds->cardinality = in.cardinality;
-    }
-    return rc;
+    MR_TRY(ds->op->infer(&in, err));
+    ds->spec = in.spec;
+    ds->cardinality = in.cardinality;
+    return MR_OK;
 }
 
 static int fill_node(mr_dataset *ds, mr_dataset *const *inputs, const struct mr_attr *attrs,

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/unpack.h"
 
 #include <string.h>
@@ -50,9 +51,7 @@ int mr_definition_compress(void **bytes, size_t *size, mr_error *err)
         size_t room = plain - SAVED_BYTES_MIN;
         void *packed = mr_malloc(room);
 
-        if (packed == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(packed, err);
         size_t n = ZSTD_compress(packed, room, *bytes, plain, LEVEL);
         if (ZSTD_isError(n) || is_too_dense(plain, n)) { /* An error: there was not room enough. */
             mr_free(packed);
@@ -236,18 +235,14 @@ static int add_constant(struct unpacking *u, uint64_t n, mr_error *err)
         size_t cap = u->cap * 2 + 8;
         mr_buffer **more = mr_reallocarray(u->constants, cap, sizeof(mr_buffer *));
 
-        if (more == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(more, err);
         u->constants = more;
         u->cap = cap;
     }
-    int rc = mr_buffer_new((size_t)n, &buffer, err);
-    if (rc == MR_OK) {
-        u->constants[u->n++] = buffer;
-        rc = take(&u->from, mr_buffer_data(buffer), (size_t)n, err);
-    }
-    return rc;
+
+    MR_TRY(mr_buffer_new((size_t)n, &buffer, err));
+    u->constants[u->n++] = buffer;
+    return take(&u->from, mr_buffer_data(buffer), (size_t)n, err);
 }
 
 /* The next @n bytes go into the rest. */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "ops/kernel.h"
 
@@ -58,9 +59,7 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
 {
     mr_function *fn = mr_calloc(1, sizeof *fn);
 
-    if (fn == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(fn, err);
     atomic_init(&fn->refs, 1);
     fn->inputs = mr_spec_ref(inputs);
     fn->values = copy_array(values, nvalues, sizeof *values);
@@ -264,9 +263,7 @@ static int append(struct composed *c, const mr_function *f, const mr_function *g
             (uint32_t)(from->kind == MR_FN_CAPTURE ? f->ncaptures : f->nnodes);
         if (from->kind == MR_FN_NODE && from->output == 0) {
             c->nodes[c->nnodes] = renumber(g->nodes[from->index], c->map, place);
-            if (c->nodes[c->nnodes] == NULL) {
-                return mr_error_nomem(err);
-            }
+            MR_CHECK_ALLOC(c->nodes[c->nnodes], err);
             c->nnodes++;
         }
         c->nvalues++;
@@ -337,9 +334,7 @@ static int scope_add(struct scope_set *set, uint32_t value, mr_error *err)
     if (set->n == set->cap) {
         uint32_t *bigger = mr_reallocarray(set->values, set->cap * 2 + 8, sizeof *bigger);
 
-        if (bigger == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(bigger, err);
         set->values = bigger;
         set->cap = set->cap * 2 + 8;
     }
@@ -411,9 +406,7 @@ int mr_function_live(const mr_function *fn, bool **ret, mr_error *err)
     size_t n = 0;
     int rc = MR_OK;
 
-    if (live == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(live, err);
     for (size_t i = 0; i < fn->noutputs; i++) {
         live[fn->outputs[i]] = true;
     }

@@ -2,6 +2,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
@@ -52,9 +53,7 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
         return MR_OK;
     }
     struct mr_leaf_spec *leaves = mr_calloc(numbered, sizeof *leaves);
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (; count < numbered; count++) {
         (void)snprintf(name, sizeof name, "value%zu", count);
         const struct mr_attr *a = mr_infer_attr(in, name);

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/definition.h"
 #include "dataset/function.h"
@@ -135,9 +136,7 @@ static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n,
     struct mr_attr *attrs = mr_calloc(n, sizeof *attrs);
     int rc = MR_OK;
 
-    if (attrs == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(attrs, err);
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         rc = parse_attr(p, from[i], &attrs[i], err);
     }
@@ -170,9 +169,7 @@ static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, 
     mr_function **functions = mr_calloc(n, sizeof *functions);
     int rc = MR_OK;
 
-    if (functions == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(functions, err);
     *ret = functions;
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         rc = parse_function(p, indices[i], limit, scope, &functions[i], err);
@@ -238,9 +235,7 @@ static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t 
         return rc;
     }
     nodes = mr_calloc(graph->n_nodes, sizeof(mr_dataset *));
-    if (nodes == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(nodes, err);
     for (uint32_t i = 0; rc == MR_OK && i < graph->n_nodes; i++) {
         rc = parse_node(p, graph->nodes[i], i, nodes, limit, scope, &nodes[i], err);
         if (rc != MR_OK) {
@@ -452,11 +447,9 @@ int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset
 int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)
 {
     struct mr_definition_parts parts;
-    int rc = mr_definition_unpack(bytes, size, &parts, err);
 
-    if (rc == MR_OK) {
-        rc = mr_dataset_of_definition(&parts, ret, err);
-        mr_definition_parts_free(&parts);
-    }
+    MR_TRY(mr_definition_unpack(bytes, size, &parts, err));
+    int rc = mr_dataset_of_definition(&parts, ret, err);
+    mr_definition_parts_free(&parts);
     return rc;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/map.h"
+#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
@@ -102,11 +103,8 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
                         mr_error *err)
 {
     uint8_t hash[16];
-    int rc = mr_canonical_block(block, hash, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_canonical_block(block, hash, err));
     for (size_t i = 0; i < w->nconstants; i++) {
         if (memcmp(w->constants[i].hash, hash, sizeof hash) == 0) {
             *ret = (uint32_t)i;
@@ -117,14 +115,13 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
         struct constant *bigger =
             mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
 
-        if (bigger == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(bigger, err);
         w->constants = bigger;
         w->constants_cap = w->constants_cap * 2 + 8;
     }
     struct constant *c = &w->constants[w->nconstants];
-    rc = mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err);
+    int rc =
+        mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err);
     if (rc != MR_OK) {
         return rc;
     }
@@ -249,9 +246,7 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
     if (g->n == g->cap) {
         Millrace__DatasetNode **bigger = mr_reallocarray(g->nodes, g->cap * 2 + 16, sizeof *bigger);
 
-        if (bigger == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(bigger, err);
         g->nodes = bigger;
         g->cap = g->cap * 2 + 16;
     }
@@ -409,11 +404,9 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
     }
     int rc =
         write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
-    if (rc == MR_OK) {
-        to->n_functions = node->nfunctions;
-        rc = write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
-    }
-    return rc;
+    MR_TRY(rc);
+    to->n_functions = node->nfunctions;
+    return write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
 }
 
 static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope,
@@ -457,14 +450,10 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
         size_t cap = w->functions_cap * 2 + 8;
         Millrace__FunctionDef **defs = mr_reallocarray(w->functions, cap, sizeof *defs);
 
-        if (defs == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(defs, err);
         w->functions = defs;
         struct function_key *keys = mr_reallocarray(w->keys, cap, sizeof *keys);
-        if (keys == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(keys, err);
         w->keys = keys;
         w->functions_cap = cap;
     }
@@ -498,17 +487,15 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
     if (scope == NULL || map == NULL || def->captures == NULL) {
         return MR_EEXHAUSTED;
     }
-    int rc = mr_function_live(fn, &live, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_function_live(fn, &live, err));
     def->n_captures = number_values(fn, live, map, def->captures);
     mr_free(live);
     for (size_t i = 0; i < def->n_captures; i++) {
         def->captures[i] = outer->map[def->captures[i]];
     }
     scope->map = map;
-    rc = write_spec(w, fn->inputs, &def->inputs, err);
+    int rc = write_spec(w, fn->inputs, &def->inputs, err);
     if (rc == MR_OK) {
         rc = write_body(w, fn, scope, def, err);
     }
@@ -559,9 +546,7 @@ static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t 
         return too_large(w, n, err);
     }
     void *bytes = mr_malloc(n);
-    if (bytes == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bytes, err);
     *size = millrace__dataset_def__pack(def, bytes);
     *ret = bytes;
     return MR_OK;

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"
 #include "dispatcher/server/loop.h"
@@ -180,9 +181,7 @@ int mr_dispatcher_start_with(const struct mr_dispatcher_options *options, mr_sto
     int port = 0;
     int rc;
 
-    if (d == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(d, err);
     mr_dispatcher_options_fill(&opts);
     rc = check_options(&opts, err);
     if (rc >= 0) {
@@ -251,15 +250,13 @@ int mr_dispatcher_ready(mr_dispatcher *d, mr_error *err)
 int mr_dispatcher_page(mr_dispatcher *d, mr_metrics **ret, mr_error *err)
 {
     const struct mr_etcd_seconds *s = &d->etcd_seconds;
-    int rc = mr_loop_page(d->loop, PAGE_MS, ret, err);
 
-    if (rc == MR_OK) {
-        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "ok", &s->ok);
-        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "guard", &s->guard);
-        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "unknown", &s->unknown);
-        mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "error", &s->error);
-    }
-    return rc;
+    MR_TRY(mr_loop_page(d->loop, PAGE_MS, ret, err));
+    mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "ok", &s->ok);
+    mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "guard", &s->guard);
+    mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "unknown", &s->unknown);
+    mr_metrics_add_histogram(*ret, MR_METRIC_STORE_TXN_SECONDS, "error", &s->error);
+    return MR_OK;
 }
 
 void mr_dispatcher_stop(mr_dispatcher *d)

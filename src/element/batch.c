@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -145,10 +146,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
                      ((size_t)groups + 1) * sizeof(uint64_t);
         }
     }
-    rc = reshape_shell(block, groups, extra, &out, &arrays, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(reshape_shell(block, groups, extra, &out, &arrays, err));
     unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
         struct mr_column *c = &out->columns[i];
@@ -204,11 +202,8 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
     }
     for (uint32_t r = 0; r < block->rows && total <= MR_BLOCK_ROWS_MAX; r++) {
         uint64_t cuts = 0;
-        int rc = count_cuts(block, r, &cuts, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(count_cuts(block, r, &cuts, err));
         total += cuts < MR_BLOCK_ROWS_MAX ? cuts : MR_BLOCK_ROWS_MAX + 1ull;
         if (fixed) {
             total *= block->rows; /* All rows have the dims of the first. */

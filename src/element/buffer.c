@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "element/internal.h"
 
 #include <millrace/base.h>
@@ -117,9 +118,7 @@ int mr_buffer_wrap(void *data, size_t size, void (*release)(void *ctx), void *ct
 {
     struct wrapped *w = mr_malloc(sizeof *w);
 
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     mr_buffer_init(&w->buffer, data, size, release_wrapped, w);
     w->release = release;
     w->ctx = ctx;

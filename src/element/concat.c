@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -129,9 +130,7 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
     }
     if (ncolumns > sizeof few / sizeof few[0]) {
         layout = mr_reallocarray(NULL, ncolumns, sizeof layout[0]);
-        if (layout == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(layout, err);
     }
     for (uint32_t i = 0; i < ncolumns && rc == MR_OK; i++) {
         rc = concat_layout(blocks, n, i, &layout[i], err);
@@ -176,13 +175,10 @@ int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr
 {
     const mr_block *one;
     mr_block *part;
-    int rc = mr_block_slice(block, first, count, &part, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_block_slice(block, first, count, &part, err));
     one = part;
-    rc = concat(&one, 1, ret, err);
+    int rc = concat(&one, 1, ret, err);
     mr_block_unref(part);
     return rc;
 }

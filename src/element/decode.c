@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -243,10 +244,7 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
     }
     base += offset;
     const struct mr_wire_header *h = (const struct mr_wire_header *)(const void *)base;
-    rc = check_header(h, size - offset, spec_hash, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_header(h, size - offset, spec_hash, err));
     rc = mr_block_shell(h->rows, h->columns, 1, &block, err);
     if (rc < 0) {
         return rc;

@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -226,12 +227,9 @@ int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool check
 {
     struct mr_encoded e;
     mr_buffer *buffer = NULL;
-    int rc = mr_block_encode(block, spec_hash, checksum, &e, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    rc = mr_buffer_new(e.total, &buffer, err);
+    MR_TRY(mr_block_encode(block, spec_hash, checksum, &e, err));
+    int rc = mr_buffer_new(e.total, &buffer, err);
     if (rc == MR_OK) {
         unsigned char *to = mr_buffer_data(buffer);
 

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/internal.h"
 
 #include <millrace/base.h>
@@ -55,9 +56,7 @@ static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_
     }
     *bytes = mr_align64(sizeof prefix + packed);
     frame->head = mr_calloc(1, *bytes);
-    if (frame->head == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(frame->head, err);
     memcpy(frame->head, &prefix, sizeof prefix);
     (void)millrace__read_header__pack(header, frame->head + sizeof prefix);
     return MR_OK;
@@ -96,9 +95,7 @@ int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *par
     size_t count;
     int rc;
 
-    if (frame == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(frame, err);
     atomic_init(&frame->refs, 1);
     rc = build_head(frame, header, &head, err);
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
@@ -213,14 +210,11 @@ static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_bl
                         size_t *used, mr_error *err)
 {
     mr_buffer *own = NULL;
-    int rc = mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message,
-                            message, &own, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message,
+                          message, &own, err));
     (void)mr_buffer_ref(message);
-    rc = mr_block_decode(own, at, spec_hash, ret, used, err);
+    int rc = mr_block_decode(own, at, spec_hash, ret, used, err);
     mr_buffer_unref(own);
     if (rc < 0) {
         mr_error_wrap(err, "block at byte %zu of a message", at);

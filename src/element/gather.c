@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -95,9 +96,7 @@ int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_
     }
     if (block->ncolumns > sizeof few / sizeof few[0]) {
         layout = mr_reallocarray(NULL, block->ncolumns, sizeof layout[0]);
-        if (layout == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(layout, err);
     }
     for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
         rc = gather_layout(&block->columns[i], rows, n, &layout[i], err);

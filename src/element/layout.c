@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <stdio.h>
@@ -84,9 +85,7 @@ int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret,
 {
     mr_block *block = mr_malloc(head_bytes(n, held_cap));
 
-    if (block == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(block, err);
     init_head(block, rows, n, held_cap);
     memset(block->columns, 0, (size_t)n * sizeof block->columns[0]);
     memset(block->owners, 0, (size_t)n * sizeof block->owners[0]);
@@ -208,9 +207,7 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
 
     if (n > sizeof few / sizeof few[0]) {
         places = mr_reallocarray(NULL, n, sizeof places[0]);
-        if (places == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(places, err);
     }
     for (uint32_t i = 0; i < n; i++) {
         if (!place_column(rows, &columns[i], &total, &places[i])) {

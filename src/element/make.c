@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -55,9 +56,7 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
     }
     if (n > sizeof few / sizeof few[0]) {
         layout = mr_reallocarray(NULL, n, sizeof layout[0]);
-        if (layout == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(layout, err);
     }
     for (uint32_t i = 0; i < n && rc == MR_OK; i++) {
         rc = alloc_layout(i, rows, &leaves[i], &layout[i], err);
@@ -113,9 +112,7 @@ int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolum
         return rc;
     }
     layout = mr_calloc(ncolumns, sizeof layout[0]);
-    if (layout == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(layout, err);
     for (uint32_t i = 0; i < ncolumns; i++) {
         rc = mr_column_check(&columns[i], rows, &layout[i], err);
         if (rc < 0) {

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <stdatomic.h>
@@ -22,9 +23,7 @@ int mr_marks_new(mr_marks **ret, mr_error *err)
 {
     mr_marks *m = mr_calloc(1, sizeof *m);
 
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     atomic_init(&m->refs, 1);
     for (uint32_t i = 0; i < MR_MARKS_MAX; i++) {
         atomic_init(&m->held[i], 0);
@@ -71,9 +70,7 @@ static int origin_new(mr_marks *marks, uint64_t mask, mr_origin **ret, mr_error 
 {
     mr_origin *o = mr_malloc(sizeof *o);
 
-    if (o == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(o, err);
     (void)atomic_fetch_add_explicit(&marks->refs, 1, memory_order_relaxed);
     hold(marks, mask);
     atomic_init(&o->refs, 1);
@@ -146,12 +143,11 @@ int mr_origin_add(mr_origin **origin, const mr_origin *more, mr_error *err)
         o->mask |= new_marks;
         return MR_OK;
     }
-    int rc = origin_new(o->marks, o->mask | more->mask, &both, err);
-    if (rc == MR_OK) {
-        *origin = both;
-        mr_origin_unref(o);
-    }
-    return rc;
+
+    MR_TRY(origin_new(o->marks, o->mask | more->mask, &both, err));
+    *origin = both;
+    mr_origin_unref(o);
+    return MR_OK;
 }
 
 uint64_t mr_origin_mask(const mr_origin *origin)

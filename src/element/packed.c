@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/wire.h"
 
 #include <millrace/base.h>
@@ -109,9 +110,7 @@ int mr_packed_new(const struct iovec *iov, size_t n, void *hold, void (*unhold)(
 {
     mr_packed *p = mr_malloc(sizeof *p + n * sizeof iov[0]);
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     *p = (mr_packed){.hold = hold, .unhold = unhold, .niov = n};
     atomic_init(&p->refs, 1);
     memcpy(p->iov, iov, n * sizeof iov[0]);
@@ -158,13 +157,10 @@ int mr_packed_unpack(const mr_packed *p, mr_block **ret, mr_error *err)
 {
     mr_buffer *buffer;
     size_t used;
-    int rc = mr_buffer_new(p->total, &buffer, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_buffer_new(p->total, &buffer, err));
     copy_out(p, 0, p->total, mr_buffer_data(buffer));
-    rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
+    int rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
     mr_buffer_unref(buffer); /* the block holds it */
     return rc;
 }
@@ -205,10 +201,9 @@ int mr_part_unpack(struct mr_part *part, mr_error *err)
     if (part->packed == NULL) {
         return MR_OK;
     }
-    int rc = mr_packed_unpack(part->packed, &block, err);
-    if (rc == MR_OK) {
-        mr_packed_unref(part->packed);
-        *part = (struct mr_part){.block = block};
-    }
-    return rc;
+
+    MR_TRY(mr_packed_unpack(part->packed, &block, err));
+    mr_packed_unref(part->packed);
+    *part = (struct mr_part){.block = block};
+    return MR_OK;
 }

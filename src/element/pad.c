@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -206,7 +207,6 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
     uint64_t first;
     uint64_t count;
     uint64_t heap;
-    int rc;
 
     if (c->rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "component %u: a batch would have rank %d, above %d", i,
@@ -215,10 +215,7 @@ static int plan_column(const mr_block *block, uint32_t i, const struct mr_leaf_s
     *l = (struct mr_column_layout){
         .kind = MR_COLUMN_FIXED, .dtype = c->dtype, .rank = (uint8_t)(c->rank + 1)};
     l->dims[0] = block->rows;
-    rc = padded_dims(c, i, block->rows, shape, l->dims + 1, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(padded_dims(c, i, block->rows, shape, l->dims + 1, err));
     bool fits = mr_dims_product(l->dims, l->rank, &l->values);
     size_t size = c->dtype == MR_STRING ? sizeof(uint64_t) : mr_dtype_size((mr_dtype)c->dtype);
     fits = fits && !__builtin_mul_overflow(l->values, size, &payload);
@@ -250,9 +247,7 @@ static int pad_columns(const mr_block *block, const mr_block *padding, mr_block 
         }
         uint64_t each = mr_column_fixed_values(to) / block->rows;
         uint64_t *source = mr_reallocarray(NULL, (size_t)each + 1, sizeof *source);
-        if (source == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(source, err);
         pad_strings(to, in, block->rows, value, value_bytes, source);
         mr_free(source);
     }

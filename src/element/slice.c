@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -26,10 +27,8 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
                    mr_error *err)
 {
     mr_block *part;
-    int rc = mr_block_shell(count, block->ncolumns, block->nheld, &part, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_block_shell(count, block->ncolumns, block->nheld, &part, err));
     mr_block_copy_columns(part, 0, block);
     for (uint32_t i = 0; first > 0 && i < part->ncolumns; i++) {
         slice_column(&part->columns[i], first);
@@ -61,10 +60,8 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     }
     mr_block *part;
     /* Only the buffers of the columns that are kept: the others may go. */
-    int rc = mr_block_shell(block->rows, n, 3 * n, &part, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_block_shell(block->rows, n, 3 * n, &part, err));
     for (uint32_t i = 0; i < n; i++) {
         part->columns[i] = block->columns[columns[i]];
         for (int k = 0; k < 3; k++) {

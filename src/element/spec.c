@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/block.h"
 
 #include <millrace/base.h>
@@ -92,9 +93,7 @@ int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *
                             MR_LEAVES_MAX + 0ull);
     }
     spec = mr_calloc(1, sizeof *spec + n * sizeof spec->leaves[0]);
-    if (spec == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(spec, err);
     atomic_init(&spec->refs, 1);
     spec->n = n;
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
@@ -173,9 +172,7 @@ int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error
     size_t n = mr_spec_leaves(spec);
     struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
 
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (size_t i = 0; i < n; i++) {
         leaves[i] = *mr_spec_leaf(spec, i);
     }

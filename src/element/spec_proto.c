@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -22,9 +23,7 @@ static int leaf_to_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec **r
 {
     Millrace__LeafSpec *msg = mr_malloc(sizeof *msg);
 
-    if (msg == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(msg, err);
     mr_leaf_lend_proto(leaf, msg);
     *ret = msg; /* Part of the whole from here on, which the caller frees. */
     if (msg->n_dims > 0) {
@@ -44,9 +43,7 @@ int mr_spec_to_proto(const mr_spec *spec, Millrace__ElementSpec **ret, mr_error 
     char *structure;
     int rc = MR_OK;
 
-    if (msg == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(msg, err);
     millrace__element_spec__init(msg);
     structure = mr_strdup(mr_spec_structure(spec));
     msg->leaves = n == 0 ? NULL : mr_calloc(n, sizeof msg->leaves[0]);
@@ -97,9 +94,7 @@ int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error
                             msg->n_leaves, (int)MR_LEAVES_MAX);
     }
     leaves = mr_calloc(msg->n_leaves, sizeof leaves[0]);
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (size_t i = 0; i < msg->n_leaves && rc == MR_OK; i++) {
         rc = leaf_from_proto(msg->leaves[i], i, &leaves[i], err);
     }

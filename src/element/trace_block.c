@@ -2,6 +2,7 @@
 #include "element/trace_internal.h"
 
 #include "base/assert.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,10 +136,8 @@ int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_er
     if (record->file == NULL || (*block)->trace != NULL) {
         return MR_OK;
     }
-    int rc = mr_block_share(*block, 0, (*block)->rows, &own, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_block_share(*block, 0, (*block)->rows, &own, err));
     own->trace = mr_trace_new_records(1);
     if (own->trace != NULL) {
         own->trace->records[0] = *record;

@@ -21,6 +21,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -306,9 +307,7 @@ static int get_file(struct bytes *b, struct mr_trace_packed *p, mr_trace_file **
     }
     p->charged += n + FILE_BYTES;
     path = mr_malloc(n + 1);
-    if (path == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(path, err);
     memcpy(path, b->p, n);
     path[n] = '\0';
     b->p += n;
@@ -327,9 +326,7 @@ static int get_files(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, 
         return mr_error_set(err, MR_EDATALOSS, "the count of files is none");
     }
     p->files = mr_calloc(n > 0 ? n : 1, sizeof *p->files);
-    if (p->files == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p->files, err);
     p->nfiles = (uint32_t)n;
     for (uint32_t i = 0; i < p->nfiles; i++) {
         int rc = get_file(b, p, &p->files[i], err);
@@ -352,9 +349,7 @@ static int get_rows(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, m
     }
     p->rows = b->p;
     p->groups = mr_malloc((rows / GROUP + 1) * sizeof *p->groups);
-    if (p->groups == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p->groups, err);
     for (uint32_t r = 0; r < rows; r++) {
         if (r % GROUP == 0) {
             p->groups[r / GROUP] = (uint32_t)(b->p - p->rows);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 struct mr_bound {
     atomic_uint refs;
@@ -14,9 +15,7 @@ int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, u
 {
     struct mr_bound *b = mr_calloc(1, sizeof *b);
 
-    if (b == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(b, err);
     atomic_init(&b->refs, 1);
     b->expansion = expansion;
     if (values != NULL) {
@@ -116,11 +115,8 @@ static int find_column(const struct mr_bound *b, uint32_t value, uint32_t rank,
                        const struct mr_column **ret, uint64_t *index, mr_error *err)
 {
     uint32_t column = 0;
-    int rc = find(b, value, &column, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(find(b, value, &column, err));
     const struct mr_column *c = mr_block_column(b->row, column);
     if (c->rank != rank) {
         return mr_error_set(err, MR_EINVAL, "a tensor of %u dimensions where a %s is needed",
@@ -136,11 +132,8 @@ int mr_bound_int(const struct mr_bound *b, uint32_t value, int64_t *ret, mr_erro
     const struct mr_column *c = NULL;
     uint64_t index = 0;
     bool fits;
-    int rc = find_column(b, value, 0, &c, &index, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(find_column(b, value, 0, &c, &index, err));
     int64_t v = read_int(c, index, &fits);
     if (!fits) {
         return mr_error_set(err, MR_EINVAL, "not an integer of 64 bits");
@@ -154,16 +147,11 @@ int mr_bound_ints(const struct mr_bound *b, uint32_t value, int64_t **ret, size_
     const struct mr_column *c = NULL;
     uint64_t index = 0;
     bool fits = true;
-    int rc = find_column(b, value, 1, &c, &index, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(find_column(b, value, 1, &c, &index, err));
     size_t count = (size_t)(c->kind == MR_COLUMN_VAR ? c->row_dims[0] : c->dims[0]);
     int64_t *ints = mr_calloc(count, sizeof *ints);
-    if (ints == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(ints, err);
     for (size_t i = 0; i < count && fits; i++) {
         ints[i] = read_int(c, index + i, &fits);
     }
@@ -181,11 +169,8 @@ int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, s
 {
     const struct mr_column *c = NULL;
     uint64_t index = 0;
-    int rc = find_column(b, value, 0, &c, &index, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(find_column(b, value, 0, &c, &index, err));
     if (c->dtype != MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "not a string");
     }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "base/states.h"
 
 #define FAST_NS (MR_NS_PER_MS / 2)
@@ -92,9 +93,7 @@ int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err)
     if (d->threads == NULL) {
         d->threads = mr_calloc(nthreads, sizeof *d->threads);
     }
-    if (d->threads == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(d->threads, err);
     while (d->nthreads < nthreads && rc == MR_OK) {
         rc = mr_thread_start(&d->threads[d->nthreads], "mr-driver", driver_main, d, err);
         d->nthreads += rc == MR_OK;

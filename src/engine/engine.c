@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "engine/env.h"
 #include "engine/op.h"
 #include "engine/state.h"
@@ -59,9 +60,7 @@ int mr_engine_open(mr_dataset *ds, const struct mr_engine_options *opts, mr_engi
             "%s: a dataset that uses values of a function cannot be read on its own", ds->op->name);
     }
     it = mr_calloc(1, sizeof *it);
-    if (it == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it, err);
     it->ds = mr_dataset_ref(ds);
     it->demand = 1;
     rc = mr_env_init(&it->env, ds, opts, err);
@@ -135,11 +134,10 @@ static int pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_bloc
     if (it->root == NULL) { /* a restore failed, and then opening it again */
         return mr_env_canceled_error(err);
     }
-    int rc = mr_op_pull(it->root, &pull, ret, err);
-    if (rc == MR_OK) {
-        adapt_demand(it, pull.rows, *ret, pull.bytes, mr_now_ns() - begin);
-    }
-    return rc;
+
+    MR_TRY(mr_op_pull(it->root, &pull, ret, err));
+    adapt_demand(it, pull.rows, *ret, pull.bytes, mr_now_ns() - begin);
+    return MR_OK;
 }
 
 int mr_engine_pull(mr_engine_iter *it, struct mr_want want, int timeout_ms, mr_block **ret,

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "dataset/graph.h"
 #include "engine/pool.h"
 #include "engine/providers.h"
@@ -64,10 +65,8 @@ int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engi
     env->epoch = opts->epoch;
     env->serial = atomic_fetch_add(&serials, 1) + 1;
     env->threads = opts->threads != 0 ? opts->threads : mr_machine_cores();
-    int rc = make_memory(env, opts, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(make_memory(env, opts, err));
     if (opts->external != NULL) {
         env->external = *opts->external;
     }
@@ -289,10 +288,9 @@ static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err
         rc = mr_program_new(projected, &e->program, err);
     }
     mr_function_unref(projected);
-    if (rc == MR_OK) {
-        e->fn = mr_function_ref(fn);
-    }
-    return rc;
+    MR_TRY(rc);
+    e->fn = mr_function_ref(fn);
+    return MR_OK;
 }
 
 static int make_entry(struct mr_env_entry *e, mr_error *err)
@@ -322,9 +320,7 @@ static int entry(struct mr_env *env, enum entry_kind kind, const void *key,
         }
     }
     e = mr_calloc(1, sizeof *e);
-    if (e == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(e, err);
     e->kind = kind;
     e->key = key;
     int rc = make_entry(e, err);
@@ -341,36 +337,30 @@ static int entry(struct mr_env *env, enum entry_kind kind, const void *key,
 int mr_env_program(struct mr_env *env, mr_function *fn, mr_program **ret, mr_error *err)
 {
     struct mr_env_entry *e = NULL;
-    int rc = entry(env, ENTRY_PROGRAM, fn, &e, err);
 
-    if (rc == MR_OK) {
-        *ret = e->program;
-    }
-    return rc;
+    MR_TRY(entry(env, ENTRY_PROGRAM, fn, &e, err));
+    *ret = e->program;
+    return MR_OK;
 }
 
 int mr_env_map_plan(struct mr_env *env, const mr_dataset *ds, const struct mr_map_plan **ret,
                     mr_error *err)
 {
     struct mr_env_entry *e = NULL;
-    int rc = entry(env, ENTRY_MAP_PLAN, ds, &e, err);
 
-    if (rc == MR_OK) {
-        *ret = &e->plan;
-    }
-    return rc;
+    MR_TRY(entry(env, ENTRY_MAP_PLAN, ds, &e, err));
+    *ret = &e->plan;
+    return MR_OK;
 }
 
 int mr_env_expansion(struct mr_env *env, mr_function *fn, const struct mr_expansion **ret,
                      mr_error *err)
 {
     struct mr_env_entry *e = NULL;
-    int rc = entry(env, ENTRY_EXPANSION, fn, &e, err);
 
-    if (rc == MR_OK) {
-        *ret = &e->expansion;
-    }
-    return rc;
+    MR_TRY(entry(env, ENTRY_EXPANSION, fn, &e, err));
+    *ret = &e->expansion;
+    return MR_OK;
 }
 
 struct mr_provider *mr_env_provider(struct mr_env *env, uint64_t path)

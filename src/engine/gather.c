@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 
@@ -36,9 +37,7 @@ static int make_room(struct mr_gather *g, mr_error *err)
     }
     size_t cap = g->cap * 2 + 16;
     struct mr_gather_part *bigger = mr_reallocarray(g->parts, cap, sizeof *bigger);
-    if (bigger == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bigger, err);
     g->parts = bigger;
     g->cap = cap;
     return MR_OK;
@@ -173,11 +172,10 @@ int mr_gather_take(struct mr_gather *g, uint32_t rows, mr_block **ret, mr_error 
         got += p->count < rows - got ? p->count : rows - got;
         nparts++;
     }
-    int rc = join(g, nparts, got, ret, err);
-    if (rc == MR_OK) {
-        mr_gather_drop(g, got);
-    }
-    return rc;
+
+    MR_TRY(join(g, nparts, got, ret, err));
+    mr_gather_drop(g, got);
+    return MR_OK;
 }
 
 void mr_gather_clear(struct mr_gather *g)

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/split.h"
@@ -135,10 +136,9 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
     if (rc == MR_OK && (it->origin != NULL || it->record.file != NULL)) {
         rc = add_descent(it, ret, err);
     }
-    if (rc == MR_OK) {
-        it->delivered += mr_block_rows(*ret);
-    }
-    return rc;
+    MR_TRY(rc);
+    it->delivered += mr_block_rows(*ret);
+    return MR_OK;
 }
 
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err)
@@ -434,9 +434,7 @@ int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error
         return MR_OK;
     }
     uint32_t *values = mr_calloc(n, sizeof *values);
-    if (values == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(values, err);
     for (size_t i = 0; i < n; i++) {
         (void)snprintf(name, sizeof name, "value%zu", i);
         values[i] = (uint32_t)mr_attr_find(it->ds->attrs, it->ds->nattrs, name)->i;

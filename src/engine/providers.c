@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "engine/op.h"
 
 #include <stdio.h>
@@ -74,9 +75,7 @@ static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elem
     if (w->n == w->cap) {
         struct mr_provider *bigger = mr_reallocarray(w->providers, w->cap * 2 + 4, sizeof *bigger);
 
-        if (bigger == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(bigger, err);
         w->providers = bigger;
         w->cap = w->cap * 2 + 4;
     }
@@ -176,22 +175,18 @@ static int provider_at(const mr_dataset *ds, size_t index, struct mr_provider *r
 int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *ret, mr_error *err)
 {
     struct mr_provider provider;
-    int rc = provider_at(ds, index, &provider, err);
 
-    if (rc == MR_OK) {
-        *ret = provider.elements;
-    }
-    return rc;
+    MR_TRY(provider_at(ds, index, &provider, err));
+    *ret = provider.elements;
+    return MR_OK;
 }
 
 int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size,
                              mr_error *err)
 {
     struct mr_provider provider;
-    int rc = provider_at(ds, index, &provider, err);
 
-    if (rc == MR_OK) {
-        (void)snprintf(out, size, "%s (step %u)", provider.at->op->name, provider.at->step);
-    }
-    return rc;
+    MR_TRY(provider_at(ds, index, &provider, err));
+    (void)snprintf(out, size, "%s (step %u)", provider.at->op->name, provider.at->step);
+    return MR_OK;
 }

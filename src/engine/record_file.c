@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,9 +48,7 @@ int mr_record_file_open(const char *path, enum mr_file_compression compression, 
     struct mr_record_file *f = mr_calloc(1, sizeof *f);
     int rc = MR_OK;
 
-    if (f == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(f, err);
     f->fd = -1;
     f->compression = compression;
     f->size = buffer_bytes;
@@ -218,9 +217,7 @@ int mr_record_file_peek(struct mr_record_file *f, const unsigned char **ret, siz
     }
     if (f->plain == NULL) {
         f->plain = mr_malloc(f->size);
-        if (f->plain == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(f->plain, err);
     }
     while (rc == MR_OK && f->plain_at == f->plain_end) {
         f->plain_at = 0;
@@ -274,12 +271,9 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
         f->offset = offset;
     } else {
         /* Compressed data has no other way than reading through it. */
-        int rc = mr_record_file_skip(f, offset - f->offset,
-                                     "the file is shorter than when its position was saved", err);
 
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_record_file_skip(f, offset - f->offset,
+                                   "the file is shorter than when its position was saved", err));
     }
     f->record = record;
     return MR_OK;

@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "engine/state.h"
 
 #include <string.h>
@@ -282,11 +283,8 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         return rc;
     }
     if (s->origins != NULL) {
-        int rc = mr_origin_add(&out->origin, s->origins[i], err);
 
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_origin_add(&out->origin, s->origins[i], err));
     }
     if (s->records.cap > 0 || out->records != NULL) {
         put_record(s, i, out);
@@ -326,19 +324,16 @@ int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_
         mr_block_trace_give(out->block, out->records, out->n);
         out->records = NULL;
     }
-    int rc = mr_block_add_origin(&out->block, out->origin, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_block_add_origin(&out->block, out->origin, err));
     mr_origin_unref(out->origin);
     out->origin = NULL;
-    rc = mr_block_slice(out->block, 0, out->n, ret, err);
-    if (rc == MR_OK) {
-        mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
-        out->block = NULL;
-        out->n = 0;
-    }
-    return rc;
+
+    MR_TRY(mr_block_slice(out->block, 0, out->n, ret, err));
+    mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
+    out->block = NULL;
+    out->n = 0;
+    return MR_OK;
 }
 
 void mr_rows_out_free(struct mr_rows_out *out)

@@ -1,6 +1,7 @@
 #include "engine/state.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -93,20 +94,16 @@ int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr
     if (rc == MR_OK && v > max) {
         rc = mr_state_damaged(err);
     }
-    if (rc == MR_OK) {
-        *ret = v;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = v;
+    return MR_OK;
 }
 
 int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
 {
     uint64_t size = 0;
-    int rc = mr_state_get_u64(in, &size, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_state_get_u64(in, &size, err));
     if (size > in->left) {
         return mr_state_damaged(err);
     }
@@ -124,21 +121,16 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
     size_t used = 0;
     mr_buffer *buffer = NULL;
     mr_block *block = NULL;
-    int rc = mr_state_get_bytes(in, &bytes, &size, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_state_get_bytes(in, &bytes, &size, err));
     if (size == 0) {
         *ret = NULL;
         return MR_OK;
     }
-    rc = mr_buffer_new(size, &buffer, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_buffer_new(size, &buffer, err));
     memcpy(mr_buffer_data(buffer), bytes, size);
-    rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &block, &used, err);
+    int rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &block, &used, err);
     if (rc == MR_OK && spec != NULL) {
         rc = mr_block_check_spec(block, spec, err);
     }
@@ -190,12 +182,10 @@ int mr_state_get_record(struct mr_state_in *in, struct mr_state_in *ret, mr_erro
 {
     const void *p = NULL;
     size_t n = 0;
-    int rc = mr_state_get_bytes(in, &p, &n, err);
 
-    if (rc == MR_OK) {
-        *ret = (struct mr_state_in){.p = p, .left = n};
-    }
-    return rc;
+    MR_TRY(mr_state_get_bytes(in, &p, &n, err));
+    *ret = (struct mr_state_in){.p = p, .left = n};
+    return MR_OK;
 }
 
 enum { ENDED = 1, FAILED = 2 };

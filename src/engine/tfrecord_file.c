@@ -1,5 +1,6 @@
 /* TFRecord: framed records with checksums. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 
@@ -34,10 +35,8 @@ static int read_data(struct mr_record_file *f, uint64_t begin, uint64_t length, 
         if (p == NULL) {
             return mr_record_file_no_room(f, begin, to, err);
         }
-        int rc = mr_record_file_read(f, p, step, &got, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+
+        MR_TRY(mr_record_file_read(f, p, step, &got, err));
         if (got < step) {
             return mr_record_file_damaged(f, begin, "the file ends in the middle of it", err);
         }
@@ -53,11 +52,8 @@ static int read_header(struct mr_record_file *f, size_t record_bytes_max, uint64
     unsigned char header[HEADER_BYTES];
     uint64_t begin = f->offset;
     size_t got = 0;
-    int rc = mr_record_file_read(f, header, sizeof header, &got, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_record_file_read(f, header, sizeof header, &got, err));
     if (got == 0) {
         return MR_END;
     }

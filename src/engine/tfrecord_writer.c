@@ -1,6 +1,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 
@@ -60,11 +61,8 @@ static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n,
     w->z.avail_in = (unsigned)n;
     do {
         if (w->used == BUFFER_BYTES) {
-            int rc = drain(w, err);
 
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(drain(w, err));
         }
         unsigned room = (unsigned)(BUFFER_BYTES - w->used);
         w->z.next_out = w->buffer + w->used;
@@ -119,9 +117,7 @@ int mr_tfrecord_writer_open(const char *path, const char *compression, int level
     const char *name = compression != NULL ? compression : "";
     int rc;
 
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     w->fd = -1;
     rc = mr_file_compression_parse(name, strlen(name), &w->compression, err);
     if (rc == MR_OK && (level < -1 || level > 9)) {
@@ -164,11 +160,8 @@ int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t si
 {
     unsigned char header[12];
     unsigned char footer[4];
-    int rc = settle(w, MR_OK, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(settle(w, MR_OK, err));
     if (size > MR_ELEMENT_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "file '%s': a record of %zu bytes, the limit is %llu",
                             w->path, size, MR_ELEMENT_BYTES_MAX);
@@ -176,7 +169,7 @@ int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t si
     store_u64(header, size, 8);
     store_u64(header + 8, mr_crc32c_masked(header, 8), 4);
     store_u64(footer, mr_crc32c_masked(size > 0 ? bytes : "", size), 4);
-    rc = put(w, header, sizeof header, &w->failure);
+    int rc = put(w, header, sizeof header, &w->failure);
     if (rc == MR_OK && size > 0) {
         rc = put(w, bytes, size, &w->failure);
     }

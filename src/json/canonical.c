@@ -10,6 +10,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "json/pbjson.h"
 
 #include <millrace/base.h>
@@ -348,8 +349,7 @@ int json_parse_canonical(const ProtobufCMessageDescriptor *desc, const char *jso
         protobuf_c_message_free_unpacked(msg, NULL);
         rc = MR_EINVAL;
     }
-    if (rc == MR_OK) {
-        *ret = msg;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = msg;
+    return MR_OK;
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "json/internal.h"
 
 #include <float.h>
@@ -104,11 +105,8 @@ static int parse_signed(const json_t *v, const struct json_place *place, int64_t
                         int64_t *ret, mr_error *err)
 {
     struct integer i = {0};
-    int rc = parse_integer(v, place, &i, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse_integer(v, place, &i, err));
     if (i.magnitude > (i.negative ? 0 - (uint64_t)min : (uint64_t)max)) {
         return json_invalid(place, err, "%s%" PRIu64 " is not within %" PRId64 "..%" PRId64,
                             i.negative ? "-" : "", i.magnitude, min, max);
@@ -121,11 +119,8 @@ static int parse_unsigned(const json_t *v, const struct json_place *place, uint6
                           uint64_t *ret, mr_error *err)
 {
     struct integer i = {0};
-    int rc = parse_integer(v, place, &i, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse_integer(v, place, &i, err));
     if (i.negative || i.magnitude > max) {
         return json_invalid(place, err, "%s%" PRIu64 " is not within 0..%" PRIu64,
                             i.negative ? "-" : "", i.magnitude, max);
@@ -181,7 +176,6 @@ static int parse_enum(const ProtobufCEnumDescriptor *desc, const json_t *v,
                       const struct json_place *place, int *ret, mr_error *err)
 {
     int64_t number;
-    int rc;
 
     if (json_is_string(v)) {
         const ProtobufCEnumValue *e =
@@ -194,11 +188,9 @@ static int parse_enum(const ProtobufCEnumDescriptor *desc, const json_t *v,
         *ret = e->value;
         return MR_OK;
     }
-    rc = parse_signed(v, place, INT32_MIN, INT32_MAX, &number, err);
-    if (rc == MR_OK) {
-        *ret = (int)number;
-    }
-    return rc;
+    MR_TRY(parse_signed(v, place, INT32_MIN, INT32_MAX, &number, err));
+    *ret = (int)number;
+    return MR_OK;
 }
 
 static int parse_string(const json_t *v, const struct json_place *place, char **ret, mr_error *err)
@@ -207,9 +199,7 @@ static int parse_string(const json_t *v, const struct json_place *place, char **
         return json_invalid(place, err, "%s instead of a string", kind_of(v));
     }
     char *copy = mr_strndup(json_string_value(v), json_string_length(v));
-    if (copy == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(copy, err);
     *ret = copy;
     return MR_OK;
 }
@@ -224,9 +214,7 @@ static int parse_bytes(const json_t *v, const struct json_place *place, Protobuf
     unsigned char *bytes = mr_malloc(n / 4 * 3 + 3);
     size_t len;
 
-    if (bytes == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bytes, err);
     if (!json_base64_decode(json_string_value(v), n, bytes, &len)) {
         mr_free(bytes);
         return json_invalid(place, err, "not base64");
@@ -316,9 +304,7 @@ static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct j
         return MR_OK;
     }
     values = mr_calloc(n, size);
-    if (values == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(values, err);
     *(char **)json_at(msg, f->offset) = values;
     place->indexed = true;
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
@@ -336,7 +322,6 @@ static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v,
                         mr_error *err)
 {
     uint32_t *which = json_at(msg, f->quantifier_offset); /* of a oneof */
-    int rc;
 
     if (json_in_oneof(f) && *which != 0) {
         const ProtobufCFieldDescriptor *other =
@@ -344,10 +329,7 @@ static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v,
         return json_invalid(place, err, "'%s' is given too, and only one of the two may be",
                             other == NULL ? "?" : other->name);
     }
-    rc = parse_value(f, v, place, depth, json_at(msg, f->offset), err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse_value(f, v, place, depth, json_at(msg, f->offset), err));
     if (json_in_oneof(f)) {
         *which = f->id;
     }
@@ -452,9 +434,7 @@ static int parse_members(const ProtobufCMessageDescriptor *desc, json_t *object,
     json_t *rest = json_copy(object);
     int rc = MR_OK;
 
-    if (rest == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(rest, err);
     for (unsigned i = 0; i < desc->n_fields && rc == MR_OK; i++) {
         rc = parse_field(&desc->fields[i], object, rest, place, depth, msg, err);
     }
@@ -479,9 +459,7 @@ static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
         return json_invalid(place, err, "messages nested deeper than %d", MR_PBJSON_DEPTH_MAX);
     }
     msg = mr_calloc(1, desc->sizeof_message);
-    if (msg == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(msg, err);
     protobuf_c_message_init(desc, msg);
     rc = parse_members(desc, v, place, depth, msg, err);
     if (rc < 0) {

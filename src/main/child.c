@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -101,9 +102,7 @@ int child_start(const struct child_spec *spec, pid_t *ret, mr_error *err)
         return rc;
     }
     env = filtered_environment(spec->unset_prefix);
-    if (env == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(env, err);
     if (pipe2(failed, O_CLOEXEC) < 0) {
         rc = mr_error_errno(err, errno, "a pipe");
         goto out;

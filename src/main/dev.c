@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "main/child.h"
 #include "main/commands.h"
 #include "main/output.h"
@@ -204,11 +205,10 @@ static int add_server(struct dev *dev, bool is_worker, int number, mr_error *err
     int64_t port = is_worker || dev->v->port == 0 ? 0 : dev->v->port + number - 1;
     (void)snprintf(s->address, sizeof s->address, "127.0.0.1:%d", (int)port);
     (void)snprintf(s->metrics, sizeof s->metrics, "127.0.0.1:0");
-    int rc = start_server(dev, s, err);
-    if (rc == MR_OK) {
-        dev->n++; /* only those that run are stopped */
-    }
-    return rc;
+
+    MR_TRY(start_server(dev, s, err));
+    dev->n++; /* only those that run are stopped */
+    return MR_OK;
 }
 
 static int start_all(struct dev *dev, mr_error *err)
@@ -337,9 +337,7 @@ static int run_dev(struct dev_values *v, mr_error *err)
     struct dev *dev = mr_calloc(1, sizeof *dev);
     int rc;
 
-    if (dev == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(dev, err);
     dev->v = v;
     rc = run_prepare(&v->run, "dev", &dev->run, err);
     if (rc == MR_OK) {

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "main/child.h"
 #include "main/run.h"
 
@@ -369,9 +370,7 @@ int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error
     struct private_etcd *e = mr_calloc(1, sizeof *e);
     int rc;
 
-    if (e == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(e, err);
     e->lock_fd = -1;
     rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
     for (int attempt = 0; rc == MR_OK && attempt < PORT_ATTEMPTS; attempt++) {

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/heap.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <errno.h>
@@ -102,10 +103,9 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     if (opts->owner_pid != 0) {
         rc = watch_owner(opts->owner_pid, &run.owner_fd, err);
     }
-    if (rc == MR_OK) {
-        *ret = run;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = run;
+    return MR_OK;
 }
 
 int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
@@ -120,9 +120,7 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
         free(line);
         return MR_OK;
     }
-    if (line == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(line, err);
     line[n] = '\n'; /* in place of the NUL */
     if (write(fd, line, n + 1) != (ssize_t)n + 1) {
         rc = mr_error_errno(err, errno, "writing to --ready-fd %d", fd);

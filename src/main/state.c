@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"
 #include "main/output.h"
@@ -94,11 +95,8 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
     char root[MR_ROOT_SIZE];
     const char *key = get ? v->words[1] : "";
     struct state state = {0};
-    int rc = mr_root_of(v->cluster, root, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_root_of(v->cluster, root, err));
     key += strncmp(key, root, strlen(root)) == 0 ? strlen(root) : 0; /* as etcdctl has it */
     bool prefix = key[0] == '\0' || key[strlen(key) - 1] == '/';
     struct state_source from = {.store = store,
@@ -107,7 +105,7 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
                                 .timeout_ms = v->timeout,
                                 .with_parts = get};
 
-    rc = state_read(&from, key, prefix, &state, err);
+    int rc = state_read(&from, key, prefix, &state, err);
     if (rc >= 0 && state.count == 0) {
         rc = refuse_empty(&from, root, key, prefix, err);
     }

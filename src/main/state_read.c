@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "main/state.h"
@@ -94,9 +95,7 @@ int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, boo
         size_t cap = state->cap == 0 ? 64 : 2 * state->cap;
         struct state_key *bigger = mr_reallocarray(state->keys, cap, sizeof *bigger);
 
-        if (bigger == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(bigger, err);
         state->keys = bigger;
         state->cap = cap;
     }

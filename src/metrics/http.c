@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "metrics/process.h"
 
 #include <arpa/inet.h>
@@ -194,9 +195,7 @@ int mr_http_open(const char *address, mr_http **ret, mr_error *err)
     mr_http *h = mr_calloc(1, sizeof *h);
     int rc;
 
-    if (h == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(h, err);
     h->magic = MAGIC;
     h->fd = -1;
     rc = listen_on(address, &h->fd, err);

@@ -1,6 +1,7 @@
 /* assert: a tensor as it is, where a condition holds; an error of one's own wording where it does
  * not. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/table.h"
 #include "ops/tensor.h"
@@ -11,27 +12,19 @@ static int infer_assert(const struct mr_attr *attrs, size_t nattrs, const struct
                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                         mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 1, MR_SET(MR_BOOL), err);
-
-    if (rc == MR_OK) {
-        rc = mr_infer_rank(in, 1, 0, err);
-    }
-    if (rc == MR_OK) {
-        out[0] = in[0];
-        *nout = 1;
-    }
-    return rc;
+    MR_TRY(mr_infer_dtype(in, 1, MR_SET(MR_BOOL), err));
+    MR_TRY(mr_infer_rank(in, 1, 0, err));
+    out[0] = in[0];
+    *nout = 1;
+    return MR_OK;
 }
 
 /* The first row whose condition does not hold; @rows if there is none. */
 static int first_false(const struct mr_kernel_in *in, uint32_t rows, uint32_t *ret, mr_error *err)
 {
     struct mr_input condition;
-    int rc = mr_input_open(in, rows, &condition, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_input_open(in, rows, &condition, err));
     for (*ret = 0; *ret < rows; ++*ret) {
         struct mr_tensor t = mr_input_row(&condition, *ret);
 

@@ -1,6 +1,7 @@
 #include "ops/attr.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -56,11 +57,8 @@ int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_err
     }
     for (int32_t i = 0; i < axes->count; i++) {
         int axis = 0;
-        int rc = mr_axis_resolve(axes->ints[i], rank, &axis, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_axis_resolve(axes->ints[i], rank, &axis, err));
         if (set & (1u << axis)) {
             return mr_error_set(err, MR_EINVAL, "axis %d is named twice", axis);
         }

@@ -4,6 +4,7 @@
  * and TensorFlow's kernels.
  */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/elementwise.h"
 #include "ops/loops.h"
@@ -122,10 +123,9 @@ static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct m
     }
     int rc =
         mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err);
-    if (rc == MR_OK) {
-        out[0].dtype = (uint8_t)to;
-    }
-    return rc;
+    MR_TRY(rc);
+    out[0].dtype = (uint8_t)to;
+    return MR_OK;
 }
 
 static const struct mr_kernel_attr cast_attrs[] = {{"dtype", MR_ATTR_DTYPE, false},

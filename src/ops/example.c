@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/example_wire.h"
 #include "ops/table.h"
@@ -232,9 +233,7 @@ static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config 
         return rc;
     }
     config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
-    if (config == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(config, err);
     config->magic = MAGIC;
     config->n = n;
     config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
@@ -275,12 +274,10 @@ out:
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
     struct config *config;
-    int rc = config_new(attrs, nattrs, &config, err);
 
-    if (rc == MR_OK) {
-        *state = config;
-    }
-    return rc;
+    MR_TRY(config_new(attrs, nattrs, &config, err));
+    *state = config;
+    return MR_OK;
 }
 
 static int fill_specs(const struct config *config, const struct mr_leaf_spec *in,
@@ -486,9 +483,7 @@ static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_out
         return mr_output_fixed(out, f->dtype, p->rows, rank, dims, err);
     }
     all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
-    if (all == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(all, err);
     for (uint32_t r = 0; r < p->rows; r++) {
         all[r * (size_t)rank] = p->input->row_dims[r];
         memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
@@ -638,9 +633,7 @@ static int read_features(struct parsing *p, struct mr_owned_column *out, mr_erro
     struct mr_owned_column *made = mr_calloc(p->config->n, sizeof *made);
     int rc = MR_OK;
 
-    if (made == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(made, err);
     for (size_t i = 0; rc == MR_OK && i < p->config->n; i++) {
         rc = read_feature(p, i, &made[i], err);
     }

@@ -1,5 +1,6 @@
 /* Operators that look at positions: gather, one_hot, argmax, argmin. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
@@ -26,10 +27,7 @@ static int infer_gather(const struct mr_attr *attrs, size_t nattrs, const struct
         out[0] = result;
         return MR_OK;
     }
-    rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
     int rank = in[0].rank - 1 + in[1].rank;
     if (rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", rank, MR_RANK_MAX);
@@ -112,10 +110,7 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
             return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
                                 MR_RANK_MAX);
         }
-        rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", -1), in[0].rank + 1, &axis, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", -1), in[0].rank + 1, &axis, err));
         for (int d = (int)in[0].rank; d > axis; d--) {
             result.dims[d] = result.dims[d - 1];
         }
@@ -190,10 +185,7 @@ static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr
     *nout = 1;
     result.dtype = (uint8_t)dtype;
     if (in[0].rank >= 0) {
-        rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
         if (in[0].dims[axis] == 0) {
             return mr_error_set(err, MR_EINVAL, "axis %d is empty", axis);
         }

@@ -1,5 +1,6 @@
 /* Joining and cutting tensors along an axis: concat, stack, unstack. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -132,10 +133,8 @@ static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struc
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
     }
-    int rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
     if (in[0].dims[axis] < 1 || (uint64_t)in[0].dims[axis] > cap) {
         return mr_error_set(err, MR_EINVAL, "axis %d has size %lld; wants a known size of 1 to %zu",
                             axis, (long long)in[0].dims[axis], cap);

@@ -6,6 +6,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -86,9 +87,7 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
     size_t slots = 16;
     int rc = MR_OK;
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     p->magic = MAGIC;
     p->n = (uint32_t)key_count(strings, ints);
     p->strings = strings != NULL ? mr_block_column(strings->block, 0) : NULL;
@@ -134,13 +133,12 @@ static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct
     if (buckets < 0 || buckets > INT64_MAX - UINT32_MAX) {
         return mr_error_set(err, MR_EINVAL, "oov_buckets %" PRId64, buckets);
     }
-    int rc = mr_infer_dtype(in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err);
-    if (rc == MR_OK) {
-        out[0] = in[0];
-        out[0].dtype = MR_INT64;
-        *nout = 1;
-    }
-    return rc;
+
+    MR_TRY(mr_infer_dtype(in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err));
+    out[0] = in[0];
+    out[0].dtype = MR_INT64;
+    *nout = 1;
+    return MR_OK;
 }
 
 /* The bucket of a value that is no key: integers by their decimal text, as strings of it. */
@@ -218,12 +216,11 @@ static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct
     if (rc == MR_OK && mr_attr_int(attrs, nattrs, "num_buckets", 0) < 1) {
         rc = mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
     }
-    if (rc == MR_OK) {
-        out[0] = in[0];
-        out[0].dtype = MR_INT64;
-        *nout = 1;
-    }
-    return rc;
+    MR_TRY(rc);
+    out[0] = in[0];
+    out[0].dtype = MR_INT64;
+    *nout = 1;
+    return MR_OK;
 }
 
 static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,

@@ -2,6 +2,7 @@
 #include "ops/move.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/table.h"
 
@@ -143,11 +144,8 @@ static int infer_transpose(const struct mr_attr *attrs, size_t nattrs,
 
     *nout = 1;
     if (in[0].rank >= 0) {
-        int rc = resolve_perm(attrs, nattrs, in[0].rank, perm, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(resolve_perm(attrs, nattrs, in[0].rank, perm, err));
         for (int d = 0; d < in[0].rank; d++) {
             result.dims[d] = in[0].dims[perm[d]];
         }
@@ -162,11 +160,8 @@ static int fill_transpose(const struct mr_kernel_call *call, const struct mr_ten
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX];
     int perm[MR_RANK_MAX];
-    int rc = resolve_perm(call->attrs, call->nattrs, out->rank, perm, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(resolve_perm(call->attrs, call->nattrs, out->rank, perm, err));
     signed_strides(out->rank, in[0].dims, plain);
     for (int d = 0; d < out->rank; d++) {
         strides[d] = plain[perm[d]];

@@ -7,6 +7,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
@@ -25,11 +26,8 @@ static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struc
     int64_t dims[MR_RANK_MAX];
     uint32_t mask = 0;
     int rank = 0;
-    int rc = mr_infer_dtype(in, 0, set, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 0, set, err));
     out[0] = in[0];
     *nout = 1;
     if (in[0].rank < 0) {
@@ -38,10 +36,8 @@ static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struc
         }
         return MR_OK;
     }
-    rc = mr_axes_resolve(axes, in[0].rank, &mask, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_axes_resolve(axes, in[0].rank, &mask, err));
     for (int d = 0; d < in[0].rank; d++) {
         bool reduced = (mask & (1u << d)) != 0;
 
@@ -289,20 +285,15 @@ static int reduce_row(const struct mr_kernel_call *call, const struct mr_tensor 
     uint32_t mask = 0;
     struct walk w;
     size_t bytes;
-    int rc = mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), t->rank, &mask, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), t->rank, &mask, err));
     plan_walk(&w, t, mask);
     if (__builtin_mul_overflow(out->count, r->acc_width, &bytes)) {
         return mr_error_nomem(err);
     }
     if (bytes > SMALL_ACC) {
         acc = mr_malloc(bytes);
-        if (acc == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(acc, err);
     }
     r->start(acc, out->count);
     walk_runs(&w, t, acc, r->acc_width, r->run);

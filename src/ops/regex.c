@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -69,9 +70,7 @@ static int compile(struct regex *re, const struct mr_attr *pattern, mr_error *er
     PCRE2_SIZE at = 0;
     int code = 0;
 
-    if (how == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(how, err);
     re->code = pcre2_compile(pattern->bytes, pattern->size, OPTIONS, &code, &at, how);
     pcre2_compile_context_free(how);
     if (re->code != NULL) {
@@ -93,9 +92,7 @@ static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **stat
     struct regex *re = mr_calloc(1, sizeof *re);
     int rc = MR_OK;
 
-    if (re == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(re, err);
     re->magic = MAGIC;
     re->memory = pcre2_general_context_create(allocate, release_memory, NULL);
     re->limits = re->memory != NULL ? pcre2_match_context_create(re->memory) : NULL;
@@ -161,25 +158,19 @@ static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struc
                          size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                          mr_error *err)
 {
-    int rc = infer_regex(attrs, nattrs, in, err);
-
-    if (rc == MR_OK) {
-        out[0] = in[0];
-        *nout = 1;
-    }
-    return rc;
+    MR_TRY(infer_regex(attrs, nattrs, in, err));
+    out[0] = in[0];
+    *nout = 1;
+    return MR_OK;
 }
 
 static int infer_full_match(const struct mr_attr *attrs, size_t nattrs,
                             const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
                             size_t cap, size_t *nout, mr_error *err)
 {
-    int rc = infer_replace(attrs, nattrs, in, nin, out, cap, nout, err);
-
-    if (rc == MR_OK) {
-        out[0].dtype = MR_BOOL;
-    }
-    return rc;
+    MR_TRY(infer_replace(attrs, nattrs, in, nin, out, cap, nout, err));
+    out[0].dtype = MR_BOOL;
+    return MR_OK;
 }
 
 /* ---- matching ---- */
@@ -296,13 +287,12 @@ static int replace_value(const struct mr_kernel_call *call, struct mr_string s,
     if (rc == MR_OK && copy == NULL) {
         rc = MR_EEXHAUSTED;
     }
-    if (rc == MR_OK) {
-        if (to->len > 0) {
-            memcpy(copy, to->data, to->len);
-        }
-        *ret = (struct mr_string){copy, to->len};
+    MR_TRY(rc);
+    if (to->len > 0) {
+        memcpy(copy, to->data, to->len);
     }
-    return rc;
+    *ret = (struct mr_string){copy, to->len};
+    return MR_OK;
 }
 
 static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,

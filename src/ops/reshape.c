@@ -4,6 +4,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -36,10 +37,8 @@ static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs,
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
                             MR_RANK_MAX);
     }
-    int rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank + 1, &axis, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank + 1, &axis, err));
     out[0].rank++;
     for (int d = (int)in[0].rank; d > axis; d--) {
         out[0].dims[d] = in[0].dims[d - 1];
@@ -63,10 +62,8 @@ static int infer_squeeze(const struct mr_attr *attrs, size_t nattrs, const struc
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown: set its shape");
     }
-    int rc = mr_axes_resolve(all ? NULL : axes, in[0].rank, &mask, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_axes_resolve(all ? NULL : axes, in[0].rank, &mask, err));
     for (int d = 0; d < in[0].rank; d++) {
         int64_t dim = in[0].dims[d];
         bool asked = (mask & (1u << d)) != 0;
@@ -265,11 +262,8 @@ static int share_var(const struct mr_owned_column *c, uint32_t rows, int rank,
 {
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof *row_dims;
     mr_buffer *meta;
-    int rc = mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &meta, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &meta, err));
     int64_t *dims = mr_buffer_data(meta);
     uint64_t *starts = (uint64_t *)(void *)((unsigned char *)mr_buffer_data(meta) + dims_bytes);
     if (dims_bytes > 0) {
@@ -407,11 +401,9 @@ static int eval_reshape(const struct mr_kernel_call *call, uint32_t rows,
         rc = shape_of_row(call, &row, 1, &spec, err);
         return rc < 0 ? rc : share_fixed(&in[0], rows, spec.rank, spec.dims, out, err);
     }
-    rc = mr_inputs_open(in, nin, rows, &inputs, err);
-    if (rc == MR_OK) {
-        rc = eval_each(call, rows, in, inputs, nin, out, bad_row, err);
-        mr_inputs_close(inputs, nin);
-    }
+    MR_TRY(mr_inputs_open(in, nin, rows, &inputs, err));
+    rc = eval_each(call, rows, in, inputs, nin, out, bad_row, err);
+    mr_inputs_close(inputs, nin);
     return rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <string.h>
@@ -45,9 +46,7 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
     struct mr_leaf_spec *specs = nin <= SMALL_INPUTS ? small : mr_calloc(nin, sizeof *specs);
     size_t n = 0;
 
-    if (specs == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(specs, err);
     for (size_t i = 0; i < nin; i++) {
         mr_tensor_spec(&in[i], &specs[i]);
     }
@@ -99,10 +98,8 @@ static int alloc_empty(struct rows_work *w, mr_error *err)
         for (int d = 0; d < s.rank; d++) {
             s.dims[d] = s.dims[d] < 0 ? 0 : s.dims[d];
         }
-        int rc = mr_output_fixed(&w->outputs[o], s.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err);
-        if (rc < 0) {
-            return rc;
-        }
+
+        MR_TRY(mr_output_fixed(&w->outputs[o], s.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err));
     }
     return MR_OK;
 }
@@ -133,9 +130,7 @@ static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 
             if (r == 0) {
                 w->dims[o] = mr_reallocarray(NULL, (size_t)w->rows * rank + 1, sizeof(int64_t));
-                if (w->dims[o] == NULL) {
-                    return mr_error_nomem(err);
-                }
+                MR_CHECK_ALLOC(w->dims[o], err);
             }
             memcpy(w->dims[o] + r * rank, w->specs[o].dims, rank * sizeof(int64_t));
         }
@@ -200,9 +195,7 @@ static int finish(struct rows_work *w, struct mr_owned_column *out, mr_error *er
     int rc = MR_OK;
     size_t o = 0;
 
-    if (made == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(made, err);
     for (; rc == MR_OK && o < w->nout; o++) {
         rc = mr_output_finish(&w->outputs[o], &made[o], err);
     }

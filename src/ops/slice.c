@@ -4,6 +4,7 @@
  * then it is a copy by strides.
  */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/move.h"
 #include "ops/table.h"
@@ -189,12 +190,11 @@ static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct 
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
     }
-    int rc = resolve(attrs, nattrs, &in[0], &s, err);
-    if (rc == MR_OK) {
-        out[0] = s.result;
-        *nout = 1;
-    }
-    return rc;
+
+    MR_TRY(resolve(attrs, nattrs, &in[0], &s, err));
+    out[0] = s.result;
+    *nout = 1;
+    return MR_OK;
 }
 
 static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,

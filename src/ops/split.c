@@ -1,6 +1,7 @@
 /* string_split: a scalar string as the vector of its parts. The parts are views of it until the
  * column is gathered. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
@@ -16,11 +17,7 @@ static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct 
                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                        mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
     if (in[0].rank != 0) {
         return mr_error_set(err, MR_EUNIMPL,
                             "a tensor of %s dimensions gives a ragged tensor, which is not built: "

@@ -5,6 +5,7 @@
  * Numbers are read in the C locale: the process may have set any other.
  */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/elementwise.h"
 #include "ops/locale.h"
@@ -70,11 +71,10 @@ static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
                             unit->size > 20 ? 20 : (int)unit->size, (const char *)unit->bytes);
     }
-    int rc = mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err);
-    if (rc == MR_OK) {
-        out[0].dtype = MR_INT32;
-    }
-    return rc;
+
+    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
+    out[0].dtype = MR_INT32;
+    return MR_OK;
 }
 
 /* ---- string_to_number ---- */
@@ -201,11 +201,10 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64",
                             mr_dtype_name(dtype));
     }
-    int rc = mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err);
-    if (rc == MR_OK) {
-        out[0].dtype = (uint8_t)dtype;
-    }
-    return rc;
+
+    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
+    out[0].dtype = (uint8_t)dtype;
+    return MR_OK;
 }
 
 /* ---- substr, string_strip ---- */
@@ -250,11 +249,9 @@ static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct
 {
     int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
-    rc = rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err);
-    if (rc == MR_OK) {
-        out[0].dtype = MR_STRING;
-    }
-    return rc;
+    MR_TRY(rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err));
+    out[0].dtype = MR_STRING;
+    return MR_OK;
 }
 
 MR_LOOP_HEAD(strip, string)
@@ -283,11 +280,8 @@ static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr
 {
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
     struct mr_leaf_spec result = in[0];
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
     if (dtype == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "dtype string");
     }

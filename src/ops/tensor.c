@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <string.h>
@@ -28,11 +29,7 @@ static bool rows_agree(const struct mr_column *c, uint32_t rows)
 static int open_strings(struct mr_input *in, const struct mr_column *c, uint64_t first,
                         mr_error *err)
 {
-    int rc = mr_buffer_new(in->count * sizeof(struct mr_string), &in->scratch, err);
-
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_buffer_new(in->count * sizeof(struct mr_string), &in->scratch, err));
     struct mr_string *views = mr_buffer_data(in->scratch);
     for (uint64_t i = 0; i < in->count; i++) {
         uint64_t at = c->offsets[first + i];
@@ -91,9 +88,7 @@ int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, str
 {
     struct mr_input *inputs = mr_calloc(nin, sizeof *inputs);
 
-    if (inputs == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(inputs, err);
     for (size_t i = 0; i < nin; i++) {
         int rc = mr_input_open(&in[i], rows, &inputs[i], err);
 
@@ -136,12 +131,11 @@ static int alloc_values(struct mr_output *out, mr_error *err)
         return mr_error_nomem(err);
     }
     mr_buffer **to = out->dtype == MR_STRING ? &out->scratch : &out->data;
-    int rc = mr_buffer_new(bytes, to, err);
-    if (rc == MR_OK) {
-        out->values = mr_buffer_data(*to);
-        out->views = out->dtype == MR_STRING ? (struct mr_string *)(void *)out->values : NULL;
-    }
-    return rc;
+
+    MR_TRY(mr_buffer_new(bytes, to, err));
+    out->values = mr_buffer_data(*to);
+    out->views = out->dtype == MR_STRING ? (struct mr_string *)(void *)out->values : NULL;
+    return MR_OK;
 }
 
 int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
@@ -155,12 +149,9 @@ int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int ra
     out->width = mr_value_width(dtype);
     memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
 
-    int rc = check_row(out->dtype, rank, dims, &out->per_row, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_row(out->dtype, rank, dims, &out->per_row, err));
     out->count = rows * out->per_row;
-    rc = alloc_values(out, err);
+    int rc = alloc_values(out, err);
     return rc;
 }
 

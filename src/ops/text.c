@@ -4,6 +4,7 @@
  * Numbers are written in the C locale: printf() would use the decimal point of the process's.
  */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/half.h"
 #include "ops/locale.h"
@@ -230,13 +231,10 @@ static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct
                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                         mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
-
-    if (rc == MR_OK) {
-        out[0] = in[0];
-        *nout = 1;
-    }
-    return rc;
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
+    out[0] = in[0];
+    *nout = 1;
+    return MR_OK;
 }
 
 /* Letters from @first to the 26th have bit 5 flipped: ASCII, and so all other bytes of UTF-8
@@ -248,11 +246,8 @@ static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned
     const struct mr_string *views = (const struct mr_string *)(const void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
-        int rc = put_string(out, i, values[i].data, values[i].size, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(put_string(out, i, values[i].data, values[i].size, err));
         unsigned char *bytes = (unsigned char *)(uintptr_t)views[i].data;
         for (size_t k = 0; k < views[i].size; k++) {
             if (bytes[k] >= first && bytes[k] < first + 26) {

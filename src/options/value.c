@@ -2,6 +2,7 @@
 #include "base/address.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "options/option.h"
 
 #include <stdio.h>
@@ -165,13 +166,10 @@ int opt_set(const struct opt *o, const char *text, bool in_ms, void *into, mr_er
         rc = parse_with_unit(o, text, sizes, "64MiB or 1GB", &v, err);
         break;
     }
-    if (rc == MR_OK) {
-        rc = check_bounds(o, text, v, err);
-    }
-    if (rc == MR_OK) {
-        *(int64_t *)at = v;
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(check_bounds(o, text, v, err));
+    *(int64_t *)at = v;
+    return MR_OK;
 }
 
 /* ---- for libraries ---- */

@@ -1,6 +1,7 @@
 #include "rounds/schedule.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -43,11 +44,8 @@ int mr_schedule_check(const Millrace__RoundSchedule *schedule, mr_error *err)
                             schedule->n_segments, schedule->n_tasks);
     }
     for (size_t i = 0; i < schedule->n_segments; i++) {
-        int rc = check_segment(schedule, i, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_segment(schedule, i, err));
     }
     for (size_t i = 0; i < schedule->n_outcomes; i++) {
         const Millrace__RoundOutcome *outcome = schedule->outcomes[i];

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -15,9 +16,7 @@ int mr_rpc_methods_add(struct mr_rpc_methods *methods, const struct mr_rpc_metho
                             MR_RPC_METHODS_MAX, MR_SHOWN(method->path));
     }
     char *path = mr_strdup(method->path);
-    if (path == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(path, err);
     methods->all[methods->n] = *method;
     methods->all[methods->n++].path = path;
     return MR_OK;

@@ -1,6 +1,7 @@
 #include "terms/terms.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 #include "rounds/schedule.h"
 
 #include <inttypes.h>
@@ -198,11 +199,7 @@ static int check_consumers(const struct mr_terms *t, mr_error *err)
 
 int mr_terms_check(const struct mr_terms *t, mr_error *err)
 {
-    int rc = check_known(t, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_known(t, err));
     if (t->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
         t->processing_mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         return mr_error_set(
@@ -223,6 +220,6 @@ int mr_terms_check(const struct mr_terms *t, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "resume_round %" PRId64 " must not be negative",
                             t->resume_round.value);
     }
-    rc = check_sharing(t, err);
+    int rc = check_sharing(t, err);
     return rc < 0 ? rc : check_consumers(t, err);
 }

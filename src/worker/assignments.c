@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"
 
@@ -155,12 +156,9 @@ static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *chan
 /* When all that came with it are in the list. */
 static int start(struct mr_worker *w, struct mr_worker_task *t, mr_error *err)
 {
-    int rc = mr_worker_task_start(t, err);
-
-    if (rc == MR_OK) {
-        mr_conn_admit_waiting(w, t);
-    }
-    return rc;
+    MR_TRY(mr_worker_task_start(t, err));
+    mr_conn_admit_waiting(w, t);
+    return MR_OK;
 }
 
 /* Tasks that are new; those that we have may be assigned otherwise. */

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <stdio.h>
@@ -113,9 +114,7 @@ int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *c
     mr_chain *p = mr_calloc(1, sizeof *p);
     int rc;
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     atomic_init(&p->refs, 1);
     p->windows = windows;
     p->id = mr_strdup(id);
@@ -283,14 +282,11 @@ static int extend_locked(mr_chain *p, uint64_t chunk, const mr_error *why, mr_er
     if (p->n == MR_CHAIN_LOGS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "production %s: %s", p->id, why->message);
     }
-    int rc = open_in_memory(p, chunk, &next, err);
-    if (rc == MR_OK) {
-        rc = append_log_locked(p, next, err);
-    }
-    if (rc == MR_OK) {
-        note_degraded_locked(p, why);
-    }
-    return rc;
+
+    MR_TRY(open_in_memory(p, chunk, &next, err));
+    MR_TRY(append_log_locked(p, next, err));
+    note_degraded_locked(p, why);
+    return MR_OK;
 }
 
 int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err)
@@ -501,10 +497,9 @@ static int make_room(mr_chain *p, uint32_t i, uint64_t bytes, const mr_error *wh
     int rc = i + 1 < p->n ? MR_OK : extend_locked(p, bytes, why, err);
     before = p->segments[i].log;
     mr_mutex_unlock(&p->lock);
-    if (rc == MR_OK) {
-        mr_cache_log_finish(before, MR_OK, NULL);
-    }
-    return rc;
+    MR_TRY(rc);
+    mr_cache_log_finish(before, MR_OK, NULL);
+    return MR_OK;
 }
 
 static int append(mr_chain *p, const mr_block *block, mr_error *err)

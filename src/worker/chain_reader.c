@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/base.h>
@@ -63,9 +64,7 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
         return mr_error_set(err, MR_EPRECOND, "production %s was given up", p->id);
     }
     r->place = get_place_locked(p, who);
-    if (r->place == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r->place, err);
     r->place->readers++;
     r->at = r->joined = p->n - 1; /* What is before it is old, or damaged. */
     int rc = mr_cache_reader_open(p->segments[r->at].log, &r->opts, &r->in[r->at], first, err);
@@ -81,9 +80,7 @@ int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_ch
     mr_chain_reader *r = mr_calloc(1, sizeof *r);
     int rc;
 
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     r->name = mr_strdup(opts->name);
     if (r->name == NULL) {
         mr_free(r);
@@ -278,16 +275,12 @@ static void unref_view(void *view)
 static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
 {
     mr_block *rest;
-    int rc = mr_part_unpack(part, err);
 
-    if (rc == MR_OK) {
-        rc = mr_block_slice(part->block, skip, mr_block_rows(part->block) - skip, &rest, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_unref(part->block);
-        part->block = rest;
-    }
-    return rc;
+    MR_TRY(mr_part_unpack(part, err));
+    MR_TRY(mr_block_slice(part->block, skip, mr_block_rows(part->block) - skip, &rest, err));
+    mr_block_unref(part->block);
+    part->block = rest;
+    return MR_OK;
 }
 
 static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *err)
@@ -328,12 +321,9 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
                   struct mr_chain_rows *ret, mr_error *err)
 {
     mr_cache_view *view;
-    int rc = read_view(r, rows_max, bytes_max, &view, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = open_view(view, ret, err);
+    MR_TRY(read_view(r, rows_max, bytes_max, &view, err));
+    int rc = open_view(view, ret, err);
     if (rc == MR_OK) {
         ret->at =
             r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);

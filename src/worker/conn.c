@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "element/unpack.h"
 #include "worker/stream.h"
 
@@ -131,14 +132,11 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
 
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
 {
-    int rc = mr_shares_take(&w->waiting_shares, mr_rpc_stream_host(c->stream), 1, &c->share, err);
-
-    if (rc == MR_OK) {
-        c->waiting = true;
-        c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
-        TAILQ_INSERT_TAIL(&w->waiting, c, link);
-    }
-    return rc;
+    MR_TRY(mr_shares_take(&w->waiting_shares, mr_rpc_stream_host(c->stream), 1, &c->share, err));
+    c->waiting = true;
+    c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
+    TAILQ_INSERT_TAIL(&w->waiting, c, link);
+    return MR_OK;
 }
 
 /* Its stream has not ended as long as it waits and worker->lock is held, as it is here. */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <millrace/base.h>
@@ -90,9 +91,7 @@ int mr_definitions_new(mr_memory *memory, int64_t wait_ms, mr_definitions **ret,
 {
     mr_definitions *d = mr_calloc(1, sizeof *d);
 
-    if (d == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(d, err);
     d->memory = mr_memory_ref(memory);
     d->wait_ms = wait_ms;
     mr_mutex_init(&d->lock);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "millrace/service.rpc.h"
 
 #include <stdio.h>
@@ -19,9 +20,7 @@ int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
     struct mr_link *link = mr_calloc(1, sizeof *link);
     int rc;
 
-    if (link == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(link, err);
     rc = mr_control_new(w->rt, &opts, &link->control, err);
     if (rc < 0) {
         mr_free(link);
@@ -200,11 +199,9 @@ int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
                        const struct mr_worker_task *t, mr_error *err)
 {
     ProtobufCMessage *reply;
-    int rc = call_until_answered(link, MR_METHOD_TASK_ENDED, &req->base,
-                                 &millrace__task_ended_reply__descriptor, -1, t, &reply, err);
 
-    if (rc == MR_OK) {
-        protobuf_c_message_free_unpacked(reply, NULL);
-    }
-    return rc;
+    MR_TRY(call_until_answered(link, MR_METHOD_TASK_ENDED, &req->base,
+                               &millrace__task_ended_reply__descriptor, -1, t, &reply, err));
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return MR_OK;
 }

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "millrace/service.rpc.h"
 #include "worker/assignments.h"
 #include "worker/conn.h"
@@ -121,14 +122,13 @@ static int register_worker(struct mr_link *link, mr_error *err)
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-    int rc = mr_control_call(link->control, MR_METHOD_REGISTER_WORKER, &req.base,
-                             &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
-                             &link->cancel, (ProtobufCMessage **)(void *)&reply, err);
-    if (rc == MR_OK) {
-        note_registered(link, reply);
-        protobuf_c_message_free_unpacked(&reply->base, NULL);
-    }
-    return rc;
+
+    MR_TRY(mr_control_call(link->control, MR_METHOD_REGISTER_WORKER, &req.base,
+                           &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
+                           &link->cancel, (ProtobufCMessage **)(void *)&reply, err));
+    note_registered(link, reply);
+    protobuf_c_message_free_unpacked(&reply->base, NULL);
+    return MR_OK;
 }
 
 /* ---- heartbeats ---- */

@@ -12,6 +12,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/scope.h"
 
 #include <inttypes.h>
 #include <millrace/dataset.h>
@@ -296,14 +297,13 @@ static int pull(struct mr_worker_task *t, struct mr_want want, mr_block **ret, m
         mr_worker_task_name_holder(t, err);
     }
     note_pull(t, begun_ns, rc == MR_OK ? mr_block_rows(block) : 0, bytes);
-    if (rc == MR_OK) {
-        rc = check_rows(block, bytes, err);
-        if (rc < 0) {
-            mr_block_unref(block);
-            return rc;
-        }
-        *ret = block;
+    MR_TRY(rc);
+    rc = check_rows(block, bytes, err);
+    if (rc < 0) {
+        mr_block_unref(block);
+        return rc;
     }
+    *ret = block;
     return rc;
 }
 

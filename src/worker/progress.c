@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "worker/kinds.h"
 
 #include <millrace/base.h>
@@ -94,9 +95,7 @@ int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err
 {
     struct mr_progress *p = mr_calloc(1, sizeof *p);
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     int rc = list_tasks(w, p, err);
     for (size_t i = 0; i < p->n && rc == MR_OK; i++) {
         rc = fill_entry(&p->entries[i], err);

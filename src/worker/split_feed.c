@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 struct mr_split_feed {
@@ -15,9 +16,7 @@ int mr_split_feed_new(uint32_t providers, bool track, mr_split_feed **ret, mr_er
 {
     mr_split_feed *feed = mr_calloc(1, sizeof *feed);
 
-    if (feed == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(feed, err);
     int rc = mr_splits_new(providers, track, &feed->splits, err);
     if (rc < 0) {
         mr_free(feed);

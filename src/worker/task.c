@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -144,9 +145,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
 {
     struct mr_worker_task *t = mr_calloc(1, kind->size);
 
-    if (t == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(t, err);
     t->magic = MR_WORKER_TASK_MAGIC;
     atomic_init(&t->refs, 1);
     t->worker = w;
@@ -218,12 +217,10 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
     if (t->begun) {
         return MR_OK;
     }
-    int rc = mr_shares_take(&w->at_work, host, 1, &t->at_work, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_shares_take(&w->at_work, host, 1, &t->at_work, err));
     (void)mr_worker_task_ref(t); /* the thread's */
-    rc = mr_thread_start(&thread, t->kind->thread, task_main, t, err);
+    int rc = mr_thread_start(&thread, t->kind->thread, task_main, t, err);
     if (rc < 0) {
         mr_share_give(t->at_work, 1);
         t->at_work = NULL;

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "engine/env.h"
 
@@ -81,9 +82,7 @@ static int open_cache(const mr_windows *w, const char *slot, mr_cache **ret, mr_
                                     .logs_max = WINDOWS_MAX};
     char *path = mr_asprintf("%s/%s", w->dir, slot);
 
-    if (path == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(path, err);
     opts.dir = path;
     int rc = mr_cache_open(&opts, ret, err);
     mr_free(path);
@@ -200,9 +199,7 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     const char *tmp = getenv("TMPDIR");
     mr_windows *w = mr_calloc(1, sizeof *w);
 
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     w->ours = opts->dir == NULL || opts->dir[0] == '\0';
     w->dir = w->ours
                  ? mr_asprintf("%s/millrace-cache-%u", tmp == NULL || tmp[0] == '\0' ? "/tmp" : tmp,
@@ -258,12 +255,10 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
     if (rc == MR_OK && w->cache == NULL) {
         rc = open_first_free(w, err);
     }
-    if (rc == MR_OK) {
-        struct mr_cache_log_options opts = {.bytes_max = share(w, w->window_bytes_max)};
+    MR_TRY(rc);
+    struct mr_cache_log_options opts = {.bytes_max = share(w, w->window_bytes_max)};
 
-        rc = mr_cache_log_open(w->cache, name, &opts, ret, err);
-    }
-    return rc;
+    return mr_cache_log_open(w->cache, name, &opts, ret, err);
 }
 
 /* With what is not in the log yet, and copies (cache.h). */

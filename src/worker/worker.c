@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "engine/env.h"
 #include "millrace/service.rpc.h"
 
@@ -44,16 +45,11 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     char own[MR_ADDRESS_BYTES_MAX + 1];
 
     if (advertise == NULL) {
-        int rc = mr_rpc_advertise(listen, w->port, w->dispatchers, own, sizeof own, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_rpc_advertise(listen, w->port, w->dispatchers, own, sizeof own, err));
     }
     w->address = advertise != NULL ? with_port(advertise, w->port) : mr_strdup(own);
-    if (w->address == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w->address, err);
     return mr_rpc_check_advertised(w->address, err);
 }
 
@@ -61,9 +57,7 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
 static int copy_tags(mr_worker *w, const char *list, mr_error *err)
 {
     w->tags = mr_calloc(TAGS_MAX, sizeof w->tags[0]);
-    if (w->tags == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w->tags, err);
     for (const char *at = list == NULL ? "" : list; *at != '\0'; at += strspn(at, ",")) {
         size_t n = strcspn(at, ",");
 
@@ -76,9 +70,7 @@ static int copy_tags(mr_worker *w, const char *list, mr_error *err)
         }
         if (n > 0) {
             w->tags[w->ntags] = mr_strndup(at, n);
-            if (w->tags[w->ntags] == NULL) {
-                return mr_error_nomem(err);
-            }
+            MR_CHECK_ALLOC(w->tags[w->ntags], err);
             w->ntags++;
         }
         at += n;
@@ -138,16 +130,10 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
         rc = choose_address(w, opts->listen, opts->advertise, err);
     }
     /* The link first: a connection may come in as soon as the server runs. */
-    if (rc == MR_OK) {
-        rc = mr_link_new(w, &w->link, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_rpc_server_start(w->server, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_link_start(w->link, err);
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(mr_link_new(w, &w->link, err));
+    MR_TRY(mr_rpc_server_start(w->server, err));
+    return mr_link_start(w->link, err);
 }
 
 int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr_error *err)
@@ -156,9 +142,7 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
     mr_worker *w = mr_calloc(1, sizeof *w);
     int rc;
 
-    if (w == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(w, err);
     mr_mutex_init(&w->lock);
     mr_cond_init(&w->changed);
     TAILQ_INIT(&w->tasks);

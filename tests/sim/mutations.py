@@ -103,8 +103,8 @@ _COMMIT = [
     _coord(
         "COMMIT_LOSES_LAST_DELETE", "1.4", "the commit loses the last delete of a command with more than two changes",
         "commit.c",
-        "    rc = copy_ops(c, writes, n, ops, err);\n",
-        "    n -= n > 2 && writes[n - 1].value == NULL;\n    rc = copy_ops(c, writes, n, ops, err);\n",
+        "    MR_TRY(copy_ops(c, writes, n, ops, err));\n",
+        "    n -= n > 2 && writes[n - 1].value == NULL;\n    MR_TRY(copy_ops(c, writes, n, ops, err));\n",
     ),
     _core(
         "FIRST_CONTACT_SOFT", "1.7", "a worker begins on the word of a leader that may be deposed",

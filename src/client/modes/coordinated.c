@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 
 #include <inttypes.h>
@@ -84,9 +85,7 @@ static int push(struct queue *q, uint64_t round, mr_block *block, mr_error *err)
         size_t cap = q->cap == 0 ? AHEAD_ROUNDS : 2 * q->cap;
         struct element *ring = mr_calloc(cap, sizeof ring[0]);
 
-        if (ring == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(ring, err);
         for (size_t i = 0; i < q->count; i++) {
             ring[i] = q->ring[(q->head + i) % q->cap];
         }
@@ -139,9 +138,7 @@ static int begin(struct mr_read *r, mr_error *err)
 {
     struct coordinated *c = mr_calloc(1, sizeof *c);
 
-    if (c == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(c, err);
     c->magic = MAGIC;
     r->of_mode = c;
     return MR_OK;

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 static bool reads(const struct mr_read_options *opts)
 {
@@ -18,9 +19,7 @@ static int begin(struct mr_read *r, mr_error *err)
 {
     struct mr_plain *p = mr_calloc(1, sizeof *p);
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     p->magic = MR_PLAIN_MAGIC;
     TAILQ_INIT(&p->full);
     TAILQ_INIT(&p->touched);
@@ -104,13 +103,11 @@ static int receive(struct mr_read_task *base, const struct mr_frame_content *c, 
                    mr_error *err)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
-    int rc = mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err);
 
-    if (rc == MR_OK) {
-        t->revoking = false;
-        *news = c->n > 0;
-    }
-    return rc;
+    MR_TRY(mr_session_add(&t->session, c->header->first_element, c->blocks, c->n, err));
+    t->revoking = false;
+    *news = c->n > 0;
+    return MR_OK;
 }
 
 static void session_lost(struct mr_read_task *base)
@@ -266,12 +263,10 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
         mr_read_fail(r, &t->base.err);
         return MR_TIMEOUT;
     }
-    int rc = mr_plain_given_new(&given, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_plain_given_new(&given, err));
     given->task = t;
-    rc = mr_session_take(&t->session, rows_max, &ret->block, &given->session, err);
+    int rc = mr_session_take(&t->session, rows_max, &ret->block, &given->session, err);
     if (rc != MR_OK) {
         mr_free(given);
         return rc;

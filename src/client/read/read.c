@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 
 static const struct mr_read_mode *const mr_read_modes[] = {
@@ -24,9 +25,7 @@ int mr_read_init(struct mr_read *r, mr_error *err)
     if (r->opts.input == NULL) { /* It is registered. */
         r->phase = MR_READ_OPENS;
         r->dataset_id = mr_strdup(r->opts.dataset_id);
-        if (r->dataset_id == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(r->dataset_id, err);
     }
     return r->mode->begin(r, err);
 }

@@ -1,4 +1,5 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
+#include "base/scope.h"
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/production.h"
@@ -73,11 +74,8 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
         bool live = mr_core_worker_is_live(task->worker);
-        int rc = check_grants(task, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_grants(task, err));
         (*total)++;
         open += task->state == MR_TASK_OPEN ? 1 : 0;
         ended += task->state == MR_TASK_ENDED && !task->drained ? 1 : 0;
@@ -122,11 +120,8 @@ static int check_content(const mr_core *core, const struct mr_iteration *it, siz
                          mr_error *err)
 {
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        int rc = check_cursor(it, i, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_cursor(it, i, err));
     }
     return check_tasks(core, it, total, err);
 }
@@ -242,11 +237,8 @@ static int check_productions(const mr_core *core, mr_error *err)
 
     TAILQ_FOREACH(p, &core->production_list, link)
     {
-        int rc = check_users(p, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_users(p, err));
         n++;
         REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration",
                 p->rec->id);

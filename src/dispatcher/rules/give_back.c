@@ -1,4 +1,5 @@
 /* What a task of a worker that drains gives back: may it, and what follows. */
+#include "base/scope.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
@@ -63,11 +64,8 @@ int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequ
                             task->id, in->provider);
     }
     for (size_t i = 0; i < in->n_given_back; i++) {
-        int rc = check_range(task, in, in->given_back[i], err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_range(task, in, in->given_back[i], err));
         if (i > 0 && !is_before(in->given_back[i - 1], in->given_back[i])) {
             return mr_error_set(err, MR_EINVAL, "task %s gives splits back out of order", task->id);
         }

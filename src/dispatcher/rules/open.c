@@ -2,6 +2,7 @@
  * Open is one command: it joins or creates the job, joins or creates the iteration of the
  * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
+#include "base/scope.h"
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/model.h"
@@ -19,10 +20,7 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in,
 
     mr_job_slot(wish->name, wish->trainer, wish->name[0] != '\0' ? "" : in->client, slot,
                 sizeof slot);
-    rc = mr_job_refuse_flawed(core, slot, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_job_refuse_flawed(core, slot, err));
     if (in->job_id[0] != '\0') {
         job = mr_job_by_id(core, in->job_id);
         if (job == NULL) {
@@ -106,11 +104,8 @@ static int check_creation(const mr_core *core, const struct mr_wish *wish, mr_er
         return refuse_sources(dataset->rec, err);
     }
     if (wish->name[0] != '\0') {
-        int rc = check_name_use(core, wish, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_name_use(core, wish, err));
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX && mr_job_superfluous(core) == NULL) {
         return mr_error_set(err, MR_EEXHAUSTED,

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "dispatcher/server/mailbox.h"
 
 static void release(struct mr_call *call)
@@ -62,9 +63,7 @@ int mr_server_call_unpack(struct mr_server_call *c, mr_error *err)
     size_t taken; /* Hardly more than what is counted already: it is nearly all one string. */
     int rc;
 
-    if (bytes == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bytes, err);
     mr_rpc_message_copy(c->packed, 0, c->size, bytes);
     mr_rpc_message_free(c->packed);
     c->packed = NULL;

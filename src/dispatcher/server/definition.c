@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "dataset/definition.h"
 #include "dataset/operator.h"
 #include "element/spec_proto.h"
@@ -54,23 +55,18 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
 {
     uint8_t fingerprint[16];
     mr_error why;
-    int rc = mr_dataset_fingerprint(ds, fingerprint, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_dataset_fingerprint(ds, fingerprint, err));
     for (size_t i = 0; i < sizeof fingerprint; i++) {
         (void)snprintf(d->fingerprint + 2 * i, 3, "%02x", fingerprint[i]);
     }
     d->cardinality = mr_dataset_cardinality(ds);
-    rc = mr_dataset_providers(ds, d->providers, MR_CORE_PROVIDERS_MAX, &d->nproviders, &why);
+    int rc = mr_dataset_providers(ds, d->providers, MR_CORE_PROVIDERS_MAX, &d->nproviders, &why);
     if (rc < 0) {
         /* Not an error yet: only DYNAMIC needs splits, and says this then. */
         d->nproviders = 0;
         d->unsplittable = mr_strdup(why.message);
-        if (d->unsplittable == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(d->unsplittable, err);
     }
     for (size_t i = 0; i < d->nproviders; i++) {
         rc = mr_dataset_provider_elements(ds, i, &d->split_elements[i], err);
@@ -116,9 +112,7 @@ int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **r
                             size, MR_DEFINITION_SENT_BYTES_MAX);
     }
     d = mr_calloc(1, sizeof *d);
-    if (d == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(d, err);
     rc = mr_definition_unpack(bytes, size, &parts, err);
     if (rc >= 0) {
         rc = describe_all(&parts, d, err);

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/shares.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
@@ -441,9 +442,7 @@ int mr_definition_thread_submit(mr_definition_thread *s, struct mr_call *call,
 {
     struct job *job = job_new(call, info);
 
-    if (job == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(job, err);
     mr_mutex_lock(&s->lock);
     int rc = s->stopping
                  ? mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping")
@@ -467,9 +466,7 @@ int mr_definition_thread_start(const char *root, mr_store *store, struct mr_mail
     mr_definition_thread *s = mr_calloc(1, sizeof *s);
     int rc;
 
-    if (s == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(s, err);
     s->tail = &s->head;
     mr_shares_init(&s->jobs, "waiting definitions", MR_DEFINITION_JOBS_MAX);
     mr_mutex_init(&s->lock);

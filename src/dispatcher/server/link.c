@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "millrace/service.rpc.h"
 
@@ -212,9 +213,7 @@ int mr_leader_link_start(mr_rpc_runtime *rt, const char *cluster, const char *in
     mr_leader_link *p = mr_calloc(1, sizeof *p);
     int rc;
 
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     p->rt = rt;
     p->mailbox = mailbox;
     mr_mutex_init(&p->lock);

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
 
@@ -206,9 +207,7 @@ int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_lo
     struct mr_loop *l = mr_calloc(1, sizeof *l);
     int rc;
 
-    if (l == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(l, err);
     mr_mailbox_init(&l->mailbox);
     mr_mutex_init(&l->lock);
     mr_cond_init(&l->left_cond);

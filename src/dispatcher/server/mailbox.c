@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <millrace/base.h>
@@ -64,9 +65,7 @@ int mr_mailbox_put_call(struct mr_mailbox *m, struct mr_server_call *call, const
 {
     struct mr_item *item = mr_calloc(1, sizeof *item);
 
-    if (item == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(item, err);
     item->kind = MR_ITEM_CALL;
     item->call = &call->call;
     mr_mutex_lock(&m->lock);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
 
@@ -38,9 +39,7 @@ int mr_loop_page(mr_loop *l, int64_t timeout_ms, mr_metrics **ret, mr_error *err
     int64_t until = mr_now_ms() + timeout_ms;
     bool done;
 
-    if (r == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r, err);
     mr_mutex_init(&r->lock);
     mr_cond_init(&r->answered);
     r->page = mr_metrics_new();

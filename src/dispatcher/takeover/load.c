@@ -4,6 +4,7 @@
  * derived, then what differs from it. What refers to something that is gone was on its way out when
  * the last leader stopped, and is left over.
  */
+#include "base/scope.h"
 #include "dispatcher/core/keys.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/model.h"
@@ -109,9 +110,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
     struct mr_staged *staged = staged_of(core);
     ProtobufCMessage *rec = NULL;
 
-    if (staged == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(staged, err);
     core->loaded_keys++;
     for (size_t i = 0; i < MR_STORED_KINDS; i++) {
         if (strncmp(key, mr_stored_kinds[i].prefix, strlen(mr_stored_kinds[i].prefix)) != 0) {
@@ -153,9 +152,7 @@ int mr_core_load_blob(mr_core *core, const char *key, mr_error *err)
 {
     struct mr_staged *staged = staged_of(core);
 
-    if (staged == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(staged, err);
     core->loaded_keys++;
     return stage(&staged->blobs, key, NULL, NULL, err);
 }

@@ -3,6 +3,7 @@
  * to something that is gone is left over. load.c calls these kind by kind, in an order in which
  * nothing refers to what comes later.
  */
+#include "base/scope.h"
 #include "dispatcher/model/flaws.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
@@ -400,7 +401,6 @@ int mr_load_rounds(mr_core *core, const char *key, void **rec, mr_error *err)
 {
     struct mr_iteration *it = mr_iteration_find(core, key + strlen("rounds/"));
     Millrace__RoundsRecord *rounds = *rec;
-    int rc = MR_EDATALOSS;
 
     if (it == NULL || it->rec->finished) {
         return leave_over(core, key);
@@ -408,10 +408,7 @@ int mr_load_rounds(mr_core *core, const char *key, void **rec, mr_error *err)
     if (it->rounds == NULL || it->rounds->rec != NULL || rounds->schedule == NULL) {
         return contradiction(err);
     }
-    rc = mr_validate_rounds(rounds, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_validate_rounds(rounds, err));
     MR_APPLY(core, part_loaded, MR_STORED_ROUNDS, it, 0, take(rec));
     return MR_OK;
 }

@@ -3,6 +3,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "dispatcher/turn/internal.h"
 
 #include <millrace/base.h>
@@ -118,9 +119,7 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
 {
     mr_turn *t = ctx;
 
-    if (t->core == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(t->core, err);
     if (strncmp(key, "blobs/", 6) == 0) {
         return mr_core_load_blob(t->core, key, err);
     }
@@ -156,9 +155,7 @@ static int on_load_end(void *ctx, mr_error *err)
     mr_turn *t = ctx;
     int rc;
 
-    if (t->core == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(t->core, err);
     mr_core_loaded_at(t->core, (uint64_t)mr_member_load_revision(t->member));
     rc = t->keys_seen && !t->schema_seen ? mr_core_schema_missing(err)
                                          : mr_core_ready(t->core, t->now_ms, err);

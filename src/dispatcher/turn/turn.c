@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "dispatcher/turn/internal.h"
 
 #include <stdio.h>
@@ -270,9 +271,7 @@ int mr_turn_new(const struct mr_turn_options *opts, const struct mr_turn_port *p
     mr_turn *t = mr_calloc(1, sizeof *t);
     int rc;
 
-    if (t == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(t, err);
     t->opts = *opts;
     t->port = *port;
     mr_rng_seed(&t->rng, opts->seed);

@@ -2,6 +2,7 @@
  * batch and padded_batch: groups of consecutive elements become one element with a first dimension
  * more. Their shapes must agree, or are padded until they do.
  */
+#include "base/scope.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/padding.h"
@@ -28,11 +29,8 @@ static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_
     const struct mr_attr *drop = mr_infer_attr(in, "drop_remainder");
     bool whole = drop != NULL && drop->i != 0;
     int64_t count = in->inputs[0]->cardinality;
-    int rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
     for (size_t i = 0; i < n; i++) {
         if (leaves[i].rank == MR_RANK_UNKNOWN) {
             continue;

@@ -12,6 +12,7 @@
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
 #include "base/assert.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "element/trace.h"
 #include "engine/gather.h"
@@ -75,9 +76,7 @@ static int kept_of(const mr_dataset *ds, struct kept **ret, mr_error *err)
 
     if (kept == NULL) {
         kept = mr_calloc(1, sizeof *kept);
-        if (kept == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(kept, err);
         kept->magic = MAGIC;
         mr_mutex_init(&kept->lock);
         if (!atomic_compare_exchange_strong(place, &nothing, kept)) {
@@ -304,15 +303,12 @@ static int go_on_reading(struct cache_iter *it, mr_error *err)
     if (rc == MR_OK && it->head.delivered > it->rows.rows) {
         rc = mr_state_damaged(err);
     }
-    if (rc == MR_OK) {
-        rc = add_all(&it->left, &it->rows, err);
-    }
-    if (rc == MR_OK) {
-        mr_gather_drop(&it->left, it->head.delivered);
-        mr_op_close(it->input);
-        it->input = NULL;
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(add_all(&it->left, &it->rows, err));
+    mr_gather_drop(&it->left, it->head.delivered);
+    mr_op_close(it->input);
+    it->input = NULL;
+    return MR_OK;
 }
 
 static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)

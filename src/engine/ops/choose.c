@@ -5,6 +5,7 @@
  *
  * An input that has ended is passed over when its turn comes, or ends it all (stop_on_empty).
  */
+#include "base/scope.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 
@@ -113,9 +114,7 @@ static int open_inputs(struct choose_iter *it, const struct mr_op_ctx *ctx, uint
     it->chosen = NO_CHOICE;
     it->head.waiting = &it->out.rows;
     it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
-    if (it->inputs == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it->inputs, err);
     for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
         struct mr_op_ctx below = mr_op_input_ctx(ctx, first + i);
 
@@ -144,9 +143,7 @@ static int read_weights(struct choose_iter *it, mr_error *err)
     double so_far = 0;
 
     it->ends = mr_calloc(it->n, sizeof *it->ends);
-    if (it->ends == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it->ends, err);
     for (uint32_t i = 0; i < it->n; i++) {
         total += w != NULL ? w[i] : 1;
     }
@@ -309,12 +306,11 @@ static int restore_input(struct choose_iter *it, uint32_t i, struct mr_state_in 
     if (rc == MR_OK && open != 0) {
         return mr_op_restore(it->inputs[i], in, err);
     }
-    if (rc == MR_OK) {
-        mr_op_close(it->inputs[i]);
-        it->inputs[i] = NULL;
-        it->open--;
-    }
-    return rc;
+    MR_TRY(rc);
+    mr_op_close(it->inputs[i]);
+    it->inputs[i] = NULL;
+    it->open--;
+    return MR_OK;
 }
 
 static int choose_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)

@@ -1,6 +1,8 @@
 /* concatenate: the elements of one input, then those of the other. */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct concatenate_iter {
     struct mr_op_iter head;
     struct mr_op_ctx ctx;
@@ -43,9 +45,7 @@ int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *er
                             mr_spec_structure(a), mr_spec_structure(b));
     }
     leaves = mr_calloc(n, sizeof *leaves);
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         rc = join_leaf(i, mr_spec_leaf(a, i), mr_spec_leaf(b, i), &leaves[i], err);
     }

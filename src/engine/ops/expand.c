@@ -1,6 +1,7 @@
 #include "engine/ops/expand.h"
 
 #include "base/rng.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -102,12 +103,10 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
     mr_block *row = NULL;
-    int rc = mr_op_pull(e->input, &one, &row, err);
 
-    if (rc == MR_OK) {
-        rc = mr_expander_expand(e, row, ret, err);
-        mr_block_unref(row);
-    }
+    MR_TRY(mr_op_pull(e->input, &one, &row, err));
+    int rc = mr_expander_expand(e, row, ret, err);
+    mr_block_unref(row);
     return rc;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "element/spec_proto.h"
 #include "engine/ops/ops.h"
 
@@ -71,30 +72,22 @@ static int from_dataset_id_infer(struct mr_infer *in, mr_error *err)
     const struct mr_attr *spec = mr_infer_attr(in, "spec");
     bool known;
     int64_t cardinality = mr_infer_int(in, "cardinality", MR_CARDINALITY_UNKNOWN, &known);
-    int rc = not_empty(in, "service", err);
 
-    if (rc == MR_OK) {
-        rc = not_empty(in, "processing_mode", err);
+    MR_TRY(not_empty(in, "service", err));
+    MR_TRY(not_empty(in, "processing_mode", err));
+    MR_TRY(not_empty(in, "dataset_id", err));
+    int rc = mr_spec_unpack(spec->bytes, spec->size, &in->spec, err);
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "argument 'spec'");
     }
-    if (rc == MR_OK) {
-        rc = not_empty(in, "dataset_id", err);
+    MR_TRY(rc);
+    rc = mr_infer_no_datasets(in->spec, err);
+    if (rc != MR_OK) {
+        mr_spec_unref(in->spec);
     }
-    if (rc == MR_OK) {
-        rc = mr_spec_unpack(spec->bytes, spec->size, &in->spec, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "argument 'spec'");
-        }
-    }
-    if (rc == MR_OK) {
-        rc = mr_infer_no_datasets(in->spec, err);
-        if (rc != MR_OK) {
-            mr_spec_unref(in->spec);
-        }
-    }
-    if (rc == MR_OK) {
-        in->cardinality = cardinality_of_read(cardinality);
-    }
-    return rc;
+    MR_TRY(rc);
+    in->cardinality = cardinality_of_read(cardinality);
+    return MR_OK;
 }
 
 static void wake(void *ctx)
@@ -122,11 +115,9 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     }
     /* The count belongs to the dataset object: each iterator over it is a repetition of the job. */
     uint64_t ordinal = atomic_fetch_add((atomic_uint_least64_t *)(uintptr_t)&ds->reads, 1);
-    int rc = opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal,
-                          &it->ext, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(opener->open(opener->ctx, ds->op->name, ds->attrs, ds->nattrs, input, ordinal, &it->ext,
+                        err));
     it->open = true;
     if (it->ext.cancel != NULL) {
         mr_env_add_canceller(head->env, &it->canceller, wake, it);

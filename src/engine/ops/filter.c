@@ -6,6 +6,7 @@
  * one that fails would have passed, nobody knows.
  */
 #include "base/clock.h"
+#include "base/scope.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"
 
@@ -51,9 +52,7 @@ static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret
     uint32_t n = 0;
     int rc = MR_OK;
 
-    if (kept == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(kept, err);
     if (c->kind == MR_COLUMN_VAR) {
         pass += c->starts[0]; /* of rank 0: one value a row all the same */
     }

@@ -3,6 +3,7 @@
  * at the end each group in the order of the keys, becomes a dataset, of which a function makes the
  * one that is read. Which group one that fails belongs to, nobody knows.
  */
+#include "base/scope.h"
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
 #include "engine/ops/groups.h"
@@ -90,13 +91,12 @@ static int group_infer(struct mr_infer *in, mr_error *err)
     if (rc == MR_OK && !has_size) {
         rc = check_size_function(in, err);
     }
-    if (rc == MR_OK) {
-        int64_t n = in->inputs[0]->cardinality;
+    MR_TRY(rc);
+    int64_t n = in->inputs[0]->cardinality;
 
-        in->spec = mr_spec_ref(in->functions[1]->spec);
-        in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
-    }
-    return rc;
+    in->spec = mr_spec_ref(in->functions[1]->spec);
+    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
 }
 
 /* ---- open ---- */
@@ -248,14 +248,11 @@ static int absorb_one(struct group_iter *it, mr_error *err)
             rc = mr_groups_add(&it->groups, key, size, &group, err);
         }
     }
-    if (rc == MR_OK) {
-        rc = mr_groups_put(&it->groups, group, it->rows, it->at, err);
-    }
-    if (rc == MR_OK) {
-        it->at++;
-        it->full = group->rows.n >= group->size ? group : NULL;
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(mr_groups_put(&it->groups, group, it->rows, it->at, err));
+    it->at++;
+    it->full = group->rows.n >= group->size ? group : NULL;
+    return MR_OK;
 }
 
 /* Elements into their groups, until one is full or there are no more. */
@@ -338,14 +335,11 @@ static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
 static int flush(struct group_iter *it, mr_error *err)
 {
     mr_block *row = NULL;
-    int rc = group_row(it->full, &row, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(group_row(it->full, &row, err));
     mr_groups_remove(&it->groups, it->full);
     it->full = NULL;
-    rc = mr_expander_expand(&it->reduce, row, &it->current, err);
+    int rc = mr_expander_expand(&it->reduce, row, &it->current, err);
     mr_block_unref(row);
     return rc;
 }

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -53,9 +54,7 @@ static int make_room(struct mr_groups *g, mr_error *err)
     }
     size_t cap = g->cap * 2 + 16;
     struct mr_group **bigger = mr_reallocarray(g->all, cap, sizeof(struct mr_group *));
-    if (bigger == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bigger, err);
     g->all = bigger;
     g->cap = cap;
     return MR_OK;
@@ -66,15 +65,10 @@ int mr_groups_add(struct mr_groups *g, int64_t key, uint64_t size, struct mr_gro
 {
     size_t place = place_of(g, key);
     struct mr_group *group;
-    int rc = make_room(g, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(make_room(g, err));
     group = mr_calloc(1, sizeof *group);
-    if (group == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(group, err);
     group->key = key;
     group->size = size;
     mr_rows_init(&group->rows, g->env, g->spec);

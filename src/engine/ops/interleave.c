@@ -14,6 +14,7 @@
  * that a thread is busy with is left alone until it is done.
  */
 #include "base/assert.h"
+#include "base/scope.h"
 #include "engine/gather.h"
 #include "engine/ops/place.h"
 
@@ -107,9 +108,7 @@ static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, u
     it->head.waiting = &it->gather.rows;
     it->threads = mr_env_take_threads(it->head.env, threads_wanted(it->head.env, cycle, calls));
     it->places = mr_calloc(cycle, sizeof *it->places);
-    if (it->places == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it->places, err);
     int rc = mr_expander_init(&it->expander, &it->head, ctx, err);
     if (rc == MR_OK && it->threads > 0) {
         rc = mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it);
@@ -341,10 +340,7 @@ static int step(struct interleave_iter *it, const struct mr_pull *pull, mr_error
     uint32_t room = pull->rows - (uint32_t)it->gather.rows;
     rows = rows < room ? rows : room;
     rows = rows < it->left ? rows : (uint32_t)it->left;
-    rc = mr_gather_add(&it->gather, p->block, p->used, rows, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_gather_add(&it->gather, p->block, p->used, rows, err));
     p->used += rows;
     if (p->used == mr_block_rows(p->block)) {
         mr_block_unref(p->block);

@@ -1,6 +1,8 @@
 /* map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c). */
 #include "engine/ops/map.h"
 
+#include "base/scope.h"
+
 struct map_iter {
     struct mr_op_iter head;
     struct mr_apply apply;
@@ -21,13 +23,11 @@ static int map_infer(struct mr_infer *in, mr_error *err)
 static int go_parallel(struct map_iter *it, mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
-    int rc = mr_parallel_map_new(head, it->head.input, &it->apply, it->calls,
-                                 mr_op_bool(head, "deterministic", true), &it->parallel, err);
 
-    if (rc == MR_OK) {
-        it->head.input = NULL;
-    }
-    return rc;
+    MR_TRY(mr_parallel_map_new(head, it->head.input, &it->apply, it->calls,
+                               mr_op_bool(head, "deterministic", true), &it->parallel, err));
+    it->head.input = NULL;
+    return MR_OK;
 }
 
 static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -72,11 +72,9 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     if (it->parallel != NULL) {
         return mr_parallel_map_pull(it->parallel, pull, ret, err);
     }
-    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
+
+    MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
+    int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
     if (rc == MR_OK) {
         it->in.index += mr_block_rows(in);
     } else {
@@ -94,10 +92,9 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         }
     }
     mr_block_unref(in);
-    if (rc == MR_OK) {
-        *ret = out;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = out;
+    return MR_OK;
 }
 
 static int map_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -16,6 +16,7 @@
  */
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "engine/driver.h"
 #include "engine/ops/map.h"
 #include "engine/pool.h"
@@ -302,9 +303,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
 {
     struct mr_parallel_map *m = mr_calloc(1, sizeof *m);
 
-    if (m == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m, err);
     int rc = mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
     m->magic = MAGIC;
     m->head = head;
@@ -490,10 +489,8 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
     }
     mr_error failure = s->err;
     int failed = s->rc;
-    int rc = resume_slot_locked(m, s, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(resume_slot_locked(m, s, err));
     if (err != NULL) {
         *err = failure;
     }

@@ -2,6 +2,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -133,14 +134,11 @@ int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander
     for (uint64_t i = 0; i < queued && rc == MR_OK; i++) {
         rc = restore_entry(p, spec, in, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_expander_restore_inner(expander, in, &p->inner, err);
-    }
-    if (rc == MR_OK) {
-        p->ended = ended != 0;
-        p->demand = 1;
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(mr_expander_restore_inner(expander, in, &p->inner, err));
+    p->ended = ended != 0;
+    p->demand = 1;
+    return MR_OK;
 }
 
 void mr_place_free(struct mr_place *p)

@@ -1,6 +1,8 @@
 /* range: start, start + step, ... up to but not including stop. */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct range_iter {
     struct mr_op_iter head;
     mr_dtype dtype;
@@ -140,10 +142,8 @@ static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
         return MR_END;
     }
     n = n > fit ? (fit > 0 ? fit : 1) : n;
-    int rc = mr_block_alloc((uint32_t)n, mr_spec_leaf(head->ds->spec, 0), 1, ret, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+
+    MR_TRY(mr_block_alloc((uint32_t)n, mr_spec_leaf(head->ds->spec, 0), 1, ret, err));
     fill(it->dtype, mr_block_data(*ret, 0), (uint32_t)n,
          (uint64_t)it->start + it->next * (uint64_t)it->step, (uint64_t)it->step);
     it->next += n;

@@ -6,6 +6,7 @@
  * is given up and passed over, but not before it was tried alone.
  */
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
@@ -74,9 +75,7 @@ static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error 
             head, mr_error_set(err, MR_EINVAL, "argument 'filename' has a zero byte in it"), err);
     }
     it->path = mr_strndup(text, size);
-    if (it->path == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(it->path, err);
     rc = mr_op_bytes(head, "compression_type", &text, &size, err);
     if (rc == MR_OK && text != NULL) {
         rc = mr_file_compression_parse(text, size, &it->compression, err);
@@ -203,11 +202,9 @@ static int make_block(struct records_iter *it, uint64_t first, uint32_t rows, mr
         .data = it->data.len > 0 ? (const void *)it->data.data : "",
     };
 
-    int rc = mr_block_new(rows, &column, 1, ret, err);
-    if (rc == MR_OK) {
-        mr_block_trace(*ret, it->trace, first, it->places);
-    }
-    return rc;
+    MR_TRY(mr_block_new(rows, &column, 1, ret, err));
+    mr_block_trace(*ret, it->trace, first, it->places);
+    return MR_OK;
 }
 
 /*

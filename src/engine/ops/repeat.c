@@ -8,6 +8,8 @@
  */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct repeat_iter {
     struct mr_op_iter head;
     struct mr_op_ctx ctx; /* of the input; for opening it again */
@@ -71,11 +73,8 @@ static int repeat_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     struct repeat_iter *it = (struct repeat_iter *)head;
     int64_t count = 0;
     uint32_t visits = 0;
-    int rc = mr_op_int(head, "count", -1, &count, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_op_int(head, "count", -1, &count, err));
     it->ctx = mr_op_input_ctx(ctx, 0);
     it->epoch = ctx->epoch;
     it->count = count < 0 ? UINT64_MAX : (uint64_t)count;

@@ -3,6 +3,7 @@
  * go one after the other: each needs the state that the one before it left. One that fails leaves
  * the state as it was.
  */
+#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"
@@ -38,9 +39,7 @@ static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_sp
             mr_spec_leaves(takes), nstate, mr_block_rows(state), mr_spec_leaves(elements));
     }
     leaves = mr_calloc(n, sizeof *leaves);
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (size_t i = 0; i < n; i++) {
         leaves[i] = i < nstate ? *mr_spec_leaf(takes, i) : *mr_spec_leaf(elements, i - nstate);
     }

@@ -2,6 +2,8 @@
  * belongs to. */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct shard_iter {
     struct mr_op_iter head;
     uint64_t shards;
@@ -62,9 +64,7 @@ static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_er
     if (n > 0) {
         uint32_t *picked = mr_reallocarray(NULL, n, sizeof *picked);
 
-        if (picked == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(picked, err);
         for (uint32_t i = 0; i < n; i++) {
             picked[i] = (uint32_t)(it->skip + i * it->shards);
         }
@@ -72,10 +72,9 @@ static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_er
                     : mr_block_gather(in, picked, n, ret, err);
         mr_free(picked);
     }
-    if (rc == MR_OK) {
-        it->skip = it->skip + n * it->shards - rows;
-    }
-    return rc;
+    MR_TRY(rc);
+    it->skip = it->skip + n * it->shards - rows;
+    return MR_OK;
 }
 
 static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -103,10 +102,9 @@ static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             mr_block_unref(in);
         }
     }
-    if (rc == MR_OK) {
-        *ret = out;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = out;
+    return MR_OK;
 }
 
 static int shard_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -4,6 +4,8 @@
  */
 #include "engine/ops/apply.h"
 
+#include "base/scope.h"
+
 struct take_while_iter {
     struct mr_op_iter head;
     struct mr_apply apply;
@@ -116,11 +118,10 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     if (it->ended) {
         return MR_END;
     }
-    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
-    if (rc == MR_OK) {
-        rc = look_at(it, &in, ret, err);
-        mr_block_unref(in);
-    }
+
+    MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
+    int rc = look_at(it, &in, ret, err);
+    mr_block_unref(in);
     return rc;
 }
 

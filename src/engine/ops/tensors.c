@@ -2,6 +2,8 @@
  * definition itself. */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct tensors_iter {
     struct mr_op_iter head;
     mr_block *rows;
@@ -44,9 +46,7 @@ static int infer_block(struct mr_infer *in, const mr_block *block, mr_error *err
     uint32_t n = mr_block_column_count(block);
     struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
 
-    if (leaves == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
     for (uint32_t i = 0; i < n; i++) {
         leaf_of_column(mr_block_column(block, i), mr_block_rows(block), &leaves[i]);
     }
@@ -186,11 +186,10 @@ static int tensors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         return MR_END;
     }
     uint32_t n = rows_for(it, pull);
-    int rc = mr_block_slice(it->rows, it->next, n, ret, err);
-    if (rc == MR_OK) {
-        it->next += n;
-    }
-    return rc;
+
+    MR_TRY(mr_block_slice(it->rows, it->next, n, ret, err));
+    it->next += n;
+    return MR_OK;
 }
 
 static int tensors_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -204,12 +203,10 @@ static int tensors_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
 {
     struct tensors_iter *it = (struct tensors_iter *)head;
     uint64_t next = 0;
-    int rc = mr_state_get_bounded(in, it->rows != NULL ? mr_block_rows(it->rows) : 0, &next, err);
 
-    if (rc == MR_OK) {
-        it->next = (uint32_t)next;
-    }
-    return rc;
+    MR_TRY(mr_state_get_bounded(in, it->rows != NULL ? mr_block_rows(it->rows) : 0, &next, err));
+    it->next = (uint32_t)next;
+    return MR_OK;
 }
 
 static int tensors_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)

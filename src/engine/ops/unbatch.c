@@ -2,6 +2,7 @@
  * unbatch: each element is cut along its first dimension into elements. How many one that fails
  * would have been, nobody knows.
  */
+#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
@@ -74,12 +75,9 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
     mr_block *in = NULL;
     mr_block *out = NULL;
-    int rc = mr_op_pull(it->head.input, &below, &in, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
-    rc = mr_block_unbatch(in, &out, err);
+    MR_TRY(mr_op_pull(it->head.input, &below, &in, err));
+    int rc = mr_block_unbatch(in, &out, err);
     if (rc == MR_OK) {
         rc = trace_back(in, &out, err);
     }

@@ -3,6 +3,7 @@
  * that fails was seen before, nobody knows.
  */
 #include "base/hash.h"
+#include "base/scope.h"
 #include "engine/ops/ops.h"
 
 #define NOTHING UINT32_MAX
@@ -99,11 +100,7 @@ static int grow(struct seen *s, mr_error *err)
 /* *@fresh: it was not there before. */
 static int seen_add(struct seen *s, const void *value, size_t size, bool *fresh, mr_error *err)
 {
-    int rc = s->n == s->cap ? grow(s, err) : MR_OK;
-
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(s->n == s->cap ? grow(s, err) : MR_OK);
     uint32_t *slot = slot_of(s, value, size);
     *fresh = *slot == NOTHING;
     if (!*fresh) {
@@ -213,10 +210,9 @@ static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
             mr_block_unref(in);
         }
     }
-    if (rc == MR_OK) {
-        *ret = out;
-    }
-    return rc;
+    MR_TRY(rc);
+    *ret = out;
+    return MR_OK;
 }
 
 /* ---- state ---- */

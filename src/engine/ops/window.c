@@ -5,6 +5,7 @@
  *
  * A window that an element fails in is that error.
  */
+#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
@@ -304,12 +305,11 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
         rc = mr_block_new(w->made, columns, w->columns, ret, err);
     }
     mr_free(columns);
-    if (rc == MR_OK) {
-        mr_block_trace_rows(*ret, w->records);
-        rc = mr_block_add_origin(ret, w->origin, err);
-        if (rc != MR_OK) {
-            mr_block_unref(*ret);
-        }
+    MR_TRY(rc);
+    mr_block_trace_rows(*ret, w->records);
+    rc = mr_block_add_origin(ret, w->origin, err);
+    if (rc != MR_OK) {
+        mr_block_unref(*ret);
     }
     return rc;
 }
@@ -351,14 +351,10 @@ static int next_window(struct window_iter *it, const struct mr_pull *pull, struc
         mr_gather_clear(&it->rows); /* nobody will see them: their splits are finished */
         return MR_END;
     }
-    if (rc == MR_OK) {
-        rc = put_window(it, w, err);
-    }
-    if (rc == MR_OK) {
-        move_on(it);
-        rc = recharge(it, err);
-    }
-    return rc;
+    MR_TRY(rc);
+    MR_TRY(put_window(it, w, err));
+    move_on(it);
+    return recharge(it, err);
 }
 
 static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
 
@@ -156,9 +157,7 @@ static int fold(struct mr_program *p, struct mr_plan_op *op, mr_error *err)
         }
     }
     columns = mr_calloc(p->nslots, sizeof *columns);
-    if (columns == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(columns, err);
     for (size_t i = 0; i < op->nin; i++) {
         columns[op->in[i]] = p->slots[op->in[i]].column;
     }
@@ -242,9 +241,7 @@ int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "the function returns a dataset");
     }
     m.p = mr_calloc(1, sizeof *m.p);
-    if (m.p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(m.p, err);
     m.p->fn = mr_function_ref(fn);
     /* A value has one slot at most, and so does a constant that is folded. */
     m.p->slots = mr_calloc(fn->nvalues, sizeof *m.p->slots);

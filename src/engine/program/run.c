@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
@@ -242,9 +243,7 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
     int rc = MR_OK;
 
     *bad_row = 0;
-    if (columns == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(columns, err);
     bind(p, in, captures, columns);
     for (uint32_t i = 0; rc == MR_OK && i < p->nsteps; i++) {
         const struct mr_step *step = &p->steps[i];

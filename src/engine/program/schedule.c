@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
 
@@ -252,9 +253,7 @@ static int close_group(struct scheduling *s, struct group *g, mr_error *err)
         s->group_of[p->ops[g->ops[i]].out[0]] = 0;
     }
     struct mr_fused *f = mr_calloc(1, sizeof *f);
-    if (f == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(f, err);
     fill_fused(f, p, g, s->uses);
     p->steps[p->nsteps++].fused = f;
     for (uint32_t i = 0; i < g->nops; i++) {
@@ -271,11 +270,8 @@ static int close_inputs(struct scheduling *s, const struct mr_plan_op *op, uint3
         uint32_t g = s->group_of[op->in[k]];
 
         if (g != 0 && g != keep) {
-            int rc = close_group(s, &s->groups[g - 1], err);
 
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(close_group(s, &s->groups[g - 1], err));
         }
     }
     return MR_OK;
@@ -319,10 +315,7 @@ static int join(struct scheduling *s, uint32_t i, mr_kernel_loop loop, mr_error 
     if (!group->open) {
         *group = (struct group){.open = true, .shape = *shape};
     }
-    rc = close_inputs(s, op, chosen + 1, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(close_inputs(s, op, chosen + 1, err));
     group->loops[group->nops] = loop;
     group->ops[group->nops++] = i;
     s->group_of[op->out[0]] = chosen + 1;
@@ -393,9 +386,7 @@ static int fill_dead(struct scheduling *s, mr_error *err)
         }
         for (uint32_t i = 0; pass == 0 && i < p->nsteps; i++) {
             p->steps[i].dead = mr_calloc(p->steps[i].ndead, sizeof *p->steps[i].dead);
-            if (p->steps[i].dead == NULL) {
-                return mr_error_nomem(err);
-            }
+            MR_CHECK_ALLOC(p->steps[i].dead, err);
             p->steps[i].ndead = 0;
         }
     }
@@ -407,9 +398,7 @@ int mr_plan_schedule(struct mr_program *p, mr_error *err)
     struct scheduling *s = mr_calloc(1, sizeof *s);
     int rc = MR_OK;
 
-    if (s == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(s, err);
     s->p = p;
     s->group_of = mr_calloc(p->nslots, sizeof *s->group_of);
     s->maker = mr_calloc(p->nslots, sizeof *s->maker);

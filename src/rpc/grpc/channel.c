@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <string.h>
@@ -128,15 +129,10 @@ int mr_grpc_channel_new(mr_rpc_runtime *runtime, const char *address, const stru
     grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1,
                               .args = args};
     struct mr_grpc_runtime *rt = MR_RPC_OF(runtime, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
-    int rc = mr_grpc_check(rt, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(rt, err));
     struct mr_grpc_channel *ch = mr_calloc(1, sizeof *ch);
-    if (ch == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(ch, err);
     grpc_channel_credentials *creds = credentials_of(tls);
     ch->head.transport = runtime->transport;
     ch->magic = MR_GRPC_CHANNEL;

@@ -17,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -132,9 +133,7 @@ int mr_grpc_connections_admit(struct mr_grpc_connections *c, int fd, const char 
     struct mr_share *going;
     struct mr_grpc_connection *held = place_of(c, fd);
 
-    if (held == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(held, err);
     if ((uint64_t)fd >= c->descriptors - SPARE(c->descriptors)) {
         return mr_error_set(err, MR_EEXHAUSTED,
                             "%d descriptors of %llu are open, the others are kept for files", fd,
@@ -143,13 +142,10 @@ int mr_grpc_connections_admit(struct mr_grpc_connections *c, int fd, const char 
     if (!has_room(c, host, now_ms, err)) {
         return MR_EEXHAUSTED;
     }
-    int rc = mr_shares_take(&c->going, host, 1, &going, err);
-    if (rc == MR_OK) {
-        rc = mr_shares_take(&c->hosts, host, 1, &held->share, err);
-    }
-    if (rc == MR_OK) {
-        held->inode = inode(fd);
-        c->came++;
-    }
-    return rc;
+
+    MR_TRY(mr_shares_take(&c->going, host, 1, &going, err));
+    MR_TRY(mr_shares_take(&c->hosts, host, 1, &held->share, err));
+    held->inode = inode(fd);
+    c->came++;
+    return MR_OK;
 }

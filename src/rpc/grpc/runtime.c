@@ -19,6 +19,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/heap.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/log.h>
@@ -208,9 +209,7 @@ static int runtime_new_locked(const struct mr_rpc_transport *transport,
     }
     struct mr_grpc_runtime *rt = mr_calloc(1, sizeof *rt);
 
-    if (rt == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(rt, err);
     rt->head.transport = transport;
     rt->magic = MR_GRPC_RUNTIME;
     rt->pid = getpid();

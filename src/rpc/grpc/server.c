@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
@@ -176,15 +177,10 @@ int mr_grpc_server_new(mr_rpc_runtime *runtime, const struct mr_rpc_limits *l, m
         {.type = GRPC_ARG_POINTER, .key = (char *)(uintptr_t)GRPC_ARG_RESOURCE_QUOTA},
     };
     grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
-    int rc = mr_grpc_check(rt, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(rt, err));
     struct mr_grpc_server *srv = mr_calloc(1, sizeof *srv);
-    if (srv == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(srv, err);
     srv->head.transport = runtime->transport;
     srv->magic = MR_GRPC_SERVER;
     srv->resets.rt = rt;
@@ -234,13 +230,10 @@ int mr_grpc_server_listen(mr_rpc_server *head, const char *address, int *port, m
 int mr_grpc_server_start(mr_rpc_server *head, mr_error *err)
 {
     struct mr_grpc_server *srv = of(head);
-    int rc = mr_grpc_check(srv->calls.rt, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(srv->calls.rt, err));
     MR_ASSERT(!srv->started);
-    rc = mr_grpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err);
+    int rc = mr_grpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err);
     if (rc == MR_OK) {
         rc = mr_grpc_resets_start(&srv->resets, err);
     }

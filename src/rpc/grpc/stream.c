@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
@@ -374,9 +375,7 @@ int mr_grpc_stream_send(mr_rpc_stream *head, const struct mr_rpc_slice *slices, 
         return rc;
     }
     grpc_byte_buffer *bb = make_bytes(slices, n);
-    if (bb == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(bb, err);
     mr_mutex_lock(&s->lock);
     if (s->call == NULL || s->status_seen || s->closing || s->cancelled) {
         rc = mr_error_set(err, MR_ECANCELED, "sending on a stream that has ended");
@@ -497,15 +496,10 @@ int mr_grpc_stream_open(mr_rpc_channel *channel, const char *path, const char *c
 {
     struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
     grpc_metadata md[MR_RPC_METADATA_MAX];
-    int rc = mr_grpc_check(ch->rt, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(ch->rt, err));
     struct mr_grpc_stream *s = stream_new(ch->rt);
-    if (s == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(s, err);
     s->ops = ops;
     s->ctx = ctx;
     grpc_slice method = grpc_slice_from_copied_string(path);

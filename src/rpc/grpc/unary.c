@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 
 #include <string.h>
@@ -138,15 +139,10 @@ int mr_grpc_unary(mr_rpc_channel *channel, const char *path, const void *request
 {
     struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
     grpc_metadata md[MR_RPC_METADATA_MAX];
-    int rc = mr_grpc_check(ch->rt, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(ch->rt, err));
     struct mr_grpc_call *call = mr_calloc(1, sizeof *call);
-    if (call == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(call, err);
     call->head.transport = channel->transport;
     call->magic = MR_GRPC_CALL;
     mr_grpc_tag_init(&call->tag, call_over);

@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 struct mr_local_call {
     mr_rpc_call head;
@@ -67,9 +68,7 @@ int mr_local_unary(mr_rpc_channel *ch, const char *path, const void *request, si
     const struct mr_rpc_slice slice = {.data = request, .size = size};
     struct mr_local_call *call = mr_calloc(1, sizeof *call);
 
-    if (call == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(call, err);
     call->head.transport = ch->transport;
     call->magic = MR_LOCAL_CALL;
     call->done = done;

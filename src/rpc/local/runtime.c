@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "rpc/local/local.h"
 
 #include <stdlib.h>
@@ -82,9 +83,7 @@ int mr_local_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, 
     struct mr_local_runtime *rt = mr_calloc(1, sizeof *rt);
     int rc = MR_OK;
 
-    if (rt == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(rt, err);
     rt->head.transport = self;
     rt->magic = MR_LOCAL_RUNTIME;
     MR_LOCK(&opening);
@@ -208,9 +207,7 @@ int mr_local_channel_new(mr_rpc_runtime *rt, const char *address, const struct m
                             MR_SHOWN(address));
     }
     struct mr_local_channel *ch = mr_calloc(1, sizeof *ch);
-    if (ch == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(ch, err);
     ch->head.transport = rt->transport;
     ch->magic = MR_LOCAL_CHANNEL;
     ch->rt = of(rt);

@@ -5,6 +5,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,9 +148,7 @@ int mr_local_stream_open(mr_rpc_channel *channel, const char *path, const char *
     char *copy = mr_strdup(path);
 
     (void)metadata; /* No server of ours looks at it. */
-    if (copy == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(copy, err);
     MR_LOCK(&mr_local.lock);
     struct mr_local_stream *s = mr_local_stream_new_locked(ch->head.transport, err);
     if (s == NULL) {
@@ -180,9 +179,7 @@ int mr_local_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, 
 {
     struct mr_local_server *srv = mr_calloc(1, sizeof *srv);
 
-    if (srv == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(srv, err);
     srv->head.transport = rt->transport;
     srv->magic = MR_LOCAL_SERVER;
     srv->rt = MR_RPC_OF(rt, struct mr_local_runtime, MR_LOCAL_RUNTIME);

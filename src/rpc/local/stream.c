@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -391,9 +392,7 @@ int mr_local_stream_send(mr_rpc_stream *stream, const struct mr_rpc_slice *slice
     struct mr_local_parcel *p = parcel_new(slices, n);
 
     (void)more_follows;
-    if (p == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(p, err);
     mr_mutex_lock(&mr_local.lock);
     if (s->state < MR_LOCAL_OVER && !s->closing) {
         MR_ASSERT(!s->sending);

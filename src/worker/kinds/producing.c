@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "worker/kinds.h"
 #include "worker/pipeline.h"
 
@@ -65,13 +66,11 @@ static void producing_free(struct mr_worker_task *t)
 static int wait_readers(struct mr_worker_task *t, uint32_t *rows, mr_error *err)
 {
     uint64_t wanted;
-    int rc = mr_chain_wait(producing_of(t)->made, &wanted, err);
 
-    if (rc == MR_OK) {
-        *rows = wanted < PULL_ROWS_MAX ? (uint32_t)wanted : PULL_ROWS_MAX;
-        mr_chain_set_spec_hash(producing_of(t)->made, t->spec_hash);
-    }
-    return rc;
+    MR_TRY(mr_chain_wait(producing_of(t)->made, &wanted, err));
+    *rows = wanted < PULL_ROWS_MAX ? (uint32_t)wanted : PULL_ROWS_MAX;
+    mr_chain_set_spec_hash(producing_of(t)->made, t->spec_hash);
+    return MR_OK;
 }
 
 static int put_into_window(struct mr_worker_task *t, mr_block *block, mr_error *err)

@@ -27,6 +27,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "worker/kinds.h"
 #include "worker/serving.h"
 
@@ -266,9 +267,7 @@ static int change_production_locked(struct reading *r, const char *production,
                             r->serving.task.id, r->production, production);
     }
     name = mr_strdup(production);
-    if (name == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(name, err);
     mr_free(r->production);
     r->production = name;
     *old = r->reader; /* While it is joining, nobody reads. */

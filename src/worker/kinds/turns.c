@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "element/frame.h"
 #include "worker/kinds.h"
 #include "worker/pipeline.h"
@@ -74,11 +75,8 @@ static int turns_init(struct mr_worker_task *t, const Millrace__TaskAssignment *
 {
     struct turns *turns = turns_of(t);
     uint64_t budget = mr_memory_limit(t->worker->memory);
-    int rc = mr_round_book_new(a->rounds, KEEP_ROUNDS, &turns->book, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_round_book_new(a->rounds, KEEP_ROUNDS, &turns->book, err));
     turns->consumers = a->rounds->num_consumers; /* the book has checked that */
     turns->kept_bytes = KEPT_BYTES_MAX < budget / 4 ? KEPT_BYTES_MAX : budget / 4;
     turns->pad = a->rounds->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
@@ -119,11 +117,8 @@ static int gather_locked(struct turns *turns, uint32_t consumer, struct message 
     while (m->n < MESSAGE_ELEMENTS_MAX && bytes < MR_DATA_MESSAGE_BYTES_TARGET &&
            s->bytes < s->limit_bytes && mr_round_book_next(turns->book, consumer, &round)) {
         mr_block *block;
-        int rc = mr_row_groups_element(turns->groups, round.ordinal, consumer, &block, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_row_groups_element(turns->groups, round.ordinal, consumer, &block, err));
         size_t size = mr_block_row_bytes(block, 0, 1);
 
         m->rounds[m->n] = round.round;

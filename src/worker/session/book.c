@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -20,9 +21,7 @@ int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *er
 {
     mr_book *book = mr_calloc(1, sizeof *book);
 
-    if (book == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(book, err);
     book->limits = *limits;
     TAILQ_INIT(&book->ready);
     TAILQ_INIT(&book->all);

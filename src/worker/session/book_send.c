@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -40,9 +41,7 @@ static int add_rows(struct mr_book_message *m, size_t *cap, struct mr_part rows,
         size_t more = *cap == 0 ? 8 : 2 * *cap;
         struct mr_part *grown = mr_reallocarray(m->parts, more, sizeof grown[0]);
 
-        if (grown == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(grown, err);
         m->parts = grown;
         *cap = more;
     }

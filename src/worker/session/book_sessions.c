@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -101,11 +102,8 @@ int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p,
 {
     struct mr_book_piece *rest;
     size_t old = p->bytes;
-    int rc = mr_book_cut(book, p, (uint32_t)(at - p->first), &rest, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_book_cut(book, p, (uint32_t)(at - p->first), &rest, err));
     TAILQ_INSERT_AFTER(&s->sent, p, rest, link);
     s->sent_bytes = s->sent_bytes - old + p->bytes + rest->bytes;
     book->sent_bytes = book->sent_bytes - old + p->bytes + rest->bytes;
@@ -157,11 +155,8 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
     TAILQ_FOREACH(p, &s->sent, link)
     {
         if (p->first < index && p->first + p->rows > index) {
-            int rc = mr_book_cut_kept(book, s, p, index, err);
 
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(mr_book_cut_kept(book, s, p, index, err));
             break;
         }
     }
@@ -240,11 +235,8 @@ static int new_session(mr_book *book, const char *host, const char *client, uint
     struct mr_share *share = NULL;
 
     if (before == NULL) {
-        int rc = mr_shares_take(&book->shares, host, 1, &share, err);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_shares_take(&book->shares, host, 1, &share, err));
     }
     mr_book_session *s = mr_calloc(1, sizeof *s);
     char *name = mr_strdup(client);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "rounds/schedule.h"
 
 #include <millrace/base.h>
@@ -129,11 +130,8 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
                          mr_error *err)
 {
     struct span *spans;
-    int rc = check_assignment(assignment, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_assignment(assignment, err));
     if (assignment->num_consumers != book->n) {
         return mr_error_set(err, MR_EINVAL, "rounds for %u consumers; there were %u",
                             assignment->num_consumers, book->n);
@@ -171,9 +169,7 @@ int mr_round_book_new(const Millrace__RoundAssignment *assignment, uint32_t keep
         return rc;
     }
     book = mr_calloc(1, sizeof *book);
-    if (book == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(book, err);
     book->n = assignment->num_consumers;
     book->keep = keep < 2 ? 2 : keep;
     book->end_round = MR_ROUND_NEVER;
@@ -408,10 +404,8 @@ int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream,
     }
     c = &book->consumers[consumer];
     const struct told told = {c->from, received_below, returned_below};
-    int rc = check_told(book, c, &told, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(check_told(book, c, &told, err));
     c->limit = limit_round;
     take_told(book, c, &told);
     c->sent = max_u64(c->sent, received_below);

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -28,9 +29,7 @@ int mr_row_groups_new(uint32_t consumers, mr_row_groups **ret, mr_error *err)
 {
     mr_row_groups *g = mr_calloc(1, sizeof *g);
 
-    if (g == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(g, err);
     MR_ASSERT(consumers > 0);
     g->consumers = consumers;
     *ret = g;

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
@@ -77,9 +78,7 @@ int mr_splits_new(uint32_t providers, bool track, mr_splits **ret, mr_error *err
                             providers, MR_MARKS_MAX);
     }
     mr_splits *splits = mr_calloc(1, sizeof *splits + providers * sizeof splits->providers[0]);
-    if (splits == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(splits, err);
     int rc = track ? mr_marks_new(&splits->marks, err) : MR_OK;
     if (rc < 0) {
         mr_free(splits);
@@ -188,10 +187,8 @@ static int open_grant(mr_splits *splits, struct provider *p, uint64_t seq, mr_or
     bool joins = p->nopen >= MR_MARKS_MAX / splits->n; /* no provider takes another one's share */
     uint32_t mark =
         joins ? p->open[p->nopen - 1].mark : (uint32_t)__builtin_ctzll(~splits->marks_used);
-    int rc = mr_origin_new(splits->marks, mark, ret, err);
-    if (rc < 0) {
-        return rc;
-    }
+
+    MR_TRY(mr_origin_new(splits->marks, mark, ret, err));
     if (joins) {
         p->open[p->nopen - 1].last = seq;
     } else {
@@ -384,9 +381,7 @@ static int reserve(struct provider *p, size_t n, mr_error *err)
     if (p->n + n > p->cap) {
         struct stretch *grown = mr_reallocarray(p->queue, p->n + n, sizeof grown[0]);
 
-        if (grown == NULL) {
-            return mr_error_nomem(err);
-        }
+        MR_CHECK_ALLOC(grown, err);
         p->queue = grown;
         p->cap = p->n + n;
     }
