@@ -21,7 +21,6 @@ MOST = 3
 # is MOST or less.
 STILL_LARGER = {
     "mr_sim": 14,
-    "mr_sim_rounds": 4,
 }
 
 

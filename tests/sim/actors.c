@@ -276,6 +276,9 @@ void sim_actor_message(struct sim *sim, struct sim_message *message)
         }
     }
     if (message->not_leader) {
+        if (strstr(message->error.message, "are being asked where they are") != NULL) {
+            sim_rare(sim, SIM_RARE_ROUNDS_ASKED);
+        }
         retry_in(sim, (int64_t)(10 + sim_draw(sim, 30)), call, message->is_worker, message->actor);
         return;
     }

@@ -291,6 +291,8 @@ static void commit(struct sim *sim, int pass, const char *key, const char *value
         commit_grant(sim, key, value, memory);
     } else if (pass == 2 && starts(key, "cursors/")) {
         commit_part(sim, key);
+    } else if (pass == 2 && starts(key, "consumers/")) {
+        sim_rounds_placed(sim, key, value);
     }
 }
 

@@ -58,6 +58,11 @@ static void begin_read(struct sim *sim, struct sim_client *client)
         .connect_timeout_ms = INT64_MAX / 4,
         .heartbeat_ms = SIM_HEARTBEAT_MS,
         .repetition = client->repetition,
+        .num_consumers = plan->consumers,
+        .consumer_index = plan->seat,
+        .max_outstanding = sim->rounds.ahead,
+        .resumes = plan->resumes,
+        .resume_round = plan->resume_round,
         .dataset_id = (char *)(uintptr_t)sim->datasets[plan->dataset].id};
     int rc = mr_read_init(r, NULL);
     MR_ASSERT(rc == MR_OK);
@@ -140,6 +145,10 @@ static int64_t run_session(struct sim *sim, struct sim_client *client)
             client->stream = 0;
         } else {
             client->attached = client->attached && client->read.phase != MR_READ_OPENS;
+            if (step.request->descriptor == &millrace__client_heartbeat_request__descriptor) {
+                sim_rounds_spoil_report(client,
+                                        ((Millrace__ClientHeartbeatRequest *)step.request)->rounds);
+            }
             sim_call(sim, &client->control, false, client->number, kind_of(step.request),
                      step.request);
             protobuf_c_message_free_unpacked(step.request, NULL);
@@ -204,6 +213,9 @@ static void apply_update(struct sim *sim, struct sim_client *client,
         (client->stream == message->stream && update->follows == client->version)) {
         client->version = update->version;
         sim_check_client_update(sim, client, update);
+        if (update->rounds != NULL) {
+            sim_rounds_spoil_update(sim, client, update->rounds);
+        }
         mr_read_updated(&client->read, update);
         sim_reader_come(sim, client);
     }
@@ -250,6 +262,7 @@ static void begin(struct sim *sim, struct sim_client *client)
     client->attached = false;
     client->stream = 0;
     client->run_at = 0;
+    client->ndoubts = 0;
     sim_name(sim, client->id, 'c', client->number);
     sim_say(sim, "client %d: starts", client->number);
     do_register(sim, client);
@@ -257,8 +270,10 @@ static void begin(struct sim *sim, struct sim_client *client)
 
 static void failed(struct sim *sim, struct sim_client *client, const struct sim_message *message)
 {
-    if (message->kind == MR_COMMAND_OPEN && message->error.code == MR_EPRECOND &&
-        client->iteration[0] != '\0') {
+    if (client->plan.consumers > 0 && message->kind == MR_COMMAND_OPEN) {
+        mr_read_answered(&client->read, message->error.code, NULL, &message->error);
+    } else if (message->kind == MR_COMMAND_OPEN && message->error.code == MR_EPRECOND &&
+               client->iteration[0] != '\0') {
         sim_check_client_gone(sim, client);
         sim_rare(sim, SIM_RARE_COLLECTED);
         sim_say(sim, "client %d: %s", client->number, message->error.message);

@@ -1,4 +1,4 @@
-foreach(part actors checker client elements faults given_up reader replica seams share store swarm task walk worker world)
+foreach(part actors checker client elements faults given_up reader replica rounds rounds_judge seams share store swarm task walk worker world)
   list(APPEND MR_SIM_SOURCES ${MR_TEST_DIR}/${part}.c)
 endforeach()
 # A dispatcher in virtual time. Where what is shipped calls what is shipped, the linker leads here first.
@@ -20,4 +20,4 @@ foreach(story story protocol)
   mr_test(sim_${story}_test LABEL sim SOURCES ${MR_TEST_DIR}/${story}_test.c ${MR_TEST_DIR}/story.c LIBRARIES mr_sim)
 endforeach()
 add_executable(sim_main ${MR_TEST_DIR}/sim_main.c)
-target_link_libraries(sim_main PRIVATE mr_sim mr_sim_rounds)
+target_link_libraries(sim_main PRIVATE mr_sim)

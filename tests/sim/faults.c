@@ -162,6 +162,9 @@ static void freeze_client(struct sim *sim, struct sim_client *client)
     }
     sim_say(sim, "client %d: frozen", client->number);
     freeze(sim, &client->process, ms);
+    if (client->plan.consumers > 0) {
+        sim_rounds_stood_still(sim, client);
+    }
 }
 
 static void cut_something(struct sim *sim, int replica)
@@ -217,7 +220,9 @@ static void kill_worker(struct sim *sim, struct sim_worker *worker)
 
 static void kill_client(struct sim *sim, struct sim_client *client)
 {
-    if (client->process.alive && !client->done) {
+    if (client->plan.consumers > 0) {
+        sim_rounds_kill(sim, client->plan.seat);
+    } else if (client->process.alive && !client->done) {
         sim_client_stop(sim, client);
         sim_after(sim, downtime(sim), NULL, start_client, client, false);
     }

@@ -28,7 +28,19 @@
     X(CURSOR_IS_RECEIVED, "a reader's cursor is what clients have received")                       \
     X(OPENED_IS_GIVEN_BACK, "a worker that drains gives back what it has opened, too")             \
     X(DRAINED_IS_ENDED,                                                                            \
-      "a task that ends because its worker drains says that the pipeline has ended")
+      "a task that ends because its worker drains says that the pipeline has ended")               \
+    SIM_ROUNDS_BUGS(X)
+
+/* Those of coordinated reads, each where two sides meet. */
+#define SIM_ROUNDS_BUGS(X)                                                                         \
+    X(ROUNDS_COMPLETE_SKIPPED, "a round counts as complete when it is fixed")                      \
+    X(ROUNDS_NO_PROMISE, "a consumer reports what it has, and reads on")                           \
+    X(ROUNDS_NO_FENCE, "a worker takes all processes of a place for one")                          \
+    X(ROUNDS_RECEIPT_IS_RETURNED, "a worker forgets what all have received")                       \
+    X(ROUNDS_TOLD_EARLY, "what is decided is told before it is committed")                         \
+    X(ROUNDS_NO_BARRIER, "a new session begins at once")                                           \
+    X(ROUNDS_HORIZON_IGNORED, "consumers go on beyond it")                                         \
+    X(ROUNDS_END_UNSEEN, "a worker reports its end when it has come to it, whoever knows")
 
 /* When something may befall those who are involved, if this is a walk in which it does: name, when,
  * how often at most (of a thousand). */
@@ -107,6 +119,13 @@
     X(DRAIN_TIMEOUT, "a worker that drained left before it was through")                           \
     X(RECOVERY_MOST,                                                                               \
       "a recovery task was opened for what was given back, of a job that may lose some")           \
-    X(RESUMED, "a recovery task went on in the window of a production")
+    X(RESUMED, "a recovery task went on in the window of a production")                            \
+    X(ROUNDS_CLOSING_TAKEOVER, "a leader took over while rounds of a lost worker were in doubt")   \
+    X(ROUNDS_RESTART, "another process was started in a consumer's place")                         \
+    X(ROUNDS_RESTART_IN_CLOSING, "... while rounds of a lost worker were in doubt")                \
+    X(ROUNDS_ZOMBIE_REFUSED, "a worker refused an earlier session of a consumer")                  \
+    X(ROUNDS_BEGAN_BEHIND, "a new session began behind rounds that are gone")                      \
+    X(ROUNDS_ASKED, "a new session waited until the others had said where they are")               \
+    X(ROUNDS_LEFT, "a consumer said that it leaves")
 
 #endif

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #define TURN_MS 100
+#define ROUNDS_TURN_MS 20
 #define BREAK_MS 300 /* asked in vain for so long */
 #define NUMBERS 3    /* of an element */
 
@@ -62,14 +63,30 @@ static struct sim_client *client_of(const struct mr_read *r)
     return (struct sim_client *)((char *)(uintptr_t)r - offsetof(struct sim_client, read));
 }
 
+static int find_worker(const struct sim *sim, const char *incarnation)
+{
+    for (int i = 0; i < sim->nworkers; i++) {
+        if (sim->workers[i].process.alive &&
+            strcmp(sim->workers[i].incarnation, incarnation) == 0) {
+            return i;
+        }
+    }
+    return -1; /* refused, or another process */
+}
+
 static int connect_line(struct mr_read_task *t, mr_error *err)
 {
     struct sim_line *line = t->line != NULL ? t->line : mr_calloc(1, sizeof *line);
+    struct sim_client *client = client_of(t->read);
 
     (void)err;
     MR_ASSERT(line != NULL);
+    sim_line_clear(line);
     *line = (struct sim_line){0};
     t->line = line;
+    if (client->plan.consumers > 0) {
+        sim_rounds_connect(client->sim, line, find_worker(client->sim, t->incarnation));
+    }
     return MR_OK;
 }
 
@@ -83,6 +100,9 @@ static bool write_line(struct mr_read_task *t, const uint8_t *bytes, size_t size
     line->returned = req->returned_elements;
     line->limit = req->limit_elements;
     line->written = true;
+    if (line->number != 0) {
+        sim_rounds_write(client_of(t->read)->sim, client_of(t->read), line, req);
+    }
     millrace__read_request__free_unpacked(req, NULL);
     return true;
 }
@@ -146,6 +166,14 @@ static void end_line(struct mr_read_task *t, int code, const char *why)
     mr_read_ended(t, code, &err);
 }
 
+static void free_line(void *line)
+{
+    if (line != NULL) {
+        sim_line_clear(line);
+        mr_free(line);
+    }
+}
+
 void sim_reader_reset(struct sim_client *client)
 {
     struct mr_read_task *t;
@@ -153,22 +181,11 @@ void sim_reader_reset(struct sim_client *client)
     if (client->has_read) {
         TAILQ_FOREACH(t, &client->read.tasks, link)
         {
-            mr_free(t->line);
+            free_line(t->line);
         }
         mr_read_clear(&client->read);
     }
     client->has_read = client->ended = client->releasing = client->unwatched = false;
-}
-
-static int find_worker(const struct sim *sim, const char *incarnation)
-{
-    for (int i = 0; i < sim->nworkers; i++) {
-        if (sim->workers[i].process.alive &&
-            strcmp(sim->workers[i].incarnation, incarnation) == 0) {
-            return i;
-        }
-    }
-    return -1; /* refused, or another process */
 }
 
 static void ask(struct sim *sim, struct sim_client *client, struct mr_read_task *t)
@@ -208,6 +225,10 @@ void sim_reader_tidy(struct sim *sim, struct sim_client *client)
 
         if (t->streams && line->cut) {
             end_line(t, MR_ECANCELED, "cut");
+        } else if (t->streams && line->number != 0 && sim_rounds_broke(sim, line)) {
+            end_line(t, MR_EUNAVAIL, "broken");
+        } else if (t->streams && line->number != 0 && t->sending) {
+            mr_read_sent(t);
         } else if (t->streams && line->written && client->plan.dynamic) {
             ask(sim, client, t);
         }
@@ -217,11 +238,11 @@ void sim_reader_tidy(struct sim *sim, struct sim_client *client)
         TAILQ_INIT(&litter.tasks);
         (void)mr_read_collect(&client->read, &litter);
         while (litter.nlines > 0) {
-            mr_free(litter.lines[--litter.nlines]);
+            free_line(litter.lines[--litter.nlines]);
         }
         while ((t = TAILQ_FIRST(&litter.tasks)) != NULL) {
             TAILQ_REMOVE(&litter.tasks, t, link);
-            mr_free(t->line);
+            free_line(t->line);
             mr_read_task_free(t);
         }
     }
@@ -346,7 +367,8 @@ static bool take_one(struct sim *sim, struct sim_client *client)
 /* Who has taken everything, and is told that this is the end, hears of it at once. */
 static void look_for_end(struct sim *sim, struct sim_client *client)
 {
-    if (client->has_read && client->read.finished && !client->ended && is_empty(client)) {
+    if (client->has_read && client->read.finished && !client->ended &&
+        client->plan.consumers == 0 && is_empty(client)) {
         (void)take_one(sim, client);
     }
 }
@@ -367,13 +389,16 @@ static void turn(struct sim *sim, void *arg)
         (sim_is_stranding(sim) && sim_chance(sim, 90))) {
         n = 0;
     }
-    while (n > 0 && take_one(sim, client)) {
+    while (n > 0 && client->plan.consumers > 0 && sim_rounds_take(sim, client)) {
+        n--;
+    }
+    while (n > 0 && client->plan.consumers == 0 && take_one(sim, client)) {
         n--;
     }
     look_for_end(sim, client);
     TAILQ_FOREACH(t, &client->read.tasks, link)
     {
-        if (t->streams && !((const struct sim_line *)t->line)->cut) {
+        if (t->streams && client->plan.consumers == 0 && !((const struct sim_line *)t->line)->cut) {
             ask(sim, client, t);
         }
     }
@@ -383,9 +408,12 @@ static void turn(struct sim *sim, void *arg)
 void sim_reader_come(struct sim *sim, struct sim_client *client)
 {
     look_for_end(sim, client);
-    if (client->has_read && !client->ended && !client->coming && client->plan.dynamic) {
+    int64_t pace = client->plan.consumers > 0 ? ROUNDS_TURN_MS : TURN_MS;
+
+    if (client->has_read && !client->ended && !client->coming &&
+        (client->plan.dynamic || client->plan.consumers > 0)) {
         client->coming = true;
-        sim_after(sim, sim->plain ? TURN_MS : TURN_MS / 2 + (int64_t)sim_draw(sim, TURN_MS),
+        sim_after(sim, sim->plain ? pace : pace / 2 + (int64_t)sim_draw(sim, (uint64_t)pace),
                   &client->process, turn, client, false);
     }
 }

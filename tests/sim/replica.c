@@ -500,6 +500,7 @@ static void on_term(void *ctx, enum mr_term_news news)
     case MR_TERM_LEADS:
         replica->memory = ++sim->memories;
         sim_check_term(sim, replica);
+        sim_rounds_term(sim);
         sim->takeovers++;
         sim_moment(sim, SIM_MOMENT_LEADING, NULL, NULL);
         sim_say(sim, "dispatcher %d: leads", replica->number);

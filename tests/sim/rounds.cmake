@@ -1,11 +1,1 @@
-# The twins are compiled here by themselves: what they ask for is what they may use.
-foreach(part consumer judge leader walk worker world)
-  list(APPEND MR_ROUNDS_SOURCES ${MR_TEST_DIR}/rounds_${part}.c)
-endforeach()
-foreach(twin worker/session/round_book.c)
-  list(APPEND MR_ROUNDS_SOURCES ${CMAKE_SOURCE_DIR}/src/${twin})
-endforeach()
-add_library(mr_sim_rounds STATIC ${MR_ROUNDS_SOURCES})
-target_include_directories(mr_sim_rounds PUBLIC ${MR_TEST_DIR})
-target_link_libraries(mr_sim_rounds PUBLIC mr_sim_dispatcher mr_client_read)
-mr_test(sim_rounds_test LABEL sim SOURCES ${MR_TEST_DIR}/rounds_test.c LIBRARIES mr_sim_rounds)
+mr_test(sim_rounds_test LABEL sim SOURCES ${MR_TEST_DIR}/rounds_test.c LIBRARIES mr_sim)

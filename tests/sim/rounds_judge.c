@@ -3,11 +3,13 @@
  * an element. Between the first and the last element that a process took, each round that it did
  * not take is one that it passed over; and what one took, nobody else may have passed over.
  */
-#include "rounds_world.h"
+#include "rounds.h"
+
+#include "base/alloc.h"
+#include "base/assert.h"
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ROUNDS_MAX 400000
@@ -20,7 +22,7 @@ struct step {
 };
 
 struct place {
-    uint32_t process;
+    uint64_t process;
     bool begun;
     bool ended;
     uint64_t last;
@@ -30,7 +32,7 @@ struct place {
 
 struct judge {
     uint32_t n;
-    struct place places[SEATS_MAX];
+    struct place places[SIM_SEATS_MAX];
     struct step *steps;
     uint64_t next;
     char verdict[300];
@@ -38,17 +40,21 @@ struct judge {
 
 struct judge *judge_new(uint32_t consumers)
 {
-    struct judge *j = calloc(1, sizeof *j);
+    struct judge *j = mr_calloc(1, sizeof *j);
 
+    MR_ASSERT(j != NULL);
     j->n = consumers;
-    j->steps = calloc(ROUNDS_MAX, sizeof *j->steps);
+    j->steps = mr_calloc(ROUNDS_MAX, sizeof *j->steps);
+    MR_ASSERT(j->steps != NULL);
     return j;
 }
 
 void judge_free(struct judge *j)
 {
-    free(j->steps);
-    free(j);
+    if (j != NULL) {
+        mr_free(j->steps);
+        mr_free(j);
+    }
 }
 
 const char *judge_verdict(const struct judge *j)
@@ -66,19 +72,9 @@ uint64_t judge_next(const struct judge *j)
     return j->next;
 }
 
-bool judge_all_ended(const struct judge *j)
-{
-    for (uint32_t i = 0; i < j->n; i++) {
-        if (!j->places[i].ended) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* What the process before took or passed over was before this one's time: the others are compared
  * with this one. */
-void judge_placed(struct judge *j, uint32_t seat, uint32_t process)
+void judge_placed(struct judge *j, uint32_t seat, uint64_t process)
 {
     uint64_t rounds = j->places[seat].rounds;
 
@@ -107,7 +103,7 @@ static void compare(struct judge *j, uint32_t seat, uint64_t round)
     }
 }
 
-void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t round,
+void judge_returned(struct judge *j, uint32_t seat, uint64_t process, uint64_t round,
                     struct group group, uint32_t index)
 {
     struct place *place = &j->places[seat];
@@ -130,8 +126,7 @@ void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t r
     if (place->begun && round <= place->last) {
         complain(j, seat, round, "a round came again");
     }
-    if (step->known &&
-        (step->group.worker != group.worker || step->group.ordinal != group.ordinal)) {
+    if (step->known && (step->group.task != group.task || step->group.ordinal != group.ordinal)) {
         complain(j, seat, round, "an element of another group");
     }
     for (uint64_t r = place->last + 1; place->begun && r < round; r++) {
@@ -150,7 +145,7 @@ void judge_returned(struct judge *j, uint32_t seat, uint32_t process, uint64_t r
 }
 
 /* It passes over all that others took beyond its last one. */
-void judge_ended(struct judge *j, uint32_t seat, uint32_t process)
+void judge_ended(struct judge *j, uint32_t seat, uint64_t process)
 {
     struct place *place = &j->places[seat];
 

@@ -1,78 +1,83 @@
 /* Walks of coordinated reads, and the same with bugs put in, which the judge must find; make sim
  * SEED=n shows one. */
-#include "rounds_walk.h"
+#include "walk.h"
 
+#include "base/alloc.h"
+
+#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 #define BUG_WALKS 400
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WALKS 32
-#define SEEK_BUGS 0 /* ten times as slow, and about the judge */
+#define WALKS 24
+#define SLOW 1 /* ten times, and about the judge */
 #else
 #define WALKS 80
-#define SEEK_BUGS 1
+#define SLOW 0
 #endif
-
-static struct rounds_tally tally;
 
 static void everybody_gets_on(void **state)
 {
-    (void)state;
-    for (uint64_t seed = 1; seed <= WALKS; seed++) {
-        const char *why = rounds_walk(seed, BUG_NONE, false, &tally);
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    struct sim_tally tally = {0};
+    char why[sizeof sim->violation] = "";
 
-        if (why != NULL) {
-            fail_msg("seed %llu: %s", (unsigned long long)seed, why);
+    (void)state;
+    for (uint64_t seed = 1; seed <= WALKS && why[0] == '\0'; seed++) {
+        sim_walk_rounds(sim, seed, SIM_BUG_NONE, false);
+        sim_tally_add(&tally, sim);
+        if (sim->violation[0] != '\0') {
+            snprintf(why, sizeof why, "seed %llu: %.400s", (unsigned long long)seed,
+                     sim->violation);
         }
+        sim_free(sim);
     }
-}
-
-static void bugs_are_found(void **state)
-{
-    /* Where to begin: some of them are rare. */
-    static const uint64_t first[BUGS] = {
-        [BUG_RECEIPT_IS_RETURNED] = 10130, [BUG_NO_BARRIER] = 70001};
-    struct rounds_tally ignored = {0};
-    int missed = 0;
-
-    (void)state;
-    for (int bug = BUG_NONE + 1; bug < BUGS && SEEK_BUGS; bug++) {
-        const char *why = NULL;
-
-        for (uint64_t i = 0; why == NULL && i < BUG_WALKS; i++) {
-            uint64_t seed = i + (first[bug] > 0 ? first[bug] : 1);
-
-            why = rounds_walk(seed, (enum bug)bug, false, &ignored);
-        }
-        missed += why == NULL ? 1 : 0;
-        if (why == NULL) {
-            printf("  not found: %s\n", rounds_bug_name((enum bug)bug));
-        }
+    mr_free(sim);
+    if (why[0] != '\0') {
+        fail_msg("%s", why);
     }
-    assert_int_equal(missed, 0);
-}
-
-static void rare_things_happened(void **state)
-{
-    (void)state;
-    for (int i = 0; i < RARES; i++) {
+    for (int i = SIM_RARE_ROUNDS_CLOSING_TAKEOVER; i < SIM_RARE_COUNT && !SLOW; i++) {
         if (tally.rares[i] == 0) {
-            fail_msg("it never came to pass: %s", rounds_rare_text((enum rare)i));
+            fail_msg("it never came to pass: %s", sim_rare_text((enum sim_rare)i));
         }
     }
+}
+
+static void is_caught(void **state)
+{
+    enum sim_bug bug = *(const enum sim_bug *)*state;
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    bool caught = false;
+
+    for (uint64_t seed = 1; seed <= BUG_WALKS && !caught; seed++) {
+        sim_walk_rounds(sim, seed, bug, false);
+        caught = sim->violation[0] != '\0';
+        if (caught) {
+            print_message("seed %llu: %s\n", (unsigned long long)seed, sim->violation);
+        }
+        sim_free(sim);
+    }
+    mr_free(sim);
+    assert_true(caught);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everybody_gets_on),
-        cmocka_unit_test(rare_things_happened),
-        cmocka_unit_test(bugs_are_found),
-    };
+    static enum sim_bug bugs[SIM_BUG_COUNT];
+    struct CMUnitTest tests[SIM_BUG_COUNT + 1] = {cmocka_unit_test(everybody_gets_on)};
+    size_t n = 1;
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (int bug = 1; bug < SIM_BUG_COUNT && !SLOW; bug++) {
+        if (sim_bug_is_of_rounds((enum sim_bug)bug)) {
+            bugs[n] = (enum sim_bug)bug;
+            tests[n] = (struct CMUnitTest){sim_bug_name((enum sim_bug)bug), is_caught, NULL, NULL,
+                                           &bugs[n]};
+            n++;
+        }
+    }
+    return _cmocka_run_group_tests("rounds", tests, n, NULL, NULL);
 }

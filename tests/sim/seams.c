@@ -22,7 +22,7 @@ void sim_seams(struct sim *world, struct sim_replica *whose)
 {
     sim = world;
     replica = whose;
-    dispatchers_answer_early(has_bug(SIM_BUG_ANSWER_EARLY));
+    dispatchers_answer_early(has_bug(SIM_BUG_ANSWER_EARLY) || has_bug(SIM_BUG_ROUNDS_TOLD_EARLY));
 }
 
 /* ---------------------------------------------------------------- the core */

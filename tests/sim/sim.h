@@ -21,9 +21,11 @@
 #include "worker/session/book.h"
 #include "worker/session/registration.h"
 #include "worker/session/report.h"
+#include "worker/session/round_book.h"
 #include "worker/session/splits.h"
 
 #include <stdio.h>
+#include <sys/queue.h>
 
 #define SIM_CLUSTER "sim"
 #define SIM_REPLICAS 3
@@ -33,6 +35,8 @@
 #define SIM_PROVIDERS_MAX 2
 #define SIM_SPLIT_ELEMENTS 10 /* as dispatchers are told */
 #define SIM_DATASETS 6
+#define SIM_SEATS_MAX 4 /* consumers of a coordinated job */
+#define SIM_DOUBTS_MAX 16
 #define SIM_LEASE_MS 2000
 #define SIM_RPC_TIMEOUT_MS 400
 #define SIM_HEARTBEAT_MS 500
@@ -287,6 +291,13 @@ struct sim_task {
     uint64_t skipped;
     struct sim_place *places; /* producing */
     size_t nplaces, cap_places;
+    /* rounds.c: of a coordinated job, else NULL. `complete` as above */
+    mr_round_book *rounds;
+    uint64_t fixed;                 /* groups so far */
+    uint64_t end_round;             /* ... and behind the last one */
+    uint64_t limits[SIM_SEATS_MAX]; /* that consumers have told on their streams */
+    uint64_t streams;
+    int64_t starts_at; /* nothing is made before */
 };
 
 struct sim_worker {
@@ -325,18 +336,33 @@ struct sim_plan {
     char trainer[8];
     bool shares, waits;
     uint64_t repetitions;
+    uint32_t consumers, seat; /* of a coordinated job */
+    bool resumes;             /* ... from this round on, whatever the others do */
+    uint64_t resume_round;
 };
 
-/* The way of a task's stream: what was written to it last is asked again until it is answered. */
+struct sim_packet;
+STAILQ_HEAD(sim_packets, sim_packet);
+
+/* The way of a task's stream: what was written to it last is asked again until it is answered. Of a
+ * coordinated job it is a connection, on which everything comes, in order, until it breaks. */
 struct sim_line {
     uint64_t session;
     size_t received, returned, limit;
     bool written;         /* and not asked yet */
     bool cut;             /* by the reader; it hears of the end next */
     int64_t silent_since; /* when it was first asked in vain; 0: it was answered */
+    /* coordinated */
+    uint64_t number; /* 0: it is not */
+    int worker;      /* -1: nobody is there */
+    uint64_t worker_life;
+    uint64_t stream; /* the worker's number for it, if it is `opened` */
+    bool opened, broken;
+    struct sim_packets packets[2]; /* to the client, to the worker */
 };
 
 struct sim_client {
+    struct sim *sim;
     struct sim_process process;
     int number;
     char id[33];
@@ -361,6 +387,11 @@ struct sim_client {
     bool releasing;
     bool coming;    /* the application's next turn is due */
     int64_t run_at; /* `read` is looked at then; INT64_MAX: it waits for something */
+    /* coordinated */
+    bool failed; /* its read has: `failure`; it is started again */
+    mr_error failure;
+    char doubts[SIM_DOUBTS_MAX][128]; /* a bug's */
+    size_t ndoubts;
 };
 
 /* ---------------------------------------------------------------- the world */
@@ -444,6 +475,18 @@ struct sim_faults {
 #define SIM_NODE_CLIENT(i) (SIM_REPLICAS + SIM_WORKERS_MAX + (i))
 #define SIM_NODE_STORE (SIM_NODES - 1)
 
+/* Coordinated reads, in walks about them. */
+struct sim_rounds {
+    uint32_t consumers;       /* 0: it is another walk */
+    uint64_t groups;          /* of each worker's pipeline; 0: endless */
+    uint32_t keep, ahead;     /* rounds, of books and consumers */
+    bool eager;               /* groups are made before anybody has room for them */
+    unsigned company_percent; /* a consumer that begins anew loses a worker, too */
+    struct judge *judge;
+    int holders[SIM_SEATS_MAX]; /* the client that was started last in each place */
+    bool restarting[SIM_SEATS_MAX];
+};
+
 struct sim {
     uint64_t seed;
     struct mr_rng rng;
@@ -455,6 +498,7 @@ struct sim {
     int64_t memories;
     enum sim_bug bug;
     struct sim_faults faults;
+    struct sim_rounds rounds;
     int64_t cut_until[SIM_NODES][SIM_NODES]; /* from, to */
     uint64_t rares[SIM_RARE_COUNT];
     struct sim_store store;
@@ -538,6 +582,8 @@ void sim_swarm(struct sim *sim);
 /* Other faults, and other things to read for the same readers, whose jobs have other names: that of
  * @hour. */
 void sim_swarm_again(struct sim *sim, unsigned hour);
+/* A walk about coordinated reads. */
+void sim_swarm_rounds(struct sim *sim);
 /* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
 bool sim_is_cut(const struct sim *sim, int from, int to);
@@ -635,6 +681,28 @@ void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task 
 void sim_task_put(struct sim_task *reading, const struct sim_element *element, uint64_t at);
 /* Producing: the element at that place of its log. */
 const struct sim_element *sim_task_logged(const struct sim_task *log, size_t at);
+
+/* rounds.c: coordinated reads. A task's rounds, as it is told them for the first time or anew. */
+void sim_rounds_assign(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                       Millrace__RoundAssignment *rounds);
+/* A consumer's connection to @worker (-1: nobody answers there). */
+void sim_rounds_connect(struct sim *sim, struct sim_line *line, int worker);
+void sim_rounds_write(struct sim *sim, struct sim_client *client, struct sim_line *line,
+                      const Millrace__ReadRequest *request);
+bool sim_rounds_broke(const struct sim *sim, const struct sim_line *line);
+/* What is under way on it is lost. */
+void sim_line_clear(struct sim_line *line);
+/* Its application takes an element; false: there is none, or no more. */
+bool sim_rounds_take(struct sim *sim, struct sim_client *client);
+void sim_rounds_spoil_update(const struct sim *sim, struct sim_client *client,
+                             Millrace__RoundsUpdate *rounds);
+void sim_rounds_spoil_report(const struct sim_client *client, Millrace__ConsumerReport *report);
+/* Whoever has that place dies; @client does not get to run for a while. */
+void sim_rounds_kill(struct sim *sim, uint32_t seat);
+void sim_rounds_stood_still(struct sim *sim, const struct sim_client *client);
+/* A consumer's record is committed; a leader has taken over. */
+void sim_rounds_placed(struct sim *sim, const char *key, const char *value);
+void sim_rounds_term(struct sim *sim);
 
 /* share.c: productions on a worker */
 void sim_share_begin(struct sim *sim, struct sim_task *task,

@@ -10,7 +10,6 @@
  * --ranges K: how soon a bug is found. From K seeds on, 10,000 apart, at most N walks each until
  * one goes wrong; prints how many each took, and fails if one range holds none.
  */
-#include "rounds_walk.h"
 #include "walk.h"
 
 #include "base/alloc.h"
@@ -29,8 +28,7 @@ struct options {
     uint64_t ranges; /* 0: one, told of at length */
     uint64_t hours;  /* > 0: a cluster that lives so long, in place of walks */
     enum sim_bug bug;
-    enum bug rounds_bug; /* at most one of the two is a bug */
-    bool one;            /* and its transcript */
+    bool one; /* and its transcript */
 };
 
 #define RANGES_APART 10000
@@ -44,22 +42,19 @@ static double seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static void report(const struct sim_tally *t, double took)
+static void report(const char *about, const struct sim_tally *t, double took)
 {
-    printf("%" PRIu64 " walks in %.1f s, %.0f/s: %" PRIu64 " grants, %" PRIu64
-           " ends of repetitions, %" PRIu64 " takeovers, workers lost in %" PRIu64 "\n",
-           t->walks, took, (double)t->walks / took, t->grants, t->ends, t->takeovers, t->lossy);
-    for (int i = 0; i < SIM_RARE_COUNT; i++) {
-        printf("%10" PRIu64 "  %s\n", t->rares[i], sim_rare_text((enum sim_rare)i));
+    if (t->walks == 0) {
+        return;
     }
-}
-
-static void report_rounds(const struct rounds_tally *t, double took)
-{
-    printf("%" PRIu64 " walks of coordinated reads in %.1f s, %.0f/s: %.1f hours\n", t->walks, took,
-           (double)t->walks / took, (double)t->ms / 3600e3);
-    for (int i = 0; i < RARES; i++) {
-        printf("%10" PRIu64 "  %s\n", t->rares[i], rounds_rare_text((enum rare)i));
+    printf("%" PRIu64 " walks%s in %.1f s, %.0f/s: %" PRIu64 " grants, %" PRIu64
+           " ends of repetitions, %" PRIu64 " takeovers, workers lost in %" PRIu64 "\n",
+           t->walks, about, took, (double)t->walks / took, t->grants, t->ends, t->takeovers,
+           t->lossy);
+    for (int i = 0; i < SIM_RARE_COUNT; i++) {
+        if (t->rares[i] > 0) {
+            printf("%10" PRIu64 "  %s\n", t->rares[i], sim_rare_text((enum sim_rare)i));
+        }
     }
 }
 
@@ -76,9 +71,7 @@ static void on_abort(int signal)
 
 static const char *bug_name(const struct options *o)
 {
-    return o->rounds_bug != BUG_NONE ? rounds_bug_name(o->rounds_bug)
-           : o->bug != SIM_BUG_NONE  ? sim_bug_name(o->bug)
-                                     : "";
+    return o->bug != SIM_BUG_NONE ? sim_bug_name(o->bug) : "";
 }
 
 static void prepare_last_words(const struct options *o, uint64_t seed, const char *why)
@@ -99,14 +92,20 @@ static void say_wrong(const struct options *o, uint64_t seed, const char *why)
     fputs(last_words, stdout);
 }
 
+struct tallies {
+    struct sim_tally cluster, rounds;
+    double took_cluster, took_rounds;
+};
+
 /* Whether it went well. */
-static bool walk_cluster(const struct options *o, struct sim *sim, uint64_t seed,
-                         struct sim_tally *tally)
+static bool walk(const struct options *o, struct sim *sim, uint64_t seed, bool rounds,
+                 struct tallies *t)
 {
+    double began = seconds();
     bool well;
 
-    sim_walk(sim, seed, o->bug, o->one);
-    sim_tally_add(tally, sim);
+    (rounds ? sim_walk_rounds : sim_walk)(sim, seed, o->bug, o->one);
+    sim_tally_add(rounds ? &t->rounds : &t->cluster, sim);
     well = sim->violation[0] == '\0';
     if (o->one && sim->transcript != NULL) {
         fputs(sim->transcript, stdout);
@@ -115,39 +114,20 @@ static bool walk_cluster(const struct options *o, struct sim *sim, uint64_t seed
         say_wrong(o, seed, sim->violation);
     }
     sim_free(sim);
+    *(rounds ? &t->took_rounds : &t->took_cluster) += seconds() - began;
     return well;
 }
-
-static bool walk_rounds(const struct options *o, uint64_t seed, struct rounds_tally *tally)
-{
-    const char *why = rounds_walk(seed, o->rounds_bug, o->one, tally);
-
-    if (why != NULL && o->ranges == 0) {
-        say_wrong(o, seed, why);
-    }
-    return why == NULL;
-}
-
-struct tallies {
-    struct sim_tally cluster;
-    struct rounds_tally rounds;
-    double took_cluster, took_rounds;
-};
 
 /* All walks of @seed; with a bug those that it may show itself in. */
 static bool walk_seed(const struct options *o, struct sim *sim, uint64_t seed, struct tallies *t)
 {
-    bool rounds = o->rounds_bug != BUG_NONE || (o->bug == SIM_BUG_NONE && seed % ROUNDS_EVERY == 0);
-    double began = seconds();
-    bool well;
+    bool of_rounds = sim_bug_is_of_rounds(o->bug);
+    bool rounds = of_rounds || (o->bug == SIM_BUG_NONE && seed % ROUNDS_EVERY == 0);
 
     prepare_last_words(o, seed, "aborted");
-    well = o->rounds_bug != BUG_NONE || walk_cluster(o, sim, seed, &t->cluster);
-    t->took_cluster += seconds() - began;
-    began = seconds();
-    well = (!rounds || walk_rounds(o, seed, &t->rounds)) && well;
-    t->took_rounds += seconds() - began;
-    return well;
+    bool well = of_rounds || walk(o, sim, seed, false, t);
+
+    return (!rounds || walk(o, sim, seed, true, t)) && well;
 }
 
 static int run(const struct options *o)
@@ -160,14 +140,13 @@ static int run(const struct options *o)
         well = walk_seed(o, sim, seed, &t);
     }
     mr_free(sim);
-    if (!o->one && t.cluster.walks > 0) {
-        report(&t.cluster, t.took_cluster);
-    }
-    if (!o->one && t.rounds.walks > 0) {
-        report_rounds(&t.rounds, t.took_rounds);
+    if (!o->one) {
+        report("", &t.cluster, t.took_cluster);
+        report(" of coordinated reads", &t.rounds, t.took_rounds);
     }
     return well ? 0 : 1;
 }
+
 static bool cluster_lives(const struct options *o)
 {
     struct sim *sim = mr_calloc(1, sizeof *sim);
@@ -191,22 +170,21 @@ static bool cluster_lives(const struct options *o)
     return well;
 }
 
+/* One cluster, then walks of coordinated reads for as long. */
 static int run_hours(const struct options *o)
 {
-    struct rounds_tally t = {0};
-    double began;
+    struct sim *sim = mr_calloc(1, sizeof *sim);
+    struct tallies t = {0};
     bool well = cluster_lives(o);
 
-    began = seconds();
-    for (uint64_t seed = o->first; t.ms < (int64_t)o->hours * 3600 * 1000 && well; seed++) {
+    for (uint64_t seed = o->first; t.rounds.ms < (int64_t)o->hours * 3600 * 1000 && well; seed++) {
         struct options one = {.bug = SIM_BUG_NONE, .first = seed}; /* it is shown as a walk */
 
         prepare_last_words(&one, seed, "aborted");
-        well = walk_rounds(&one, seed, &t);
+        well = walk(&one, sim, seed, true, &t);
     }
-    if (t.walks > 0) {
-        report_rounds(&t, seconds() - began);
-    }
+    mr_free(sim);
+    report(" of coordinated reads", &t.rounds, t.took_rounds);
     return well ? 0 : 1;
 }
 
@@ -251,9 +229,6 @@ static int usage(const char *program)
         fprintf(stderr, "  %-20s %s\n", sim_bug_name((enum sim_bug)i),
                 sim_bug_text((enum sim_bug)i));
     }
-    for (int i = BUG_NONE + 1; i < BUGS; i++) {
-        fprintf(stderr, "  %-26s %s\n", rounds_bug_name((enum bug)i), rounds_bug_text((enum bug)i));
-    }
     return 2;
 }
 
@@ -263,16 +238,6 @@ static bool number(const char *text, uint64_t *ret)
 
     *ret = strtoull(text, &end, 10);
     return *end == '\0' && *ret > 0;
-}
-
-static bool take_bug(struct options *o, const char *name)
-{
-    o->rounds_bug = rounds_bug_named(name);
-    if (o->rounds_bug == BUGS) {
-        o->rounds_bug = BUG_NONE;
-        o->bug = sim_bug_named(name);
-    }
-    return o->bug != SIM_BUG_COUNT;
 }
 
 int main(int argc, char **argv)
@@ -310,7 +275,8 @@ int main(int argc, char **argv)
             fine = fine && number(optarg, &o.hours) && o.hours <= 1000;
             break;
         case 'b':
-            fine = fine && take_bug(&o, optarg);
+            o.bug = sim_bug_named(optarg);
+            fine = fine && o.bug != SIM_BUG_COUNT;
             break;
         default:
             fine = false;

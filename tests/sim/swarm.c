@@ -8,7 +8,7 @@
  * that is lost again. So each kind is off in many walks, seldom in some, and goes on and on in a
  * few.
  */
-#include "sim.h"
+#include "rounds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -198,6 +198,28 @@ void sim_swarm(struct sim *sim)
     sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
     sim_add_clients(sim, 1 + (int)sim_draw(sim, 5));
     draw_plans(sim);
+}
+
+void sim_swarm_rounds(struct sim *sim)
+{
+    struct sim_rounds *r = &sim->rounds;
+
+    draw_conditions(sim);
+    if (sim_chance(sim, 50)) { /* a good network: there is reading between the faults */
+        sim->faults.loss_percent = sim->faults.reply_loss_percent = sim->faults.slow_percent = 0;
+        sim->grain_ms = 1;
+    }
+    sim->faults.pace_ms = 6000;
+    sim->faults.weights[SIM_FAULT_KILL_CLIENT] += 8;
+    sim->faults.weights[SIM_FAULT_KILL_WORKER] += 2;
+    r->company_percent = 30;
+    r->groups = sim->seed % 2 == 0 ? 50 + sim_draw(sim, 300) : 0; /* half is about finite data */
+    r->keep = 2 + (uint32_t)sim_draw(sim, 5);
+    r->ahead = 2 + (uint32_t)sim_draw(sim, 5);
+    /* Where little is under way, little hides a bug. */
+    r->eager = sim->bug == SIM_BUG_NONE && sim_chance(sim, 25);
+    sim_add_workers(sim, 1 + (int)sim_draw(sim, 4));
+    sim_rounds_begin(sim, 1 + (uint32_t)sim_draw(sim, SIM_SEATS_MAX));
 }
 
 void sim_swarm_again(struct sim *sim, unsigned hour)

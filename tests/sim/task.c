@@ -32,6 +32,7 @@ void sim_task_drop(struct sim_task *task)
 
     sim_call_cancel(&task->call);
     mr_book_free(task->book);
+    mr_round_book_free(task->rounds);
     for (size_t i = 0; i < task->nends; i++) {
         mr_free(task->ends[i]);
     }
@@ -390,6 +391,9 @@ static void work_done(struct sim *sim, void *arg)
 
 void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
+    if (task->rounds != NULL) {
+        return; /* it has turns of its own */
+    }
     if (task->producing) {
         if (task->work == SIM_WORK_FULL && sim_share_wants_more(sim, worker, task)) {
             read_on(sim, worker, task);
@@ -740,6 +744,10 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker,
 
     if (task->dynamic && !task->repeats && sim_is_recovery(task->id)) {
         sim_rare(sim, SIM_RARE_RECOVERY_MOST);
+    }
+    if (assignment->rounds != NULL) {
+        sim_rounds_assign(sim, worker, task, assignment->rounds);
+        return;
     }
     if (assignment->production[0] != '\0') {
         sim_share_begin(sim, task, assignment);

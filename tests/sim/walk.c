@@ -1,4 +1,5 @@
 #include "walk.h"
+#include "rounds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -107,6 +108,40 @@ void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
     }
 }
 
+#define ROUNDS_FAULTS_MS 40000
+#define ROUNDS_QUIET_MS 250000
+#define ROUNDS_PROGRESS 50 /* that everybody is to return in the quiet */
+
+void sim_walk_rounds(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record)
+{
+    uint64_t before[SIM_SEATS_MAX];
+    bool done = false;
+
+    sim_init(sim, seed);
+    sim->record = record;
+    sim->bug = bug;
+    sim_swarm_rounds(sim);
+    sim_start_faults(sim, ROUNDS_FAULTS_MS);
+    sim_run_until(sim, ROUNDS_FAULTS_MS);
+    sim->grain_ms = 1;
+    for (uint32_t i = 0; i < sim->rounds.consumers; i++) {
+        before[i] = judge_rounds(sim->rounds.judge, i);
+    }
+    while (sim->violation[0] == '\0' && !done && sim->now < ROUNDS_FAULTS_MS + ROUNDS_QUIET_MS) {
+        sim_run_until(sim, sim->now + 1000);
+        done = sim->rounds.groups > 0 ? sim_all_done(sim)
+                                      : sim_rounds_progressed(sim, before, ROUNDS_PROGRESS);
+    }
+    if (sim->violation[0] == '\0' && !done) {
+        sim_violation(sim, "coordinated reads: nobody gets on");
+    }
+}
+
+bool sim_bug_is_of_rounds(enum sim_bug bug)
+{
+    return bug >= SIM_BUG_ROUNDS_COMPLETE_SKIPPED && bug < SIM_BUG_COUNT;
+}
+
 /* ---------------------------------------------------------------- a day */
 
 /* Who was lost in an earlier hour excuses nothing in this one; what was read then is judged. */
@@ -151,6 +186,7 @@ void sim_hours(struct sim *sim, uint64_t seed, unsigned hours, bool record)
 void sim_tally_add(struct sim_tally *tally, const struct sim *sim)
 {
     tally->walks++;
+    tally->ms += sim->now;
     tally->grants += sim->grants;
     tally->ends += sim->ends;
     tally->takeovers += sim->takeovers;

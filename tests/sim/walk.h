@@ -10,11 +10,15 @@
 /* What many walks came to. */
 struct sim_tally {
     uint64_t walks, grants, ends, takeovers, lossy;
+    int64_t ms; /* of virtual time */
     uint64_t rares[SIM_RARE_COUNT];
 };
 
 /* Run one from @seed > 0 with @bug put in; sim->violation says what was wrong. sim_free() it. */
 void sim_walk(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
+/* The same about coordinated reads: of finite data if @seed is even. */
+void sim_walk_rounds(struct sim *sim, uint64_t seed, enum sim_bug bug, bool record);
+bool sim_bug_is_of_rounds(enum sim_bug bug);
 /*
  * A cluster that lives for @hours (at most 1000), whose faults and readers are others in each of
  * them, but for the calm ones. What is left half an hour after the last reader is what is alive.

@@ -119,6 +119,16 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     }
 }
 
+static struct sim_task *find_task(struct sim_worker *worker, const char *id)
+{
+    for (int i = 0; i < worker->used; i++) {
+        if (worker->tasks[i].work != SIM_WORK_NONE && strcmp(id, worker->tasks[i].id) == 0) {
+            return &worker->tasks[i];
+        }
+    }
+    return NULL;
+}
+
 static void apply_update(struct sim *sim, struct sim_worker *worker,
                          const Millrace__WorkerUpdate *update)
 {
@@ -140,18 +150,21 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     for (size_t t = 0; t < update->n_tasks; t++) {
-        struct sim_task *known = NULL;
+        struct sim_task *known = find_task(worker, update->tasks[t]->task_id);
 
-        for (int i = 0; i < worker->used; i++) {
-            if (worker->tasks[i].work != SIM_WORK_NONE &&
-                strcmp(update->tasks[t]->task_id, worker->tasks[i].id) == 0) {
-                known = &worker->tasks[i];
-            }
-        }
-        if (known != NULL) {
+        if (known != NULL && known->rounds != NULL) {
+            sim_rounds_assign(sim, worker, known, update->tasks[t]->rounds);
+        } else if (known != NULL) {
             sim_share_change(sim, worker, known, update->tasks[t]);
         } else {
             sim_task_begin(sim, worker, update->tasks[t]);
+        }
+    }
+    for (size_t i = 0; i < update->n_rounds; i++) {
+        struct sim_task *task = find_task(worker, update->rounds[i]->task_id);
+
+        if (task != NULL && task->rounds != NULL) {
+            sim_rounds_assign(sim, worker, task, update->rounds[i]->rounds);
         }
     }
     sim_share_open_readers(sim, worker);

@@ -1,5 +1,5 @@
 /* Events, chance, and who takes part. */
-#include "sim.h"
+#include "rounds.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -295,6 +295,9 @@ void sim_init(struct sim *sim, uint64_t seed)
     sim_store_init(sim);
     sim->ahead = 24;
     make_datasets(sim);
+    for (int i = 0; i < SIM_CLIENTS_MAX; i++) {
+        sim->clients[i].sim = sim;
+    }
     for (int i = 0; i < SIM_REPLICAS; i++) {
         sim->replicas[i].number = i;
         sim_replica_start(sim, &sim->replicas[i]);
@@ -371,5 +374,6 @@ void sim_free(struct sim *sim)
         mr_free(known);
     }
     mr_map_free(&sim->identities);
+    judge_free(sim->rounds.judge);
     sim_check_free(sim);
 }
