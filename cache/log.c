@@ -71,7 +71,6 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
 static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err)
 {
     uint64_t left;
-    int rc;
 
     MR_LOCK(&cache->lock);
     if (cache->logs == cache->logs_max) {
@@ -92,10 +91,7 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     }
     if (cache->failed && cache->logs == 0 && atomic_load(&cache->pinned) == 0) {
         /* No log: nobody else is in the storage or waits for this lock but to be counted in. */
-        rc = cache->storage->ops->reset(cache->storage, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(cache->storage->ops->reset(cache->storage, err));
         cache->failed = false;
     }
     cache->logs++;
@@ -261,16 +257,12 @@ int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_
 {
     int64_t deadline = timeout_ms < 0 ? -1 : mr_now_ms() + timeout_ms;
     uint64_t demand;
-    int rc;
 
     MR_LOCK(&log->lock);
     for (;;) {
         int64_t left = deadline < 0 ? -1 : deadline - mr_now_ms();
 
-        rc = stopped_locked(log, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(stopped_locked(log, err));
         if (log->finished) {
             return MR_END;
         }

@@ -46,6 +46,7 @@ static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t size,
 static int reserve_chunk(struct mr_cache_run *run, size_t pieces, mr_error *err)
 {
     MR_TRY(reserve(&run->chunks, &run->chunks_cap, run->nchunks, 1, sizeof *run->chunks, err));
+
     MR_TRY(reserve(&run->iov, &run->iov_cap, run->niov, pieces, sizeof *run->iov, err));
     return reserve(&run->pieces, &run->pieces_cap, run->npieces, 1, sizeof *run->pieces, err);
 }
@@ -86,13 +87,10 @@ int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chun
 {
     bool copy = bytes < MR_CACHE_COPY_BYTES;
     size_t pieces = copy ? 1 : chunk->n, iov_first = run->niov;
-    int rc = reserve_chunk(run, pieces, err);
 
-    if (rc == MR_OK && copy) {
-        rc = reserve_arena(run, (size_t)bytes, err);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(reserve_chunk(run, pieces, err));
+    if (copy) {
+        MR_TRY(reserve_arena(run, (size_t)bytes, err));
     }
     if (copy) {
         copy_chunk(run, chunk, (size_t)bytes);
@@ -116,19 +114,16 @@ static int list_chunks(struct mr_cache_run *run, const struct mr_record_head *he
 {
     const unsigned char *data = run->value.data;
     size_t at = mr_record_front_bytes(head->chunks);
-    int rc = reserve(&run->chunks, &run->chunks_cap, 0, head->chunks, sizeof *run->chunks, err);
 
-    if (rc == MR_OK) {
-        rc = reserve(&run->iov, &run->iov_cap, 0, head->chunks, sizeof *run->iov, err);
-    }
-    for (uint32_t i = 0; rc == MR_OK && i < head->chunks; i++) {
+    MR_TRY(reserve(&run->chunks, &run->chunks_cap, 0, head->chunks, sizeof *run->chunks, err));
+    MR_TRY(reserve(&run->iov, &run->iov_cap, 0, head->chunks, sizeof *run->iov, err));
+    for (uint32_t i = 0; i < head->chunks; i++) {
         struct mr_record_entry entry = mr_record_entry(data, i);
 
         run->chunks[i] = (struct mr_cache_view_chunk){entry.rows, entry.bytes, i, 1};
         run->iov[i] = (struct iovec){(void *)(data + at), entry.bytes};
         at += entry.bytes;
     }
-    MR_TRY(rc);
     run->nchunks = run->niov = head->chunks;
     run->rows = head->rows;
     run->payload = head->payload;

@@ -161,11 +161,7 @@ static int reserve_file(mr_window *w, mr_error *err)
 
 int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err)
 {
-    int rc = reserve_file(w, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(reserve_file(w, err));
     MR_ASSERT(end > w->stored_end);
     MR_ASSERT(end <= w->end);
     MR_ASSERT(bytes <= w->unstored_bytes);

@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>

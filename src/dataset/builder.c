@@ -107,22 +107,13 @@ void mr_fn_node_unref(struct mr_fn_node *node)
 static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
     uint8_t hash[16];
-    int rc = check_room(b, node->nout, err);
 
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, node->nout, &b->values_cap,
-                     err);
-    }
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->nodes, sizeof(struct mr_fn_node *), b->nnodes, 1, &b->nodes_cap,
-                     err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_canonical_fn_node(node, b->values, hash, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(check_room(b, node->nout, err));
+    MR_TRY(reserve((void **)&b->values, sizeof *b->values, b->nvalues, node->nout, &b->values_cap,
+                   err));
+    MR_TRY(
+        reserve((void **)&b->nodes, sizeof(struct mr_fn_node *), b->nnodes, 1, &b->nodes_cap, err));
+    MR_TRY(mr_canonical_fn_node(node, b->values, hash, err));
     node->first_value = (uint32_t)b->nvalues;
     for (size_t i = 0; i < node->nout; i++) {
         struct mr_fn_value *v = &b->values[b->nvalues++];
@@ -387,17 +378,10 @@ int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_er
             return MR_OK;
         }
     }
-    int rc = check_room(b, 1, err);
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, 1, &b->values_cap, err);
-    }
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->captures, sizeof *b->captures, b->ncaptures, 1, &b->captures_cap,
-                     err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(check_room(b, 1, err));
+    MR_TRY(reserve((void **)&b->values, sizeof *b->values, b->nvalues, 1, &b->values_cap, err));
+    MR_TRY(reserve((void **)&b->captures, sizeof *b->captures, b->ncaptures, 1, &b->captures_cap,
+                   err));
     struct mr_fn_value *v = &b->values[b->nvalues];
     const struct mr_fn_value *outer = &b->outer->values[outer_value];
     *v = (struct mr_fn_value){

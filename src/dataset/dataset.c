@@ -97,7 +97,6 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr,
 {
     const struct mr_leaf_spec *leaf = NULL;
     char text[MR_LEAF_TEXT];
-
     MR_TRY(scope_leaf(scope, attr, &leaf, err));
     if ((leaf->kind == MR_LEAF_DATASET) != ((arg->flags & MR_ARG_DATASET) != 0)) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s",
@@ -151,20 +150,18 @@ static int check_attr(const struct mr_operator *op, const struct mr_attr *attr,
 
 static int check_attrs(const struct mr_dataset *ds, const mr_builder *scope, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < ds->nattrs && rc == MR_OK; i++) {
-        rc = check_attr(ds->op, &ds->attrs[i], scope, err);
+    for (size_t i = 0; i < ds->nattrs; i++) {
+        MR_TRY(check_attr(ds->op, &ds->attrs[i], scope, err));
     }
-    for (const struct mr_arg *a = ds->op->args; rc == MR_OK && a != NULL && a->name != NULL; a++) {
+    for (const struct mr_arg *a = ds->op->args; a != NULL && a->name != NULL; a++) {
         if ((a->flags & MR_ARG_OPTIONAL) == 0 &&
             mr_attr_find(ds->attrs, ds->nattrs, a->name) == NULL &&
             ((a->flags & MR_ARG_TENSORS) == 0 ||
              mr_attr_find(ds->attrs, ds->nattrs, "value0") == NULL)) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
+            return mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 static int check_function(const mr_function *fn, enum mr_function_role role,
@@ -307,8 +304,8 @@ static int infer_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         .scope = scope,
         .cardinality = MR_CARDINALITY_UNKNOWN,
     };
-
     MR_TRY(ds->op->infer(&in, err));
+
     ds->spec = in.spec;
     ds->cardinality = in.cardinality;
     return MR_OK;

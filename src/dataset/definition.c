@@ -207,11 +207,7 @@ static int take_number(struct source *s, uint64_t *ret, uint8_t raw[10], size_t 
     *ret = 0;
     for (*n = 0; *n < 10;) {
         uint8_t *byte = &raw[*n];
-        int rc = take(s, byte, 1, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(take(s, byte, 1, err));
         *ret |= (uint64_t)(*byte & 0x7f) << (7 * (*n)++);
         if (*byte < 0x80) {
             return MR_OK;
@@ -239,7 +235,6 @@ static int add_constant(struct unpacking *u, uint64_t n, mr_error *err)
         u->constants = more;
         u->cap = cap;
     }
-
     MR_TRY(mr_buffer_new((size_t)n, &buffer, err));
     u->constants[u->n++] = buffer;
     return take(&u->from, mr_buffer_data(buffer), (size_t)n, err);

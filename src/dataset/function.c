@@ -344,34 +344,30 @@ static int scope_add(struct scope_set *set, uint32_t value, mr_error *err)
 
 static int add_captures(const mr_function *fn, struct scope_set *set, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < fn->ncaptures && rc == MR_OK; i++) {
-        rc = scope_add(set, fn->captures[i], err);
+    for (size_t i = 0; i < fn->ncaptures; i++) {
+        MR_TRY(scope_add(set, fn->captures[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err)
 {
-    int rc;
-
     if (ds->scope == 0 || mr_map_get(&set->seen, ds) != NULL) {
         return MR_OK; /* needs nothing of any function, or was here before */
     }
-    rc = mr_map_put(&set->seen, ds, set, err);
-    for (size_t i = 0; rc == MR_OK && i < ds->nattrs; i++) {
+    MR_TRY(mr_map_put(&set->seen, ds, set, err));
+    for (size_t i = 0; i < ds->nattrs; i++) {
         if (ds->attrs[i].kind == MR_ATTR_VALUE) {
-            rc = scope_add(set, (uint32_t)ds->attrs[i].i, err);
+            MR_TRY(scope_add(set, (uint32_t)ds->attrs[i].i, err));
         }
     }
-    for (size_t i = 0; rc == MR_OK && i < ds->nfunctions; i++) {
-        rc = add_captures(ds->functions[i], set, err);
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        MR_TRY(add_captures(ds->functions[i], set, err));
     }
-    for (size_t i = 0; rc == MR_OK && i < ds->ninputs; i++) {
-        rc = scope_walk(set, ds->inputs[i], err);
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        MR_TRY(scope_walk(set, ds->inputs[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err)

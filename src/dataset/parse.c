@@ -167,14 +167,13 @@ static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, 
                            mr_builder *scope, mr_function ***ret, mr_error *err)
 {
     mr_function **functions = mr_calloc(n, sizeof *functions);
-    int rc = MR_OK;
 
     MR_CHECK_ALLOC(functions, err);
     *ret = functions;
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = parse_function(p, indices[i], limit, scope, &functions[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(parse_function(p, indices[i], limit, scope, &functions[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static void free_functions(mr_function **functions, size_t n)
@@ -259,15 +258,14 @@ static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__
 {
     mr_block *block = NULL;
     uint32_t value;
-    int rc;
 
     if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 ||
         strcmp(node->attrs[0]->name, "value") != 0 ||
         node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
         return mr_error_set(err, MR_EINVAL, "const: has one argument, 'value', and no inputs");
     }
-    rc = constant(p, node->attrs[0]->constant, &block, err);
-    return rc == MR_OK ? mr_builder_constant(b, block, &value, err) : rc;
+    MR_TRY(constant(p, node->attrs[0]->constant, &block, err));
+    return mr_builder_constant(b, block, &value, err);
 }
 
 static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node,

@@ -114,17 +114,13 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
     if (w->nconstants == w->constants_cap) {
         struct constant *bigger =
             mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
-
         MR_CHECK_ALLOC(bigger, err);
         w->constants = bigger;
         w->constants_cap = w->constants_cap * 2 + 8;
     }
     struct constant *c = &w->constants[w->nconstants];
-    int rc =
-        mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(
+        mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err));
     memcpy(c->hash, hash, sizeof hash);
     c->user = user;
     *ret = (uint32_t)w->nconstants++;
@@ -199,12 +195,10 @@ static int write_attr(struct writer *w, const struct mr_attr *a, const char *use
 static int write_attrs(struct writer *w, const struct mr_attr *attrs, size_t n, const char *user,
                        const struct scope *scope, Millrace__Attr **to, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = write_attr(w, &attrs[i], user, scope, to[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(write_attr(w, &attrs[i], user, scope, to[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer,
@@ -213,16 +207,14 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
 static int write_functions(struct writer *w, mr_function *const *functions, size_t n,
                            const struct scope *scope, uint32_t **ret, mr_error *err)
 {
-    int rc = MR_OK;
-
     *ret = arena_alloc(&w->arena, n, sizeof **ret, err);
     if (*ret == NULL) {
         return MR_EEXHAUSTED;
     }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = write_function(w, functions[i], scope, &(*ret)[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(write_function(w, functions[i], scope, &(*ret)[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 /* ---- graphs of datasets ---- */
@@ -260,7 +252,6 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
     struct writer *w = g->w;
     Millrace__DatasetNode **one;
     uintptr_t written = (uintptr_t)mr_map_get(&g->numbers, ds);
-    int rc = MR_OK;
 
     if (written != 0) {
         *ret = (uint32_t)written - 1;
@@ -274,20 +265,15 @@ static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *re
     if (node->inputs == NULL) {
         return MR_EEXHAUSTED;
     }
-    for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
-        rc = write_node(g, ds->inputs[i], &node->inputs[i], err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        MR_TRY(write_node(g, ds->inputs[i], &node->inputs[i], err));
     }
     node->n_attrs = ds->nattrs;
     NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, ds->nattrs, node->attrs, err);
-    rc = write_attrs(w, ds->attrs, ds->nattrs, ds->op->name, g->scope, node->attrs, err);
-    if (rc == MR_OK) {
-        node->n_functions = ds->nfunctions;
-        rc = write_functions(w, ds->functions, ds->nfunctions, g->scope, &node->functions, err);
-    }
-    return rc == MR_OK ? append_node(g, ds, node, ret, err) : rc;
+    MR_TRY(write_attrs(w, ds->attrs, ds->nattrs, ds->op->name, g->scope, node->attrs, err));
+    node->n_functions = ds->nfunctions;
+    MR_TRY(write_functions(w, ds->functions, ds->nfunctions, g->scope, &node->functions, err));
+    return append_node(g, ds, node, ret, err);
 }
 
 static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope,
@@ -402,9 +388,8 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
         to->attrs[0]->value_case = MILLRACE__ATTR__VALUE_I;
         to->attrs[0]->i = node->salt;
     }
-    int rc =
-        write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
-    MR_TRY(rc);
+    MR_TRY(write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra,
+                       err));
     to->n_functions = node->nfunctions;
     return write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
 }
@@ -412,17 +397,12 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
 static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope,
                       Millrace__FunctionDef *def, mr_error *err)
 {
-    int rc = MR_OK;
-
     NEW_MESSAGES(w, Millrace__FunctionNode, millrace__function_node__init, fn->nnodes, def->nodes,
                  err);
-    for (size_t i = 0; i < fn->nnodes && rc == MR_OK; i++) {
+    for (size_t i = 0; i < fn->nnodes; i++) {
         if (scope->map[fn->nodes[i]->first_value] != UINT32_MAX) {
-            rc = write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err);
+            MR_TRY(write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err));
         }
-    }
-    if (rc != MR_OK) {
-        return rc;
     }
     if (fn->dataset != NULL) {
         return write_graph(w, fn->dataset, scope, &def->dataset, err);
@@ -487,7 +467,6 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
     if (scope == NULL || map == NULL || def->captures == NULL) {
         return MR_EEXHAUSTED;
     }
-
     MR_TRY(mr_function_live(fn, &live, err));
     def->n_captures = number_values(fn, live, map, def->captures);
     mr_free(live);
@@ -495,11 +474,9 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
         def->captures[i] = outer->map[def->captures[i]];
     }
     scope->map = map;
-    int rc = write_spec(w, fn->inputs, &def->inputs, err);
-    if (rc == MR_OK) {
-        rc = write_body(w, fn, scope, def, err);
-    }
-    return rc == MR_OK ? append_function(w, fn, outer, def, ret, err) : rc;
+    MR_TRY(write_spec(w, fn->inputs, &def->inputs, err));
+    MR_TRY(write_body(w, fn, scope, def, err));
+    return append_function(w, fn, outer, def, ret, err);
 }
 
 /* ---- the whole ---- */

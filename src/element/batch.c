@@ -123,7 +123,6 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
     size_t extra = 0;
     mr_block *out;
     mr_buffer *arrays = NULL;
-    int rc;
 
     MR_ASSERT(per > 0);
     MR_ASSERT(block->rows % per == 0);
@@ -138,10 +137,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
                                 MR_RANK_MAX + 1, MR_RANK_MAX);
         }
         if (c->kind == MR_COLUMN_VAR) {
-            rc = check_groups(c, i, block->rows, per, &all, err);
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(check_groups(c, i, block->rows, per, &all, err));
             extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) +
                      ((size_t)groups + 1) * sizeof(uint64_t);
         }
@@ -202,7 +198,6 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
     }
     for (uint32_t r = 0; r < block->rows && total <= MR_BLOCK_ROWS_MAX; r++) {
         uint64_t cuts = 0;
-
         MR_TRY(count_cuts(block, r, &cuts, err));
         total += cuts < MR_BLOCK_ROWS_MAX ? cuts : MR_BLOCK_ROWS_MAX + 1ull;
         if (fixed) {
@@ -276,14 +271,9 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
     size_t extra = 0;
     mr_block *out;
     mr_buffer *arrays = NULL;
-    int rc = unbatch_size(block, &rows, &extra, err);
 
-    if (rc == MR_OK) {
-        rc = reshape_shell(block, rows, extra, &out, &arrays, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(unbatch_size(block, &rows, &extra, err));
+    MR_TRY(reshape_shell(block, rows, extra, &out, &arrays, err));
     unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
         struct mr_column *c = &out->columns[i];

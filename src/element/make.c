@@ -82,14 +82,9 @@ int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, 
                           mr_block **ret, mr_error *err)
 {
     mr_block *block;
-    int rc = check_counts(rows, n, err);
 
-    if (rc == MR_OK) {
-        rc = mr_block_shell(rows, n, 3 * n, &block, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(check_counts(rows, n, err));
+    MR_TRY(mr_block_shell(rows, n, 3 * n, &block, err));
     for (uint32_t i = 0; i < n; i++) {
         block->columns[i] = columns[i].c;
         for (int k = 0; k < 3; k++) {

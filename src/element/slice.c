@@ -27,7 +27,6 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
                    mr_error *err)
 {
     mr_block *part;
-
     MR_TRY(mr_block_shell(count, block->ncolumns, block->nheld, &part, err));
     mr_block_copy_columns(part, 0, block);
     for (uint32_t i = 0; first > 0 && i < part->ncolumns; i++) {
@@ -60,7 +59,6 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     }
     mr_block *part;
     /* Only the buffers of the columns that are kept: the others may go. */
-
     MR_TRY(mr_block_shell(block->rows, n, 3 * n, &part, err));
     for (uint32_t i = 0; i < n; i++) {
         part->columns[i] = block->columns[columns[i]];

@@ -1,5 +1,6 @@
 /* Arithmetic on numbers of one dtype. Ints wrap: they are computed in an unsigned type. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/elementwise.h"
 #include "ops/loops.h"
@@ -117,12 +118,12 @@ MR_LOOP_BY_DTYPE(div)
 static int infer_div(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
-    int rc = mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS, out, cap, nout, err);
+    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS, out, cap, nout, err));
 
-    if (rc == MR_OK && mr_dtype_is_int(out[0].dtype)) {
+    if (mr_dtype_is_int(out[0].dtype)) {
         out[0].dtype = mr_dtype_size((mr_dtype)out[0].dtype) <= 2 ? MR_FLOAT32 : MR_FLOAT64;
     }
-    return rc;
+    return MR_OK;
 }
 
 MR_ELEMENTWISE_KERNEL(mr_kernel_div, "div", 2, 0, infer_div, div_loop);

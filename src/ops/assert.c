@@ -13,6 +13,7 @@ static int infer_assert(const struct mr_attr *attrs, size_t nattrs, const struct
                         mr_error *err)
 {
     MR_TRY(mr_infer_dtype(in, 1, MR_SET(MR_BOOL), err));
+
     MR_TRY(mr_infer_rank(in, 1, 0, err));
     out[0] = in[0];
     *nout = 1;
@@ -27,7 +28,6 @@ static int first_false(const struct mr_kernel_in *in, uint32_t rows, uint32_t *r
     MR_TRY(mr_input_open(in, rows, &condition, err));
     for (*ret = 0; *ret < rows; ++*ret) {
         struct mr_tensor t = mr_input_row(&condition, *ret);
-
         if (t.count != 1 || t.values[0] == 0) {
             break;
         }

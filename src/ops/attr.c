@@ -57,7 +57,6 @@ int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_err
     }
     for (int32_t i = 0; i < axes->count; i++) {
         int axis = 0;
-
         MR_TRY(mr_axis_resolve(axes->ints[i], rank, &axis, err));
         if (set & (1u << axis)) {
             return mr_error_set(err, MR_EINVAL, "axis %d is named twice", axis);

@@ -121,9 +121,7 @@ static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct m
         return mr_error_set(err, MR_EINVAL, "%s to %s: as_string and string_to_number do that",
                             mr_dtype_name((mr_dtype)in[0].dtype), mr_dtype_name(to));
     }
-    int rc =
-        mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err);
-    MR_TRY(rc);
+    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err));
     out[0].dtype = (uint8_t)to;
     return MR_OK;
 }

@@ -1,4 +1,5 @@
 /* Comparisons, which give bool, and select, which takes one. Strings compare by bytes. */
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/elementwise.h"
 #include "ops/loops.h"
@@ -92,9 +93,8 @@ static int infer_select(const struct mr_attr *attrs, size_t nattrs, const struct
                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                         mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_BOOL), err);
-
-    return rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_ANY, out, cap, nout, err);
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_BOOL), err));
+    return mr_infer_elementwise(in, nin, 1, MR_SET_ANY, out, cap, nout, err);
 }
 
 MR_ELEMENTWISE_KERNEL(mr_kernel_select, "select", 3, 0, infer_select, select_loop);

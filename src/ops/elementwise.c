@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <string.h>
@@ -45,10 +46,7 @@ static int join_shapes(const struct mr_tensor *row, size_t nin, struct mr_leaf_s
         struct mr_leaf_spec s;
 
         mr_shape_set(&s, row[i].rank, row[i].dims);
-        int rc = mr_shape_broadcast(&s, ret, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_shape_broadcast(&s, ret, err));
     }
     return MR_OK;
 }
@@ -171,8 +169,8 @@ static int alloc_fixed(struct work *w, unsigned dtype, uint32_t rows, mr_error *
     for (size_t k = 0; k < w->nin; k++) {
         row[k] = mr_input_row(&w->inputs[k], 0);
     }
-    int rc = join_shapes(row, w->nin, &shape, err);
-    return rc < 0 ? rc : mr_output_fixed(&w->out, dtype, rows, shape.rank, shape.dims, err);
+    MR_TRY(join_shapes(row, w->nin, &shape, err));
+    return mr_output_fixed(&w->out, dtype, rows, shape.rank, shape.dims, err);
 }
 
 static int alloc_var(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,

@@ -148,10 +148,7 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
     struct mr_kernel_in in = {&column, true};
     struct mr_input opened;
-    int rc = mr_input_open(&in, 1, &opened, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_input_open(&in, 1, &opened, err));
     f->fallback = fallback->block;
     f->fallback_count = opened.count;
     mr_input_close(&opened);

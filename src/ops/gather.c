@@ -52,12 +52,9 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
     uint64_t outer = 1;
     uint64_t inner = 1;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err));
     for (int d = 0; d < in[0].rank; d++) {
         outer *= d < axis ? (uint64_t)in[0].dims[d] : 1;
         inner *= d > axis ? (uint64_t)in[0].dims[d] : 1;
@@ -65,7 +62,6 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
     int64_t size = in[0].dims[axis];
     for (uint64_t i = 0; i < in[1].count; i++) {
         int64_t index = mr_tensor_index(&in[1], i);
-
         if (index < 0 || index >= size) {
             return mr_error_set(err, MR_EINVAL,
                                 "index %lld is out of range for axis %d of size %lld",
@@ -92,16 +88,13 @@ static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struc
     struct mr_leaf_spec result = in[0];
     int64_t depth = mr_attr_int(attrs, nattrs, "depth", 0);
     int axis = 0;
-    int rc = mr_infer_dtype(in, 0, MR_SET_INTS, err);
 
-    rc = rc < 0 ? rc : mr_infer_same_dtype(in, 1, nin, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 1, 0, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 2, 0, err);
-    if (rc == MR_OK && depth < 0) {
-        rc = mr_error_set(err, MR_EINVAL, "depth %lld", (long long)depth);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_INTS, err));
+    MR_TRY(mr_infer_same_dtype(in, 1, nin, err));
+    MR_TRY(mr_infer_rank(in, 1, 0, err));
+    MR_TRY(mr_infer_rank(in, 2, 0, err));
+    if (depth < 0) {
+        return mr_error_set(err, MR_EINVAL, "depth %lld", (long long)depth);
     }
     *nout = 1;
     result.dtype = in[1].dtype;
@@ -143,12 +136,8 @@ static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tenso
 {
     uint64_t inner = 1;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", -1), out->rank, &axis, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", -1), out->rank, &axis, err));
     for (int d = axis + 1; d < out->rank; d++) {
         inner *= (uint64_t)out->dims[d];
     }
@@ -174,11 +163,7 @@ static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_INT64);
     struct mr_leaf_spec result = in[0];
     int axis = 0;
-    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), err));
     if (dtype != MR_INT32 && dtype != MR_INT64) {
         return mr_error_set(err, MR_EINVAL, "dtype %s: wants int32 or int64", mr_dtype_name(dtype));
     }
@@ -235,12 +220,9 @@ static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *
 {
     uint64_t inner = 1;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err));
     for (int d = axis + 1; d < in[0].rank; d++) {
         inner *= (uint64_t)in[0].dims[d];
     }
@@ -249,7 +231,6 @@ static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *
         const unsigned char *first =
             in[0].values + (i / inner * size * inner + i % inner) * in[0].width;
         uint64_t at = fns[in[0].dtype](first, size, inner);
-
         if (out->dtype == MR_INT32) {
             ((int32_t *)(void *)out->values)[i] = (int32_t)(uint32_t)at;
         } else {

@@ -133,7 +133,6 @@ static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struc
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
     }
-
     MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
     if (in[0].dims[axis] < 1 || (uint64_t)in[0].dims[axis] > cap) {
         return mr_error_set(err, MR_EINVAL, "axis %d has size %lld; wants a known size of 1 to %zu",
@@ -177,13 +176,13 @@ static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor
                        bool stacked, struct mr_result *out, mr_error *err)
 {
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
 
-    if (rc == MR_OK && out->count > 0) {
+    MR_TRY(
+        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err));
+    if (out->count > 0) {
         interleave(in, nin, axis, stacked, out);
     }
-    return rc;
+    return MR_OK;
 }
 
 static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,

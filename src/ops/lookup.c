@@ -133,7 +133,6 @@ static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct
     if (buckets < 0 || buckets > INT64_MAX - UINT32_MAX) {
         return mr_error_set(err, MR_EINVAL, "oov_buckets %" PRId64, buckets);
     }
-
     MR_TRY(mr_infer_dtype(in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err));
     out[0] = in[0];
     out[0].dtype = MR_INT64;
@@ -211,12 +210,11 @@ static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct
                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                         mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
 
-    if (rc == MR_OK && mr_attr_int(attrs, nattrs, "num_buckets", 0) < 1) {
-        rc = mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
+    if (mr_attr_int(attrs, nattrs, "num_buckets", 0) < 1) {
+        return mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
     }
-    MR_TRY(rc);
     out[0] = in[0];
     out[0].dtype = MR_INT64;
     *nout = 1;

@@ -1,5 +1,6 @@
 /* Tensors whose shape is a value: fill, range_tensor. And matmul. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
@@ -14,13 +15,10 @@ static int infer_fill(const struct mr_attr *attrs, size_t nattrs, const struct m
                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     struct mr_leaf_spec result = in[1];
-    int rc = mr_infer_dtype(in, 0, MR_SET_INDEX, err);
 
-    rc = rc < 0 ? rc : mr_infer_rank(in, 0, 1, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 1, 0, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_INDEX, err));
+    MR_TRY(mr_infer_rank(in, 0, 1, err));
+    MR_TRY(mr_infer_rank(in, 1, 0, err));
     if (in[0].rank != 1 || in[0].dims[0] < 0 || in[0].dims[0] > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "the length of dims must be known and at most %d",
                             MR_RANK_MAX);
@@ -61,14 +59,11 @@ static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct 
 {
     struct mr_leaf_spec result = in[0];
     int64_t unknown = MR_DIM_UNKNOWN;
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
 
-    rc = rc < 0 ? rc : mr_infer_dtype(in, 0, MR_SET_NUMBERS, err);
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        rc = mr_infer_rank(in, i, 0, err);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(mr_infer_same_dtype(in, 0, nin, err));
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_NUMBERS, err));
+    for (size_t i = 0; i < nin; i++) {
+        MR_TRY(mr_infer_rank(in, i, 0, err));
     }
     mr_shape_set(&result, 1, &unknown);
     out[0] = result;
@@ -181,12 +176,9 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
     bool tb = mr_attr_bool(attrs, nattrs, "transpose_b", false);
     struct mr_leaf_spec a = in[0];
     struct mr_leaf_spec b = in[1];
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
 
-    rc = rc < 0 ? rc : mr_infer_dtype(in, 0, MR_SET_FLOATS | MR_SET_INDEX, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_same_dtype(in, 0, nin, err));
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_FLOATS | MR_SET_INDEX, err));
     if (a.rank < 2 || b.rank < 2) {
         return mr_error_set(err, MR_EINVAL, "ranks %d and %d; wants 2 or more", a.rank, b.rank);
     }
@@ -200,10 +192,7 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
     }
     mr_shape_set(&a, a.rank - 2, in[0].dims);
     mr_shape_set(&b, b.rank - 2, in[1].dims);
-    rc = mr_shape_broadcast(&b, &a, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_shape_broadcast(&b, &a, err));
     a.dims[a.rank++] = rows;
     a.dims[a.rank++] = columns;
     out[0] = a;

@@ -125,14 +125,14 @@ static int resolve_perm(const struct mr_attr *attrs, size_t nattrs, int rank, in
         return mr_error_set(err, MR_EINVAL, "a permutation of %d axes for rank %d", given->count,
                             rank);
     }
-    int rc = mr_axes_resolve(given, rank, &mask, err);
-    for (int d = 0; rc == MR_OK && d < rank; d++) {
+    MR_TRY(mr_axes_resolve(given, rank, &mask, err));
+    for (int d = 0; d < rank; d++) {
         perm[d] = rank - 1 - d;
         if (given != NULL) {
-            rc = mr_axis_resolve(given->ints[d], rank, &perm[d], err);
+            MR_TRY(mr_axis_resolve(given->ints[d], rank, &perm[d], err));
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 static int infer_transpose(const struct mr_attr *attrs, size_t nattrs,
@@ -144,7 +144,6 @@ static int infer_transpose(const struct mr_attr *attrs, size_t nattrs,
 
     *nout = 1;
     if (in[0].rank >= 0) {
-
         MR_TRY(resolve_perm(attrs, nattrs, in[0].rank, perm, err));
         for (int d = 0; d < in[0].rank; d++) {
             result.dims[d] = in[0].dims[perm[d]];
@@ -160,7 +159,6 @@ static int fill_transpose(const struct mr_kernel_call *call, const struct mr_ten
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX];
     int perm[MR_RANK_MAX];
-
     MR_TRY(resolve_perm(call->attrs, call->nattrs, out->rank, perm, err));
     signed_strides(out->rank, in[0].dims, plain);
     for (int d = 0; d < out->rank; d++) {
@@ -191,12 +189,7 @@ static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tenso
     int64_t strides[MR_RANK_MAX];
     int64_t first = 0;
     uint32_t mask = 0;
-    int rc =
-        mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), out->rank, &mask, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), out->rank, &mask, err));
     signed_strides(out->rank, out->dims, strides);
     for (int d = 0; d < out->rank; d++) {
         if ((mask & (1u << d)) != 0) {
@@ -320,13 +313,10 @@ static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr
 {
     const struct mr_attr *paddings = mr_attr_find(attrs, nattrs, "paddings");
     struct mr_leaf_spec result = in[0];
-    int rc = nin == 2 ? mr_infer_same_dtype(in, 0, nin, err) : MR_OK;
 
-    if (rc == MR_OK && nin == 2) {
-        rc = mr_infer_rank(in, 1, 0, err);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(nin == 2 ? mr_infer_same_dtype(in, 0, nin, err) : MR_OK);
+    if (nin == 2) {
+        MR_TRY(mr_infer_rank(in, 1, 0, err));
     }
     *nout = 1;
     if (in[0].rank < 0 || paddings->count != 2 * in[0].rank) {

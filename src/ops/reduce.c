@@ -26,7 +26,6 @@ static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struc
     int64_t dims[MR_RANK_MAX];
     uint32_t mask = 0;
     int rank = 0;
-
     MR_TRY(mr_infer_dtype(in, 0, set, err));
     out[0] = in[0];
     *nout = 1;
@@ -36,7 +35,6 @@ static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struc
         }
         return MR_OK;
     }
-
     MR_TRY(mr_axes_resolve(axes, in[0].rank, &mask, err));
     for (int d = 0; d < in[0].rank; d++) {
         bool reduced = (mask & (1u << d)) != 0;
@@ -285,7 +283,6 @@ static int reduce_row(const struct mr_kernel_call *call, const struct mr_tensor 
     uint32_t mask = 0;
     struct walk w;
     size_t bytes;
-
     MR_TRY(mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), t->rank, &mask, err));
     plan_walk(&w, t, mask);
     if (__builtin_mul_overflow(out->count, r->acc_width, &bytes)) {

@@ -159,6 +159,7 @@ static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struc
                          mr_error *err)
 {
     MR_TRY(infer_regex(attrs, nattrs, in, err));
+
     out[0] = in[0];
     *nout = 1;
     return MR_OK;
@@ -169,6 +170,7 @@ static int infer_full_match(const struct mr_attr *attrs, size_t nattrs,
                             size_t cap, size_t *nout, mr_error *err)
 {
     MR_TRY(infer_replace(attrs, nattrs, in, nin, out, cap, nout, err));
+
     out[0].dtype = MR_BOOL;
     return MR_OK;
 }

@@ -37,7 +37,6 @@ static int infer_expand_dims(const struct mr_attr *attrs, size_t nattrs,
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
                             MR_RANK_MAX);
     }
-
     MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank + 1, &axis, err));
     out[0].rank++;
     for (int d = (int)in[0].rank; d > axis; d--) {
@@ -62,7 +61,6 @@ static int infer_squeeze(const struct mr_attr *attrs, size_t nattrs, const struc
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown: set its shape");
     }
-
     MR_TRY(mr_axes_resolve(all ? NULL : axes, in[0].rank, &mask, err));
     for (int d = 0; d < in[0].rank; d++) {
         int64_t dim = in[0].dims[d];
@@ -148,7 +146,6 @@ static int infer_reshape(const struct mr_attr *attrs, size_t nattrs, const struc
 {
     const struct mr_attr *shape = mr_attr_find(attrs, nattrs, "shape");
     struct mr_leaf_spec result = in[0];
-    int rc;
 
     *nout = 1;
     if ((shape != NULL) == (nin == 2)) {
@@ -159,20 +156,12 @@ static int infer_reshape(const struct mr_attr *attrs, size_t nattrs, const struc
             return mr_error_set(err, MR_EINVAL, "the rank of the shape is unknown");
         }
         mr_shape_set(&result, shape->count, shape->ints);
-        rc = complete_shape(&in[0], &result, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(complete_shape(&in[0], &result, err));
         out[0] = result;
         return MR_OK;
     }
-    rc = mr_infer_dtype(in, 1, MR_SET_INDEX, err);
-    if (rc == MR_OK) {
-        rc = mr_infer_rank(in, 1, 1, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_infer_dtype(in, 1, MR_SET_INDEX, err));
+    MR_TRY(mr_infer_rank(in, 1, 1, err));
     if (in[1].rank < 0 || in[1].dims[0] < 0 || in[1].dims[0] > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "the length of the shape must be known and at most %d",
                             MR_RANK_MAX);
@@ -262,7 +251,6 @@ static int share_var(const struct mr_owned_column *c, uint32_t rows, int rank,
 {
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof *row_dims;
     mr_buffer *meta;
-
     MR_TRY(mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &meta, err));
     int64_t *dims = mr_buffer_data(meta);
     uint64_t *starts = (uint64_t *)(void *)((unsigned char *)mr_buffer_data(meta) + dims_bytes);
@@ -328,8 +316,8 @@ static int share_empty(const struct mr_kernel_in *in, const struct mr_leaf_spec 
     for (int d = 0; d < s.rank; d++) {
         s.dims[d] = s.dims[d] < 0 ? 0 : s.dims[d];
     }
-    int rc = mr_output_fixed(&empty, in->column->c.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err);
-    return rc < 0 ? rc : mr_output_finish(&empty, out, err);
+    MR_TRY(mr_output_fixed(&empty, in->column->c.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err));
+    return mr_output_finish(&empty, out, err);
 }
 
 static bool same_rows(const int64_t *dims, uint32_t rows, int rank)

@@ -98,7 +98,6 @@ static int alloc_empty(struct rows_work *w, mr_error *err)
         for (int d = 0; d < s.rank; d++) {
             s.dims[d] = s.dims[d] < 0 ? 0 : s.dims[d];
         }
-
         MR_TRY(mr_output_fixed(&w->outputs[o], s.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err));
     }
     return MR_OK;
@@ -108,12 +107,12 @@ static int alloc_same(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     *bad_row = 0;
     load_row(w, 0);
-    int rc = infer_row(w, err);
-    for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
-                             w->specs[o].dims, err);
+    MR_TRY(infer_row(w, err));
+    for (size_t o = 0; o < w->nout; o++) {
+        MR_TRY(mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+                               w->specs[o].dims, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
@@ -121,10 +120,7 @@ static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     for (uint32_t r = 0; r < w->rows; r++) {
         *bad_row = r;
         load_row(w, r);
-        int rc = infer_row(w, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(infer_row(w, err));
         for (size_t o = 0; o < w->nout; o++) {
             size_t rank = (size_t)w->specs[o].rank;
 
@@ -140,13 +136,13 @@ static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 
 static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
-    int rc = collect_dims(w, bad_row, err);
+    MR_TRY(collect_dims(w, bad_row, err));
 
-    for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank, w->dims[o],
-                           bad_row, err);
+    for (size_t o = 0; o < w->nout; o++) {
+        MR_TRY(mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+                             w->dims[o], bad_row, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
@@ -175,7 +171,6 @@ static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     bool same = w->ops->dims == NULL;
-    int rc;
 
     *bad_row = 0;
     if (w->rows == 0) {
@@ -184,8 +179,8 @@ static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
     for (size_t i = 0; i < w->nin; i++) {
         same = same && w->inputs[i].fixed;
     }
-    rc = same ? alloc_same(w, bad_row, err) : alloc_each(w, bad_row, err);
-    return rc < 0 ? rc : fill_rows(w, bad_row, err);
+    MR_TRY(same ? alloc_same(w, bad_row, err) : alloc_each(w, bad_row, err));
+    return fill_rows(w, bad_row, err);
 }
 
 /* All columns or none. */

@@ -131,12 +131,10 @@ static int take_range(struct slice *s, const struct entries *e, int i, int64_t d
 static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_t *in_strides,
                     int axis, int n, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (int d = axis; rc == MR_OK && d < axis + n; d++) {
-        rc = push_axis(s, in->dims[d], in_strides[d], err);
+    for (int d = axis; d < axis + n; d++) {
+        MR_TRY(push_axis(s, in->dims[d], in_strides[d], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
@@ -190,7 +188,6 @@ static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct 
     if (in[0].rank < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
     }
-
     MR_TRY(resolve(attrs, nattrs, &in[0], &s, err));
     out[0] = s.result;
     *nout = 1;
@@ -204,12 +201,12 @@ static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor 
     struct slice s;
 
     mr_tensor_spec(&in[0], &spec);
-    int rc = resolve(call->attrs, call->nattrs, &spec, &s, err);
-    if (rc == MR_OK && out->count > 0) {
+    MR_TRY(resolve(call->attrs, call->nattrs, &spec, &s, err));
+    if (out->count > 0) {
         mr_strided_copy(in[0].values, s.first, s.strides, out->rank, out->dims, out->width,
                         out->values);
     }
-    return rc;
+    return MR_OK;
 }
 
 static const struct mr_kernel_attr slice_attrs[] = {

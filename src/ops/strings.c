@@ -71,7 +71,6 @@ static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
                             unit->size > 20 ? 20 : (int)unit->size, (const char *)unit->bytes);
     }
-
     MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
     out[0].dtype = MR_INT32;
     return MR_OK;
@@ -201,7 +200,6 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64",
                             mr_dtype_name(dtype));
     }
-
     MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
     out[0].dtype = (uint8_t)dtype;
     return MR_OK;
@@ -247,9 +245,9 @@ static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct
                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
                         mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
 
-    MR_TRY(rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err));
+    MR_TRY(mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err));
     out[0].dtype = MR_STRING;
     return MR_OK;
 }
@@ -280,7 +278,6 @@ static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr
 {
     mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
     struct mr_leaf_spec result = in[0];
-
     MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
     if (dtype == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "dtype string");

@@ -1,6 +1,7 @@
 #include "ops/table.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <stdlib.h>
@@ -80,11 +81,7 @@ static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr 
                        size_t nattrs, mr_error *err)
 {
     for (size_t i = 0; i < nattrs; i++) {
-        int rc = check_attr(table, &attrs[i], err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_attr(table, &attrs[i], err));
         if (mr_attr_find(attrs, i, attrs[i].name) != NULL) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s' is given twice", attrs[i].name);
         }
@@ -118,13 +115,11 @@ int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs,
                     const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
                     size_t *nout, mr_error *err)
 {
-    int rc = check_inputs(kernel, in, nin, err);
+    MR_TRY(check_inputs(kernel, in, nin, err));
 
-    if (rc == MR_OK) {
-        rc = check_attrs(kernel->attr_table, attrs, nattrs, err);
+    MR_TRY(check_attrs(kernel->attr_table, attrs, nattrs, err));
+    if (cap == 0) {
+        return mr_error_set(err, MR_EINVAL, "no room for a result");
     }
-    if (rc == MR_OK && cap == 0) {
-        rc = mr_error_set(err, MR_EINVAL, "no room for a result");
-    }
-    return rc < 0 ? rc : kernel->infer(attrs, nattrs, in, nin, out, cap, nout, err);
+    return kernel->infer(attrs, nattrs, in, nin, out, cap, nout, err);
 }

@@ -131,7 +131,6 @@ static int alloc_values(struct mr_output *out, mr_error *err)
         return mr_error_nomem(err);
     }
     mr_buffer **to = out->dtype == MR_STRING ? &out->scratch : &out->data;
-
     MR_TRY(mr_buffer_new(bytes, to, err));
     out->values = mr_buffer_data(*to);
     out->views = out->dtype == MR_STRING ? (struct mr_string *)(void *)out->values : NULL;
@@ -151,8 +150,7 @@ int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int ra
 
     MR_TRY(check_row(out->dtype, rank, dims, &out->per_row, err));
     out->count = rows * out->per_row;
-    int rc = alloc_values(out, err);
-    return rc;
+    return alloc_values(out, err);
 }
 
 int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,

@@ -42,18 +42,15 @@ static int infer_as_string(const struct mr_attr *attrs, size_t nattrs,
                            size_t cap, size_t *nout, mr_error *err)
 {
     int64_t precision = mr_attr_int(attrs, nattrs, "precision", -1);
-    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING), err);
 
-    if (rc == MR_OK && (precision < -1 || precision > PRECISION_MAX)) {
-        rc = mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision,
-                          PRECISION_MAX);
+    MR_TRY(mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING), err));
+    if ((precision < -1 || precision > PRECISION_MAX)) {
+        return mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision,
+                            PRECISION_MAX);
     }
-    if (rc == MR_OK && mr_attr_bool(attrs, nattrs, "scientific", false) &&
+    if (mr_attr_bool(attrs, nattrs, "scientific", false) &&
         mr_attr_bool(attrs, nattrs, "shortest", false)) {
-        rc = mr_error_set(err, MR_EINVAL, "scientific and shortest exclude each other");
-    }
-    if (rc < 0) {
-        return rc;
+        return mr_error_set(err, MR_EINVAL, "scientific and shortest exclude each other");
     }
     out[0] = in[0];
     out[0].dtype = MR_STRING;
@@ -113,12 +110,11 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
 static int copy_strings(const struct mr_tensor *in, struct mr_result *out, mr_error *err)
 {
     const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
-    int rc = MR_OK;
 
-    for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
-        rc = put_string(out, i, values[i].data, values[i].size, err);
+    for (uint64_t i = 0; i < out->count; i++) {
+        MR_TRY(put_string(out, i, values[i].data, values[i].size, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int fill_as_string(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
@@ -128,7 +124,6 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
     bool scientific = mr_attr_bool(call->attrs, call->nattrs, "scientific", false);
     bool shortest = mr_attr_bool(call->attrs, call->nattrs, "shortest", false);
     char form = scientific ? 'e' : shortest ? 'g' : 'f';
-    int rc = MR_OK;
 
     if (in[0].dtype == MR_STRING) {
         return copy_strings(&in[0], out, err);
@@ -138,16 +133,16 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
         return mr_error_nomem(err);
     }
     locale_t old = uselocale(c);
-    for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
+    for (uint64_t i = 0; i < out->count; i++) {
         char text[NUMBER_TEXT];
         int n = print_value(text, &in[0], i, form, precision);
 
-        rc = n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype)
-                   : put_string(out, i, text, (size_t)n, err);
+        MR_TRY(n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype)
+                     : put_string(out, i, text, (size_t)n, err));
     }
     (void)uselocale(old);
     freelocale(c);
-    return rc;
+    return MR_OK;
 }
 
 /* ---- string_join ---- */
@@ -156,16 +151,12 @@ static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct m
                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
 {
     struct mr_leaf_spec result = in[0];
-    int rc = MR_OK;
 
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        rc = mr_infer_dtype(in, i, MR_SET(MR_STRING), err);
+    for (size_t i = 0; i < nin; i++) {
+        MR_TRY(mr_infer_dtype(in, i, MR_SET(MR_STRING), err));
     }
-    for (size_t i = 1; rc == MR_OK && i < nin; i++) {
-        rc = mr_shape_broadcast(&in[i], &result, err);
-    }
-    if (rc < 0) {
-        return rc;
+    for (size_t i = 1; i < nin; i++) {
+        MR_TRY(mr_shape_broadcast(&in[i], &result, err));
     }
     out[0] = result;
     *nout = 1;
@@ -232,6 +223,7 @@ static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct
                         mr_error *err)
 {
     MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
+
     out[0] = in[0];
     *nout = 1;
     return MR_OK;
@@ -246,7 +238,6 @@ static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned
     const struct mr_string *views = (const struct mr_string *)(const void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
-
         MR_TRY(put_string(out, i, values[i].data, values[i].size, err));
         unsigned char *bytes = (unsigned char *)(uintptr_t)views[i].data;
         for (size_t k = 0; k < views[i].size; k++) {
