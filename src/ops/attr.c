@@ -16,25 +16,42 @@ const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const 
     return NULL;
 }
 
-int64_t mr_attr_int(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback)
+const struct mr_attr *mr_attr_get(struct mr_attrs attrs, const char *name)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+    return mr_attr_find(attrs.list, attrs.n, name);
+}
+
+int64_t mr_attr_int(struct mr_attrs attrs, const char *name, int64_t fallback)
+{
+    const struct mr_attr *a = mr_attr_get(attrs, name);
 
     return a == NULL ? fallback : a->i;
 }
 
-bool mr_attr_bool(const struct mr_attr *attrs, size_t n, const char *name, bool fallback)
+bool mr_attr_bool(struct mr_attrs attrs, const char *name, bool fallback)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
-
-    return a == NULL ? fallback : a->i != 0;
+    return mr_attr_int(attrs, name, fallback) != 0;
 }
 
-mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, mr_dtype fallback)
+mr_dtype mr_attr_dtype(struct mr_attrs attrs, const char *name, mr_dtype fallback)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+    return (mr_dtype)mr_attr_int(attrs, name, fallback);
+}
 
-    return a == NULL ? fallback : (mr_dtype)a->i;
+int mr_attr_index_dtype(struct mr_attrs attrs, mr_dtype fallback, uint8_t *ret, mr_error *err)
+{
+    mr_dtype dtype = mr_attr_dtype(attrs, "dtype", fallback);
+
+    if (dtype != MR_INT32 && dtype != MR_INT64) {
+        return mr_error_set(err, MR_EINVAL, "dtype %s: wants int32 or int64", mr_dtype_name(dtype));
+    }
+    *ret = (uint8_t)dtype;
+    return MR_OK;
+}
+
+int mr_attr_axis(struct mr_attrs attrs, int64_t fallback, int rank, int *ret, mr_error *err)
+{
+    return mr_axis_resolve(mr_attr_int(attrs, "axis", fallback), rank, ret, err);
 }
 
 int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err)
@@ -127,6 +144,25 @@ int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *e
     return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d", i, in[i].rank, rank);
 }
 
+int mr_infer_known_rank(const struct mr_leaf_spec *in, mr_error *err)
+{
+    return in->rank >= 0 ? MR_OK : mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
+}
+
+int mr_infer_call(const struct mr_kernel *kernel, struct mr_kernel_infer *it, mr_error *err)
+{
+    it->nout = 1;
+    it->out[0] = it->in[0];
+    for (size_t i = 1; (kernel->flags & MR_KERNEL_ELEMENTWISE) != 0 && i < it->nin; i++) {
+        MR_TRY(mr_shape_broadcast(&it->in[i], it->out, err));
+    }
+    if (kernel->infer != NULL) {
+        MR_TRY(kernel->infer(it, err));
+    }
+    it->out[0].dtype = kernel->result != 0 ? kernel->result : it->out[0].dtype;
+    return MR_OK;
+}
+
 void mr_shape_unknown(struct mr_leaf_spec *s)
 {
     s->rank = MR_RANK_UNKNOWN;
@@ -138,6 +174,52 @@ void mr_shape_set(struct mr_leaf_spec *s, int rank, const int64_t *dims)
     s->rank = (int8_t)rank;
     for (int i = 0; i < MR_RANK_MAX; i++) {
         s->dims[i] = i < rank ? dims[i] : 0;
+    }
+}
+
+int mr_shape_open(struct mr_leaf_spec *s, const struct mr_leaf_spec *lengths, const char *what,
+                  mr_error *err)
+{
+    if (lengths->rank != 1 || lengths->dims[0] < 0 || lengths->dims[0] > MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the length of %s must be known and at most %d", what,
+                            MR_RANK_MAX);
+    }
+    s->rank = (int8_t)lengths->dims[0];
+    for (int d = 0; d < MR_RANK_MAX; d++) {
+        s->dims[d] = d < s->rank ? MR_DIM_UNKNOWN : 0;
+    }
+    return MR_OK;
+}
+
+int mr_shape_insert(struct mr_leaf_spec *s, int64_t axis, int64_t dim, mr_error *err)
+{
+    int at = 0;
+
+    if (s->rank == MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
+                            MR_RANK_MAX);
+    }
+    MR_TRY(mr_axis_resolve(axis, s->rank + 1, &at, err));
+    memmove(s->dims + at + 1, s->dims + at, (size_t)(s->rank - at) * sizeof s->dims[0]);
+    s->dims[at] = dim;
+    s->rank++;
+    return MR_OK;
+}
+
+void mr_shape_remove(struct mr_leaf_spec *s, int axis)
+{
+    s->rank--;
+    memmove(s->dims + axis, s->dims + axis + 1, (size_t)(s->rank - axis) * sizeof s->dims[0]);
+    s->dims[s->rank] = 0;
+}
+
+void mr_shape_split(int rank, const int64_t *dims, int axis, uint64_t *outer, uint64_t *inner)
+{
+    *outer = 1;
+    *inner = 1;
+    for (int d = 0; d < rank; d++) {
+        *outer *= d < axis ? (uint64_t)dims[d] : 1;
+        *inner *= d > axis ? (uint64_t)dims[d] : 1;
     }
 }
 

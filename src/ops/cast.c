@@ -4,9 +4,7 @@
  * and TensorFlow's kernels.
  */
 #include "base/error.h"
-#include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/elementwise.h"
 #include "ops/loops.h"
 #include "ops/table.h"
 
@@ -104,39 +102,24 @@ MR_EACH_FLOAT(FROM_FLOAT, )
 static const mr_kernel_loop cast_loops[MR_DTYPE_COUNT][MR_DTYPE_COUNT] = {
     MR_EACH_BOOL(CAST_ROW, ) MR_EACH_NUMBER(CAST_ROW, )};
 
-static mr_kernel_loop cast_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                size_t nin)
+static mr_kernel_loop cast_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
-    mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
+    mr_dtype to = mr_attr_dtype(attrs, "dtype", MR_DTYPE_NONE);
 
     return to < MR_DTYPE_COUNT && dtypes[0] < MR_DTYPE_COUNT ? cast_loops[dtypes[0]][to] : NULL;
 }
 
-static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_cast(struct mr_kernel_infer *it, mr_error *err)
 {
-    mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
+    mr_dtype to = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
 
-    if (in[0].dtype == MR_STRING || to == MR_STRING) {
+    if (it->in[0].dtype == MR_STRING || to == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "%s to %s: as_string and string_to_number do that",
-                            mr_dtype_name((mr_dtype)in[0].dtype), mr_dtype_name(to));
+                            mr_dtype_name((mr_dtype)it->in[0].dtype), mr_dtype_name(to));
     }
-    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err));
-    out[0].dtype = (uint8_t)to;
+    it->out->dtype = (uint8_t)to;
     return MR_OK;
 }
 
-static const struct mr_kernel_attr cast_attrs[] = {{"dtype", MR_ATTR_DTYPE, false},
-                                                   {NULL, 0, false}};
-
-const struct mr_kernel mr_kernel_cast = {
-    .name = "cast",
-    .version = 1,
-    .flags = MR_KERNEL_ELEMENTWISE,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .infer = infer_cast,
-    .eval = mr_elementwise_eval,
-    .loop = cast_loop,
-    .attr_table = cast_attrs,
-};
+MR_ELEMENTWISE(cast, 1, 0, 0, .infer = infer_cast, .loop = cast_loop,
+               .attr_table = {{"dtype", MR_ATTR_DTYPE, false}});

@@ -68,21 +68,16 @@ static void config_free(void *state)
         mr_free(config);
     }
 }
+MR_AUTO_DEFINE(struct config, config_free)
 
 /* ---- attributes ---- */
 
 static enum mr_feature_kind kind_of_dtype(unsigned dtype)
 {
-    switch (dtype) {
-    case MR_STRING:
-        return MR_FEATURE_BYTES;
-    case MR_FLOAT32:
-        return MR_FEATURE_FLOATS;
-    case MR_INT64:
-        return MR_FEATURE_INT64S;
-    default:
-        return MR_FEATURE_NONE;
-    }
+    return dtype == MR_STRING    ? MR_FEATURE_BYTES
+           : dtype == MR_FLOAT32 ? MR_FEATURE_FLOATS
+           : dtype == MR_INT64   ? MR_FEATURE_INT64S
+                                 : MR_FEATURE_NONE;
 }
 
 /* "feature 'label'" for messages, cut if it is long. */
@@ -165,13 +160,12 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     return MR_OK;
 }
 
-static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attrs, size_t nattrs,
-                         mr_error *err)
+static int parse_feature(struct feature *f, size_t i, struct mr_attrs attrs, mr_error *err)
 {
     char text[FEATURE_TEXT];
     char name[32];
-    int64_t kind = mr_attr_find(attrs, nattrs, "kinds")->ints[i];
-    int64_t dtype = mr_attr_find(attrs, nattrs, "dtypes")->ints[i];
+    int64_t kind = mr_attr_get(attrs, "kinds")->ints[i];
+    int64_t dtype = mr_attr_get(attrs, "dtypes")->ints[i];
 
     if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
         return mr_error_set(err, MR_EUNIMPL, "%s: %s features", feature_text(f->name, text),
@@ -187,18 +181,18 @@ static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attr
     }
     f->dtype = (uint8_t)dtype;
     (void)snprintf(name, sizeof name, "shape%zu", i);
-    int rc = parse_shape(f, mr_attr_find(attrs, nattrs, name), err);
+    MR_TRY(parse_shape(f, mr_attr_get(attrs, name), err));
     (void)snprintf(name, sizeof name, "default%zu", i);
-    return rc < 0 ? rc : parse_default(f, mr_attr_find(attrs, nattrs, name), err);
+    return parse_default(f, mr_attr_get(attrs, name), err);
 }
 
 /* How many features there are; the three lists agree. */
-static int count_features(const struct mr_attr *attrs, size_t nattrs,
-                          const struct mr_column **names, size_t *n, mr_error *err)
+static int count_features(struct mr_attrs attrs, const struct mr_column **names, size_t *n,
+                          mr_error *err)
 {
-    const struct mr_attr *list = mr_attr_find(attrs, nattrs, "names");
-    const struct mr_attr *kinds = mr_attr_find(attrs, nattrs, "kinds");
-    const struct mr_attr *dtypes = mr_attr_find(attrs, nattrs, "dtypes");
+    const struct mr_attr *list = mr_attr_get(attrs, "names");
+    const struct mr_attr *kinds = mr_attr_get(attrs, "kinds");
+    const struct mr_attr *dtypes = mr_attr_get(attrs, "dtypes");
 
     if (list->block == NULL || mr_block_column_count(list->block) != 1) {
         return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
@@ -218,61 +212,45 @@ static int count_features(const struct mr_attr *attrs, size_t nattrs,
     return MR_OK;
 }
 
-static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config **ret,
-                      mr_error *err)
+static int config_new(struct mr_attrs attrs, struct config **ret, mr_error *err)
 {
     const struct mr_column *names = NULL;
-    struct config *config;
+    char text[FEATURE_TEXT];
     size_t n = 0;
-    int rc = count_features(attrs, nattrs, &names, &n, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
+    MR_TRY(count_features(attrs, &names, &n, err));
+    MR_AUTO(config_free)
+    struct config *config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
     MR_CHECK_ALLOC(config, err);
     config->magic = MAGIC;
     config->n = n;
     config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
-    if (config->by_name == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+    MR_CHECK_ALLOC(config->by_name, err);
+    for (size_t i = 0; i < n; i++) {
         uint64_t at = names->offsets[i];
 
         config->by_name[i] = (uint32_t)i;
         config->features[i].name =
             (struct mr_string){names->data == NULL ? NULL : (const unsigned char *)names->data + at,
                                names->offsets[i + 1] - at};
-        rc = parse_feature(&config->features[i], i, attrs, nattrs, err);
+        MR_TRY(parse_feature(&config->features[i], i, attrs, err));
     }
-    if (rc == MR_OK) {
-        qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
-    }
-    for (size_t i = 1; rc == MR_OK && i < n; i++) {
+    qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
+    for (size_t i = 1; i < n; i++) {
         if (compare_names(&config->by_name[i - 1], &config->by_name[i], config) == 0) {
-            char text[FEATURE_TEXT];
-
-            rc = mr_error_set(err, MR_EINVAL, "%s is named twice",
-                              feature_text(config->features[config->by_name[i]].name, text));
+            return mr_error_set(err, MR_EINVAL, "%s is named twice",
+                                feature_text(config->features[config->by_name[i]].name, text));
         }
     }
-
-out:
-    if (rc < 0) {
-        config_free(config);
-        return rc;
-    }
-    *ret = config;
+    *ret = MR_TAKE(config);
     return MR_OK;
 }
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
-    struct config *config;
+    struct config *config = NULL;
 
-    MR_TRY(config_new(attrs, nattrs, &config, err));
+    MR_TRY(config_new((struct mr_attrs){attrs, nattrs}, &config, err));
     *state = config;
     return MR_OK;
 }
@@ -300,29 +278,19 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
     return MR_OK;
 }
 
-static int infer(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                 size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct config *config = NULL;
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+    MR_AUTO(config_free) struct config *config = NULL;
 
-    if (rc == MR_OK && (in[0].rank < 0 || in[0].rank > 1)) {
-        rc = mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
+    if (it->in[0].rank < 0 || it->in[0].rank > 1) {
+        return mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
     }
-    if (rc == MR_OK) {
-        rc = config_new(attrs, nattrs, &config, err);
+    MR_TRY(config_new(it->attrs, &config, err));
+    if (config->n > it->cap) {
+        return mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, it->cap);
     }
-    if (rc < 0) {
-        return rc;
-    }
-    if (config->n > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, cap);
-    } else {
-        rc = fill_specs(config, &in[0], out, err);
-        *nout = config->n;
-    }
-    config_free(config);
-    return rc;
+    it->nout = config->n;
+    return fill_specs(config, &it->in[0], it->out, err);
 }
 
 /* ---- running ---- */
@@ -471,23 +439,20 @@ static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_out
     int batch = p->input->rank;
     int rank = batch + f->rank;
     int64_t dims[MR_RANK_MAX];
-    int64_t *all = NULL;
-    int rc;
 
     if (p->input->fixed || p->rows == 0) {
         dims[0] = batch == 1 && p->input->fixed ? p->input->dims[0] : 0;
         memcpy(dims + batch, f->dims, (size_t)f->rank * sizeof dims[0]);
         return mr_output_fixed(out, f->dtype, p->rows, rank, dims, err);
     }
-    all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
+    MR_AUTO(mr_free)
+    int64_t *all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
     MR_CHECK_ALLOC(all, err);
     for (uint32_t r = 0; r < p->rows; r++) {
         all[r * (size_t)rank] = p->input->row_dims[r];
         memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
     }
-    rc = mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
-    mr_free(all);
-    return rc;
+    return mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
 }
 
 static uint64_t records_of_row(const struct parsing *p, uint32_t row)
@@ -547,31 +512,24 @@ static void fill_record(const struct feature *f, struct mr_string found, uint64_
     }
 }
 
-static int alloc_sequence(struct parsing *p, const struct feature *f, const int64_t *dims,
-                          struct mr_output *out, mr_error *err)
-{
-    int rank = p->input->rank + f->rank;
-    int64_t none[MR_RANK_MAX] = {0};
-
-    return p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
-                       : mr_output_fixed(out, f->dtype, 0, rank, none, err);
-}
-
 static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
                          const struct mr_input *fallback, mr_error *err)
 {
+    static const int64_t none[MR_RANK_MAX];
     const struct feature *f = &p->config->features[i];
-    size_t rank = (size_t)p->input->rank + (size_t)f->rank;
-    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
+    int rank = p->input->rank + f->rank;
+    MR_AUTO(mr_free)
+    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *dims);
+    MR_AUTO(mr_free)
     uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
-    int rc = dims == NULL || counts == NULL ? mr_error_nomem(err)
-                                            : measure_sequence(p, i, counts, dims, err);
     uint64_t r = 0;
 
-    if (rc == MR_OK) {
-        rc = alloc_sequence(p, f, dims, out, err);
-    }
-    for (uint32_t row = 0; rc == MR_OK && row < p->rows; row++) {
+    MR_CHECK_ALLOC(dims, err);
+    MR_CHECK_ALLOC(counts, err);
+    MR_TRY(measure_sequence(p, i, counts, dims, err));
+    MR_TRY(p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
+                       : mr_output_fixed(out, f->dtype, 0, rank, none, err));
+    for (uint32_t row = 0; row < p->rows; row++) {
         uint64_t records = records_of_row(p, row);
         uint64_t values;
         unsigned char *at = mr_output_row(out, row, &values);
@@ -582,9 +540,22 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
                         at + k * size * out->width, out->width);
         }
     }
-    mr_free(counts);
-    mr_free(dims);
-    return rc;
+    return MR_OK;
+}
+
+static int fill_column(struct parsing *p, size_t i, struct mr_output *out,
+                       const struct mr_input *fallback, struct mr_owned_column *column,
+                       mr_error *err)
+{
+    const struct feature *f = &p->config->features[i];
+
+    if (f->sequence) {
+        MR_TRY(read_sequence(p, i, out, fallback, err));
+    } else {
+        MR_TRY(alloc_fixed(p, f, out, err));
+        MR_TRY(read_fixed(p, i, out, fallback, err));
+    }
+    return mr_output_finish(out, column, err);
 }
 
 static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *column, mr_error *err)
@@ -593,27 +564,13 @@ static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *col
     struct mr_owned_column given; /* the default: it is used as long as `fallback` is open */
     struct mr_input fallback = {0};
     struct mr_output out = {0};
-    int rc = MR_OK;
 
     p->bad_row = 0;
     if (f->fallback != NULL) {
         given = mr_block_owned_column(f->fallback, 0);
-        struct mr_kernel_in in = {&given, true};
-
-        rc = mr_input_open(&in, 1, &fallback, err);
+        MR_TRY(mr_input_open(&(struct mr_kernel_in){&given, true}, 1, &fallback, err));
     }
-    if (rc == MR_OK && f->sequence) {
-        rc = read_sequence(p, i, &out, &fallback, err);
-    } else if (rc == MR_OK) {
-        rc = alloc_fixed(p, f, &out, err);
-        if (rc == MR_OK) {
-            rc = read_fixed(p, i, &out, &fallback, err);
-        }
-    }
-    if (rc == MR_OK) {
-        rc = mr_output_finish(&out, column,
-                              err); /* strings are copied here, while the default is open */
-    }
+    int rc = fill_column(p, i, &out, &fallback, column, err); /* copies strings of the default */
     mr_output_drop(&out);
     mr_input_close(&fallback);
     return rc;
@@ -645,67 +602,50 @@ static int read_features(struct parsing *p, struct mr_owned_column *out, mr_erro
     return rc;
 }
 
+static int parse(struct parsing *p, struct mr_owned_column *out, mr_error *err)
+{
+    mr_buffer *found = NULL;
+    size_t bytes = 0;
+
+    if (__builtin_mul_overflow(p->input->count, p->config->n * sizeof *p->found, &bytes)) {
+        return mr_error_nomem(err);
+    }
+    MR_TRY(mr_buffer_new(bytes, &found, err));
+    p->found = memset(mr_buffer_data(found), 0, bytes);
+    int rc = scan_records(p, err);
+    if (rc == MR_OK) {
+        rc = read_features(p, out, err);
+    }
+    mr_buffer_unref(found);
+    return rc;
+}
+
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
                 size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
                 mr_error *err)
 {
     struct parsing p = {.config = call->state, .rows = rows};
-    struct mr_owned_column expanded;
-    struct mr_kernel_in records = {in[0].column, false};
+    struct mr_owned_column column;
     struct mr_input input;
-    mr_buffer *found = NULL;
-    size_t bytes = 0;
-    int rc;
 
     MR_CHECK_MAGIC(p.config, MAGIC);
     *bad_row = 0;
-    if (in[0].broadcast) {
-        rc = mr_column_expand(in[0].column, rows, &expanded, err);
-        if (rc < 0) {
-            return rc;
-        }
-        records.column = &expanded;
-    }
-    rc = mr_input_open(&records, rows, &input, err);
-    if (rc < 0) {
-        goto out;
-    }
-    p.input = &input;
-    bool fits = !__builtin_mul_overflow(input.count, p.config->n * sizeof *p.found, &bytes);
-    rc = fits ? mr_buffer_new(bytes, &found, err) : mr_error_nomem(err);
+    MR_TRY(mr_column_pass(&in[0], rows, &column, err));
+    int rc = mr_input_open(&(struct mr_kernel_in){&column, false}, rows, &input, err);
     if (rc == MR_OK) {
-        p.found = memset(mr_buffer_data(found), 0, bytes);
-        rc = scan_records(&p, err);
+        p.input = &input;
+        rc = parse(&p, out, err);
+        *bad_row = rc < 0 ? p.bad_row : 0;
+        mr_input_close(&input);
     }
-    if (rc == MR_OK) {
-        rc = read_features(&p, out, err);
-    }
-    *bad_row = rc < 0 ? p.bad_row : 0;
-    mr_buffer_unref(found);
-    mr_input_close(&input);
-
-out:
-    if (in[0].broadcast) {
-        mr_column_release(&expanded);
-    }
+    mr_column_release(&column);
     return rc;
 }
 
-static const struct mr_kernel_attr attr_table[] = {
-    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},
-    {"dtypes", MR_ATTR_INTS, false},   {"shape#", MR_ATTR_SHAPE, true},
-    {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
-};
-
-const struct mr_kernel mr_kernel_parse_example = {
-    .name = "parse_example",
-    .version = 1,
-    .flags = MR_KERNEL_MAY_FAIL,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .infer = infer,
-    .eval = eval,
-    .prepare = prepare,
-    .release = config_free,
-    .attr_table = attr_table,
-};
+MR_DEFINE_KERNEL(parse_example, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
+                 .infer = infer, .eval = eval, .prepare = prepare, .release = config_free,
+                 .attr_table = {{"names", MR_ATTR_STRINGS, false},
+                                {"kinds", MR_ATTR_INTS, false},
+                                {"dtypes", MR_ATTR_INTS, false},
+                                {"shape#", MR_ATTR_SHAPE, true},
+                                {"default#", MR_ATTR_BLOCK, true}});

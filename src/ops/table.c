@@ -53,7 +53,7 @@ static bool name_matches(const char *pattern, const char *name)
 
 static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *a, mr_error *err)
 {
-    for (; table != NULL && table->name != NULL; table++) {
+    for (; table->name != NULL; table++) {
         if (!name_matches(table->name, a->name)) {
             continue;
         }
@@ -86,7 +86,7 @@ static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr 
             return mr_error_set(err, MR_EINVAL, "attribute '%s' is given twice", attrs[i].name);
         }
     }
-    for (; table != NULL && table->name != NULL; table++) {
+    for (; table->name != NULL; table++) {
         if (!table->optional && mr_attr_find(attrs, nattrs, table->name) == NULL) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s' is missing", table->name);
         }
@@ -111,15 +111,29 @@ static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in
     return MR_OK;
 }
 
+static int check_dtypes(uint32_t set, const struct mr_leaf_spec *in, size_t nin, mr_error *err)
+{
+    for (size_t i = 0; i < nin; i++) {
+        MR_TRY(mr_infer_dtype(in, i, set, err));
+    }
+    return mr_infer_same_dtype(in, 0, nin, err);
+}
+
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
                     const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
                     size_t *nout, mr_error *err)
 {
-    MR_TRY(check_inputs(kernel, in, nin, err));
+    struct mr_kernel_infer it = {{attrs, nattrs}, in, nin, out, cap, 0};
 
+    MR_TRY(check_inputs(kernel, in, nin, err));
     MR_TRY(check_attrs(kernel->attr_table, attrs, nattrs, err));
     if (cap == 0) {
         return mr_error_set(err, MR_EINVAL, "no room for a result");
     }
-    return kernel->infer(attrs, nattrs, in, nin, out, cap, nout, err);
+    if (kernel->dtypes != 0) {
+        MR_TRY(check_dtypes(kernel->dtypes, in, nin, err));
+    }
+    MR_TRY(mr_infer_call(kernel, &it, err));
+    *nout = it.nout;
+    return MR_OK;
 }
