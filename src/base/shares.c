@@ -1,5 +1,4 @@
 #include "base/shares.h"
-#include "base/scope.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
