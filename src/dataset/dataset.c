@@ -344,61 +344,46 @@ static bool node_is_sound(const mr_dataset *ds)
     return sound;
 }
 
+static int apply(const struct mr_operator *op, mr_dataset *const *inputs, size_t ninputs,
+                 const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                 size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
+{
+    MR_TRY(check_shape_of_node(op, ninputs, nfunctions, err));
+    MR_AUTO(mr_dataset_unref) mr_dataset *ds = mr_calloc(1, sizeof *ds);
+    MR_CHECK_ALLOC(ds, err);
+    atomic_init(&ds->refs, 1);
+    atomic_init(&ds->opened, 0);
+    atomic_init(&ds->reads, 0);
+    atomic_init(&ds->kept, NULL);
+    ds->op = op;
+    ds->ninputs = ninputs;
+    ds->nfunctions = nfunctions;
+    MR_TRY(fill_node(ds, inputs, attrs, nattrs, functions, err));
+    MR_TRY(check_attrs(ds, scope, err));
+    MR_TRY(place_node(ds, scope, err));
+    if (op->function != MR_FUNCTION_NONE) {
+        MR_TRY(check_function(ds->functions[0], op->function, ds->inputs[0]->spec, err));
+    }
+    MR_TRY(infer_node(ds, scope, err));
+    MR_TRY(mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err));
+    MR_ASSERT_SLOW(node_is_sound(ds));
+    *ret = MR_TAKE(ds);
+    return MR_OK;
+}
+
 int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs,
                      const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
                      size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
 {
     const struct mr_operator *found = mr_operator_find(op);
-    mr_dataset *ds = NULL;
-    int rc;
 
     if (found == NULL) {
         return mr_error_set(err, MR_EUNIMPL,
                             "there is no dataset operator '%s' in this version (%s)", op,
                             MR_VERSION);
     }
-    rc = check_shape_of_node(found, ninputs, nfunctions, err);
-    if (rc != MR_OK) {
-        goto out;
-    }
-    ds = mr_calloc(1, sizeof *ds);
-    if (ds == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    atomic_init(&ds->refs, 1);
-    atomic_init(&ds->opened, 0);
-    atomic_init(&ds->reads, 0);
-    atomic_init(&ds->kept, NULL);
-    ds->op = found;
-    ds->ninputs = ninputs;
-    ds->nfunctions = nfunctions;
-    rc = fill_node(ds, inputs, attrs, nattrs, functions, err);
-    if (rc == MR_OK) {
-        rc = check_attrs(ds, scope, err);
-    }
-    if (rc == MR_OK) {
-        rc = place_node(ds, scope, err);
-    }
-    if (rc == MR_OK && found->function != MR_FUNCTION_NONE) {
-        rc = check_function(ds->functions[0], found->function, ds->inputs[0]->spec, err);
-    }
-    if (rc == MR_OK) {
-        rc = infer_node(ds, scope, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err);
-    }
-    if (rc == MR_OK) {
-        MR_ASSERT_SLOW(node_is_sound(ds));
-        *ret = ds;
-        ds = NULL;
-    }
-
-out:
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "%s", op);
-    }
-    mr_dataset_unref(ds);
-    return rc;
+    MR_TRY_WRAP(
+        apply(found, inputs, ninputs, attrs, nattrs, functions, nfunctions, scope, ret, err), err,
+        "%s", op);
+    return MR_OK;
 }

@@ -17,6 +17,7 @@
 #ifndef MR_DATASET_GRAPH_H
 #define MR_DATASET_GRAPH_H
 
+#include "base/scope.h"
 #include "element/block.h"
 
 #include <millrace/dataset.h>
@@ -141,5 +142,9 @@ int mr_function_compose(const mr_function *f, const mr_function *g, mr_function 
  * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free().
  */
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err);
+
+MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
+MR_AUTO_DEFINE(mr_function, mr_function_unref)
+MR_AUTO_DEFINE(mr_builder, mr_builder_free)
 
 #endif
