@@ -19,25 +19,19 @@
 static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret,
                          mr_buffer **arrays, mr_error *err)
 {
-    mr_buffer *b = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *b = NULL; /* the shell's reference is enough */
     mr_block *out;
-    int rc = MR_OK;
 
     if (extra > 0) {
-        rc = mr_buffer_new(extra, &b, err);
+        MR_TRY(mr_buffer_new(extra, &b, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_copy_columns(out, 0, block);
-        mr_block_hold(out, b);
-        out->origin = mr_origin_ref(block->origin);
-        *ret = out;
-        *arrays = b;
-    }
-    mr_buffer_unref(b); /* The shell's reference is enough. */
-    return rc;
+    MR_TRY(mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err));
+    mr_block_copy_columns(out, 0, block);
+    mr_block_hold(out, b);
+    out->origin = mr_origin_ref(block->origin);
+    *ret = out;
+    *arrays = b;
+    return MR_OK;
 }
 
 /* A VAR column whose rows all have dims @dims becomes FIXED; nothing is copied. */

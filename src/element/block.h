@@ -171,6 +171,9 @@ int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *er
  * structure. */
 int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err);
 
+/* "[2,?,3]" for messages. */
+const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);
+
 MR_AUTO_DEFINE(mr_block, mr_block_unref)
 MR_AUTO_DEFINE(mr_spec, mr_spec_unref)
 

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name)
@@ -225,23 +224,7 @@ void mr_shape_split(int rank, const int64_t *dims, int axis, uint64_t *outer, ui
 
 const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT])
 {
-    size_t len = 0;
-
-    if (rank < 0) {
-        return "<unknown>";
-    }
-    buf[len++] = '[';
-    for (int i = 0; i < rank; i++) {
-        const char *comma = i > 0 ? "," : "";
-        int n = dims[i] < 0
-                    ? snprintf(buf + len, MR_SHAPE_TEXT - len, "%s?", comma)
-                    : snprintf(buf + len, MR_SHAPE_TEXT - len, "%s%lld", comma, (long long)dims[i]);
-
-        len += (size_t)n; /* 8 dims of at most 20 digits fit */
-    }
-    buf[len++] = ']';
-    buf[len] = '\0';
-    return buf;
+    return mr_dims_format(dims, rank, buf, MR_SHAPE_TEXT);
 }
 
 static bool join_dim(int64_t a, int64_t b, int64_t *ret)
