@@ -7,25 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *mr_attr_kind_name(int32_t kind)
-{
-    static const char *const names[] = {
-        [MR_ATTR_INT] = "an integer",
-        [MR_ATTR_FLOAT] = "a float",
-        [MR_ATTR_BOOL] = "a bool",
-        [MR_ATTR_BYTES] = "bytes",
-        [MR_ATTR_DTYPE] = "a dtype",
-        [MR_ATTR_SHAPE] = "a shape",
-        [MR_ATTR_INTS] = "a list of ints",
-        [MR_ATTR_BLOCK] = "tensors",
-        [MR_ATTR_STRINGS] = "a list of strings",
-        [MR_ATTR_VALUE] = "a value of the enclosing function",
-    };
-
-    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind]
-                                                                     : "of no known kind";
-}
-
 int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err)
 {
     if (v < arg->min) {

@@ -77,10 +77,6 @@ void mr_fn_node_unref(struct mr_fn_node *node)
     if (node == NULL || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    for (size_t i = 0; node->functions != NULL && i < node->nfunctions; i++) {
-        mr_function_unref(node->functions[i]);
-    }
-    mr_free(node->functions);
     mr_free(node->inputs);
     mr_attrs_free(node->attrs, node->nattrs);
     mr_free(node->out_specs);

@@ -57,10 +57,7 @@ int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_err
 /* "value0", "value1", ... */
 static bool is_numbered_value(const char *name)
 {
-    if (strncmp(name, "value", 5) != 0 || name[5] == '\0' || strlen(name) > 5 + 4) {
-        return false;
-    }
-    return strspn(name + 5, "0123456789") == strlen(name + 5);
+    return strlen(name) <= 5 + 4 && mr_attr_name_matches("value#", name);
 }
 
 static const struct mr_arg *find_arg(const struct mr_operator *op, const char *name)

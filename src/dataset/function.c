@@ -73,12 +73,6 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
     fn->depth = 1;
     for (size_t i = 0; i < nnodes; i++) {
         fn->nodes[fn->nnodes++] = mr_fn_node_ref(nodes[i]);
-        for (size_t k = 0; k < nodes[i]->nfunctions; k++) {
-            const mr_function *inner = nodes[i]->functions[k];
-
-            fn->depth = inner->depth >= fn->depth ? inner->depth + 1 : fn->depth;
-            fn->height = inner->height > fn->height ? inner->height : fn->height;
-        }
     }
     *ret = MR_TAKE(fn);
     return MR_OK;
@@ -270,10 +264,6 @@ static void composed_free(struct composed *c)
 }
 MR_AUTO_DEFINE(struct composed, composed_free)
 
-/*
- * Both have no functions inside: composing is for what runs, and a tensor operator with functions
- * is left as it is by the caller.
- */
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
                         mr_error *err)
 {
@@ -316,14 +306,6 @@ static int scope_add(struct scope_set *set, uint32_t value, mr_error *err)
     return MR_OK;
 }
 
-static int add_captures(const mr_function *fn, struct scope_set *set, mr_error *err)
-{
-    for (size_t i = 0; i < fn->ncaptures; i++) {
-        MR_TRY(scope_add(set, fn->captures[i], err));
-    }
-    return MR_OK;
-}
-
 static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err)
 {
     if (ds->scope == 0 || mr_map_get(&set->seen, ds) != NULL) {
@@ -336,7 +318,9 @@ static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err
         }
     }
     for (size_t i = 0; i < ds->nfunctions; i++) {
-        MR_TRY(add_captures(ds->functions[i], set, err));
+        for (size_t k = 0; k < ds->functions[i]->ncaptures; k++) {
+            MR_TRY(scope_add(set, ds->functions[i]->captures[k], err));
+        }
     }
     for (size_t i = 0; i < ds->ninputs; i++) {
         MR_TRY(scope_walk(set, ds->inputs[i], err));
@@ -368,38 +352,10 @@ int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_
     return MR_OK;
 }
 
-/* Users come after what they use: one sweep from the end. */
-static int mark_live(const mr_function *fn, bool *live, struct scope_set *inner, mr_error *err)
-{
-    for (size_t i = fn->nnodes; i-- > 0;) {
-        const struct mr_fn_node *node = fn->nodes[i];
-        bool used = false;
-
-        for (size_t k = 0; k < node->nout; k++) {
-            used = used || live[node->first_value + k];
-        }
-        if (!used) {
-            continue;
-        }
-        for (size_t k = 0; k < node->ninputs; k++) {
-            live[node->inputs[k]] = true;
-        }
-        inner->n = 0;
-        for (size_t k = 0; k < node->nfunctions; k++) {
-            MR_TRY(add_captures(node->functions[k], inner, err));
-        }
-        for (size_t k = 0; k < inner->n; k++) {
-            live[inner->values[k]] = true;
-        }
-    }
-    return MR_OK;
-}
-
 int mr_function_live(const mr_function *fn, bool **ret, mr_error *err)
 {
     MR_AUTO(mr_free) bool *live = mr_calloc(fn->nvalues, sizeof *live);
     MR_AUTO(mr_free) uint32_t *needed = NULL;
-    struct scope_set inner = {0};
     size_t n = 0;
 
     MR_CHECK_ALLOC(live, err);
@@ -412,9 +368,18 @@ int mr_function_live(const mr_function *fn, bool **ret, mr_error *err)
     for (size_t i = 0; i < n; i++) {
         live[needed[i]] = true;
     }
-    int rc = mark_live(fn, live, &inner, err);
-    mr_free(inner.values);
-    MR_TRY(rc);
+    /* Users come after what they use: one sweep from the end. */
+    for (size_t i = fn->nnodes; i-- > 0;) {
+        const struct mr_fn_node *node = fn->nodes[i];
+        bool used = false;
+
+        for (size_t k = 0; k < node->nout; k++) {
+            used = used || live[node->first_value + k];
+        }
+        for (size_t k = 0; used && k < node->ninputs; k++) {
+            live[node->inputs[k]] = true;
+        }
+    }
     *ret = MR_TAKE(live);
     return MR_OK;
 }

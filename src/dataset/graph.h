@@ -79,8 +79,6 @@ struct mr_fn_node {
     size_t ninputs;
     struct mr_attr *attrs; /* sorted by name, owned */
     size_t nattrs;
-    mr_function **functions; /* one reference each */
-    size_t nfunctions;
     uint32_t first_value;           /* value number of the first result; the others follow */
     struct mr_leaf_spec *out_specs; /* what infer said */
     size_t nout;

@@ -132,6 +132,5 @@ int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, m
 void mr_attrs_free(struct mr_attr *attrs, size_t n);
 /* Frees what one of them owns. */
 void mr_attr_clear(struct mr_attr *attr);
-const char *mr_attr_kind_name(int32_t kind);
 
 #endif

@@ -359,10 +359,8 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
         to->attrs[0]->value_case = MILLRACE__ATTR__VALUE_I;
         to->attrs[0]->i = node->salt;
     }
-    MR_TRY(write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra,
-                       err));
-    to->n_functions = node->nfunctions;
-    return write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
+    return write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra,
+                       err);
 }
 
 static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope,

@@ -15,6 +15,36 @@ const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const 
     return NULL;
 }
 
+const char *mr_attr_kind_name(int32_t kind)
+{
+    static const char *const names[] = {
+        [MR_ATTR_INT] = "an integer",
+        [MR_ATTR_FLOAT] = "a float",
+        [MR_ATTR_BOOL] = "a bool",
+        [MR_ATTR_BYTES] = "bytes",
+        [MR_ATTR_DTYPE] = "a dtype",
+        [MR_ATTR_SHAPE] = "a shape",
+        [MR_ATTR_INTS] = "a list of ints",
+        [MR_ATTR_BLOCK] = "tensors",
+        [MR_ATTR_STRINGS] = "a list of strings",
+        [MR_ATTR_VALUE] = "a value of the enclosing function",
+    };
+
+    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind]
+                                                                     : "of no known kind";
+}
+
+bool mr_attr_name_matches(const char *pattern, const char *name)
+{
+    size_t len = strlen(pattern);
+
+    if (len == 0 || pattern[len - 1] != '#') {
+        return strcmp(pattern, name) == 0;
+    }
+    return strncmp(pattern, name, len - 1) == 0 && name[len - 1] != '\0' &&
+           strspn(name + len - 1, "0123456789") == strlen(name + len - 1);
+}
+
 const struct mr_attr *mr_attr_get(struct mr_attrs attrs, const char *name)
 {
     return mr_attr_find(attrs.list, attrs.n, name);

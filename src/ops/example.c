@@ -91,7 +91,6 @@ static const char *feature_text(struct mr_string name, char buf[FEATURE_TEXT])
 
 static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error *err)
 {
-    char text[FEATURE_TEXT];
     uint64_t count = 1;
 
     if (shape == NULL) {
@@ -99,8 +98,7 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
         return MR_OK;
     }
     if (shape->count < 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank",
-                            feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "its shape has an unknown rank");
     }
     f->rank = shape->count;
     if (f->rank > 0) {
@@ -109,19 +107,16 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
     f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
     for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
         if (f->dims[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "%s: dim %d of its shape is unknown",
-                                feature_text(f->name, text), d);
+            return mr_error_set(err, MR_EINVAL, "dim %d of its shape is unknown", d);
         }
     }
     if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0),
                         &count) ||
         count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit",
-                            feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "its shape is above the limit");
     }
     if (f->sequence && count == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is",
-                            feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "no number of values says how long it is");
     }
     f->per_record = count;
     return MR_OK;
@@ -129,7 +124,6 @@ static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error 
 
 static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_error *err)
 {
-    char text[FEATURE_TEXT];
 
     if (fallback == NULL) {
         return MR_OK;
@@ -137,8 +131,8 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
         mr_block_column_count(fallback->block) != 1 ||
         mr_block_column(fallback->block, 0)->dtype != f->dtype) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s",
-                            feature_text(f->name, text), mr_dtype_name((mr_dtype)f->dtype));
+        return mr_error_set(err, MR_EINVAL, "its default is not one tensor of %s",
+                            mr_dtype_name((mr_dtype)f->dtype));
     }
     struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
     struct mr_kernel_in in = {&column, true};
@@ -148,13 +142,12 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
     f->fallback_count = opened.count;
     mr_input_close(&opened);
     if (f->fallback_count != 1 && f->sequence) {
-        return mr_error_set(err, MR_EINVAL,
-                            "%s: of any length, so its default is one value, not %llu",
-                            feature_text(f->name, text), (unsigned long long)f->fallback_count);
+        return mr_error_set(err, MR_EINVAL, "of any length, so its default is one value, not %llu",
+                            (unsigned long long)f->fallback_count);
     }
     if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu",
-                            feature_text(f->name, text), (unsigned long long)f->fallback_count,
+        return mr_error_set(err, MR_EINVAL, "its default has %llu values, not %llu",
+                            (unsigned long long)f->fallback_count,
                             (unsigned long long)f->per_record);
     }
     return MR_OK;
@@ -162,22 +155,19 @@ static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_e
 
 static int parse_feature(struct feature *f, size_t i, struct mr_attrs attrs, mr_error *err)
 {
-    char text[FEATURE_TEXT];
     char name[32];
     int64_t kind = mr_attr_get(attrs, "kinds")->ints[i];
     int64_t dtype = mr_attr_get(attrs, "dtypes")->ints[i];
 
     if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
-        return mr_error_set(err, MR_EUNIMPL, "%s: %s features", feature_text(f->name, text),
+        return mr_error_set(err, MR_EUNIMPL, "%s features",
                             kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
     }
     if (kind != KIND_FIXED_LEN) {
-        return mr_error_set(err, MR_EINVAL, "%s: %lld is no kind", feature_text(f->name, text),
-                            (long long)kind);
+        return mr_error_set(err, MR_EINVAL, "%lld is no kind", (long long)kind);
     }
     if (dtype < 0 || dtype >= MR_DTYPE_COUNT || kind_of_dtype((unsigned)dtype) == MR_FEATURE_NONE) {
-        return mr_error_set(err, MR_EINVAL, "%s: wants float32, int64 or string",
-                            feature_text(f->name, text));
+        return mr_error_set(err, MR_EINVAL, "wants float32, int64 or string");
     }
     f->dtype = (uint8_t)dtype;
     (void)snprintf(name, sizeof name, "shape%zu", i);
@@ -233,7 +223,8 @@ static int config_new(struct mr_attrs attrs, struct config **ret, mr_error *err)
         config->features[i].name =
             (struct mr_string){names->data == NULL ? NULL : (const unsigned char *)names->data + at,
                                names->offsets[i + 1] - at};
-        MR_TRY(parse_feature(&config->features[i], i, attrs, err));
+        MR_TRY_WRAP(parse_feature(&config->features[i], i, attrs, err), err, "%s",
+                    feature_text(config->features[i].name, text));
     }
     qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
     for (size_t i = 1; i < n; i++) {

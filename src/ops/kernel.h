@@ -154,7 +154,8 @@ const struct mr_kernel *mr_kernel_find(const char *name);
 const struct mr_kernel *const *mr_kernel_list(size_t *n);
 
 /*
- * Check the number of inputs, the names and kinds of the attributes and the dtypes; then infer. The
+ * Check the number of inputs, the names and kinds of the attributes (each is sound by itself, as
+ * mr_attrs_copy() has seen to) and the dtypes; then infer. The
  * error does not name the operator: its caller does. On failure @out is undefined.
  */
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
@@ -163,5 +164,8 @@ int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs,
 
 /* Attribute look-up for infer and eval. NULL if absent. */
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name);
+/* "shape#" stands for shape0, shape12, ... */
+bool mr_attr_name_matches(const char *pattern, const char *name);
+const char *mr_attr_kind_name(int32_t kind);
 
 #endif

@@ -112,8 +112,8 @@ static int dims_range(const struct mr_row *row, struct mr_leaf_spec *spec, mr_er
     case dtype: {                                                                                  \
         S *z = (S *)(void *)out->values;                                                           \
         S x[2];                                                                                    \
-        memcpy(&x[0], row->in[0].values, sizeof x[0]);                                                  \
-        memcpy(&x[1], row->in[2].values, sizeof x[1]);                                                  \
+        memcpy(&x[0], row->in[0].values, sizeof x[0]);                                             \
+        memcpy(&x[1], row->in[2].values, sizeof x[1]);                                             \
         const W start = LD(W, x[0]);                                                               \
         const W delta = LD(W, x[1]);                                                               \
         for (uint64_t i = 0; i < out->count; i++) {                                                \

@@ -34,43 +34,15 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
 
 /* ---- checking attributes ---- */
 
-static const char *const kind_names[] = {
-    "",        "an int",  "a float",        "a bool",   "bytes",
-    "a dtype", "a shape", "a list of ints", "a tensor", "a list of strings",
-    "a value"};
-
-/* "shape#" matches shape0, shape12, ... */
-static bool name_matches(const char *pattern, const char *name)
-{
-    size_t len = strlen(pattern);
-
-    if (len == 0 || pattern[len - 1] != '#') {
-        return strcmp(pattern, name) == 0;
-    }
-    return strncmp(pattern, name, len - 1) == 0 && name[len - 1] != '\0' &&
-           strspn(name + len - 1, "0123456789") == strlen(name + len - 1);
-}
-
 static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *a, mr_error *err)
 {
     for (; table->name != NULL; table++) {
-        if (!name_matches(table->name, a->name)) {
+        if (!mr_attr_name_matches(table->name, a->name)) {
             continue;
         }
         if (a->kind != table->kind) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s", a->name,
-                                kind_names[table->kind]);
-        }
-        if (a->kind == MR_ATTR_DTYPE && (a->i < 0 || mr_dtype_name((mr_dtype)a->i) == NULL)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': %lld is no dtype", a->name,
-                                (long long)a->i);
-        }
-        if (a->kind == MR_ATTR_SHAPE && (a->count < MR_RANK_UNKNOWN || a->count > MR_RANK_MAX)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': rank %d is above %d", a->name,
-                                a->count, MR_RANK_MAX);
-        }
-        if (a->kind == MR_ATTR_INTS && a->count < 0) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': a list of %d", a->name, a->count);
+                                mr_attr_kind_name(table->kind));
         }
         return MR_OK;
     }
@@ -82,9 +54,6 @@ static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr 
 {
     for (size_t i = 0; i < nattrs; i++) {
         MR_TRY(check_attr(table, &attrs[i], err));
-        if (mr_attr_find(attrs, i, attrs[i].name) != NULL) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s' is given twice", attrs[i].name);
-        }
     }
     for (; table->name != NULL; table++) {
         if (!table->optional && mr_attr_find(attrs, nattrs, table->name) == NULL) {
