@@ -284,15 +284,13 @@ static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSp
 {
     size_t n = mr_spec_leaves(spec);
 
-    Millrace__ElementSpec *to = NULL;
-    MR_TRY(take_message(w, &millrace__element_spec__descriptor, &to, err));
-    MR_TRY(take_messages(w, &millrace__leaf_spec__descriptor, n, &to->leaves, err));
-    to->n_leaves = n;
-    to->structure = (char *)(uintptr_t)mr_spec_structure(spec);
+    MR_TRY(take_message(w, &millrace__element_spec__descriptor, ret, err));
+    MR_TRY(take_messages(w, &millrace__leaf_spec__descriptor, n, &(*ret)->leaves, err));
+    (*ret)->n_leaves = n;
+    (*ret)->structure = (char *)(uintptr_t)mr_spec_structure(spec);
     for (size_t i = 0; i < n; i++) {
-        mr_leaf_lend_proto(mr_spec_leaf(spec, i), to->leaves[i]);
+        mr_leaf_lend_proto(mr_spec_leaf(spec, i), (*ret)->leaves[i]);
     }
-    *ret = to;
     return MR_OK;
 }
 
@@ -461,6 +459,7 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
 static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size,
                 mr_error *err)
 {
+    def->format = MR_CANONICAL_FORMAT;
     def->n_functions = w->nfunctions;
     def->functions = w->functions;
     def->n_constants = w->nconstants;
@@ -493,7 +492,6 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
                             "%s: a dataset that uses values of a function is no dataset of its own",
                             ds->op->name);
     }
-    def.format = MR_CANONICAL_FORMAT;
     rc = write_graph(&w, ds, NULL, &def.graph, err);
     if (rc == MR_OK) {
         rc = pack(&w, &def, ret, size, err);

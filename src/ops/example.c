@@ -6,257 +6,32 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/example_wire.h"
+#include "ops/example_config.h"
 #include "ops/table.h"
-#include "ops/tensor.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum {
-    KIND_FIXED_LEN = 0,
-    KIND_VAR_LEN = 1,
-    KIND_RAGGED = 2,
-};
-
-struct feature {
-    struct mr_string name; /* in the attribute's block */
-    uint8_t dtype;
-    int rank;
-    int64_t dims[MR_RANK_MAX];
-    bool sequence;            /* dims[0] is whatever the record has */
-    uint64_t per_record;      /* values; of one step along dims[0] for a sequence */
-    const mr_block *fallback; /* in the attributes; NULL: none */
-    uint64_t fallback_count;  /* 1 or per_record */
-};
-
-#define MAGIC UINT32_C(0x6d726578)
-
-struct config {
-    uint32_t magic;
-    size_t n;
-    uint32_t *by_name; /* indices, sorted by name */
-    struct feature features[];
-};
-
-static int compare_bytes(struct mr_string a, struct mr_string b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int order = n == 0 ? 0 : memcmp(a.data, b.data, n);
-
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static int compare_names(const void *a, const void *b, void *ctx)
-{
-    const struct config *config = ctx;
-
-    return compare_bytes(config->features[*(const uint32_t *)a].name,
-                         config->features[*(const uint32_t *)b].name);
-}
-
-static void config_free(void *state)
-{
-    struct config *config = state;
-
-    if (config != NULL) {
-        MR_CHECK_MAGIC(config, MAGIC);
-        mr_free(config->by_name);
-        mr_free(config);
-    }
-}
-MR_AUTO_DEFINE(struct config, config_free)
-
-/* ---- attributes ---- */
-
-static enum mr_feature_kind kind_of_dtype(unsigned dtype)
-{
-    return dtype == MR_STRING    ? MR_FEATURE_BYTES
-           : dtype == MR_FLOAT32 ? MR_FEATURE_FLOATS
-           : dtype == MR_INT64   ? MR_FEATURE_INT64S
-                                 : MR_FEATURE_NONE;
-}
-
-/* "feature 'label'" for messages, cut if it is long. */
-#define FEATURE_TEXT 80
-static const char *feature_text(struct mr_string name, char buf[FEATURE_TEXT])
-{
-    (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size,
-                   (const char *)name.data);
-    return buf;
-}
-
-static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error *err)
-{
-    uint64_t count = 1;
-
-    if (shape == NULL) {
-        f->per_record = 1;
-        return MR_OK;
-    }
-    if (shape->count < 0) {
-        return mr_error_set(err, MR_EINVAL, "its shape has an unknown rank");
-    }
-    f->rank = shape->count;
-    if (f->rank > 0) {
-        memcpy(f->dims, shape->ints, (size_t)f->rank * sizeof f->dims[0]);
-    }
-    f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
-    for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
-        if (f->dims[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "dim %d of its shape is unknown", d);
-        }
-    }
-    if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0),
-                        &count) ||
-        count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "its shape is above the limit");
-    }
-    if (f->sequence && count == 0) {
-        return mr_error_set(err, MR_EINVAL, "no number of values says how long it is");
-    }
-    f->per_record = count;
-    return MR_OK;
-}
-
-static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_error *err)
-{
-
-    if (fallback == NULL) {
-        return MR_OK;
-    }
-    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
-        mr_block_column_count(fallback->block) != 1 ||
-        mr_block_column(fallback->block, 0)->dtype != f->dtype) {
-        return mr_error_set(err, MR_EINVAL, "its default is not one tensor of %s",
-                            mr_dtype_name((mr_dtype)f->dtype));
-    }
-    struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
-    struct mr_kernel_in in = {&column, true};
-    struct mr_input opened;
-    MR_TRY(mr_input_open(&in, 1, &opened, err));
-    f->fallback = fallback->block;
-    f->fallback_count = opened.count;
-    mr_input_close(&opened);
-    if (f->fallback_count != 1 && f->sequence) {
-        return mr_error_set(err, MR_EINVAL, "of any length, so its default is one value, not %llu",
-                            (unsigned long long)f->fallback_count);
-    }
-    if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
-        return mr_error_set(err, MR_EINVAL, "its default has %llu values, not %llu",
-                            (unsigned long long)f->fallback_count,
-                            (unsigned long long)f->per_record);
-    }
-    return MR_OK;
-}
-
-static int parse_feature(struct feature *f, size_t i, struct mr_attrs attrs, mr_error *err)
-{
-    char name[32];
-    int64_t kind = mr_attr_get(attrs, "kinds")->ints[i];
-    int64_t dtype = mr_attr_get(attrs, "dtypes")->ints[i];
-
-    if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
-        return mr_error_set(err, MR_EUNIMPL, "%s features",
-                            kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
-    }
-    if (kind != KIND_FIXED_LEN) {
-        return mr_error_set(err, MR_EINVAL, "%lld is no kind", (long long)kind);
-    }
-    if (dtype < 0 || dtype >= MR_DTYPE_COUNT || kind_of_dtype((unsigned)dtype) == MR_FEATURE_NONE) {
-        return mr_error_set(err, MR_EINVAL, "wants float32, int64 or string");
-    }
-    f->dtype = (uint8_t)dtype;
-    (void)snprintf(name, sizeof name, "shape%zu", i);
-    MR_TRY(parse_shape(f, mr_attr_get(attrs, name), err));
-    (void)snprintf(name, sizeof name, "default%zu", i);
-    return parse_default(f, mr_attr_get(attrs, name), err);
-}
-
-/* How many features there are; the three lists agree. */
-static int count_features(struct mr_attrs attrs, const struct mr_column **names, size_t *n,
-                          mr_error *err)
-{
-    const struct mr_attr *list = mr_attr_get(attrs, "names");
-    const struct mr_attr *kinds = mr_attr_get(attrs, "kinds");
-    const struct mr_attr *dtypes = mr_attr_get(attrs, "dtypes");
-
-    if (list->block == NULL || mr_block_column_count(list->block) != 1) {
-        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
-    }
-    *names = mr_block_column(list->block, 0);
-    *n = mr_block_rows(list->block);
-    if ((*names)->dtype != MR_STRING || (*names)->kind != MR_COLUMN_FIXED || (*names)->rank != 0) {
-        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
-    }
-    if (*n == 0 || *n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu features; wants 1 to %d", *n, MR_LEAVES_MAX);
-    }
-    if ((size_t)kinds->count != *n || (size_t)dtypes->count != *n) {
-        return mr_error_set(err, MR_EINVAL, "%zu names, %d kinds and %d dtypes", *n, kinds->count,
-                            dtypes->count);
-    }
-    return MR_OK;
-}
-
-static int config_new(struct mr_attrs attrs, struct config **ret, mr_error *err)
-{
-    const struct mr_column *names = NULL;
-    char text[FEATURE_TEXT];
-    size_t n = 0;
-
-    MR_TRY(count_features(attrs, &names, &n, err));
-    MR_AUTO(config_free)
-    struct config *config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
-    MR_CHECK_ALLOC(config, err);
-    config->magic = MAGIC;
-    config->n = n;
-    config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
-    MR_CHECK_ALLOC(config->by_name, err);
-    for (size_t i = 0; i < n; i++) {
-        uint64_t at = names->offsets[i];
-
-        config->by_name[i] = (uint32_t)i;
-        config->features[i].name =
-            (struct mr_string){names->data == NULL ? NULL : (const unsigned char *)names->data + at,
-                               names->offsets[i + 1] - at};
-        MR_TRY_WRAP(parse_feature(&config->features[i], i, attrs, err), err, "%s",
-                    feature_text(config->features[i].name, text));
-    }
-    qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
-    for (size_t i = 1; i < n; i++) {
-        if (compare_names(&config->by_name[i - 1], &config->by_name[i], config) == 0) {
-            return mr_error_set(err, MR_EINVAL, "%s is named twice",
-                                feature_text(config->features[config->by_name[i]].name, text));
-        }
-    }
-    *ret = MR_TAKE(config);
-    return MR_OK;
-}
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
-    struct config *config = NULL;
+    struct mr_example_config *config = NULL;
 
-    MR_TRY(config_new((struct mr_attrs){attrs, nattrs}, &config, err));
+    MR_TRY(mr_example_config_new((struct mr_attrs){attrs, nattrs}, &config, err));
     *state = config;
     return MR_OK;
 }
 
-static int fill_specs(const struct config *config, const struct mr_leaf_spec *in,
+static int fill_specs(const struct mr_example_config *config, const struct mr_leaf_spec *in,
                       struct mr_leaf_spec *out, mr_error *err)
 {
     for (size_t i = 0; i < config->n; i++) {
-        const struct feature *f = &config->features[i];
-        char text[FEATURE_TEXT];
+        const struct mr_example_feature *f = &config->features[i];
+        char text[MR_FEATURE_TEXT];
         int batch = (int)in->rank;
 
         if (f->rank + batch > MR_RANK_MAX) {
             return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d",
-                                feature_text(f->name, text), MR_RANK_MAX);
+                                mr_feature_text(f->name, text), MR_RANK_MAX);
         }
         memset(&out[i], 0, sizeof out[i]);
         out[i].dtype = f->dtype;
@@ -271,12 +46,12 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
 
 static int infer(struct mr_kernel_infer *it, mr_error *err)
 {
-    MR_AUTO(config_free) struct config *config = NULL;
+    MR_AUTO(mr_example_config_free) struct mr_example_config *config = NULL;
 
     if (it->in[0].rank < 0 || it->in[0].rank > 1) {
         return mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
     }
-    MR_TRY(config_new(it->attrs, &config, err));
+    MR_TRY(mr_example_config_new(it->attrs, &config, err));
     if (config->n > it->cap) {
         return mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, it->cap);
     }
@@ -287,7 +62,7 @@ static int infer(struct mr_kernel_infer *it, mr_error *err)
 /* ---- running ---- */
 
 struct parsing {
-    const struct config *config;
+    const struct mr_example_config *config;
     const struct mr_input *input;
     uint32_t rows;
     struct mr_string *found;   /* [records][features]; data == NULL: absent */
@@ -317,7 +92,7 @@ static void note_entry(void *ctx, struct mr_string key, struct mr_string feature
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         uint32_t i = p->config->by_name[middle];
-        int order = compare_bytes(key, p->config->features[i].name);
+        int order = mr_string_compare(key, p->config->features[i].name);
 
         if (order == 0) {
             p->current[i] = feature;
@@ -357,38 +132,38 @@ static const char *list_name(enum mr_feature_kind kind)
 static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
                         bool *absent, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     struct mr_string span = p->found[r * p->config->n + i];
     enum mr_feature_kind kind = MR_FEATURE_NONE;
-    char text[FEATURE_TEXT];
+    char text[MR_FEATURE_TEXT];
 
     *count = 0;
     int rc = span.data == NULL ? MR_OK : mr_feature_count(span, &kind, count, err);
     if (rc < 0) {
-        mr_error_wrap(err, "%s", feature_text(f->name, text));
+        mr_error_wrap(err, "%s", mr_feature_text(f->name, text));
         return rc;
     }
     *absent = kind == MR_FEATURE_NONE;
     if (*absent) {
         if (f->fallback == NULL && !f->sequence) {
             return mr_error_set(err, MR_EINVAL, "%s is missing and has no default",
-                                feature_text(f->name, text));
+                                mr_feature_text(f->name, text));
         }
         return MR_OK;
     }
-    if (kind != kind_of_dtype(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", feature_text(f->name, text),
-                            list_name(kind), list_name(kind_of_dtype(f->dtype)));
+    if (kind != mr_feature_kind_of(f->dtype)) {
+        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", mr_feature_text(f->name, text),
+                            list_name(kind), list_name(mr_feature_kind_of(f->dtype)));
     }
     if (f->sequence ? *count % f->per_record != 0 : *count != f->per_record) {
         return mr_error_set(err, MR_EINVAL, "%s has %llu values; wants %s%llu",
-                            feature_text(f->name, text), (unsigned long long)*count,
+                            mr_feature_text(f->name, text), (unsigned long long)*count,
                             f->sequence ? "a multiple of " : "", (unsigned long long)f->per_record);
     }
     return MR_OK;
 }
 
-static void fill_default(const struct feature *f, const struct mr_input *fallback,
+static void fill_default(const struct mr_example_feature *f, const struct mr_input *fallback,
                          unsigned char *out)
 {
     size_t width = fallback->width;
@@ -402,7 +177,7 @@ static void fill_default(const struct feature *f, const struct mr_input *fallbac
 static int read_fixed(struct parsing *p, size_t i, struct mr_output *out,
                       const struct mr_input *fallback, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
 
     for (uint64_t r = 0; r < p->input->count; r++) {
         unsigned char *at = out->values + r * f->per_record * out->width;
@@ -417,14 +192,15 @@ static int read_fixed(struct parsing *p, size_t i, struct mr_output *out,
         if (absent) {
             fill_default(f, fallback, at);
         } else {
-            mr_feature_read(p->found[r * p->config->n + i], kind_of_dtype(f->dtype), count, at);
+            mr_feature_read(p->found[r * p->config->n + i], mr_feature_kind_of(f->dtype), count,
+                            at);
         }
     }
     return MR_OK;
 }
 
 /* Dims of the rows of a feature of one length: those of the record vector, and its own. */
-static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_output *out,
+static int alloc_fixed(struct parsing *p, const struct mr_example_feature *f, struct mr_output *out,
                        mr_error *err)
 {
     int batch = p->input->rank;
@@ -458,7 +234,7 @@ static uint64_t records_of_row(const struct parsing *p, uint32_t row)
 static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims,
                             mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     int batch = p->input->rank;
     uint64_t r = 0;
 
@@ -487,12 +263,12 @@ static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64
 }
 
 /* The values of one record at @at, and the default behind them up to @size values. */
-static void fill_record(const struct feature *f, struct mr_string found, uint64_t count,
+static void fill_record(const struct mr_example_feature *f, struct mr_string found, uint64_t count,
                         uint64_t size, const struct mr_input *fallback, unsigned char *at,
                         size_t width)
 {
     if (count > 0) {
-        mr_feature_read(found, kind_of_dtype(f->dtype), count, at);
+        mr_feature_read(found, mr_feature_kind_of(f->dtype), count, at);
     }
     for (uint64_t k = count; k < size; k++) {
         if (f->fallback != NULL) {
@@ -507,7 +283,7 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
                          const struct mr_input *fallback, mr_error *err)
 {
     static const int64_t none[MR_RANK_MAX];
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     int rank = p->input->rank + f->rank;
     MR_AUTO(mr_free)
     int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *dims);
@@ -538,7 +314,7 @@ static int fill_column(struct parsing *p, size_t i, struct mr_output *out,
                        const struct mr_input *fallback, struct mr_owned_column *column,
                        mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
 
     if (f->sequence) {
         MR_TRY(read_sequence(p, i, out, fallback, err));
@@ -551,7 +327,7 @@ static int fill_column(struct parsing *p, size_t i, struct mr_output *out,
 
 static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *column, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     struct mr_owned_column given; /* the default: it is used as long as `fallback` is open */
     struct mr_input fallback = {0};
     struct mr_output out = {0};
@@ -595,7 +371,7 @@ static int read_features(struct parsing *p, struct mr_owned_column *out, mr_erro
 
 static int parse(struct parsing *p, struct mr_owned_column *out, mr_error *err)
 {
-    mr_buffer *found = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *found = NULL;
     size_t bytes = 0;
 
     if (__builtin_mul_overflow(p->input->count, p->config->n * sizeof *p->found, &bytes)) {
@@ -603,12 +379,8 @@ static int parse(struct parsing *p, struct mr_owned_column *out, mr_error *err)
     }
     MR_TRY(mr_buffer_new(bytes, &found, err));
     p->found = memset(mr_buffer_data(found), 0, bytes);
-    int rc = scan_records(p, err);
-    if (rc == MR_OK) {
-        rc = read_features(p, out, err);
-    }
-    mr_buffer_unref(found);
-    return rc;
+    MR_TRY(scan_records(p, err));
+    return read_features(p, out, err);
 }
 
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
@@ -619,7 +391,7 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
     struct mr_owned_column column;
     struct mr_input input;
 
-    MR_CHECK_MAGIC(p.config, MAGIC);
+    MR_CHECK_MAGIC(p.config, MR_EXAMPLE_MAGIC);
     *bad_row = 0;
     MR_TRY(mr_column_pass(&in[0], rows, &column, err));
     int rc = mr_input_open(&(struct mr_kernel_in){&column, false}, rows, &input, err);
@@ -634,7 +406,8 @@ static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct m
 }
 
 MR_DEFINE_KERNEL(parse_example, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
-                 .infer = infer, .eval = eval, .prepare = prepare, .release = config_free,
+                 .infer = infer, .eval = eval, .prepare = prepare,
+                 .release = mr_example_config_free,
                  .attr_table = {{"names", MR_ATTR_STRINGS, false},
                                 {"kinds", MR_ATTR_INTS, false},
                                 {"dtypes", MR_ATTR_INTS, false},

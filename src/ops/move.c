@@ -44,22 +44,6 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
 #undef RUN
 }
 
-/* Steps to the next run along the innermost axis, whose first value is at *@at; false after the
- * last one. */
-static bool next_run(int rank, const int64_t *dims, const int64_t *strides,
-                     int64_t counter[MR_RANK_MAX], int64_t *at)
-{
-    for (int d = rank - 2; d >= 0; d--) {
-        *at += strides[d];
-        if (++counter[d] < dims[d]) {
-            return true;
-        }
-        *at -= strides[d] * dims[d];
-        counter[d] = 0;
-    }
-    return false;
-}
-
 void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
                     struct mr_result *out)
 {
@@ -75,7 +59,7 @@ void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *stri
     do {
         copy_run(to, row->in[0].values + first * (int64_t)width, step, run, width);
         to += run * width;
-    } while (next_run(out->rank, out->dims, strides, counter, &first));
+    } while (mr_next_run(out->rank, out->dims, strides, counter, &first));
 }
 
 /*
@@ -95,7 +79,7 @@ static void put(const struct mr_tensor *in, int64_t first, const int64_t *stride
     do {
         memcpy(out->values + first * (int64_t)in->width, from, run);
         from += run;
-    } while (next_run(in->rank, in->dims, strides, counter, &first));
+    } while (mr_next_run(in->rank, in->dims, strides, counter, &first));
 }
 
 void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, size_t width)
@@ -257,30 +241,21 @@ static int fill_tile(const struct mr_row *row, struct mr_result *out, mr_error *
 {
     const struct mr_attr *multiples = mr_attr_get(row->attrs, "multiples");
     int64_t strides[MR_RANK_MAX];
+    int64_t steps[MR_RANK_MAX]; /* from one tile to the next */
     int64_t counter[MR_RANK_MAX] = {0};
     int64_t first = 0;
-    int rank = out->rank;
 
     if (out->count == 0) {
         return MR_OK;
     }
-    signed_strides(rank, out->dims, strides);
-    for (;;) {
-        int d = rank - 1;
-
-        put(&row->in[0], first, strides, out);
-        for (; d >= 0; d--) {
-            first += strides[d] * row->in[0].dims[d];
-            if (++counter[d] < multiples->ints[d]) {
-                break;
-            }
-            first -= strides[d] * row->in[0].dims[d] * multiples->ints[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return MR_OK;
-        }
+    signed_strides(out->rank, out->dims, strides);
+    for (int d = 0; d < out->rank; d++) {
+        steps[d] = strides[d] * row->in[0].dims[d];
     }
+    do {
+        put(&row->in[0], first, strides, out);
+    } while (mr_next_run(out->rank + 1, multiples->ints, steps, counter, &first));
+    return MR_OK;
 }
 
 static int infer_pad(struct mr_kernel_infer *it, mr_error *err)

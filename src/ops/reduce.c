@@ -10,7 +10,7 @@
 #include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/rows.h"
+#include "ops/move.h"
 #include "ops/table.h"
 
 #include <math.h>
@@ -50,15 +50,15 @@ static int infer_reduced(struct mr_kernel_infer *it, mr_error *err)
 /* The input as a sequence of axes of alternating fate. */
 struct walk {
     int n;
-    uint64_t sizes[MR_RANK_MAX];
+    int64_t sizes[MR_RANK_MAX];
     bool reduced[MR_RANK_MAX];
-    uint64_t strides[MR_RANK_MAX]; /* in the result; 0 where reduced */
-    uint64_t reduced_count;        /* values that go into one result */
+    int64_t strides[MR_RANK_MAX]; /* in the result; 0 where reduced */
+    uint64_t reduced_count;       /* values that go into one result */
 };
 
 static void plan_walk(struct walk *w, const struct mr_tensor *t, uint32_t mask)
 {
-    uint64_t stride = 1;
+    int64_t stride = 1;
 
     memset(w, 0, sizeof *w);
     w->reduced_count = 1;
@@ -70,9 +70,9 @@ static void plan_walk(struct walk *w, const struct mr_tensor *t, uint32_t mask)
             continue;
         }
         if (w->n > 0 && w->reduced[w->n - 1] == reduced) {
-            w->sizes[w->n - 1] *= (uint64_t)t->dims[d];
+            w->sizes[w->n - 1] *= t->dims[d];
         } else {
-            w->sizes[w->n] = (uint64_t)t->dims[d];
+            w->sizes[w->n] = t->dims[d];
             w->reduced[w->n++] = reduced;
         }
     }
@@ -93,31 +93,19 @@ typedef void (*run_fn)(void *acc, const void *values, uint64_t n, bool reduced);
 static void walk_runs(const struct walk *w, const struct mr_tensor *t, void *acc, size_t acc_width,
                       run_fn run)
 {
-    uint64_t counter[MR_RANK_MAX] = {0};
+    int64_t counter[MR_RANK_MAX] = {0};
     int inner = w->n - 1;
+    uint64_t n = (uint64_t)w->sizes[inner];
     const unsigned char *values = t->values;
-    uint64_t at = 0;
+    int64_t at = 0;
 
     if (t->count == 0) {
         return;
     }
-    for (;;) {
-        int d = inner - 1;
-
-        run((unsigned char *)acc + at * acc_width, values, w->sizes[inner], w->reduced[inner]);
-        values += w->sizes[inner] * t->width;
-        for (; d >= 0; d--) {
-            at += w->strides[d];
-            if (++counter[d] < w->sizes[d]) {
-                break;
-            }
-            at -= w->strides[d] * w->sizes[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return;
-        }
-    }
+    do {
+        run((unsigned char *)acc + (size_t)at * acc_width, values, n, w->reduced[inner]);
+        values += n * t->width;
+    } while (mr_next_run(w->n, w->sizes, w->strides, counter, &at));
 }
 
 /* ---- one reduction, all dtypes ---- */
