@@ -485,14 +485,13 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
 {
     Millrace__DatasetDef def = MILLRACE__DATASET_DEF__INIT;
     struct writer w = {0};
-    int rc;
 
     if (ds->scope != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "%s: a dataset that uses values of a function is no dataset of its own",
                             ds->op->name);
     }
-    rc = write_graph(&w, ds, NULL, &def.graph, err);
+    int rc = write_graph(&w, ds, NULL, &def.graph, err);
     if (rc == MR_OK) {
         rc = pack(&w, &def, ret, size, err);
     }
