@@ -31,7 +31,7 @@ struct mr_chain_place {
     char *who;
     uint32_t readers; /* that have it now */
     bool is_set;
-    struct mr_chain_stand stand;
+    struct mr_reading_stand stand;
 };
 
 struct mr_chain {

@@ -143,7 +143,7 @@ void mr_chain_start(mr_chain_reader *r, uint64_t *first)
     r->started = true;
 }
 
-void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand)
+void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand)
 {
     struct mr_chain_place *place = r->place;
 
@@ -154,14 +154,14 @@ void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand)
     place->is_set = true;
 }
 
-bool mr_chain_stand(mr_chain_reader *r, struct mr_chain_stand *ret)
+bool mr_chain_stand(mr_chain_reader *r, struct mr_reading_stand *ret)
 {
     MR_LOCK(&r->chain->lock);
     *ret = r->place->stand;
     return r->place->is_set;
 }
 
-bool mr_chain_missed(mr_chain *p, const char *who, struct mr_chain_stand *ret, uint64_t *elements)
+bool mr_chain_missed(mr_chain *p, const char *who, struct mr_reading_stand *ret, uint64_t *elements)
 {
     struct mr_chain_stats stats;
     const struct mr_chain_place *place;
