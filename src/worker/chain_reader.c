@@ -323,10 +323,12 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
     mr_cache_view *view;
 
     MR_TRY(read_view(r, rows_max, bytes_max, &view, err));
+    uint64_t first = mr_cache_view_first(view) + mr_cache_view_skip(view);
     int rc = open_view(view, ret, err);
     if (rc == MR_OK) {
-        ret->at =
-            r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+        ret->at = r->chain->segments[r->at].base + first;
+    } else { /* Nobody has it: it comes again. */
+        (void)mr_cache_reader_rewind(r->in[r->at], first, NULL);
     }
     mr_cache_view_unref(view);
     return rc;
