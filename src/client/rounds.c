@@ -92,18 +92,10 @@ static struct mr_round_task *add_task(mr_client_rounds *rounds, const char *id)
 {
     struct mr_round_task **bigger =
         mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
-    struct mr_round_task *task;
+    struct mr_round_task *task = bigger != NULL ? mr_calloc(1, sizeof *task) : NULL;
 
-    if (bigger == NULL) {
-        return NULL;
-    }
-    rounds->tasks = bigger;
-    task = mr_calloc(1, sizeof *task);
-    if (task == NULL) {
-        return NULL;
-    }
-    task->id = mr_strdup(id);
-    if (task->id == NULL) {
+    rounds->tasks = bigger != NULL ? bigger : rounds->tasks;
+    if (task == NULL || (task->id = mr_strdup(id)) == NULL) {
         mr_client_rounds_task_free(task);
         return NULL;
     }

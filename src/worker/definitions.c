@@ -191,10 +191,7 @@ static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *
             return no_room(d, wanted, bytes, err);
         }
         note_waiting(d, wanted, bytes, noted);
-        int rc = ask_whether_to_wait(wanted, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(ask_whether_to_wait(wanted, err));
         wait_for_room(d, &let_go);
     }
     return MR_OK;
@@ -255,11 +252,7 @@ static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wante
     }
     *has = try_turn(d, 0);
     while (!*has && mr_now_ms() < until_ms) {
-        int rc = ask_whether_to_wait(wanted, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(ask_whether_to_wait(wanted, err));
         *has = try_turn(d, LOOK_MS);
     }
     return MR_OK;
@@ -301,10 +294,7 @@ static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
     size_t expanded = 0;
     int rc = mr_definition_expanded(bytes.data, bytes.size, &expanded, err);
 
-    *fits = true;
-    if (rc == MR_OK && expanded > *room) {
-        *fits = fit_room(d, expanded, room);
-    }
+    *fits = rc < 0 || expanded <= *room || fit_room(d, expanded, room);
     if (rc == MR_OK && *fits) {
         mr_memory *before = mr_memory_enter(NULL); /* It is charged. */
 
@@ -313,13 +303,11 @@ static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
     }
     if (rc < 0) {
         mr_memory_release(d->memory, *room);
-        return rc;
-    }
-    if (*fits && !fit_room(d, mr_definition_parts_bytes(parts), room)) {
+    } else if (*fits && !fit_room(d, mr_definition_parts_bytes(parts), room)) {
         mr_definition_parts_free(parts);
         *fits = false;
     }
-    return MR_OK;
+    return rc;
 }
 
 /* As take_apart(), of what is fetched. */
@@ -357,16 +345,9 @@ static int make(mr_definitions *d, const struct mr_definition_wanted *wanted,
     size_t room = (size_t)wanted->sent_bytes; /* as sent it has at most its size */
     bool fits = false;
 
-    while (
-        !fits) { /* Not, and it is fetched again when there is room for what it was seen to need. */
-        int rc = take_room(d, wanted, room, err);
-
-        if (rc == MR_OK) {
-            rc = fetch(d, wanted, &parts, &room, &fits, err);
-        }
-        if (rc < 0) {
-            return rc;
-        }
+    while (!fits) { /* It is fetched again when there is room for what it was seen to need. */
+        MR_TRY(take_room(d, wanted, room, err));
+        MR_TRY(fetch(d, wanted, &parts, &room, &fits, err));
     }
     for (size_t i = 0; i < parts.nconstants; i++) {
         mr_buffer_adopt_charge(parts.constants[i], d->memory);
@@ -420,43 +401,29 @@ static struct mr_kept_definition *add_locked(mr_definitions *d, const char *fing
     return k;
 }
 
-/* One that is there, or that is to be made now; NULL: somebody makes it. */
-static int take_locked(mr_definitions *d, const char *fingerprint, struct mr_kept_definition **ret,
-                       mr_error *err)
-{
-    struct mr_kept_definition *k = find_locked(d, fingerprint);
-
-    if (k == NULL) {
-        *ret = add_locked(d, fingerprint);
-        return *ret != NULL ? MR_OK : mr_error_nomem(err);
-    }
-    *ret = k->parts.def != NULL ? k : NULL;
-    if (*ret != NULL) {
-        use_locked(d, k);
-    }
-    return MR_OK;
-}
-
-/* One that is kept, or an empty one to be made. */
+/* One that is kept, or an empty one to be made. What somebody makes is waited for. */
 static int find_or_add(mr_definitions *d, const struct mr_definition_wanted *wanted,
                        struct mr_kept_definition **ret, mr_error *err)
 {
-    for (;;) {
-        mr_mutex_lock(&d->lock);
-        int rc = take_locked(d, wanted->fingerprint, ret, err);
-        mr_mutex_unlock(&d->lock);
-        if (rc == MR_OK && *ret == NULL) {
-            rc = ask_whether_to_wait(wanted, err);
+    for (bool wait = false;; wait = true) {
+        if (wait) {
+            MR_TRY(ask_whether_to_wait(wanted, err));
         }
-        if (rc < 0 || *ret != NULL) {
-            return rc;
-        }
-        mr_mutex_lock(&d->lock);
+        MR_LOCK(&d->lock);
         struct mr_kept_definition *k = find_locked(d, wanted->fingerprint);
-        if (k != NULL && k->parts.def == NULL) {
+        if (wait && k != NULL && k->parts.def == NULL) {
             (void)mr_cond_wait_ms(&d->changed, &d->lock, LOOK_MS);
+            k = find_locked(d, wanted->fingerprint);
         }
-        mr_mutex_unlock(&d->lock);
+        if (k == NULL) {
+            *ret = add_locked(d, wanted->fingerprint);
+            return *ret != NULL ? MR_OK : mr_error_nomem(err);
+        }
+        if (k->parts.def != NULL) {
+            use_locked(d, k);
+            *ret = k;
+            return MR_OK;
+        }
     }
 }
 
@@ -464,11 +431,9 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
                        struct mr_kept_definition **ret, mr_error *err)
 {
     struct mr_kept_definition *k = NULL;
-    int rc = find_or_add(d, wanted, &k, err);
+    int rc = MR_OK;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(find_or_add(d, wanted, &k, err));
     if (k->parts.def == NULL) {
         rc = make(d, wanted, k, err);
         mr_mutex_lock(&d->lock);
@@ -480,10 +445,10 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
     }
     if (rc < 0) {
         kept_free(d, k);
-        return rc;
+    } else {
+        *ret = k;
     }
-    *ret = k;
-    return MR_OK;
+    return rc;
 }
 
 /* It is not used any more: what does not stay is taken off the list and returned, one at a time. */

@@ -13,6 +13,8 @@
 #include "millrace/service.pb-c.h"
 #include "worker/session/registration.h"
 
+#include "base/scope.h"
+
 #include <millrace/base.h>
 #include <stdint.h>
 
@@ -22,6 +24,10 @@ struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
 void mr_link_free(struct mr_link *link); /* its thread is stopped; NULL is fine */
+
+/* Begin another life, with an incarnation of its own. false: no memory. One thread at a time. */
+bool mr_worker_begin_life(struct mr_worker *w);
+void mr_worker_free_lives(struct mr_worker *w);
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);
@@ -43,17 +49,23 @@ struct mr_link_cluster {
 };
 void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret);
 
+/* What tasks call. `for_ever`: until it is answered; else for the worker's dispatcher timeout. */
+struct mr_link_method {
+    const char *name;
+    const ProtobufCMessageDescriptor *reply;
+    bool for_ever;
+};
+extern const struct mr_link_method mr_link_dataset, mr_link_splits, mr_link_task_ended;
+
 /*
- * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's
- * dispatcher timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the
- * service is returned as it is. The reply is freed with its free_unpacked().
+ * The header of @req is filled in here. Retried until a leader answers, @t is to stop or the timeout
+ * is over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is returned as
+ * it is. *@ret is freed with mr_link_free_message(), which takes NULL.
  */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
-                    const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
-                   const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err);
-/* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
-                       const struct mr_worker_task *t, mr_error *err);
+int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
+                 const struct mr_link_method *method, const ProtobufCMessage *req,
+                 ProtobufCMessage **ret, mr_error *err);
+void mr_link_free_message(ProtobufCMessage *m);
+MR_AUTO_DEFINE(ProtobufCMessage, mr_link_free_message)
 
 #endif

@@ -8,7 +8,6 @@
 #include "millrace/service.rpc.h"
 #include "worker/assignments.h"
 #include "worker/conn.h"
-#include "worker/life.h"
 #include "worker/link_internal.h"
 #include "worker/progress.h"
 
@@ -122,7 +121,6 @@ static int register_worker(struct mr_link *link, mr_error *err)
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-
     MR_TRY(mr_control_call(link->control, MR_METHOD_REGISTER_WORKER, &req.base,
                            &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
                            &link->cancel, (ProtobufCMessage **)(void *)&reply, err));
@@ -186,10 +184,7 @@ static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
     mr_mutex_lock(&link->lock);
     mr_registration_beats(&link->registration);
     mr_mutex_unlock(&link->lock);
-    rc = mr_progress_new(link->worker, &progress, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_progress_new(link->worker, &progress, err));
     do {
         rc = send_progress(link, progress, &from, leaving, err);
     } while (rc >= 0 && from != 0);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "worker/pipeline.h"
 #include "worker/stream.h"
 
@@ -54,6 +55,24 @@ void mr_serving_changed_locked(struct mr_serving *s)
 
 /* ---- sending ---- */
 
+static void send_message(struct mr_conn *c, const struct mr_book_message *m)
+{
+    struct mr_conn_header header;
+
+    mr_conn_header_init(&header, c);
+    header.base.session = m->number;
+    header.base.first_element = m->first;
+    header.base.elements = m->elements;
+    header.base.skipped = m->skipped;
+    header.base.end = m->end;
+    header.base.code = m->code;
+    header.base.task_failed = m->end && m->code < 0;
+    if (m->message != NULL) {
+        header.base.message = (char *)(uintptr_t)m->message;
+    }
+    mr_conn_send(c, &header, m->parts, m->n);
+}
+
 void mr_serving_pump(struct mr_worker_task *t)
 {
     struct mr_serving *s = serving_of(t);
@@ -76,7 +95,7 @@ void mr_serving_pump(struct mr_worker_task *t)
         mr_serving_changed_locked(s);
         mr_mutex_unlock(&t->lock);
         if (rc == MR_OK) {
-            mr_conn_send(c, &m);
+            send_message(c, &m);
             mr_book_message_free(&m);
         } else {
             mr_conn_break_off(c, &err);
@@ -105,10 +124,9 @@ static void detach_refused_locked(struct mr_conn *c, mr_book *book, bool is_new)
 static int take_credit(mr_book *book, mr_book_session *session, const Millrace__ReadRequest *req,
                        uint64_t received, mr_error *err)
 {
-    int rc = mr_book_credit(book, session, req->limit_elements, req->limit_bytes, received,
-                            req->returned_elements, err);
-
-    return rc == MR_OK ? mr_book_given(session, req->given_elements, err) : rc;
+    MR_TRY(mr_book_credit(book, session, req->limit_elements, req->limit_bytes, received,
+                          req->returned_elements, err));
+    return mr_book_given(session, req->given_elements, err);
 }
 
 int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
@@ -120,12 +138,9 @@ int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc
     mr_book_session *before = mr_book_find(book, open->client);
     struct mr_conn *old = before == NULL ? NULL : mr_book_owner(before);
     mr_book_session *session;
-    int rc =
-        mr_book_open(book, host, open->client, open->session, open->resume_from, c, &session, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(
+        mr_book_open(book, host, open->client, open->session, open->resume_from, c, &session, err));
     if (old != NULL) {
         old->session = NULL;
         *replaced = mr_rpc_stream_ref(old->stream);
@@ -135,7 +150,7 @@ int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc
     c->released_before = before == NULL && mr_book_was_released(book, open->client);
     /* The first message may bring credit along. What it says was received was said by resume_from.
      * */
-    rc = take_credit(book, session, c->first, open->resume_from, err);
+    int rc = take_credit(book, session, c->first, open->resume_from, err);
     rc = rc == MR_OK ? mr_worker_task_begin_locked(t, host, err) : rc;
     if (rc < 0) {
         detach_refused_locked(c, book, before == NULL);
@@ -253,7 +268,8 @@ static bool wait_returned(struct mr_serving *s)
 
     mr_mutex_lock(&t->lock);
     while (!t->cancelled && !mr_book_is_complete(s->book)) {
-        int64_t left_ms = mr_book_patience_ms(s->book, mr_worker_task_drains(t), mr_now_ms());
+        int64_t left_ms = mr_book_patience_ms(
+            s->book, mr_worker_task_splits(t, mr_splits_are_draining), mr_now_ms());
 
         if (left_ms != 0) {
             (void)mr_cond_wait_ms(&t->changed, &t->lock, left_ms);

@@ -162,6 +162,10 @@ void mr_worker_task_unref(struct mr_worker_task *t);
 /* In the list, or NULL; lent as long as worker->lock is held, as it is here. */
 struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const char *id);
 
+/* Call @fn with each task in the list, perhaps more than once. No lock is held. */
+void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
+                         const void *ctx);
+
 /* Tell the dispatcher, until it answers, that the task has ended with what @req says; who it is is
  * filled in. No lock is held. */
 void mr_worker_task_report_end(struct mr_worker_task *t, Millrace__TaskEndedRequest *req);
@@ -172,15 +176,13 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held);
 
 /* Its worker drains from now on. worker->lock may be held, no other. */
 void mr_worker_task_drain(struct mr_worker_task *t);
-/* Its sources are cut off, or about to be. Any lock may be held. */
-bool mr_worker_task_drains(const struct mr_worker_task *t);
+/* Its splits are given back when the worker drains, and @are says yes. Any lock may be held. */
+bool mr_worker_task_splits(const struct mr_worker_task *t, bool (*are)(const mr_splits *splits));
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may
  * be held. */
 bool mr_worker_task_has_nothing(const struct mr_worker_task *t);
 /* What it had not read was given back, as far as that may be. Any lock may be held. */
 bool mr_worker_task_has_given_back(const struct mr_worker_task *t);
-/* Its own splits were cut off: its end means nothing. Any lock may be held. */
-bool mr_worker_task_was_cut(const struct mr_worker_task *t);
 /* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is
  * held, no other. */
 void mr_worker_task_begin_drained_locked(struct mr_worker *w);

@@ -10,6 +10,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 #include "millrace/service.rpc.h"
 
@@ -18,8 +19,8 @@
 
 #define UNREACHABLE_MAX 64
 #define NO_MEMORY_MS 100
-#define ROUNDED_MS                                                                                 \
-    2 /* two times that are compared, each the difference of two that were cut to milliseconds */
+/* two times that are compared, each the difference of two that were cut to milliseconds */
+#define ROUNDED_MS 2
 
 /* The iteration is, and nothing of it is left here. */
 static bool is_through(const struct mr_read *r)
@@ -247,18 +248,15 @@ static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, 
 
 static int take_ids(struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)
 {
-    char *job = mr_strdup(reply->job_id);
-    char *iteration = mr_strdup(reply->iteration_id);
+    MR_AUTO(mr_free) char *job = mr_strdup(reply->job_id);
+    MR_AUTO(mr_free) char *iteration = mr_strdup(reply->iteration_id);
 
-    if (job == NULL || iteration == NULL) {
-        mr_free(job);
-        mr_free(iteration);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(job, err);
+    MR_CHECK_ALLOC(iteration, err);
     mr_free(r->job_id);
     mr_free(r->iteration_id);
-    r->job_id = job;
-    r->iteration_id = iteration;
+    r->job_id = MR_TAKE(job);
+    r->iteration_id = MR_TAKE(iteration);
     return MR_OK;
 }
 
@@ -266,14 +264,9 @@ static int take_opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_e
 {
     bool has_failed = reply->end != NULL && reply->end->error_code < 0;
     bool again = r->attached;
-    int rc = judge_end(r, reply, err);
 
-    if (rc == MR_OK) {
-        rc = take_ids(r, reply, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(judge_end(r, reply, err));
+    MR_TRY(take_ids(r, reply, err));
     r->attached = true;
     r->reopen = false;
     /* The read's own interval may be too long for this dispatcher. */
@@ -282,10 +275,7 @@ static int take_opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_e
         r->heartbeat_ms = reply->client_timeout_ms < 3 ? 1 : reply->client_timeout_ms / 3;
     }
     if (r->mode->opened != NULL && !reply->finished) {
-        rc = r->mode->opened(r, reply, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(r->mode->opened(r, reply, err));
     }
     if (!again && reply->unshared[0] != '\0') {
         r->port->log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job",
@@ -315,18 +305,13 @@ static void take_heartbeat(struct mr_read *r, const Millrace__ClientHeartbeatRep
     }
 }
 
-static int take_registered(struct mr_read *r, const char *dataset_id, mr_error *err)
-{
-    r->dataset_id = mr_strdup(dataset_id);
-    r->phase = MR_READ_OPENS;
-    return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
-}
-
 static int take_answer(struct mr_read *r, const ProtobufCMessage *reply, mr_error *err)
 {
     switch (r->phase) {
     case MR_READ_REGISTERS:
-        return take_registered(r, ((const Millrace__RegisterDatasetReply *)reply)->dataset_id, err);
+        r->phase = MR_READ_OPENS;
+        r->dataset_id = mr_strdup(((const Millrace__RegisterDatasetReply *)reply)->dataset_id);
+        return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
     case MR_READ_OPENS:
         return take_opened(r, (const Millrace__OpenReply *)reply, err);
     case MR_READ_FOLLOWS:

@@ -35,21 +35,46 @@ bool mr_read_task_is_away(const struct mr_read_task *t, int64_t now_ms)
     return t->failing_ms != 0 && !mr_read_task_stands(t, now_ms);
 }
 
-size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
+/* It is away for so long, and something is still wanted from it. */
+static bool is_missed(const struct mr_read_task *t, int64_t now_ms, int64_t for_ms)
+{
+    return !t->done && !t->closed && mr_read_task_is_away(t, now_ms) &&
+           now_ms - t->failing_ms >= for_ms;
+}
+
+static bool is_unreachable(const struct mr_read_task *t)
+{
+    return is_missed(t, t->read->now_ms, UNREACHABLE_MS);
+}
+
+static bool is_refusing(const struct mr_read_task *t)
+{
+    return !t->done && !t->closed && t->refused >= REFUSED_TIMES;
+}
+
+static size_t list_workers(const struct mr_read *r, bool (*is)(const struct mr_read_task *t),
+                           char **list, size_t max)
 {
     struct mr_read_task *t;
     size_t n = 0;
 
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->done && !t->closed;
-
-        if (wanted && n < max && mr_read_task_is_away(t, r->now_ms) &&
-            r->now_ms - t->failing_ms >= UNREACHABLE_MS) {
+        if (n < max && is(t)) {
             list[n++] = t->incarnation;
         }
     }
     return n;
+}
+
+size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
+{
+    return list_workers(r, is_unreachable, list, max);
+}
+
+size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
+{
+    return list_workers(r, is_refusing, list, max);
 }
 
 void mr_read_task_fails(struct mr_read_task *t, const char *why, int64_t now_ms)
@@ -77,10 +102,8 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
     r->away.look_ms = now_ms + LOOK_MS;
     TAILQ_FOREACH(t, &r->tasks, link)
     {
-        bool wanted = !t->done && !t->closed;
-
-        all += wanted;
-        if (wanted && mr_read_task_is_away(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
+        all += !t->done && !t->closed;
+        if (is_missed(t, now_ms, COMPLAIN_MS)) {
             first = first != NULL ? first : t;
             away++;
         }
@@ -99,20 +122,6 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
             "workers", "%s", count, "first", "%s", first->address, "error", "%s", first->why, NULL);
     }
     return r->away.look_ms;
-}
-
-size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
-{
-    struct mr_read_task *t;
-    size_t n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (!t->done && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
-            list[n++] = t->incarnation;
-        }
-    }
-    return n;
 }
 
 void mr_read_note_failure(struct mr_read_task *t, const mr_error *err)

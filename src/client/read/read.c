@@ -83,7 +83,7 @@ int64_t mr_read_tick(struct mr_read *r)
     if (r->mode->tick != NULL) {
         next = mr_read_sooner(next, r->mode->tick(r));
     }
-    next = mr_read_sooner(next, mr_read_look_at_wait(r, r->now_ms));
+    next = mr_read_sooner(next, mr_read_look_at_wait(r));
     return mr_read_sooner(next, mr_read_tell_away(r, r->now_ms));
 }
 
