@@ -205,11 +205,9 @@ int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
     return mr_round_log_get(&it->reports.rounds, ret, err);
 }
 
-/*
- * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for
+/* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for
  * one where elements are of rounds (whoever has an element can ask for its round), and where it is
- * not known otherwise what was used.
- */
+ * not known otherwise what was used. */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
     struct mr_round_log *rounds = &it->reports.rounds;

@@ -12,11 +12,9 @@
 #include <limits.h>
 #include <string.h>
 
-/*
- * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
+/* Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
  * only when the client's time is over: so also a host where everything has to wait for a CPU gets
- * through. Only what is frozen takes all of it.
- */
+ * through. Only what is frozen takes all of it. */
 #define GOODBYE_MS 2000
 
 /* ---- the rest of the port: what the read asks for ---- */

@@ -13,10 +13,8 @@
 /* From here on asking first costs less than sending in vain. */
 #define LARGE_BYTES (64 * MR_KIB)
 
-/*
- * What this process has registered, as hashes of service, content and names. It only says what to
- * try first: a collision, or what was forgotten there since, costs a call.
- */
+/* What this process has registered, as hashes of service, content and names. It only says what to
+ * try first: a collision, or what was forgotten there since, costs a call. */
 #define KNOWN_MAX 256u
 static atomic_uint_least64_t known[KNOWN_MAX];
 

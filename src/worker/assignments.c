@@ -86,8 +86,8 @@ static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *upd
 
 static void release_client(struct mr_worker_task *t, const void *client)
 {
-    if (t->kind->release_client != NULL) {
-        t->kind->release_client(t, client);
+    if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
+        t->kind->streams->release_client(t, client);
     }
 }
 

@@ -73,10 +73,8 @@ struct mr_chain_reader_options {
     void (*ready)(void *ctx);
     void *ctx;
 };
-/*
- * Step one of joining: *@first is where it would begin; 0 is held for it until it is started or
- * closed. MR_EPRECOND: the production was closed. One reader of a name at a time.
- */
+/* Step one of joining: *@first is where it would begin; 0 is held for it until it is started or
+ * closed. MR_EPRECOND: the production was closed. One reader of a name at a time. */
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
                   uint64_t *first, mr_error *err);
 /* Did the pipeline fail? Then true, and *@err says how. */

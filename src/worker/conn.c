@@ -89,10 +89,8 @@ static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *ope
     return MR_OK;
 }
 
-/*
- * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not
- * dropped; worker->lock is held. *@replaced: the stream that had it before, to be ended.
- */
+/* Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not
+ * dropped; worker->lock is held. *@replaced: the stream that had it before, to be ended. */
 static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
                          mr_error *err)
 {
@@ -104,8 +102,13 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
                                    "moved: task %s is at attempt %u, not %u", t->id, t->attempt,
                                    attempt);
     }
+    if (t->kind->streams == NULL) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s makes a production: its readers have tasks of their own",
+                            t->id);
+    }
     MR_LOCK(&t->lock);
-    return t->kind->attach_locked(c, t, replaced, err);
+    return t->kind->streams->attach_locked(c, t, replaced, err);
 }
 
 /* After attach_locked(), without the lock. */
@@ -127,7 +130,7 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
         mr_link_list_again(c->worker->link);
     }
     mr_rpc_stream_receive(c->stream);
-    c->task->kind->pump(c->task);
+    c->task->kind->streams->pump(c->task);
 }
 
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
@@ -275,7 +278,7 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         handle_open(c);
         return;
     } else {
-        c->task->kind->message(c, req);
+        c->task->kind->streams->message(c, req);
     }
     if (req != NULL) {
         millrace__read_request__free_unpacked(req, NULL);
@@ -291,9 +294,9 @@ static void on_sent(void *ctx, mr_rpc_stream *s)
         return; /* A refusal left. */
     }
     mr_mutex_lock(&t->lock);
-    t->kind->sent_locked(c);
+    t->kind->streams->sent_locked(c);
     mr_mutex_unlock(&t->lock);
-    t->kind->pump(t);
+    t->kind->streams->pump(t);
 }
 
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
@@ -309,7 +312,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     mr_mutex_unlock(&w->lock);
     if (t != NULL) {
         mr_mutex_lock(&t->lock);
-        t->kind->detach_locked(c);
+        t->kind->streams->detach_locked(c);
         mr_mutex_unlock(&t->lock);
     }
     mr_conn_unref(c);

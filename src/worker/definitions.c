@@ -197,10 +197,8 @@ static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *
     return MR_OK;
 }
 
-/*
- * Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as
- * much as it needs: then it is a matter of turns.
- */
+/* Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as
+ * much as it needs: then it is a matter of turns. */
 static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
                      mr_error *err)
 {
@@ -284,10 +282,8 @@ static bool fit_room(mr_definitions *d, size_t needed, size_t *room)
     return true;
 }
 
-/*
- * Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so
- * much. What is charged is nobody's on failure.
- */
+/* Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so
+ * much. What is charged is nobody's on failure. */
 static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
                       struct mr_definition_parts *parts, size_t *room, bool *fits, mr_error *err)
 {

@@ -57,11 +57,9 @@ struct mr_link_method {
 };
 extern const struct mr_link_method mr_link_dataset, mr_link_splits, mr_link_task_ended;
 
-/*
- * The header of @req is filled in here. Retried until a leader answers, @t is to stop or the timeout
- * is over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is returned as
- * it is. *@ret is freed with mr_link_free_message(), which takes NULL.
- */
+/* The header of @req is filled in here. Retried until a leader answers, @t is to stop or the
+ * timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is
+ * returned as it is. *@ret is freed with mr_link_free_message(), which takes NULL. */
 int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
                  const struct mr_link_method *method, const ProtobufCMessage *req,
                  ProtobufCMessage **ret, mr_error *err);

@@ -200,10 +200,8 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
     return MR_OK;
 }
 
-/*
- * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come
- * in one order; parts of it (DYNAMIC) must not depend on the worker that has them.
- */
+/* Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come
+ * in one order; parts of it (DYNAMIC) must not depend on the worker that has them. */
 static uint64_t task_seed(const struct mr_worker_task *t)
 {
     uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));

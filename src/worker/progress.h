@@ -27,10 +27,8 @@ struct mr_progress_totals {
     uint64_t cache_bytes;
 };
 void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret);
-/*
- * Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
- * the first that has to go with another one, or 0: that is all.
- */
+/* Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
+ * the first that has to go with another one, or 0: that is all. */
 size_t mr_progress_fill(struct mr_progress *p, size_t from, Millrace__WorkerHeartbeatRequest *req);
 
 #endif

@@ -39,7 +39,8 @@ void mr_serving_free(struct mr_serving *s)
     mr_book_free(s->book);
 }
 
-void mr_serving_changed_locked(struct mr_serving *s)
+/* The book has changed: wake the task's thread if there is something for it to do. */
+static void changed_locked(struct mr_serving *s)
 {
     const mr_book *book = s->book;
 
@@ -92,7 +93,7 @@ void mr_serving_pump(struct mr_worker_task *t)
             c->session = NULL;
             mr_book_disconnect(m.session);
         }
-        mr_serving_changed_locked(s);
+        changed_locked(s);
         mr_mutex_unlock(&t->lock);
         if (rc == MR_OK) {
             send_message(c, &m);
@@ -129,8 +130,8 @@ static int take_credit(mr_book *book, mr_book_session *session, const Millrace__
     return mr_book_given(session, req->given_elements, err);
 }
 
-int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
-                             mr_error *err)
+static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
+                         mr_error *err)
 {
     mr_book *book = serving_of(t)->book;
     const Millrace__ReadOpen *open = c->first->open;
@@ -155,7 +156,7 @@ int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc
     if (rc < 0) {
         detach_refused_locked(c, book, before == NULL);
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     return rc;
 }
 
@@ -175,7 +176,7 @@ static bool part_locked(struct mr_conn *c, const Millrace__ReadRequest *req)
     return !too_late;
 }
 
-void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
+static void take_message(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
     struct mr_worker_task *t = c->task;
     bool in_time = true;
@@ -187,7 +188,7 @@ void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
         rc = take_credit(serving_of(t)->book, c->session, req, req->received_elements, &err);
         in_time = req->done || rc < 0 ? part_locked(c, req) : true;
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     mr_mutex_unlock(&t->lock);
 
     if (rc < 0) {
@@ -203,23 +204,23 @@ void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
     mr_serving_pump(t);
 }
 
-void mr_serving_sent_locked(struct mr_conn *c)
+static void sent_locked(struct mr_conn *c)
 {
     if (c->session != NULL) {
         mr_book_sent(c->session);
     }
 }
 
-void mr_serving_detach_locked(struct mr_conn *c)
+static void detach_locked(struct mr_conn *c)
 {
     if (c->session != NULL) {
         mr_book_disconnect(c->session);
         c->session = NULL;
     }
-    mr_serving_changed_locked(serving_of(c->task));
+    changed_locked(serving_of(c->task));
 }
 
-mr_rpc_stream *mr_serving_cut_locked(struct mr_worker_task *t)
+static mr_rpc_stream *cut_one_locked(struct mr_worker_task *t)
 {
     const mr_book *book = serving_of(t)->book;
 
@@ -236,7 +237,7 @@ mr_rpc_stream *mr_serving_cut_locked(struct mr_worker_task *t)
     return NULL;
 }
 
-void mr_serving_release_client(struct mr_worker_task *t, const char *client)
+static void release_client(struct mr_worker_task *t, const char *client)
 {
     mr_rpc_stream *stream = NULL;
 
@@ -246,7 +247,7 @@ void mr_serving_release_client(struct mr_worker_task *t, const char *client)
         c->session = NULL;
         stream = mr_rpc_stream_ref(c->stream);
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     mr_mutex_unlock(&t->lock);
     if (stream != NULL) {
         mr_rpc_stream_finish(stream, MR_ECANCELED, "the dispatcher has released this client");
@@ -255,13 +256,21 @@ void mr_serving_release_client(struct mr_worker_task *t, const char *client)
     mr_serving_pump(t);
 }
 
+const struct mr_worker_task_streams mr_serving_streams = {
+    .attach_locked = attach_locked,
+    .message = take_message,
+    .sent_locked = sent_locked,
+    .detach_locked = detach_locked,
+    .cut_locked = cut_one_locked,
+    .pump = mr_serving_pump,
+    .release_client = release_client,
+};
+
 /* ---- the end ---- */
 
-/*
- * Wait until every element was returned, or is with clients that rest: one thread may read two
+/* Wait until every element was returned, or is with clients that rest: one thread may read two
  * iterators in turn, so that the one waits for the end and the other for its turn. False:
- * cancelled. A pipeline that did not finish is waited for until the task is dropped.
- */
+ * cancelled. A pipeline that did not finish is waited for until the task is dropped. */
 static bool wait_returned(struct mr_serving *s)
 {
     struct mr_worker_task *t = &s->task;

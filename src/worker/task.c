@@ -306,9 +306,9 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held)
 /* One after the other: a stream is ended without the lock. */
 static void end_streams(struct mr_worker_task *t)
 {
-    while (t->kind->cut_locked != NULL) {
+    while (t->kind->streams != NULL) {
         mr_mutex_lock(&t->lock);
-        mr_rpc_stream *stream = t->kind->cut_locked(t);
+        mr_rpc_stream *stream = t->kind->streams->cut_locked(t);
         mr_mutex_unlock(&t->lock);
         if (stream == NULL) {
             return;

@@ -20,11 +20,9 @@
 #define TAGS_MAX 64
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
-/*
- * For so long no room comes free for a definition, and the task has failed. Clearly longer than it
+/* For so long no room comes free for a definition, and the task has failed. Clearly longer than it
  * takes until a job is collected whose reader was killed: a client is gone after two minutes, its
- * iteration after five more, by default.
- */
+ * iteration after five more, by default. */
 #define DEFINITION_WAIT_MS 600000
 
 /* "%port%" replaced by the port; @text otherwise as it is. */

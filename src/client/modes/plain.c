@@ -280,11 +280,9 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     return MR_OK;
 }
 
-/*
- * What the application is through with may be all that others, or the worker's memory, wait for.
+/* What the application is through with may be all that others, or the worker's memory, wait for.
  * The tick says it soon; a message for each of many small elements would cost worker and client
- * more than the elements do.
- */
+ * more than the elements do. */
 static bool owes_word(const struct mr_plain_task *t)
 {
     const struct mr_session *s = &t->session;
@@ -302,11 +300,9 @@ static void allow_more(struct mr_plain_task *t)
     }
 }
 
-/*
- * Only where something has happened since the application waited last can it have changed who could
+/* Only where something has happened since the application waited last can it have changed who could
  * deliver more; for an element of one worker the others, a thousand, are not looked at. What few
- * credits allow depends on the others, too.
- */
+ * credits allow depends on the others, too. */
 static int64_t hungry(struct mr_read *r)
 {
     struct mr_plain *p = mr_plain_of(r);

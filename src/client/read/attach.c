@@ -217,11 +217,9 @@ static bool resumes_at_end(const struct mr_read *r, const Millrace__IterationEnd
     return r->opts.resumes && end != NULL && end->rounds > 0 && r->opts.resume_round >= end->rounds;
 }
 
-/*
- * Whoever begins anew under a name that was used finds an end, and would take it for an epoch
+/* Whoever begins anew under a name that was used finds an end, and would take it for an epoch
  * without elements. A later epoch of an object, or one that others have read while this reader
- * opened, may well have none for it; and a consumer may say that it has had all rounds.
- */
+ * opened, may well have none for it; and a consumer may say that it has had all rounds. */
 static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)
 {
     bool named = r->opts.job_name[0] != '\0';
@@ -282,11 +280,9 @@ static int take_opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_e
                      "%s", r->job_id, "why", "%s", reply->unshared, NULL);
     }
     if (reply->finished) {
-        /*
-         * Who comes late to an iteration that is over has read nothing of it, so nothing is
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is
          * missing. One that has failed is over for all: a consumer that took that for the end would
-         * think that the others are through, too.
-         */
+         * think that the others are through, too. */
         mr_read_take_end(r, again || has_failed ? reply->end : NULL);
         r->lingers = false; /* It was given up. */
         r->wakes |= MR_READ_WAKE_TAKE;

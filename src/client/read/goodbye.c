@@ -92,11 +92,9 @@ static void count_abandoned(struct mr_read *r, uint64_t behind)
     }
 }
 
-/*
- * What is held back, and what of it is of tasks that are over, the dispatcher is told as lost; of
+/* What is held back, and what of it is of tasks that are over, the dispatcher is told as lost; of
  * the rest the workers hear from it that this client is gone, and count it. More than fits counts
- * as lost: perhaps the worker counts it, too.
- */
+ * as lost: perhaps the worker counts it, too. */
 ProtobufCMessage *mr_read_release(struct mr_read *r)
 {
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;

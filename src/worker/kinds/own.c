@@ -110,5 +110,5 @@ const struct mr_worker_task_kind mr_kind_own = {
     .run = own_run,
     .progress = own_progress,
     .usage_locked = mr_serving_usage_locked,
-    MR_SERVING_SLOTS,
+    .streams = &mr_serving_streams,
 };

@@ -259,15 +259,6 @@ static void producing_cancel_locked(struct mr_worker_task *t)
 
 /* ---- the rest of its table ---- */
 
-static int refuse_stream_locked(struct mr_conn *c, struct mr_worker_task *t,
-                                mr_rpc_stream **replaced, mr_error *err)
-{
-    (void)c;
-    (void)replaced;
-    return mr_error_set(err, MR_EINVAL,
-                        "task %s makes a production: its readers have tasks of their own", t->id);
-}
-
 static void producing_progress(struct mr_worker_task *t, struct mr_worker_task_progress *ret)
 {
     struct mr_chain_stats stats;
@@ -309,7 +300,6 @@ const struct mr_worker_task_kind mr_kind_producing = {
     .free = producing_free,
     .run = producing_run,
     .cancel_locked = producing_cancel_locked,
-    .attach_locked = refuse_stream_locked,
     .progress = producing_progress,
     .usage_locked = producing_usage_locked,
 };

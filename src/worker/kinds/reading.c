@@ -488,5 +488,5 @@ const struct mr_worker_task_kind mr_kind_reading = {
     .was_cut = reading_was_cut,
     .progress = reading_progress,
     .usage_locked = reading_usage_locked,
-    MR_SERVING_SLOTS,
+    .streams = &mr_serving_streams,
 };

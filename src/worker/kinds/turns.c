@@ -474,6 +474,15 @@ static void turns_progress(struct mr_worker_task *t, struct mr_worker_task_progr
     }
 }
 
+static const struct mr_worker_task_streams turns_streams = {
+    .attach_locked = turns_attach_locked,
+    .message = turns_message,
+    .sent_locked = turns_sent_locked,
+    .detach_locked = turns_detach_locked,
+    .cut_locked = turns_cut_locked,
+    .pump = turns_pump,
+};
+
 const struct mr_worker_task_kind mr_kind_turns = {
     .name = "coordinated",
     .thread = "mr-turns",
@@ -486,11 +495,6 @@ const struct mr_worker_task_kind mr_kind_turns = {
     .run = turns_run,
     .assign = turns_assign,
     .change_rounds = turns_change_rounds,
-    .attach_locked = turns_attach_locked,
-    .message = turns_message,
-    .sent_locked = turns_sent_locked,
-    .detach_locked = turns_detach_locked,
-    .cut_locked = turns_cut_locked,
-    .pump = turns_pump,
+    .streams = &turns_streams,
     .progress = turns_progress,
 };

@@ -173,11 +173,9 @@ uint32_t mr_book_demand(const mr_book *book)
             ahead += window < AHEAD_ROWS_MAX ? window : AHEAD_ROWS_MAX;
         }
     }
-    /*
-     * Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
+    /* Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
      * a whole message is ready for it, instead of rows that trickle out one by one as they are
-     * made.
-     */
+     * made. */
     credit = credit < AHEAD_ROWS_MAX ? credit : AHEAD_ROWS_MAX;
     ahead = ahead < AHEAD_ROWS_MAX ? ahead : AHEAD_ROWS_MAX;
     uint64_t allowed = credit + (ahead < AHEAD_ROWS_MIN ? AHEAD_ROWS_MIN : ahead);

@@ -1,11 +1,9 @@
 /* The end of a book: whom it waits for, and for how long. */
 #include "worker/session/book_internal.h"
 
-/*
- * At most once: whoever has received everything, and has neither returned any of it for so long nor
+/* At most once: whoever has received everything, and has neither returned any of it for so long nor
  * closed, does not keep others any longer: they end, and what it closes with after that is
- * nobody's. It counts that itself.
- */
+ * nobody's. It counts that itself. */
 #define CLIENT_RESTS_MS 5000
 
 bool mr_book_is_complete(const mr_book *book)

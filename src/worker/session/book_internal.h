@@ -74,10 +74,8 @@ struct mr_book {
     int64_t rests_since_ms;
 };
 
-/*
- * Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is
- * packed is a block then.
- */
+/* Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is
+ * packed is a block then. */
 int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
                 mr_error *err);
 /* Cut @p, of what is kept for @s, so that a piece begins at index @at. */

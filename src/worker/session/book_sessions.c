@@ -155,7 +155,6 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
     TAILQ_FOREACH(p, &s->sent, link)
     {
         if (p->first < index && p->first + p->rows > index) {
-
             MR_TRY(mr_book_cut_kept(book, s, p, index, err));
             break;
         }
@@ -235,7 +234,6 @@ static int new_session(mr_book *book, const char *host, const char *client, uint
     struct mr_share *share = NULL;
 
     if (before == NULL) {
-
         MR_TRY(mr_shares_take(&book->shares, host, 1, &share, err));
     }
     mr_book_session *s = mr_calloc(1, sizeof *s);
@@ -265,8 +263,6 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                  uint64_t resume_from, void *owner, mr_book_session **ret, mr_error *err)
 {
     mr_book_session *s = mr_book_find(book, client);
-    int rc;
-
     uint64_t last = s != NULL ? s->number : 0;
 
     MR_ASSERT(owner != NULL);
@@ -285,10 +281,7 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                                 "session %llu is not known: it cannot go on at element %llu",
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
-        rc = new_session(book, host, client, number, s, &s, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(new_session(book, host, client, number, s, &s, err));
     }
     if (resume_from > s->next || resume_from < oldest(s)) {
         return mr_error_set(err, MR_EABORTED,
@@ -296,13 +289,8 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                             (unsigned long long)number, (unsigned long long)oldest(s),
                             (unsigned long long)s->next, (unsigned long long)resume_from);
     }
-    rc = acknowledge(book, s, resume_from, s->returned, err);
-    if (rc == MR_OK) {
-        rc = rewind_to(book, s, resume_from, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(acknowledge(book, s, resume_from, s->returned, err));
+    MR_TRY(rewind_to(book, s, resume_from, err));
     s->owner = owner;
     s->busy = false;
     s->end_sent = false;

@@ -15,10 +15,8 @@
 
 #include "worker/session/book.h"
 
-/*
- * Where the tasks of one iteration stand in a window, and what all of them say until there: the
- * next one says it, too, since what the one before it did not come to say nobody else knows.
- */
+/* Where the tasks of one iteration stand in a window, and what all of them say until there: the
+ * next one says it, too, since what the one before it did not come to say nobody else knows. */
 struct mr_reading_stand {
     uint64_t at; /* all before it was sent to somebody, or skipped; the next one begins there */
     uint64_t skipped; /* elements before it */

@@ -52,7 +52,11 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
 
-    if (rows > 0 && g->n == g->cap) {
+    if (rows == 0) {
+        mr_block_unref(block);
+        return MR_OK;
+    }
+    if (g->n == g->cap) {
         size_t cap = g->cap == 0 ? 16 : 2 * g->cap;
         struct run *bigger = mr_reallocarray(g->runs, cap, sizeof bigger[0]);
 
@@ -62,10 +66,6 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
         }
         g->runs = bigger;
         g->cap = cap;
-    }
-    if (rows == 0) {
-        mr_block_unref(block);
-        return MR_OK;
     }
     struct run *run = &g->runs[g->n++];
 
@@ -114,14 +114,9 @@ int mr_row_groups_finish(mr_row_groups *g, bool pad, mr_error *err)
     /* Dropped rows stay until the rest goes: no whole group has them. */
     for (uint64_t i = 0; i < missing; i++) {
         mr_block *row;
-        int rc = row_at(g, whole + i % over, &row, err);
 
-        if (rc == MR_OK) {
-            rc = mr_row_groups_add(g, row, err);
-        }
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(row_at(g, whole + i % over, &row, err));
+        MR_TRY(mr_row_groups_add(g, row, err));
     }
     return MR_OK;
 }

@@ -8,6 +8,8 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
+MR_AUTO_DEFINE(mr_origin, mr_origin_unref)
+
 /* A grant is taken in so many pieces, so that one can see when half of it is used. */
 #define PIECES_PER_GRANT 4u
 /* What one grant is to last. */
@@ -392,13 +394,11 @@ static int reserve(struct provider *p, size_t n, mr_error *err)
 static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_split_request *req,
                       const struct mr_split_answer *answer, uint64_t count, mr_error *err)
 {
-    mr_origin *origin = NULL;
-    int rc = reserve(p, answer->n, err);
+    MR_AUTO(mr_origin_unref) mr_origin *origin = NULL;
 
-    if (rc == MR_OK) {
-        rc = open_grant(splits, p, req->seq, &origin, err);
-    }
-    for (size_t i = 0; rc == MR_OK && i < answer->n; i++) {
+    MR_TRY(reserve(p, answer->n, err));
+    MR_TRY(open_grant(splits, p, req->seq, &origin, err));
+    for (size_t i = 0; i < answer->n; i++) {
         if (answer->ranges[i].count > 0) {
             p->queue[p->n++] =
                 (struct stretch){.range = answer->ranges[i],
@@ -406,12 +406,9 @@ static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_spl
                                  .origin = mr_origin_ref(origin)};
         }
     }
-    if (rc == MR_OK) {
-        p->queued += count;
-        p->grant = count;
-    }
-    mr_origin_unref(origin);
-    return rc;
+    p->queued += count;
+    p->grant = count;
+    return MR_OK;
 }
 
 /* They are others' now. Nothing was taken of them meanwhile. */
@@ -430,16 +427,15 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
                      const struct mr_split_answer *answer, mr_error *err)
 {
     bool given = req->n_back > 0 && answer->end && !answer->keep;
+    struct provider *p = &splits->providers[req->provider];
     uint64_t count = 0;
-    struct provider *p;
     int rc = MR_OK;
 
     MR_ASSERT(req->provider < splits->n);
+    MR_ASSERT(p->asked);
     for (size_t i = 0; i < answer->n; i++) {
         count += answer->ranges[i].count;
     }
-    p = &splits->providers[req->provider];
-    MR_ASSERT(p->asked);
     p->asked = false;
     /* An answer for a repetition that the engine has left behind is of no use to it. */
     if (req->repetition == p->repetition && given) {
@@ -448,9 +444,8 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
         /* After an empty answer what is left is taken in pieces as before. */
         rc = count > 0 ? add_ranges(splits, p, req, answer, count, err) : MR_OK;
         p->ended = answer->end && req->n_back == 0;
-        p->kept = p->kept ||
-                  req->n_back >
-                      0; /* not taken; or a dispatcher that does not know of it has given more */
+        /* not taken; or a dispatcher that does not know of it has given more */
+        p->kept = p->kept || req->n_back > 0;
     }
     if (rc == MR_OK) {
         p->answered = req->seq;
@@ -496,27 +491,19 @@ bool mr_splits_were_cut(const mr_splits *splits)
 
 /* ---- the end ---- */
 
-static void end(mr_splits *splits, const mr_error *why)
-{
-    splits->over = true;
-    splits->why = *why;
-}
-
 void mr_splits_fail(mr_splits *splits, const mr_error *why)
 {
     if (!splits->over) {
         sweep(splits);
-        splits->frozen = true;
-        end(splits, why);
+        splits->frozen = splits->over = true;
+        splits->why = *why;
     }
 }
 
 void mr_splits_close(mr_splits *splits)
 {
-    mr_error why;
-
-    (void)mr_error_set(&why, MR_ECANCELED, "the pipeline is over");
     if (!splits->over) {
-        end(splits, &why);
+        splits->over = true;
+        (void)mr_error_set(&splits->why, MR_ECANCELED, "the pipeline is over");
     }
 }
