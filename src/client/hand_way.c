@@ -103,11 +103,5 @@ static enum mr_hand_way find_way(const mr_dataset *ds, bool *splits_elements)
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
     *log = (struct mr_hand_log){0};
-    atomic_init(&log->pulls, 0);
-    atomic_init(&log->handed, 0);
-    atomic_init(&log->last, 0);
-    atomic_init(&log->unused, 0);
-    atomic_init(&log->under_way, false);
-    atomic_init(&log->ended, false);
     log->way = find_way(ds, &log->splits_elements);
 }

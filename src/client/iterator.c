@@ -66,19 +66,18 @@ static int check_process(const mr_iterator *it, mr_error *err)
 static int get_memory(mr_memory **ret, mr_error *err)
 {
     mr_memory *mine = NULL;
-    int rc;
 
     *ret = atomic_load(&process_memory);
     if (*ret != NULL) {
         return MR_OK;
     }
-    rc = mr_memory_new(mr_machine_memory_bytes() / 4, NULL, &mine, err);
-    if (rc == MR_OK && atomic_compare_exchange_strong(&process_memory, ret, mine)) {
+    MR_TRY(mr_memory_new(mr_machine_memory_bytes() / 4, NULL, &mine, err));
+    if (atomic_compare_exchange_strong(&process_memory, ret, mine)) {
         *ret = mine;
     } else {
         mr_memory_unref(mine); /* another thread was faster: *ret is its */
     }
-    return rc;
+    return MR_OK;
 }
 
 static void reports_init(struct mr_read_reports *reports, const mr_dataset *ds)
@@ -99,8 +98,6 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
 {
     struct mr_iterator_options given = {0};
     struct mr_engine_options engine = {0};
-    struct mr_external_opener opener;
-    mr_iterator *it;
 
     if (opts != NULL) {
         size_t known = opts->struct_size < sizeof given ? opts->struct_size : sizeof given;
@@ -116,14 +113,14 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
         return mr_error_errno(err, register_errnum, "pthread_atfork");
     }
     MR_TRY(get_memory(&engine.memory, err));
-    it = mr_calloc(1, sizeof *it);
+    mr_iterator *it = mr_calloc(1, sizeof *it);
     MR_CHECK_ALLOC(it, err);
     it->generation = generation;
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
     reports_init(&it->reports, ds);
-    opener = mr_reader_opener(&it->reports);
+    struct mr_external_opener opener = mr_reader_opener(&it->reports);
     engine.external = &opener; /* copied */
     /* A loop over a dataset is a pass each time: shuffles change their order. */
     engine.count_epochs = true;
@@ -255,11 +252,9 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
     }
     uint32_t left = mr_block_rows(it->block) - it->row;
     uint32_t rows = rows_max == 0 || rows_max > left ? left : rows_max;
-    int rc = mr_block_slice(it->block, it->row, rows, ret, err);
-    if (rc == MR_OK) {
-        it->row += rows;
-    }
-    return give(rc, ret);
+    MR_TRY(mr_block_slice(it->block, it->row, rows, ret, err));
+    it->row += rows;
+    return give(MR_OK, ret);
 }
 
 static int refill(mr_iterator *it, mr_error *err)

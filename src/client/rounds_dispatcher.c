@@ -5,6 +5,7 @@
 #include "client/rounds_internal.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
 
@@ -13,16 +14,13 @@
 static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
 {
     size_t size = millrace__round_schedule__get_packed_size(schedule);
-    uint8_t *bytes = mr_malloc(size + 1);
-    Millrace__RoundSchedule *copy;
+    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
 
     if (bytes == NULL) {
         return NULL;
     }
     millrace__round_schedule__pack(schedule, bytes);
-    copy = millrace__round_schedule__unpack(NULL, size, bytes);
-    mr_free(bytes);
-    return copy;
+    return millrace__round_schedule__unpack(NULL, size, bytes);
 }
 
 static void free_schedule(Millrace__RoundSchedule *schedule)
@@ -46,6 +44,19 @@ static void forget_tasks(mr_client_rounds *rounds)
         }
     }
     rounds->ntasks = n;
+}
+
+/* A task that is in the schedule is found at its place in it. (A schedule may name one twice.) */
+__attribute__((unused)) static bool check(const mr_client_rounds *rounds)
+{
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        const struct mr_round_task *task = rounds->tasks[i];
+
+        if (task->index >= rounds->schedule->n_tasks || rounds->by_index[task->index] != task) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void set_outcomes(mr_client_rounds *rounds)
@@ -86,6 +97,7 @@ static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule
     rounds->by_index = MR_TAKE(by_index);
     set_outcomes(rounds);
     forget_tasks(rounds);
+    MR_ASSERT_SLOW(check(rounds));
     return MR_OK;
 }
 

@@ -342,8 +342,6 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
 static void retire_first(mr_chain *p)
 {
     const mr_chain_reader *r;
-    mr_cache_reader **out;
-    struct mr_chain_segment old;
     size_t n = 0;
 
     mr_mutex_lock(&p->lock);
@@ -351,22 +349,21 @@ static void retire_first(mr_chain *p)
     {
         n++;
     }
-    out = p->retired + 1 < p->n && is_left_locked(p, p->retired)
-              ? mr_calloc(n, sizeof(mr_cache_reader *))
-              : NULL;
+    bool left = p->retired + 1 < p->n && is_left_locked(p, p->retired);
+    MR_AUTO(mr_free)
+    mr_cache_reader **out = left ? mr_calloc(n, sizeof(mr_cache_reader *)) : NULL;
     if (out == NULL) {
         mr_mutex_unlock(&p->lock);
         return; /* without memory: the next time */
     }
     n = take_out_locked(p, p->retired, out);
-    old = p->segments[p->retired++];
+    struct mr_chain_segment old = p->segments[p->retired++];
     MR_ASSERT_SLOW(check_locked(p));
     mr_mutex_unlock(&p->lock);
     for (size_t i = 0; i < n; i++) {
         mr_cache_reader_close(out[i]);
     }
     close_segment(p, &old);
-    mr_free(out);
 }
 
 /* Is it time to look whether there is a disk again? Nobody reads in an older log, which may be the

@@ -133,12 +133,29 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
     c->task->kind->streams->pump(c->task);
 }
 
+/* All that wait have their share, and those that came first expire first. */
+__attribute__((unused)) static bool check_waiting_locked(const struct mr_worker *w)
+{
+    const struct mr_conn *c;
+    int64_t expires_ms = 0;
+
+    TAILQ_FOREACH(c, &w->waiting, link)
+    {
+        if (!c->waiting || c->share == NULL || c->task != NULL || c->expires_ms < expires_ms) {
+            return false;
+        }
+        expires_ms = c->expires_ms;
+    }
+    return true;
+}
+
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
 {
     MR_TRY(mr_shares_take(&w->waiting_shares, mr_rpc_stream_host(c->stream), 1, &c->share, err));
     c->waiting = true;
     c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
     TAILQ_INSERT_TAIL(&w->waiting, c, link);
+    MR_ASSERT_SLOW(check_waiting_locked(w));
     return MR_OK;
 }
 
@@ -159,12 +176,11 @@ static void handle_open(struct mr_conn *c)
     mr_rpc_stream *replaced = NULL;
     bool waits = false;
     mr_error err;
-    int rc;
 
     mr_mutex_lock(&w->lock);
-    rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "worker %s is stopping",
-                                           w->address)
-                     : check_names_locked(w, open, &err);
+    int rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                               "worker %s is stopping", w->address)
+                         : check_names_locked(w, open, &err);
     if (rc == MR_OK) {
         struct mr_worker_task *t = mr_worker_task_find_locked(w, open->task_id);
 
@@ -241,27 +257,20 @@ int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms)
 static Millrace__ReadRequest *unpack_request(mr_rpc_message *m)
 {
     size_t size = mr_rpc_message_size(m);
-    Millrace__ReadRequest *req = NULL;
     unsigned char few[512];
-    unsigned char *bytes = few;
+    MR_AUTO(mr_free)
+    unsigned char *many =
+        size > sizeof few && size <= MR_RPC_REQUEST_BYTES_MAX ? mr_malloc(size) : NULL;
+    unsigned char *bytes = size <= sizeof few ? few : many;
+    size_t budget = mr_unpack_budget(size);
 
-    if (size <= MR_RPC_REQUEST_BYTES_MAX) {
-        if (size > sizeof few) {
-            bytes = mr_malloc(size);
-        }
-        if (bytes != NULL) {
-            mr_rpc_message_copy(m, 0, size, bytes);
-            size_t budget = mr_unpack_budget(size);
-
-            req = (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor, bytes,
-                                                     size, &budget);
-        }
-        if (bytes != few) {
-            mr_free(bytes);
-        }
+    if (bytes != NULL) {
+        mr_rpc_message_copy(m, 0, size, bytes);
     }
     mr_rpc_message_free(m);
-    return req;
+    return bytes == NULL ? NULL
+                         : (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor,
+                                                              bytes, size, &budget);
 }
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)

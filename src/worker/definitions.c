@@ -1,6 +1,7 @@
 #include "worker/definitions.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -49,6 +50,24 @@ struct mr_definitions {
 
 /* ---- what is kept ---- */
 
+/* What is idle is counted, and what is being fetched is in use. */
+__attribute__((unused)) static bool check_locked(const mr_definitions *d)
+{
+    const struct mr_kept_definition *k;
+    uint64_t idle_bytes = 0;
+    size_t idle = 0;
+
+    TAILQ_FOREACH(k, &d->list, link)
+    {
+        if (k->users == 0 && k->parts.def == NULL) {
+            return false;
+        }
+        idle += k->users == 0;
+        idle_bytes += k->users == 0 ? k->bytes : 0;
+    }
+    return idle == d->idle && idle_bytes == d->idle_bytes;
+}
+
 /* Unlinked, and nobody has it. The constants count until the last block of them is gone. */
 static void kept_free(mr_definitions *d, struct mr_kept_definition *k)
 {
@@ -71,6 +90,7 @@ static struct mr_kept_definition *take_oldest_locked(mr_definitions *d)
         d->idle--;
         d->idle_bytes -= k->bytes;
     }
+    MR_ASSERT_SLOW(check_locked(d));
     return k;
 }
 
@@ -378,6 +398,7 @@ static void use_locked(mr_definitions *d, struct mr_kept_definition *k)
     }
     TAILQ_REMOVE(&d->list, k, link);
     TAILQ_INSERT_TAIL(&d->list, k, link);
+    MR_ASSERT_SLOW(check_locked(d));
 }
 
 /* One to be fetched, by its only user. */

@@ -24,19 +24,19 @@ struct mr_progress {
 /* AT_LEAST_ONCE: a report for each provider. */
 static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_error *err)
 {
+    MR_AUTO(mr_free)
     struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
+    MR_AUTO(mr_free)
     Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
 
-    if (reports == NULL || pointers == NULL) {
-        mr_free(reports);
-        mr_free(pointers);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(reports, err);
+    MR_CHECK_ALLOC(pointers, err);
     for (uint32_t i = 0; i < t->providers; i++) {
         mr_split_feed_report(t->feed, i, &reports[i]);
         pointers[i] = &reports[i].base;
     }
-    p->reports = pointers;
+    (void)MR_TAKE(reports); /* pointers[0] is its address */
+    p->reports = MR_TAKE(pointers);
     p->n_reports = t->providers;
     return MR_OK;
 }

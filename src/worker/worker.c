@@ -121,7 +121,6 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
 {
     struct mr_worker_options opts = *options;
     mr_worker *w = mr_calloc(1, sizeof *w);
-    int rc;
 
     MR_CHECK_ALLOC(w, err);
     mr_mutex_init(&w->lock);
@@ -131,7 +130,7 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
     mr_shares_init(&w->waiting_shares, "streams whose tasks are not here",
                    opts.waiting_max == 0 ? WAITING_MAX : (uint32_t)opts.waiting_max);
     mr_worker_options_fill(&opts);
-    rc = mr_worker_begin_life(w) ? copy_options(w, &opts, err) : mr_error_nomem(err);
+    int rc = mr_worker_begin_life(w) ? copy_options(w, &opts, err) : mr_error_nomem(err);
     if (rc == MR_OK) {
         rc = start_server(w, &opts, err);
     }

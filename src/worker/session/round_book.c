@@ -60,6 +60,35 @@ static uint64_t max_u64(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+/* Spans and rounds that are kept ascend; nobody is past what was fixed, nor told of more than there
+ * is. */
+__attribute__((unused)) static bool check(const mr_round_book *book)
+{
+    for (size_t i = 1; i < book->nspans; i++) {
+        if (book->spans[i].first < book->spans[i - 1].end) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < book->nkept; i++) {
+        uint64_t round = book->kept[(book->ordinal + i) % book->keep];
+        uint64_t next =
+            i + 1 < book->nkept ? book->kept[(book->ordinal + i + 1) % book->keep] : book->next;
+
+        if (round >= next) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < book->n; i++) {
+        const struct consumer *c = &book->consumers[i];
+
+        if (c->told_complete > book->complete || (c->stream != 0 && c->sent > c->sent_ever) ||
+            (c->told_end && book->end_round == MR_ROUND_NEVER)) {
+            return false;
+        }
+    }
+    return book->nkept <= book->keep && book->complete <= book->next;
+}
+
 /* ---------------------------------------------------------------- what it was told */
 
 static int check_assignment(const Millrace__RoundAssignment *assignment, mr_error *err)
@@ -158,6 +187,7 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
         }
     }
     place_end(book);
+    MR_ASSERT_SLOW(check(book));
     return MR_OK;
 }
 
@@ -227,6 +257,7 @@ static void note_returned(mr_round_book *book)
         book->nkept--;
         book->ordinal++;
     }
+    MR_ASSERT_SLOW(check(book));
 }
 
 bool mr_round_book_may_fix(const mr_round_book *book, struct mr_round *ret)

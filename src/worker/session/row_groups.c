@@ -48,6 +48,19 @@ void mr_row_groups_free(mr_row_groups *g)
     mr_free(g);
 }
 
+/* Runs follow on each other up to the last row that came, and their bytes are counted. */
+__attribute__((unused)) static bool check(const mr_row_groups *g)
+{
+    uint64_t next = g->n > 0 ? g->runs[0].first : g->rows;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < g->n && g->runs[i].first == next; i++) {
+        next += g->runs[i].rows;
+        bytes += g->runs[i].bytes;
+    }
+    return next == g->rows && bytes == g->bytes;
+}
+
 int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
@@ -75,6 +88,7 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
                         .bytes = mr_block_row_bytes(block, 0, rows)};
     g->rows += rows;
     g->bytes += run->bytes;
+    MR_ASSERT_SLOW(check(g));
     return MR_OK;
 }
 
