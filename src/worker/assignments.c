@@ -55,8 +55,7 @@ static struct mr_worker_task *find_unlisted(struct mr_worker *w,
     struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (update == NULL || (!is_listed(update, t) && (!is_held(update, t) || is_joining(t)))) {
             return mr_worker_task_ref(t);
         }

@@ -192,8 +192,7 @@ __attribute__((unused)) static bool check_locked(const mr_chain *p)
             return false;
         }
     }
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         for (uint32_t i = r->joined; i < p->n; i++) {
             if (r->in[i] == NULL) {
                 return false;
@@ -239,8 +238,7 @@ static void undo_extend_locked(mr_chain *p)
     mr_chain_reader *r;
 
     p->n--;
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         mr_cache_reader_close(r->in[p->n]);
         r->in[p->n] = NULL;
     }
@@ -259,8 +257,7 @@ static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error
     mr_cache_log_stats(p->segments[p->n - 1].log, &stats);
     next.base = p->segments[p->n - 1].base + stats.end;
     p->segments[p->n++] = next;
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         rc = rc == MR_OK ? extend_reader_locked(p, r, err) : rc;
     }
     if (rc < 0) {
@@ -307,8 +304,7 @@ static bool is_left_locked(const mr_chain *p, uint32_t i)
 {
     const mr_chain_reader *r;
 
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         if (r->joined <= i && (r->at <= i || r->returned < p->segments[i + 1].base)) {
             return false;
         }
@@ -322,8 +318,7 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
     mr_chain_reader *r;
     size_t n = 0;
 
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         struct mr_cache_reader_stats stats;
 
         if (r->in[i] != NULL) {
@@ -345,8 +340,7 @@ static void retire_first(mr_chain *p)
     size_t n = 0;
 
     mr_mutex_lock(&p->lock);
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         n++;
     }
     bool left = p->retired + 1 < p->n && is_left_locked(p, p->retired);

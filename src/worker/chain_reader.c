@@ -14,8 +14,7 @@ static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *w
 {
     struct mr_chain_place *place;
 
-    LIST_FOREACH(place, &p->places, link)
-    {
+    LIST_FOREACH(place, &p->places, link) {
         if (strcmp(place->who, who) == 0) {
             break;
         }

@@ -139,8 +139,7 @@ __attribute__((unused)) static bool check_waiting_locked(const struct mr_worker 
     const struct mr_conn *c;
     int64_t expires_ms = 0;
 
-    TAILQ_FOREACH(c, &w->waiting, link)
-    {
+    TAILQ_FOREACH(c, &w->waiting, link) {
         if (!c->waiting || c->share == NULL || c->task != NULL || c->expires_ms < expires_ms) {
             return false;
         }
@@ -208,8 +207,7 @@ void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t)
         int rc = MR_OK;
 
         mr_mutex_lock(&w->lock);
-        TAILQ_FOREACH(c, &w->waiting, link)
-        {
+        TAILQ_FOREACH(c, &w->waiting, link) {
             if (strcmp(c->first->open->task_id, t->id) == 0) {
                 break;
             }

@@ -57,8 +57,7 @@ __attribute__((unused)) static bool check_locked(const mr_definitions *d)
     uint64_t idle_bytes = 0;
     size_t idle = 0;
 
-    TAILQ_FOREACH(k, &d->list, link)
-    {
+    TAILQ_FOREACH(k, &d->list, link) {
         if (k->users == 0 && k->parts.def == NULL) {
             return false;
         }
@@ -381,8 +380,7 @@ static struct mr_kept_definition *find_locked(mr_definitions *d, const char *fin
 {
     struct mr_kept_definition *k;
 
-    TAILQ_FOREACH(k, &d->list, link)
-    {
+    TAILQ_FOREACH(k, &d->list, link) {
         if (fingerprint[0] != '\0' && strcmp(k->fingerprint, fingerprint) == 0) {
             return k;
         }

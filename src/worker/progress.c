@@ -83,8 +83,7 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
     if (p->entries == NULL || p->pointers == NULL) {
         return mr_error_nomem(err);
     }
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         p->pointers[p->n] = &p->entries[p->n].said.base;
         p->entries[p->n++].task = mr_worker_task_ref(t);
     }

@@ -45,8 +45,7 @@ struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const cha
 {
     struct mr_worker_task *t;
 
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (strcmp(t->id, id) == 0) {
             return t;
         }
@@ -121,8 +120,7 @@ void mr_worker_task_begin_drained_locked(struct mr_worker *w)
 {
     struct mr_worker_task *t;
 
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (gives_back(t)) {
             (void)mr_worker_task_begin_locked(
                 t, t->host, NULL); /* When one is through, it is the others' turn. */

@@ -208,8 +208,7 @@ static void follow(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         t->closed = r->finished || !mr_client_rounds_wants(rounds_of(r), t->id);
         if (t->closed && !t->goodbye) {
             mr_read_cut(t);
@@ -370,8 +369,7 @@ static struct mr_read_task *find_task(const struct mr_read *r,
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         const struct queue *q = &task_of(t)->queue;
         bool has = q->count > 0 && q->ring[q->head].round == next->round;
 
@@ -405,8 +403,7 @@ static void check_due(struct mr_read *r, const struct mr_client_rounds_next *nex
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (t->failed && next->task_id != NULL && strcmp(t->id, next->task_id) == 0) {
             mr_read_fail(r, &t->err);
         }
@@ -437,8 +434,7 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     if (mr_client_rounds_next(rounds, &next, &why) < 0) {
         return fail(r, &why);
     }
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         drop_below(&task_of(base)->queue, mr_client_rounds_position(rounds));
         if (base->gone) {
             mr_read_changed(base);
@@ -472,8 +468,7 @@ static int64_t hungry(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (!t->end && !t->closed) {
             mr_read_tell(t, false);
         }
@@ -485,8 +480,7 @@ static bool is_consistent(const struct mr_read *r)
 {
     const struct mr_read_task *base;
 
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         const struct queue *q = &task_of(base)->queue;
         size_t bytes = 0;
 

@@ -240,8 +240,7 @@ static bool is_at_end(const struct mr_read *r)
     if (!r->finished) {
         return false;
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (mr_plain_task_of(t)->session.count > 0 || (!t->end && !t->closed)) {
             return false;
         }
@@ -310,8 +309,7 @@ static int64_t hungry(struct mr_read *r)
     struct mr_plain_task *t;
 
     if (p->reshared) {
-        TAILQ_FOREACH(base, &r->tasks, link)
-        {
+        TAILQ_FOREACH(base, &r->tasks, link) {
             allow_more(mr_plain_task_of(base));
         }
         p->reshared = false;
@@ -339,8 +337,7 @@ static bool is_consistent(const struct mr_read *r)
     size_t given_bytes = 0;
     uint64_t rows = 0;
 
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         t = mr_plain_task_of(base);
         shares += t->shares;
         flags += (unsigned)t->full + t->touched + t->news;
@@ -349,20 +346,16 @@ static bool is_consistent(const struct mr_read *r)
             return false;
         }
     }
-    TAILQ_FOREACH(t, &p->full, full_link)
-    {
+    TAILQ_FOREACH(t, &p->full, full_link) {
         listed += t->full;
     }
-    TAILQ_FOREACH(t, &p->touched, touched_link)
-    {
+    TAILQ_FOREACH(t, &p->touched, touched_link) {
         listed += t->touched;
     }
-    TAILQ_FOREACH(t, &p->news, news_link)
-    {
+    TAILQ_FOREACH(t, &p->news, news_link) {
         listed += t->news;
     }
-    TAILQ_FOREACH(g, &p->given, link)
-    {
+    TAILQ_FOREACH(g, &p->given, link) {
         given--;
         given_bytes += g->bytes;
         rows += g->rows;

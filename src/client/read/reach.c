@@ -58,8 +58,7 @@ static size_t list_workers(const struct mr_read *r, bool (*is)(const struct mr_r
     struct mr_read_task *t;
     size_t n = 0;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (n < max && is(t)) {
             list[n++] = t->incarnation;
         }
@@ -100,8 +99,7 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
         return r->away.look_ms;
     }
     r->away.look_ms = now_ms + LOOK_MS;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         all += !t->done && !t->closed;
         if (is_missed(t, now_ms, COMPLAIN_MS)) {
             first = first != NULL ? first : t;
@@ -142,8 +140,7 @@ static void list_tried(const struct mr_read *r, char text[TRIED_BYTES])
     size_t used = 0;
 
     text[0] = '\0';
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         size_t left = TRIED_BYTES - used;
 
         if (t->failing_ms == 0 || strstr(text, t->address) != NULL) {
@@ -167,8 +164,7 @@ bool mr_read_nobody_reached(const struct mr_read *r, mr_error *err)
     if (r->reached) {
         return false;
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (mr_read_task_is_away(t, r->now_ms)) {
             since = t->failing_ms < since ? t->failing_ms : since;
             why = t->why;

@@ -92,8 +92,7 @@ bool mr_read_is_consistent(const struct mr_read *r)
     const struct mr_read_task *t;
     unsigned tasks = 0, streams = 0, connecting = 0;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         bool one_stream = t->streams || (!t->connected && !t->sending && t->batch == 0);
 
         if (t->magic != MR_READ_TASK_MAGIC || t->read != r || mr_map_get(&r->by_key, t->key) != t ||

@@ -56,8 +56,7 @@ static const struct mr_read_task *count_open(const struct mr_read *r, bool away,
     const struct mr_read_task *t;
 
     *n = 0;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (!t->end && !t->closed && (!away || mr_read_task_is_away(t, r->now_ms))) {
             first = first != NULL ? first : t;
             ++*n;

@@ -91,15 +91,13 @@ void mr_book_stand(const mr_book *book, struct mr_book_stand *ret)
     const mr_book_session *s;
 
     *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->produced};
-    TAILQ_FOREACH(p, &book->ready, link)
-    {
+    TAILQ_FOREACH(p, &book->ready, link) {
         bool came_back = p->at < book->sent_end;
 
         ret->missing += came_back ? p->rows : 0;
         ret->fed -= came_back ? 0 : p->rows;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         ret->missing += s->next - s->received;
     }
 }
@@ -163,8 +161,7 @@ uint32_t mr_book_demand(const mr_book *book)
     if (book->finished || book->ready_bytes >= AHEAD_MESSAGES * book->limits.message_bytes) {
         return 0;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (s->owner != NULL) {
             uint64_t window = s->limit_elements > s->received ? s->limit_elements - s->received : 0;
             uint64_t open = open_credit(s);
@@ -220,8 +217,7 @@ static bool check_session(const mr_book_session *s, size_t *bytes, size_t *piece
     uint64_t at = TAILQ_EMPTY(&s->sent) ? s->next : TAILQ_FIRST(&s->sent)->first;
     size_t sum = 0;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first != at || p->rows == 0) {
             return false;
         }
@@ -244,21 +240,18 @@ bool mr_book_check(const mr_book *book)
     size_t pieces = 0;
     uint32_t awaited = 0;
 
-    TAILQ_FOREACH(p, &book->ready, link)
-    {
+    TAILQ_FOREACH(p, &book->ready, link) {
         rows += p->rows;
         ready_bytes += p->bytes;
         pieces++;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (!check_session(s, &sent_bytes, &pieces)) {
             return false;
         }
         awaited += s->awaited ? 1 : 0;
     }
-    TAILQ_FOREACH(p, &book->all, order)
-    {
+    TAILQ_FOREACH(p, &book->all, order) {
         pieces--;
     }
     return pieces == 0 && rows == book->ready_rows && ready_bytes == book->ready_bytes &&

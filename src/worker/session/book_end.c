@@ -18,8 +18,7 @@ bool mr_book_waits_for_clients(const mr_book *book)
     if (!book->finished || book->ready_rows > 0 || book->awaited == 0) {
         return false;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (s->awaited && !mr_book_may_keep_for_ever(s)) {
             return false;
         }
@@ -34,8 +33,7 @@ bool mr_book_keeps_clients(const mr_book *book)
     if (!mr_book_waits_for_clients(book)) {
         return false;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (s->owner != NULL && !mr_book_keeps_for(s)) {
             return true;
         }
@@ -48,8 +46,7 @@ void mr_book_stop_waiting(mr_book *book)
     mr_book_session *s;
 
     book->rests = true;
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         mr_book_note_awaited(s);
     }
 }

@@ -170,8 +170,7 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
     struct mr_book_piece *p;
     size_t bytes = 0;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first < s->cursor) {
             continue;
         }
@@ -249,8 +248,7 @@ static mr_book_session *pick(const mr_book *book, uint64_t *waiting)
     mr_book_session *s;
 
     *waiting = 0;
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         bool rows = may_send_rows(book, s);
         bool word = s->owner != NULL && !s->busy &&
                     (s->answer_due || s->skipped_sent < book->skipped || may_end(book, s));

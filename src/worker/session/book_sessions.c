@@ -18,8 +18,7 @@ mr_book_session *mr_book_find(const mr_book *book, const char *client)
 {
     mr_book_session *s;
 
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (strcmp(s->client, client) == 0) {
             return s;
         }
@@ -152,8 +151,7 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
 {
     struct mr_book_piece *p;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first < index && p->first + p->rows > index) {
             MR_TRY(mr_book_cut_kept(book, s, p, index, err));
             break;
