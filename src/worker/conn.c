@@ -13,7 +13,7 @@
  *
  * A session has at most one connection: a new one for the same session replaces the old one.
  */
-#include "worker/conn.h"
+#include "worker/stream.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "element/unpack.h"
-#include "worker/stream.h"
+#include "worker/task.h"
 
 #include <millrace/base.h>
 #include <string.h>

@@ -1,7 +1,8 @@
 /*
- * The worker's link to the dispatchers: the calls that tasks make (here), and the thread that
- * registers, watches the task list and sends heartbeats (link_thread.h). All of it goes to
- * whichever dispatcher leads, for as long as it takes.
+ * The worker's link to the dispatchers: the calls that tasks make (link.c), and the thread that
+ * registers, watches the task list and sends heartbeats (link_thread.c): it does what the session
+ * (session/registration.h) says next, and tells it how that went. All of it goes to whichever
+ * dispatcher leads, for as long as it takes.
  *
  * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and
  * mr_link_wake_calls() was called they return MR_ECANCELED. The rest from any thread; it does not
@@ -28,6 +29,12 @@ void mr_link_free(struct mr_link *link); /* its thread is stopped; NULL is fine 
 /* Begin another life, with an incarnation of its own. false: no memory. One thread at a time. */
 bool mr_worker_begin_life(struct mr_worker *w);
 void mr_worker_free_lives(struct mr_worker *w);
+
+/* The thread that keeps the session with the dispatchers (session/registration.h). Start and stop
+ * belong to one thread. */
+int mr_link_start(struct mr_link *link, mr_error *err);
+/* Says goodbye; ends the thread and the watch. Tasks stop their own calls. Also before start. */
+void mr_link_stop(struct mr_link *link);
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);

@@ -1,4 +1,4 @@
-#include "worker/link_thread.h"
+#include "worker/link_internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -7,9 +7,8 @@
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
 #include "worker/assignments.h"
-#include "worker/conn.h"
-#include "worker/link_internal.h"
 #include "worker/progress.h"
+#include "worker/stream.h"
 
 /* One try to register: then the failure is logged. */
 #define REGISTER_CALL_MS 5000

@@ -48,12 +48,9 @@ struct mr_windows {
     bool charged;            /* `opening`: memory_bytes_max, for it */
 
     pthread_mutex_t lock; /* guards everything below */
-    bool used;
     unsigned in_memory;
     uint64_t taken; /* by windows in memory */
-    uint64_t failures;
-    uint64_t failures_by[MR_CODES];
-    char degraded[MR_ERROR_MESSAGE_SIZE];
+    struct mr_windows_progress progress;
 };
 
 /* ---- the directory ---- */
@@ -204,6 +201,7 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     w->window_bytes_max =
         w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
+    w->progress.bytes_max = w->disk_bytes_max;
     mr_mutex_init(&w->opening);
     mr_mutex_init(&w->lock);
     wipe_leftovers(w);
@@ -228,7 +226,7 @@ void mr_windows_free(mr_windows *w)
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err)
 {
     mr_mutex_lock(&w->lock);
-    w->used = true;
+    w->progress.used = true;
     mr_mutex_unlock(&w->lock);
     MR_LOCK(&w->opening);
     if (!w->charged && !mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max)) {
@@ -304,10 +302,10 @@ void mr_windows_degraded(mr_windows *w, const mr_error *why)
     int kind = -why->code;
 
     MR_LOCK(&w->lock);
-    w->failures++;
-    w->failures_by[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN]++;
+    w->progress.failures++;
+    w->progress.failures_by[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN]++;
     w->in_memory++;
-    (void)snprintf(w->degraded, sizeof w->degraded, "%s", why->message);
+    (void)snprintf(w->progress.degraded, sizeof w->progress.degraded, "%s", why->message);
 }
 
 void mr_windows_restored(mr_windows *w)
@@ -315,16 +313,12 @@ void mr_windows_restored(mr_windows *w)
     MR_LOCK(&w->lock);
     w->in_memory--;
     if (w->in_memory == 0) {
-        w->degraded[0] = '\0';
+        w->progress.degraded[0] = '\0';
     }
 }
 
 void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret)
 {
     MR_LOCK(&w->lock);
-    ret->used = w->used;
-    ret->bytes_max = w->disk_bytes_max;
-    ret->failures = w->failures;
-    memcpy(ret->failures_by, w->failures_by, sizeof ret->failures_by);
-    memcpy(ret->degraded, w->degraded, sizeof ret->degraded);
+    *ret = w->progress;
 }

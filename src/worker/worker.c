@@ -1,7 +1,6 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/assignments.h"
-#include "worker/conn.h"
-#include "worker/link_thread.h"
+#include "worker/stream.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"

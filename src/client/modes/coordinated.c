@@ -424,8 +424,6 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     struct mr_read_task *base;
     mr_error why;
 
-    (void)rows_max;
-    (void)err;
     if (rounds == NULL) {
         return r->finished
                    ? MR_END

@@ -9,7 +9,6 @@
 
 static bool reads(const struct mr_read_options *opts)
 {
-    (void)opts;
     return true;
 }
 
@@ -65,7 +64,6 @@ static int open_session(struct mr_read_task *base, Millrace__ReadOpen *ret, mr_e
 {
     struct mr_session *s = &mr_plain_task_of(base)->session;
 
-    (void)err;
     mr_session_reconnect(s);
     ret->session = s->number;
     ret->resume_from = s->received;

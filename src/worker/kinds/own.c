@@ -21,7 +21,6 @@ static bool own_is_its(const Millrace__TaskAssignment *a)
 
 static int own_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
 {
-    (void)a;
     return mr_serving_init(own_of(t), KEPT_BYTES_MAX, false, err);
 }
 

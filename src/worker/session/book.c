@@ -69,7 +69,7 @@ int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err)
     book->end = at + p->rows;
     book->ready_rows += p->rows;
     book->ready_bytes += p->bytes;
-    book->produced += p->rows;
+    book->counts.produced += p->rows;
     return MR_OK;
 }
 
@@ -90,7 +90,7 @@ void mr_book_stand(const mr_book *book, struct mr_book_stand *ret)
     const struct mr_book_piece *p;
     const mr_book_session *s;
 
-    *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->produced};
+    *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->counts.produced};
     TAILQ_FOREACH(p, &book->ready, link) {
         bool came_back = p->at < book->sent_end;
 
@@ -115,7 +115,7 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
         book->end = p->at;
         book->ready_rows -= p->rows;
         book->ready_bytes -= p->bytes;
-        book->produced -= p->rows;
+        book->counts.produced -= p->rows;
         mr_book_piece_free(book, p);
     }
     /* What of it had been sent came back, so that nobody has it. */
@@ -195,16 +195,10 @@ bool mr_book_low(const mr_book *book)
 
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)
 {
-    *ret = (struct mr_book_counts){
-        .produced = book->produced,
-        .received = book->received,
-        .returned = book->returned,
-        .lost = book->lost,
-        .untaken = book->untaken,
-        .sessions = (uint32_t)book->shares.taken,
-        .buffered_bytes = book->ready_bytes + book->sent_bytes,
-        .finished = book->finished,
-    };
+    *ret = book->counts;
+    ret->sessions = (uint32_t)book->shares.taken;
+    ret->buffered_bytes = book->ready_bytes + book->sent_bytes;
+    ret->finished = book->finished;
 }
 
 /* ---- what must hold ---- */

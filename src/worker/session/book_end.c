@@ -60,8 +60,8 @@ int64_t mr_book_patience_ms(mr_book *book, bool draining, int64_t now_ms)
         book->rests_since_ms = 0;
         return -1;
     }
-    if (book->rests_since_ms == 0 || book->rests_returned != book->returned) {
-        book->rests_returned = book->returned;
+    if (book->rests_since_ms == 0 || book->rests_returned != book->counts.returned) {
+        book->rests_returned = book->counts.returned;
         book->rests_since_ms = now_ms;
     }
     int64_t left_ms = book->rests_since_ms + CLIENT_RESTS_MS - now_ms;

@@ -136,11 +136,11 @@ static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uin
     if (received > s->received || returned > s->received) {
         uint64_t arrived = received > returned ? received : returned;
 
-        book->received += arrived - s->received;
+        book->counts.received += arrived - s->received;
         s->received = arrived;
     }
     if (returned > s->returned) {
-        book->returned += returned - s->returned;
+        book->counts.returned += returned - s->returned;
         s->returned = returned;
     }
     return let_go(book, s, s->returned, err);
@@ -168,7 +168,7 @@ static void give_back(mr_book *book, mr_book_session *s)
     uint64_t first = oldest(s);
     struct mr_book_piece *p;
 
-    book->received -= s->received > first ? s->received - first : 0;
+    book->counts.received -= s->received > first ? s->received - first : 0;
     while ((p = TAILQ_LAST(&s->sent, mr_book_pieces)) != NULL) {
         forget_piece(book, s, p);
         TAILQ_INSERT_HEAD(&book->ready, p, link);
@@ -191,7 +191,7 @@ static void drop_kept(mr_book *book, mr_book_session *s, uint64_t end)
         forget_piece(book, s, p);
         mr_book_piece_free(book, p);
     }
-    book->lost += oldest(s) > end ? oldest(s) - end : 0;
+    book->counts.lost += oldest(s) > end ? oldest(s) - end : 0;
     mr_book_note_awaited(s);
 }
 
@@ -213,11 +213,11 @@ void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back)
 void mr_book_abandon(mr_book *book, mr_book_session *s)
 {
     if (!book->limits.repeats) {
-        book->untaken += may_be_used(s) > s->returned ? may_be_used(s) - s->returned : 0;
+        book->counts.untaken += may_be_used(s) > s->returned ? may_be_used(s) - s->returned : 0;
         drop_kept(book, s, may_be_used(s));
     }
     if (!book->limits.repeats && !book->limits.reports_given) {
-        book->lost += mr_book_kept(s); /* It may be on its way. */
+        book->counts.lost += mr_book_kept(s); /* It may be on its way. */
         drop_kept(book, s, s->next);
     }
     give_back(book, s);
