@@ -187,8 +187,8 @@ static int no_room(const mr_definitions *d, const struct mr_definition_wanted *w
     return mr_error_set(
         err, MR_EEXHAUSTED,
         "dataset '%s': no room for its definition of %zu bytes, %llu of the memory budget of %llu "
-        "are "
-        "in use: give more (--memory-budget), use more workers, or read large arrays from files",
+        "are in use: give more (--memory-budget), use more workers, or read large arrays from "
+        "files",
         wanted->dataset, bytes, (unsigned long long)mr_memory_used(d->memory),
         (unsigned long long)mr_memory_limit(d->memory));
 }

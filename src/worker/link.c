@@ -167,8 +167,8 @@ const struct mr_link_method mr_link_task_ended = {MR_METHOD_TASK_ENDED,
 /* The connection repeats what got no definite answer; here is repeated what the service says may be
  * tried again. */
 int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
-                 const struct mr_link_method *method, const ProtobufCMessage *req,
-                 ProtobufCMessage **ret, mr_error *err)
+                 const struct mr_link_method *method, ProtobufCMessage *req, ProtobufCMessage **ret,
+                 mr_error *err)
 {
     int64_t timeout_ms = method->for_ever ? -1 : (int64_t)link->worker->dispatcher_timeout_ms;
     int64_t started = mr_now_ms();
@@ -181,9 +181,8 @@ int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
         }
         int64_t left = timeout_ms < 0 ? -1 : started + timeout_ms - mr_now_ms();
         mr_error why = {0};
-        int rc = mr_control_call(link->control, method->name, (ProtobufCMessage *)(uintptr_t)req,
-                                 method->reply, timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop,
-                                 ret, &why);
+        int rc = mr_control_call(link->control, method->name, req, method->reply,
+                                 timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop, ret, &why);
 
         if (rc == MR_OK) {
             return MR_OK;

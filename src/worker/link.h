@@ -68,8 +68,8 @@ extern const struct mr_link_method mr_link_dataset, mr_link_splits, mr_link_task
  * timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is
  * returned as it is. *@ret is freed with mr_link_free_message(), which takes NULL. */
 int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
-                 const struct mr_link_method *method, const ProtobufCMessage *req,
-                 ProtobufCMessage **ret, mr_error *err);
+                 const struct mr_link_method *method, ProtobufCMessage *req, ProtobufCMessage **ret,
+                 mr_error *err);
 void mr_link_free_message(ProtobufCMessage *m);
 MR_AUTO_DEFINE(ProtobufCMessage, mr_link_free_message)
 

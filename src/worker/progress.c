@@ -92,19 +92,15 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
 
 int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err)
 {
-    struct mr_progress *p = mr_calloc(1, sizeof *p);
+    MR_AUTO(mr_progress_free) struct mr_progress *p = mr_calloc(1, sizeof *p);
 
     MR_CHECK_ALLOC(p, err);
-    int rc = list_tasks(w, p, err);
-    for (size_t i = 0; i < p->n && rc == MR_OK; i++) {
-        rc = fill_entry(&p->entries[i], err);
-    }
-    if (rc < 0) {
-        mr_progress_free(p);
-        return rc;
+    MR_TRY(list_tasks(w, p, err));
+    for (size_t i = 0; i < p->n; i++) {
+        MR_TRY(fill_entry(&p->entries[i], err));
     }
     fill_cache(p, w);
-    *ret = p;
+    *ret = MR_TAKE(p);
     return MR_OK;
 }
 

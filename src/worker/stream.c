@@ -49,17 +49,16 @@ static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header,
                       const struct mr_part *parts, size_t n, uint64_t spec_hash, mr_error *err)
 {
     struct mr_rpc_slice few[32];
-    MR_AUTO(mr_free) struct mr_rpc_slice *many = NULL;
-    struct mr_rpc_slice *slices = few;
     mr_frame *frame;
     size_t count;
 
     MR_TRY(mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame,
                           err));
     const struct iovec *iov = mr_frame_iov(frame, &count);
-    if (count > sizeof few / sizeof few[0]) {
-        slices = many = mr_reallocarray(NULL, count, sizeof slices[0]);
-    }
+    bool fits = count <= sizeof few / sizeof few[0];
+    MR_AUTO(mr_free)
+    struct mr_rpc_slice *many = fits ? NULL : mr_reallocarray(NULL, count, sizeof many[0]);
+    struct mr_rpc_slice *slices = fits ? few : many;
     for (size_t i = 0; slices != NULL && i < count; i++) {
         slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
                                           .size = iov[i].iov_len,

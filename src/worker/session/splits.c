@@ -9,6 +9,7 @@
 #include <string.h>
 
 MR_AUTO_DEFINE(mr_origin, mr_origin_unref)
+MR_AUTO_DEFINE(mr_splits, mr_splits_free)
 
 /* A grant is taken in so many pieces, so that one can see when half of it is used. */
 #define PIECES_PER_GRANT 4u
@@ -79,15 +80,14 @@ int mr_splits_new(uint32_t providers, bool track, mr_splits **ret, mr_error *err
                             "%u split providers, the grants of at most %u can be followed",
                             providers, MR_MARKS_MAX);
     }
+    MR_AUTO(mr_splits_free)
     mr_splits *splits = mr_calloc(1, sizeof *splits + providers * sizeof splits->providers[0]);
     MR_CHECK_ALLOC(splits, err);
-    int rc = track ? mr_marks_new(&splits->marks, err) : MR_OK;
-    if (rc < 0) {
-        mr_free(splits);
-        return rc;
+    if (track) {
+        MR_TRY(mr_marks_new(&splits->marks, err));
     }
     splits->n = providers;
-    *ret = splits;
+    *ret = MR_TAKE(splits);
     return MR_OK;
 }
 
@@ -142,12 +142,12 @@ bool mr_splits_check(const mr_splits *splits)
 {
     uint64_t marks = 0;
 
+    bool holds = true;
+
     for (uint32_t i = 0; i < splits->n; i++) {
-        if (!check_provider(splits, &splits->providers[i], &marks)) {
-            return false;
-        }
+        holds = holds && check_provider(splits, &splits->providers[i], &marks);
     }
-    return marks == splits->marks_used;
+    return holds && marks == splits->marks_used;
 }
 
 /* ---- finished grants ---- */
@@ -244,9 +244,9 @@ static uint64_t wanted_splits(const struct provider *p, int64_t now_ms)
     if (p->finished == 0) {
         return 0;
     }
+    /* p->seq is that of this request */
     uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
-    uint64_t prior =
-        RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
+    uint64_t prior = RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0);
     uint64_t ms = (uint64_t)(now_ms - p->since_ms) + prior;
     uint64_t want =
         p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
@@ -257,9 +257,8 @@ static uint64_t wanted_splits(const struct provider *p, int64_t now_ms)
 static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **origin)
 {
     struct stretch *head = &p->queue[0];
-    uint64_t piece = p->grant / PIECES_PER_GRANT;
+    uint64_t piece = p->grant < PIECES_PER_GRANT ? 1 : p->grant / PIECES_PER_GRANT;
 
-    piece = piece == 0 ? 1 : piece;
     piece = piece < head->range.count ? piece : head->range.count;
     *ret = (struct mr_range){.first = head->range.first, .count = piece};
     *origin = mr_origin_ref(head->origin);
