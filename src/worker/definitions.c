@@ -171,16 +171,6 @@ static void note_waiting(mr_definitions *d, const struct mr_definition_wanted *w
     }
 }
 
-static int could_never(const mr_definitions *d, const struct mr_definition_wanted *wanted,
-                       size_t bytes, mr_error *err)
-{
-    return mr_error_set(
-        err, MR_EEXHAUSTED,
-        "dataset '%s': its definition takes %zu bytes, more than 7/8 of the memory budget of %llu: "
-        "give more (--memory-budget), or read large arrays from files",
-        wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
-}
-
 static int no_room(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
                    mr_error *err)
 {
@@ -227,7 +217,11 @@ static int take_room(mr_definitions *d, const struct mr_definition_wanted *wante
         return MR_OK; /* Not known: it is seen when it has come, and is waited for then. */
     }
     if (!mr_memory_could(d->memory, MR_MEMORY_HELD, bytes)) {
-        return could_never(d, wanted, bytes, err);
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "dataset '%s': its definition takes %zu bytes, more than 7/8 of the "
+                            "memory budget of %llu: give more (--memory-budget), or read large "
+                            "arrays from files",
+                            wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
     }
     int rc = wait_to_charge(d, wanted, bytes, &noted, err);
     if (noted) {
@@ -466,35 +460,35 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
     return rc;
 }
 
-/* It is not used any more: what does not stay is taken off the list and returned, one at a time. */
+/* One that does not stay, taken off the list, or NULL. What has no name nobody will find. */
 static struct mr_kept_definition *take_surplus_locked(mr_definitions *d)
 {
-    return d->idle > IDLE_MAX || d->idle_bytes > IDLE_BYTES_MAX ? take_oldest_locked(d) : NULL;
+    const struct mr_kept_definition *k = TAILQ_FIRST(&d->list);
+    bool nameless = k != NULL && k->users == 0 && k->fingerprint[0] == '\0';
+
+    return nameless || d->idle > IDLE_MAX || d->idle_bytes > IDLE_BYTES_MAX ? take_oldest_locked(d)
+                                                                            : NULL;
 }
 
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k)
 {
-    struct mr_kept_definition *gone = NULL;
+    struct mr_kept_definition *gone;
 
     mr_mutex_lock(&d->lock);
     if (--k->users == 0) {
         d->idle++;
         d->idle_bytes += k->bytes;
         d->let_go += k->bytes;
-        if (k->fingerprint[0] == '\0') { /* nobody will find it */
+        if (k->fingerprint[0] == '\0') {
             TAILQ_REMOVE(&d->list, k, link);
             TAILQ_INSERT_HEAD(&d->list, k, link);
-            gone = take_oldest_locked(d);
-        } else {
-            gone = take_surplus_locked(d);
         }
         (void)pthread_cond_broadcast(&d->changed);
     }
-    while (gone != NULL) {
+    while ((gone = take_surplus_locked(d)) != NULL) {
         mr_mutex_unlock(&d->lock);
         kept_free(d, gone);
         mr_mutex_lock(&d->lock);
-        gone = take_surplus_locked(d);
     }
     mr_mutex_unlock(&d->lock);
 }

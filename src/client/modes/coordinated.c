@@ -410,13 +410,6 @@ static void check_due(struct mr_read *r, const struct mr_client_rounds_next *nex
     }
 }
 
-/* There is no going on. */
-static int fail(struct mr_read *r, const mr_error *why)
-{
-    mr_read_fail(r, why);
-    return MR_TIMEOUT;
-}
-
 static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err)
 {
     mr_client_rounds *rounds = rounds_of(r);
@@ -430,7 +423,8 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
                    : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
     }
     if (mr_client_rounds_next(rounds, &next, &why) < 0) {
-        return fail(r, &why);
+        mr_read_fail(r, &why); /* There is no going on. */
+        return MR_TIMEOUT;
     }
     TAILQ_FOREACH(base, &r->tasks, link) {
         drop_below(&task_of(base)->queue, mr_client_rounds_position(rounds));
@@ -452,7 +446,8 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
         (void)mr_error_set(&why, MR_EDATALOSS,
                            "round %" PRIu64 " is due, and task %.60s has left its element out",
                            next.round, next.task_id);
-        return fail(r, &why);
+        mr_read_fail(r, &why); /* There is no going on. */
+        return MR_TIMEOUT;
     }
     ret->round = next.round;
     ret->block = pop(&task_of(base)->queue);

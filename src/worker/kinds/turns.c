@@ -70,7 +70,6 @@ static bool turns_is_its(const Millrace__TaskAssignment *a)
     return a->rounds != NULL;
 }
 
-/* MR_EINVAL: such an assignment cannot be. */
 static int turns_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
 {
     struct turns *turns = turns_of(t);

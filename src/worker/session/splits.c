@@ -273,21 +273,16 @@ static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **ori
     }
 }
 
-static void begin_repetition(struct provider *p, uint64_t repetition)
-{
-    p->repetition = repetition;
-    p->ended = false;
-    p->grant = 0;
-    drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
-}
-
 void mr_splits_read_on(mr_splits *splits, uint32_t provider, uint64_t repetition, int64_t now_ms)
 {
     struct provider *p = &splits->providers[provider];
 
     MR_ASSERT(provider < splits->n);
     if (repetition > p->repetition) {
-        begin_repetition(p, repetition);
+        p->repetition = repetition;
+        p->ended = false;
+        p->grant = 0;
+        drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
     }
     note_finished(p, now_ms);
     p->wanted = true;
@@ -377,25 +372,19 @@ bool mr_splits_are_over(const mr_splits *splits)
     return splits->over;
 }
 
-static int reserve(struct provider *p, size_t n, mr_error *err)
-{
-    if (p->n + n > p->cap) {
-        struct stretch *grown = mr_reallocarray(p->queue, p->n + n, sizeof grown[0]);
-
-        MR_CHECK_ALLOC(grown, err);
-        p->queue = grown;
-        p->cap = p->n + n;
-    }
-    return MR_OK;
-}
-
 /* @count splits in all. */
 static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_split_request *req,
                       const struct mr_split_answer *answer, uint64_t count, mr_error *err)
 {
     MR_AUTO(mr_origin_unref) mr_origin *origin = NULL;
 
-    MR_TRY(reserve(p, answer->n, err));
+    if (p->n + answer->n > p->cap) {
+        struct stretch *grown = mr_reallocarray(p->queue, p->n + answer->n, sizeof grown[0]);
+
+        MR_CHECK_ALLOC(grown, err);
+        p->queue = grown;
+        p->cap = p->n + answer->n;
+    }
     MR_TRY(open_grant(splits, p, req->seq, &origin, err));
     for (size_t i = 0; i < answer->n; i++) {
         if (answer->ranges[i].count > 0) {
