@@ -269,15 +269,6 @@ static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wante
     return MR_OK;
 }
 
-static void end_turn(mr_definitions *d, bool has)
-{
-    if (has) {
-        MR_LOCK(&d->lock);
-        d->turn_taken = false;
-        (void)pthread_cond_broadcast(&d->changed);
-    }
-}
-
 /* ---- fetching ---- */
 
 /* Make what was charged, *@room, what is needed. false: there is no more, *@room is what to ask
@@ -343,7 +334,11 @@ static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted,
         }
     }
     mr_free(bytes.data);
-    end_turn(d, turn);
+    if (turn) {
+        MR_LOCK(&d->lock);
+        d->turn_taken = false;
+        (void)pthread_cond_broadcast(&d->changed);
+    }
     return rc;
 }
 
