@@ -8,6 +8,7 @@
 #include "base/scope.h"
 #include "client/read/internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg)
@@ -46,8 +47,14 @@ size_t mr_read_share_bytes(const struct mr_read *r, unsigned tasks)
 /* Of all that tells one task from another. NULL: no memory. */
 static char *make_key(const Millrace__TaskInfo *info)
 {
-    return mr_asprintf("%u:%zu:%s:%s", info->attempt, strlen(info->task_id), info->task_id,
-                       info->worker_incarnation);
+    size_t size = strlen(info->task_id) + strlen(info->worker_incarnation) + 64;
+    char *key = mr_malloc(size);
+
+    if (key != NULL) {
+        (void)snprintf(key, size, "%u:%zu:%s:%s", info->attempt, strlen(info->task_id),
+                       info->task_id, info->worker_incarnation);
+    }
+    return key;
 }
 
 /* NULL: no room. */
