@@ -22,11 +22,9 @@ enum mr_hand_way {
     MR_HAND_IN_ORDER,
     /* One for each, in another order: how many are held back is known, not which. */
     MR_HAND_MIXED,
-    /*
-     * Operators drop or add elements, but take no more than they need for the next one: so elements
+    /* Operators drop or add elements, but take no more than they need for the next one: so elements
      * are pulled one by one, and all that the read gave was used when that one is handed out and
-     * the application has taken it.
-     */
+     * the application has taken it. */
     MR_HAND_ONE_BY_ONE,
 };
 

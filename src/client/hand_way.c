@@ -4,6 +4,7 @@
 #include "client/steps.h"
 #include "dataset/graph.h"
 #include "dataset/operator.h"
+#include "ops/kernel.h"
 
 #include <string.h>
 
@@ -12,17 +13,14 @@
 
 static bool is_named(const mr_dataset *ds, const char *name)
 {
-    return strcmp(ds->op->name, name) == 0;
+    return mr_steps_is_one_of(ds, (const char *const[]){name}, 1);
 }
 
 static bool runs_in_parallel(const mr_dataset *ds)
 {
-    for (size_t i = 0; i < ds->nattrs; i++) {
-        if (strcmp(ds->attrs[i].name, "num_parallel_calls") == 0) {
-            return ds->attrs[i].i != 0;
-        }
-    }
-    return false;
+    const struct mr_attr *calls = mr_attr_find(ds->attrs, ds->nattrs, "num_parallel_calls");
+
+    return calls != NULL && calls->i != 0;
 }
 
 static bool is_read(const mr_dataset *ds)
@@ -35,23 +33,15 @@ static bool holds_back(const mr_dataset *ds)
     static const char *const names[] = {"prefetch",        "shuffle",    "window",
                                         "group_by_window", "interleave", "cache"};
 
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (is_named(ds, names[i])) {
-            return true;
-        }
-    }
-    return runs_in_parallel(ds);
+    return mr_steps_is_one_of(ds, names, sizeof names / sizeof names[0]) || runs_in_parallel(ds);
 }
 
 /* What is not read of a job without a name nobody else gets. */
 static bool has_job_name(const mr_dataset *read)
 {
-    for (size_t i = 0; i < read->nattrs; i++) {
-        if (strcmp(read->attrs[i].name, "job_name") == 0) {
-            return read->attrs[i].size > 0;
-        }
-    }
-    return false;
+    const struct mr_attr *name = mr_attr_find(read->attrs, read->nattrs, "job_name");
+
+    return name != NULL && name->size > 0;
 }
 
 struct behind {
@@ -113,11 +103,5 @@ static enum mr_hand_way find_way(const mr_dataset *ds, bool *splits_elements)
 void mr_hand_log_init(struct mr_hand_log *log, const mr_dataset *ds)
 {
     *log = (struct mr_hand_log){0};
-    atomic_init(&log->pulls, 0);
-    atomic_init(&log->handed, 0);
-    atomic_init(&log->last, 0);
-    atomic_init(&log->unused, 0);
-    atomic_init(&log->under_way, false);
-    atomic_init(&log->ended, false);
     log->way = find_way(ds, &log->splits_elements);
 }

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/scope.h"
-#include "client/opener.h"
+#include "client/reader.h"
 #include "element/block.h"
 #include "engine/engine.h"
 #include "engine/env.h"
@@ -15,6 +15,9 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+
+MR_AUTO_DEFINE(mr_buffer, mr_buffer_unref)
+MR_AUTO_DEFINE(mr_block, mr_block_unref)
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's
  * state. */
@@ -63,19 +66,18 @@ static int check_process(const mr_iterator *it, mr_error *err)
 static int get_memory(mr_memory **ret, mr_error *err)
 {
     mr_memory *mine = NULL;
-    int rc;
 
     *ret = atomic_load(&process_memory);
     if (*ret != NULL) {
         return MR_OK;
     }
-    rc = mr_memory_new(mr_machine_memory_bytes() / 4, NULL, &mine, err);
-    if (rc == MR_OK && atomic_compare_exchange_strong(&process_memory, ret, mine)) {
+    MR_TRY(mr_memory_new(mr_machine_memory_bytes() / 4, NULL, &mine, err));
+    if (atomic_compare_exchange_strong(&process_memory, ret, mine)) {
         *ret = mine;
     } else {
         mr_memory_unref(mine); /* another thread was faster: *ret is its */
     }
-    return rc;
+    return MR_OK;
 }
 
 static void reports_init(struct mr_read_reports *reports, const mr_dataset *ds)
@@ -96,9 +98,6 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
 {
     struct mr_iterator_options given = {0};
     struct mr_engine_options engine = {0};
-    struct mr_external_opener opener;
-    mr_iterator *it;
-    int rc;
 
     if (opts != NULL) {
         size_t known = opts->struct_size < sizeof given ? opts->struct_size : sizeof given;
@@ -113,23 +112,19 @@ int mr_iterator_open(mr_dataset *ds, const struct mr_iterator_options *opts, mr_
     if (register_errnum != 0) {
         return mr_error_errno(err, register_errnum, "pthread_atfork");
     }
-    it = mr_calloc(1, sizeof *it);
+    MR_TRY(get_memory(&engine.memory, err));
+    mr_iterator *it = mr_calloc(1, sizeof *it);
     MR_CHECK_ALLOC(it, err);
     it->generation = generation;
-    rc = get_memory(&engine.memory, err);
-    if (rc < 0) {
-        mr_free(it);
-        return rc;
-    }
     engine.seed = given.seed;
     engine.memory_budget_bytes = given.memory_budget_bytes;
     engine.threads = given.threads;
     reports_init(&it->reports, ds);
-    opener = mr_client_opener(&it->reports);
+    struct mr_external_opener opener = mr_reader_opener(&it->reports);
     engine.external = &opener; /* copied */
     /* A loop over a dataset is a pass each time: shuffles change their order. */
     engine.count_epochs = true;
-    rc = mr_engine_open(ds, &engine, &it->engine, err);
+    int rc = mr_engine_open(ds, &engine, &it->engine, err);
     if (rc < 0) {
         reports_destroy(&it->reports);
         mr_free(it);
@@ -187,7 +182,6 @@ int mr_iterator_losses(mr_iterator *it, struct mr_losses *ret, mr_error *err)
     if (size < sizeof ret->struct_size) {
         return mr_error_set(err, MR_EINVAL, "losses: struct_size %zu is not a size", size);
     }
-
     MR_TRY(check_process(it, err));
     mr_loss_tally_get(&it->reports.losses, &now);
     now.struct_size = size;
@@ -204,17 +198,13 @@ int mr_iterator_skipped(mr_iterator *it, uint64_t *ret, mr_error *err)
 
 int mr_iterator_round(mr_iterator *it, uint64_t *ret, mr_error *err)
 {
-    int rc = check_process(it, err);
-
-    return rc == MR_OK ? mr_round_log_get(&it->reports.rounds, ret, err) : rc;
+    MR_TRY(check_process(it, err));
+    return mr_round_log_get(&it->reports.rounds, ret, err);
 }
 
-/*
- * 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for
- *   one where elements
- * are of rounds (whoever has an element can ask for its round), and where it is not known otherwise
- * what was used.
- */
+/* 0 rows: as many as the engine sees fit; it asks for more while the consumer keeps coming. But for
+ * one where elements are of rounds (whoever has an element can ask for its round), and where it is
+ * not known otherwise what was used. */
 static int pull(mr_iterator *it, uint32_t rows_max, int timeout_ms, mr_block **ret, mr_error *err)
 {
     struct mr_round_log *rounds = &it->reports.rounds;
@@ -262,11 +252,9 @@ int mr_iterator_next_block(mr_iterator *it, uint32_t rows_max, int timeout_ms, m
     }
     uint32_t left = mr_block_rows(it->block) - it->row;
     uint32_t rows = rows_max == 0 || rows_max > left ? left : rows_max;
-    int rc = mr_block_slice(it->block, it->row, rows, ret, err);
-    if (rc == MR_OK) {
-        it->row += rows;
-    }
-    return give(rc, ret);
+    MR_TRY(mr_block_slice(it->block, it->row, rows, ret, err));
+    it->row += rows;
+    return give(MR_OK, ret);
 }
 
 static int refill(mr_iterator *it, mr_error *err)
@@ -277,7 +265,6 @@ static int refill(mr_iterator *it, mr_error *err)
     if (it->block != NULL) {
         return MR_OK; /* A restored state began with it. */
     }
-
     MR_TRY(pull(it, 0, -1, &it->block, err));
     it->row = 0;
     return MR_OK;
@@ -289,7 +276,6 @@ int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
     if (__builtin_expect(it->block == NULL || it->row == mr_block_rows(it->block) || !it->started ||
                              it->generation != generation,
                          0)) {
-
         MR_TRY(refill(it, err));
     }
     ret->block = it->block;
@@ -300,82 +286,58 @@ int mr_iterator_next(mr_iterator *it, struct mr_element *ret, mr_error *err)
 /* The elements that the engine has given but the caller has not had, encoded. */
 static int encode_rest(const mr_iterator *it, mr_buffer **ret, mr_error *err)
 {
-    mr_block *rest = NULL;
-    int rc;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
     if (it->block == NULL || it->row == mr_block_rows(it->block)) {
         return MR_OK;
     }
-    rc = mr_block_slice(it->block, it->row, mr_block_rows(it->block) - it->row, &rest, err);
-    if (rc == MR_OK) {
-        rc = mr_block_encode_buffer(rest, 0 /* any spec */, true /* checksum */, ret, err);
-    }
-    mr_block_unref(rest);
-    return rc;
+    MR_TRY(mr_block_slice(it->block, it->row, mr_block_rows(it->block) - it->row, &rest, err));
+    return mr_block_encode_buffer(rest, 0 /* any spec */, true /* checksum */, ret, err);
 }
 
-int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err)
+static int save(const mr_iterator *it, void **ret, size_t *size, mr_error *err)
 {
+    MR_AUTO(mr_buffer_unref) mr_buffer *rest = NULL;
+    MR_AUTO(mr_free) void *engine = NULL;
     struct mr_buf out = MR_BUF_INIT;
-    mr_buffer *rest = NULL;
-    void *engine = NULL;
-    size_t engine_size = 0;
     uint64_t head[2] = {STATE_MAGIC, 0};
-    void *bytes;
-    int rc = check_process(it, err);
+    size_t engine_size = 0;
 
-    if (rc < 0) {
-        return rc;
-    }
-    rc = encode_rest(it, &rest, err);
-    if (rc < 0) {
-        goto out;
-    }
-    rc = mr_engine_save(it->engine, &engine, &engine_size, err);
-    if (rc < 0) {
-        goto out;
-    }
+    MR_TRY(encode_rest(it, &rest, err));
+    MR_TRY(mr_engine_save(it->engine, &engine, &engine_size, err));
     head[1] = rest == NULL ? 0 : mr_buffer_size(rest);
     mr_buf_append(&out, head, sizeof head);
     if (rest != NULL) {
         mr_buf_append(&out, mr_buffer_data(rest), mr_buffer_size(rest));
     }
     mr_buf_append(&out, engine, engine_size);
-    bytes = mr_buf_take(&out, size);
-    if (bytes == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
+    void *bytes = mr_buf_take(&out, size);
+    MR_CHECK_ALLOC(bytes, err);
     *ret = bytes;
-out:
-    if (rc < 0) {
-        mr_error_wrap(err, "saving the iterator");
-    }
-    mr_buffer_unref(rest);
-    mr_free(engine);
+    return MR_OK;
+}
+
+int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err)
+{
+    MR_TRY(check_process(it, err));
+    int rc = save(it, ret, size, err);
+    mr_error_wrap(rc < 0 ? err : NULL, "saving the iterator");
     return rc;
 }
 
 /* *@ret is NULL if @size is 0. The bytes are copied, since blocks want aligned memory. */
 static int decode_rest(const void *bytes, size_t size, mr_block **ret, mr_error *err)
 {
-    mr_buffer *buffer = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
     size_t used = 0;
-    int rc;
 
     if (size == 0) {
         return MR_OK;
     }
-    rc = mr_buffer_new(size, &buffer, err);
-    if (rc == MR_OK) {
-        memcpy(mr_buffer_data(buffer), bytes, size);
-        rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
-    }
-    if (rc == MR_EDATALOSS) {
-        rc = mr_error_set(err, MR_EINVAL, "the state is damaged");
-    }
-    mr_buffer_unref(buffer);
-    return rc;
+    MR_TRY(mr_buffer_new(size, &buffer, err));
+    memcpy(mr_buffer_data(buffer), bytes, size);
+    int rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
+    return rc == MR_EDATALOSS ? mr_error_set(err, MR_EINVAL, "the state is damaged") : rc;
 }
 
 int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err)

@@ -18,6 +18,9 @@ void mr_loss_tally_destroy(struct mr_loss_tally *t)
 
 void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete)
 {
+    if (t == NULL) {
+        return;
+    }
     MR_LOCK(&t->lock);
     bool known = (t->sum.lost_splits == 0 || t->sum.lost_elements > 0) && end->lost_elements > 0;
 
@@ -41,8 +44,10 @@ void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret)
 
 void mr_loss_tally_skip(struct mr_loss_tally *t, uint64_t n)
 {
-    MR_LOCK(&t->lock);
-    t->skipped += n;
+    if (t != NULL) {
+        MR_LOCK(&t->lock);
+        t->skipped += n;
+    }
 }
 
 uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t)

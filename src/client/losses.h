@@ -20,6 +20,7 @@ struct mr_loss_tally {
 
 void mr_loss_tally_init(struct mr_loss_tally *t);
 void mr_loss_tally_destroy(struct mr_loss_tally *t);
+/* To @t NULL nothing is added. */
 void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete);
 void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret);
 /* @n more elements fell out of the window of a shared production before the job had them. */

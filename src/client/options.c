@@ -4,26 +4,17 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "element/spec_proto.h"
+#include "ops/kernel.h" /* mr_attr_find() */
 #include "terms/terms.h"
 
 #include <inttypes.h>
 #include <millrace/service.h>
 #include <string.h>
 
-static const struct mr_attr *find(const struct mr_attr *attrs, size_t n, const char *name)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(attrs[i].name, name) == 0) {
-            return &attrs[i];
-        }
-    }
-    return NULL;
-}
-
 static int text(const struct mr_attr *attrs, size_t n, const char *name, const char *fallback,
                 char **ret, mr_error *err)
 {
-    const struct mr_attr *a = find(attrs, n, name);
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
 
     if (a != NULL && a->size > 0 && memchr(a->bytes, '\0', a->size) != NULL) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' has a zero byte in it", name);
@@ -36,7 +27,7 @@ static int text(const struct mr_attr *attrs, size_t n, const char *name, const c
 static int count(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback,
                  int64_t *ret, mr_error *err)
 {
-    const struct mr_attr *a = find(attrs, n, name);
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
 
     if (a != NULL && a->i < 1) {
         return mr_error_set(err, MR_EINVAL, "%s %" PRId64 " must be at least 1", name, a->i);
@@ -47,7 +38,7 @@ static int count(const struct mr_attr *attrs, size_t n, const char *name, int64_
 
 static struct mr_terms_number number(const struct mr_attr *attrs, size_t n, const char *name)
 {
-    const struct mr_attr *a = find(attrs, n, name);
+    const struct mr_attr *a = mr_attr_find(attrs, n, name);
 
     return (struct mr_terms_number){.given = a != NULL, .value = a != NULL ? a->i : 0};
 }
@@ -56,14 +47,10 @@ static struct mr_terms_number number(const struct mr_attr *attrs, size_t n, cons
 static int choice(const struct mr_attr *attrs, size_t n, const char *name,
                   const struct mr_word *words, const char *fallback, int *ret, mr_error *err)
 {
-    char *given = NULL;
-    int rc = text(attrs, n, name, fallback, &given, err);
+    MR_AUTO(mr_free) char *given = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_word_parse(name, words, given, ret, err);
-    }
-    mr_free(given);
-    return rc;
+    MR_TRY(text(attrs, n, name, fallback, &given, err));
+    return mr_word_parse(name, words, given, ret, err);
 }
 
 static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
@@ -90,11 +77,10 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
         {"last_round", mr_words_last_round, "drop", &last_round},
         {"processing_mode", mr_words_processing_mode, "", &mode},
     };
-    int rc = MR_OK;
 
-    for (size_t i = 0; i < sizeof choices / sizeof choices[0] && rc == MR_OK; i++) {
-        rc = choice(attrs, n, choices[i].name, choices[i].words, choices[i].fallback,
-                    choices[i].value, err);
+    for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
+        MR_TRY(choice(attrs, n, choices[i].name, choices[i].words, choices[i].fallback,
+                      choices[i].value, err));
     }
     o->mode = (Millrace__ProcessingMode)mode;
     o->guarantee = (Millrace__Guarantee)guarantee;
@@ -104,27 +90,24 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
     o->sharing = (Millrace__Sharing)sharing;
     o->lag = (Millrace__Lag)lag;
     o->last_round = (Millrace__LastRound)last_round;
-    return rc;
+    return MR_OK;
 }
 
 /* A name may be left out; one that is given and empty is a mistake. */
 static int parse_names(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                        mr_error *err)
 {
-    int rc = text(attrs, n, "job_name", "", &o->job_name, err);
-
-    if (rc == MR_OK) {
-        rc = text(attrs, n, "trainer_id", "", &o->trainer, err);
+    MR_TRY(text(attrs, n, "job_name", "", &o->job_name, err));
+    MR_TRY(text(attrs, n, "trainer_id", "", &o->trainer, err));
+    if (o->job_name[0] == '\0' && mr_attr_find(attrs, n, "job_name") != NULL) {
+        return mr_error_set(
+            err, MR_EINVAL,
+            "job_name must not be empty: leave it out for a job of this reader's own");
     }
-    if (rc == MR_OK && o->job_name[0] == '\0' && find(attrs, n, "job_name") != NULL) {
-        rc =
-            mr_error_set(err, MR_EINVAL,
-                         "job_name must not be empty: leave it out for a job of this reader's own");
+    if (o->trainer[0] == '\0' && mr_attr_find(attrs, n, "trainer_id") != NULL) {
+        return mr_error_set(err, MR_EINVAL, "trainer_id must not be empty");
     }
-    if (rc == MR_OK && o->trainer[0] == '\0' && find(attrs, n, "trainer_id") != NULL) {
-        rc = mr_error_set(err, MR_EINVAL, "trainer_id must not be empty");
-    }
-    return rc;
+    return MR_OK;
 }
 
 static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
@@ -164,37 +147,27 @@ static int parse_spec(const struct mr_attr *attrs, size_t n, mr_dataset *input,
         o->spec = mr_spec_ref(mr_dataset_spec(input));
         return MR_OK;
     }
-    const struct mr_attr *spec = find(attrs, n, "spec");
+    const struct mr_attr *spec = mr_attr_find(attrs, n, "spec");
     if (spec == NULL) {
         return mr_error_set(err, MR_EINVAL, "argument 'spec' is missing");
     }
-    int rc = text(attrs, n, "dataset_id", "", &o->dataset_id, err);
-    return rc < 0 ? rc : mr_spec_unpack(spec->bytes, spec->size, &o->spec, err);
+    MR_TRY(text(attrs, n, "dataset_id", "", &o->dataset_id, err));
+    return mr_spec_unpack(spec->bytes, spec->size, &o->spec, err);
 }
 
 static int parse_arguments(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
                            struct mr_read_options *o, mr_error *err)
 {
     int64_t outstanding = 0;
-    int rc = count(attrs, n, "max_outstanding_requests", 0, &outstanding, err);
 
+    MR_TRY(count(attrs, n, "max_outstanding_requests", 0, &outstanding, err));
     o->max_outstanding = (uint64_t)outstanding;
-    if (rc == MR_OK) {
-        rc = count(attrs, n, "connect_timeout_ms", 60000, &o->connect_timeout_ms, err);
-    }
-    if (rc == MR_OK) {
-        rc = count(attrs, n, "heartbeat_ms", 1000, &o->heartbeat_ms, err);
-    }
-    if (rc == MR_OK) {
-        rc = text(attrs, n, "service", "", &o->service, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_names(attrs, n, o, err);
-    }
-    if (rc == MR_OK) {
-        rc = parse_choices(attrs, n, o, err);
-    }
-    return rc == MR_OK ? parse_job(attrs, n, ordinal, o, err) : rc;
+    MR_TRY(count(attrs, n, "connect_timeout_ms", 60000, &o->connect_timeout_ms, err));
+    MR_TRY(count(attrs, n, "heartbeat_ms", 1000, &o->heartbeat_ms, err));
+    MR_TRY(text(attrs, n, "service", "", &o->service, err));
+    MR_TRY(parse_names(attrs, n, o, err));
+    MR_TRY(parse_choices(attrs, n, o, err));
+    return parse_job(attrs, n, ordinal, o, err);
 }
 
 int mr_service_check_read(const struct mr_attr *attrs, size_t nattrs, mr_error *err)
@@ -210,9 +183,8 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
                           uint64_t ordinal, struct mr_read_options *ret, mr_error *err)
 {
     memset(ret, 0, sizeof *ret);
-    int rc = parse_arguments(attrs, nattrs, ordinal, ret, err);
-
-    return rc < 0 ? rc : parse_spec(attrs, nattrs, input, ret, err);
+    MR_TRY(parse_arguments(attrs, nattrs, ordinal, ret, err));
+    return parse_spec(attrs, nattrs, input, ret, err);
 }
 
 void mr_read_options_clear(struct mr_read_options *o)

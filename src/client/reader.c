@@ -6,29 +6,16 @@
 #include "base/identity.h"
 #include "base/scope.h"
 #include "base/sync.h"
-#include "client/hand_log.h"
-#include "client/losses.h"
 #include "client/reader_internal.h"
-#include "client/round_log.h"
 #include "millrace/service.rpc.h"
 
 #include <limits.h>
 #include <string.h>
 
-/*
- * Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
+/* Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
  * only when the client's time is over: so also a host where everything has to wait for a CPU gets
- * through. Only what is frozen takes all of it.
- */
+ * through. Only what is frozen takes all of it. */
 #define GOODBYE_MS 2000
-
-static mr_reader *reader_of(void *ctx)
-{
-    mr_reader *r = ctx;
-
-    MR_ASSERT(r->magic == MR_READER_MAGIC);
-    return r;
-}
 
 /* ---- the rest of the port: what the read asks for ---- */
 
@@ -49,16 +36,12 @@ static bool trouble(const struct mr_read *read, char *why, size_t size)
 
 static void lost(struct mr_read *read, const struct mr_read_end *end, bool incomplete)
 {
-    if (read->opts.losses != NULL) {
-        mr_loss_tally_add(read->opts.losses, end, incomplete);
-    }
+    mr_loss_tally_add(read->opts.losses, end, incomplete);
 }
 
 static void skipped(struct mr_read *read, uint64_t n)
 {
-    if (read->opts.losses != NULL) {
-        mr_loss_tally_skip(read->opts.losses, n);
-    }
+    mr_loss_tally_skip(read->opts.losses, n);
 }
 
 static const struct mr_read_port port = {
@@ -78,7 +61,7 @@ static const struct mr_read_port port = {
 /* On the application's thread, as the hand log's word is. */
 static void on_used(void *ctx, uint64_t used)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
     mr_reader_enter(r);
     mr_read_used(&r->read, used);
@@ -152,7 +135,7 @@ static int pull_locked(mr_reader *r, uint32_t rows_max, int timeout_ms, mr_block
 
 int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **ret, mr_error *err)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
     mr_reader_enter(r);
     int rc = pull_locked(r, want.rows_max, timeout_ms, ret, err);
@@ -162,7 +145,7 @@ int mr_reader_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block **re
 
 void mr_reader_cancel(void *ctx)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
     atomic_store(&r->cancelled, true);
     mr_control_wake(r->control);
@@ -198,7 +181,7 @@ static void tidy_locked(mr_reader *r)
 
 static void *run_timer(void *arg)
 {
-    mr_reader *r = reader_of(arg);
+    mr_reader *r = mr_reader_from(arg);
 
     mr_reader_enter(r);
     while (!r->read.stopping) {
@@ -240,24 +223,38 @@ static void reader_free(mr_reader *r)
     mr_free(r);
 }
 
-static void stop_threads(mr_reader *r, bool calls, bool timer)
+static void stop_threads(mr_reader *r, bool timer)
 {
     mr_reader_enter(r);
     r->read.stopping = true;
     mr_reader_leave(r);
     mr_reader_cancel(r);
-    if (calls) {
-        (void)pthread_join(r->calls, NULL);
-    }
+    (void)pthread_join(r->calls, NULL);
     if (timer) {
         (void)pthread_join(r->timer, NULL);
     }
 }
 
+/* After a failure none of its threads runs. */
+static int start(mr_reader *r, const struct mr_identity *who, mr_error *err)
+{
+    struct mr_control_options control = {.service = r->read.opts.service, .announce = true};
+
+    MR_TRY(mr_read_init(&r->read, err));
+    MR_TRY(mr_rpc_acquire(&r->rt, err));
+    MR_TRY(mr_control_new(r->rt, &control, &r->control, err));
+    mr_control_speak_as(r->control, who);
+    MR_TRY(mr_thread_start(&r->calls, "mr-link", mr_reader_run_calls, r, err));
+    int rc = mr_thread_start(&r->timer, "mr-timer", run_timer, r, err);
+    if (rc < 0) {
+        stop_threads(r, false);
+    }
+    return rc;
+}
+
 int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
 {
     mr_reader *r = mr_calloc(1, sizeof *r);
-    struct mr_control_options control = {.service = opts->service, .announce = true};
     struct mr_identity who;
 
     MR_CHECK_ALLOC(r, err);
@@ -274,23 +271,7 @@ int mr_reader_open(struct mr_read_options *opts, mr_reader **ret, mr_error *err)
     memcpy(r->read.client, who.id, sizeof r->read.client);
     mr_rng_seed(&r->read.rng, mr_random_u64());
     mr_rpc_keep_forkable();
-    int rc = mr_read_init(&r->read, err);
-    if (rc == MR_OK) {
-        rc = mr_rpc_acquire(&r->rt, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_control_new(r->rt, &control, &r->control, err);
-    }
-    if (rc == MR_OK) {
-        mr_control_speak_as(r->control, &who);
-        rc = mr_thread_start(&r->calls, "mr-link", mr_reader_run_calls, r, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_thread_start(&r->timer, "mr-timer", run_timer, r, err);
-        if (rc < 0) {
-            stop_threads(r, true, false);
-        }
-    }
+    int rc = start(r, &who, err);
     if (rc < 0) {
         memset(&r->read.opts, 0, sizeof r->read.opts); /* the caller's still */
         reader_free(r);
@@ -322,9 +303,9 @@ static void say_goodbye(mr_reader *r)
 
 void mr_reader_close(void *ctx)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
-    stop_threads(r, true, true);
+    stop_threads(r, true);
     unfollow(r);
     say_goodbye(r);
     mr_reader_enter(r);
@@ -334,4 +315,32 @@ void mr_reader_close(void *ctx)
     }
     mr_reader_leave(r);
     reader_free(r);
+}
+
+static int open_external(void *ctx, const char *op, const struct mr_attr *attrs, size_t nattrs,
+                         mr_dataset *input, uint64_t ordinal, struct mr_external_iter *ret,
+                         mr_error *err)
+{
+    struct mr_read_reports *reports = ctx;
+    struct mr_read_options opts;
+    mr_reader *r = NULL;
+    int rc = mr_read_options_parse(attrs, nattrs, input, ordinal, &opts, err);
+
+    opts.losses = &reports->losses;
+    opts.round_log = &reports->rounds;
+    opts.hand_log = &reports->hand;
+    rc = rc == MR_OK ? mr_reader_open(&opts, &r, err) : rc;
+    if (rc < 0) {
+        mr_read_options_clear(&opts);
+        mr_error_wrap(err, "%s", op);
+        return rc;
+    }
+    *ret = (struct mr_external_iter){
+        .ctx = r, .pull = mr_reader_pull, .cancel = mr_reader_cancel, .close = mr_reader_close};
+    return MR_OK;
+}
+
+struct mr_external_opener mr_reader_opener(struct mr_read_reports *reports)
+{
+    return (struct mr_external_opener){.ctx = reports, .open = open_external};
 }

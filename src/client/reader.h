@@ -7,10 +7,23 @@
 #ifndef MR_CLIENT_READER_H
 #define MR_CLIENT_READER_H
 
+#include "client/hand_log.h"
+#include "client/losses.h"
 #include "client/options.h"
+#include "client/round_log.h"
 #include "engine/engine.h"
 
 typedef struct mr_reader mr_reader;
+
+/* What the reads of an iterator tell it. */
+struct mr_read_reports {
+    struct mr_loss_tally losses; /* what they ended without */
+    struct mr_round_log rounds;  /* of what they gave */
+    struct mr_hand_log hand;     /* ... and how much of that was used */
+};
+/* How the engine opens "distribute" and "from_dataset_id". What is opened reports to @reports, which
+ * must outlive it. Safe from any thread. */
+struct mr_external_opener mr_reader_opener(struct mr_read_reports *reports);
 
 /* Takes what @opts holds (on success). Does not wait: what goes wrong with the service is told by
  * the first pull. */

@@ -10,17 +10,9 @@
 
 /* ---- the watch, on its own thread ---- */
 
-static mr_reader *reader_of(void *ctx)
-{
-    mr_reader *r = ctx;
-
-    MR_ASSERT(r->magic == MR_READER_MAGIC);
-    return r;
-}
-
 static void on_update(void *ctx, const ProtobufCMessage *msg)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
     mr_reader_enter(r);
     mr_read_updated(&r->read, (const Millrace__ClientUpdate *)msg);
@@ -29,7 +21,7 @@ static void on_update(void *ctx, const ProtobufCMessage *msg)
 
 static void on_refused(void *ctx, const mr_error *err, bool *again)
 {
-    mr_reader *r = reader_of(ctx);
+    mr_reader *r = mr_reader_from(ctx);
 
     mr_reader_enter(r);
     mr_read_watch_refused(&r->read, err);
@@ -105,7 +97,7 @@ static void free_message(ProtobufCMessage *msg)
 
 void *mr_reader_run_calls(void *arg)
 {
-    mr_reader *r = reader_of(arg);
+    mr_reader *r = mr_reader_from(arg);
     mr_control_watch *watch = NULL;
     ProtobufCMessage *watched = NULL;
     struct mr_read_step step;

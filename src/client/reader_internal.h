@@ -44,12 +44,18 @@ struct mr_reader_line {
     mr_rpc_stream *stream; /* NULL: not connected; set until it has ended */
 };
 
-static inline mr_reader *mr_reader_of(const struct mr_read *read)
+/* Of a callback's or thread's argument. */
+static inline mr_reader *mr_reader_from(void *ctx)
 {
-    mr_reader *r = (mr_reader *)((char *)(uintptr_t)read - offsetof(mr_reader, read));
+    mr_reader *r = ctx;
 
     MR_ASSERT(r->magic == MR_READER_MAGIC);
     return r;
+}
+
+static inline mr_reader *mr_reader_of(const struct mr_read *read)
+{
+    return mr_reader_from((char *)(uintptr_t)read - offsetof(mr_reader, read));
 }
 
 /* ---- reader_lock.c ---- */

@@ -74,7 +74,6 @@ static void on_sent(void *ctx, mr_rpc_stream *stream)
     struct mr_read_task *t = line_of(ctx)->task;
     mr_reader *r = mr_reader_of(t->read);
 
-    (void)stream;
     mr_reader_enter(r);
     mr_read_sent(t);
     mr_reader_wake_locked(r);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "dataset/definition.h"
 
 #include <stdatomic.h>
@@ -12,10 +13,8 @@
 /* From here on asking first costs less than sending in vain. */
 #define LARGE_BYTES (64 * MR_KIB)
 
-/*
- * What this process has registered, as hashes of service, content and names. It only says what to
- * try first: a collision, or what was forgotten there since, costs a call.
- */
+/* What this process has registered, as hashes of service, content and names. It only says what to
+ * try first: a collision, or what was forgotten there since, costs a call. */
 #define KNOWN_MAX 256u
 static atomic_uint_least64_t known[KNOWN_MAX];
 
@@ -54,20 +53,17 @@ static int with_definition(mr_dataset *ds, bool asked, Millrace__RegisterDataset
                            mr_registration_call *call, void *ctx,
                            Millrace__RegisterDatasetReply **reply, mr_error *err)
 {
-    void *bytes = NULL;
+    MR_AUTO(mr_free) void *bytes = NULL;
     size_t size = 0;
-    int rc = mr_dataset_serialize(ds, &bytes, &size, err);
+    int rc = MR_OK;
 
-    if (rc == MR_OK &&
-        (asked || size < LARGE_BYTES || !by_content(req, call, ctx, reply, &rc, err))) {
-        rc = mr_definition_compress(&bytes, &size, err);
-        if (rc == MR_OK) {
-            req->definition = (ProtobufCBinaryData){size, bytes};
-            rc = call(ctx, req, reply, err);
-        }
+    MR_TRY(mr_dataset_serialize(ds, &bytes, &size, err));
+    if (!asked && size >= LARGE_BYTES && by_content(req, call, ctx, reply, &rc, err)) {
+        return rc;
     }
-    mr_free(bytes);
-    return rc;
+    MR_TRY(mr_definition_compress(&bytes, &size, err));
+    req->definition = (ProtobufCBinaryData){size, bytes};
+    return call(ctx, req, reply, err);
 }
 
 int mr_registration_send(const char *service, mr_dataset *ds, Millrace__RegisterDatasetRequest *req,
@@ -76,11 +72,9 @@ int mr_registration_send(const char *service, mr_dataset *ds, Millrace__Register
 {
     uint8_t fingerprint[16];
     char text[33];
-    int rc = mr_dataset_fingerprint(ds, fingerprint, err);
+    int rc = MR_OK;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_dataset_fingerprint(ds, fingerprint, err));
     for (size_t i = 0; i < sizeof fingerprint; i++) {
         (void)snprintf(text + 2 * i, 3, "%02x", fingerprint[i]);
     }

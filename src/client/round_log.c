@@ -7,6 +7,7 @@
 #include "client/steps.h"
 #include "dataset/graph.h"
 #include "dataset/operator.h"
+#include "ops/kernel.h"
 
 #include <string.h>
 
@@ -14,19 +15,9 @@
 /* Of what stands behind a read: it is for an error's words alone. */
 #define STEPS_MAX 65536
 
-static const struct mr_attr *find_attr(const mr_dataset *ds, const char *name)
-{
-    for (size_t i = 0; i < ds->nattrs; i++) {
-        if (strcmp(ds->attrs[i].name, name) == 0) {
-            return &ds->attrs[i];
-        }
-    }
-    return NULL;
-}
-
 static bool is_coordinated_read(const mr_dataset *ds)
 {
-    const struct mr_attr *n = find_attr(ds, "num_consumers");
+    const struct mr_attr *n = mr_attr_find(ds->attrs, ds->nattrs, "num_consumers");
 
     return n != NULL && n->i > 0;
 }
@@ -85,16 +76,13 @@ static int grow_locked(struct mr_round_log *log, mr_error *err)
 
 int mr_round_log_give(struct mr_round_log *log, uint64_t round, mr_error *err)
 {
-    int rc = MR_OK;
-
     if (!log->follows) {
         return MR_OK;
     }
     MR_LOCK(&log->lock);
     if (log->count == log->cap) {
-        rc = grow_locked(log, err);
+        MR_TRY(grow_locked(log, err));
     }
-    MR_TRY(rc);
     log->ring[(log->head + log->count++) % log->cap] = round;
     return MR_OK;
 }

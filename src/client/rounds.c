@@ -92,21 +92,16 @@ static struct mr_round_task *add_task(mr_client_rounds *rounds, const char *id)
 {
     struct mr_round_task **bigger =
         mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
-    struct mr_round_task *task;
+    struct mr_round_task *task = bigger != NULL ? mr_calloc(1, sizeof *task) : NULL;
+    char *name = mr_strdup(id);
 
-    if (bigger == NULL) {
+    rounds->tasks = bigger != NULL ? bigger : rounds->tasks;
+    if (task == NULL || name == NULL) {
+        mr_free(name);
+        mr_free(task);
         return NULL;
     }
-    rounds->tasks = bigger;
-    task = mr_calloc(1, sizeof *task);
-    if (task == NULL) {
-        return NULL;
-    }
-    task->id = mr_strdup(id);
-    if (task->id == NULL) {
-        mr_client_rounds_task_free(task);
-        return NULL;
-    }
+    task->id = name;
     task->index = MR_ROUND_NOBODY;
     task->held = rounds->first;
     bigger[rounds->ntasks++] = task;

@@ -67,11 +67,9 @@ bool mr_client_rounds_wants(const mr_client_rounds *rounds, const char *task_id)
 /* What to open a stream with; the answer to earlier ones is not waited for any more. */
 int mr_client_rounds_open(mr_client_rounds *rounds, const char *task_id, Millrace__RoundOpen *ret,
                           mr_error *err);
-/*
- * A message came. Of its @n elements those from *@first on are new, the ones before it are known;
+/* A message came. Of its @n elements those from *@first on are new, the ones before it are known;
  * without elements n is 0 and *first too. MR_EDATALOSS: it cannot be. A task that is closing is not
- * listened to: *first is n.
- */
+ * listened to: *first is n. */
 int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
                              const Millrace__RoundHeader *header, size_t *first, mr_error *err);
 /* Fill the round fields of @ret; true: they say more than the last ones that were told on this

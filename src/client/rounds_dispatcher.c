@@ -5,24 +5,31 @@
 #include "client/rounds_internal.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 
 static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
 {
     size_t size = millrace__round_schedule__get_packed_size(schedule);
-    uint8_t *bytes = mr_malloc(size + 1);
-    Millrace__RoundSchedule *copy;
+    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
 
     if (bytes == NULL) {
         return NULL;
     }
     millrace__round_schedule__pack(schedule, bytes);
-    copy = millrace__round_schedule__unpack(NULL, size, bytes);
-    mr_free(bytes);
-    return copy;
+    return millrace__round_schedule__unpack(NULL, size, bytes);
 }
+
+static void free_schedule(Millrace__RoundSchedule *schedule)
+{
+    if (schedule != NULL) {
+        millrace__round_schedule__free_unpacked(schedule, NULL);
+    }
+}
+MR_AUTO_DEFINE(Millrace__RoundSchedule, free_schedule)
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */
 static void forget_tasks(mr_client_rounds *rounds)
@@ -37,6 +44,19 @@ static void forget_tasks(mr_client_rounds *rounds)
         }
     }
     rounds->ntasks = n;
+}
+
+/* A task that is in the schedule is found at its place in it. (A schedule may name one twice.) */
+__attribute__((unused)) static bool check(const mr_client_rounds *rounds)
+{
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        const struct mr_round_task *task = rounds->tasks[i];
+
+        if (task->index >= rounds->schedule->n_tasks || rounds->by_index[task->index] != task) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void set_outcomes(mr_client_rounds *rounds)
@@ -54,23 +74,16 @@ static void set_outcomes(mr_client_rounds *rounds)
 static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule *schedule,
                          mr_error *err)
 {
-    Millrace__RoundSchedule *copy = NULL;
-    struct mr_round_task **by_index = NULL;
-    int rc = mr_schedule_check(schedule, err);
-
-    if (rc < 0) {
-        return rc;
-    }
-    copy = copy_schedule(schedule);
-    by_index = mr_calloc(schedule->n_tasks + 1, sizeof(struct mr_round_task *));
-    if (copy == NULL || by_index == NULL) {
-        goto no_memory;
-    }
+    MR_TRY(mr_schedule_check(schedule, err));
+    MR_AUTO(free_schedule) Millrace__RoundSchedule *copy = copy_schedule(schedule);
+    MR_AUTO(mr_free)
+    struct mr_round_task **by_index =
+        mr_calloc(schedule->n_tasks + 1, sizeof(struct mr_round_task *));
+    MR_CHECK_ALLOC(copy, err);
+    MR_CHECK_ALLOC(by_index, err);
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i] = mr_client_rounds_task_get(rounds, schedule->tasks[i]);
-        if (by_index[i] == NULL) {
-            goto no_memory;
-        }
+        MR_CHECK_ALLOC(by_index[i], err);
     }
     for (size_t i = 0; i < rounds->ntasks; i++) {
         rounds->tasks[i]->index = MR_ROUND_NOBODY;
@@ -78,21 +91,14 @@ static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i]->index = (uint32_t)i;
     }
-    if (rounds->schedule != NULL) {
-        millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
-    }
+    free_schedule(rounds->schedule);
     mr_free(rounds->by_index);
-    rounds->schedule = copy;
-    rounds->by_index = by_index;
+    rounds->schedule = MR_TAKE(copy);
+    rounds->by_index = MR_TAKE(by_index);
     set_outcomes(rounds);
     forget_tasks(rounds);
+    MR_ASSERT_SLOW(check(rounds));
     return MR_OK;
-no_memory:
-    if (copy != NULL) {
-        millrace__round_schedule__free_unpacked(copy, NULL);
-    }
-    mr_free(by_index);
-    return mr_error_nomem(err);
 }
 
 static int check_place(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update,
@@ -116,12 +122,8 @@ static int take_outcomes(mr_client_rounds *rounds, mr_error *err)
 {
     for (size_t i = 0; i < rounds->ntasks; i++) {
         const struct mr_round_task *task = rounds->tasks[i];
-        int rc = task->has_outcome
-                     ? mr_client_rounds_begin_behind(rounds, task, task->delivered, err)
-                     : MR_OK;
-
-        if (rc < 0) {
-            return rc;
+        if (task->has_outcome) {
+            MR_TRY(mr_client_rounds_begin_behind(rounds, task, task->delivered, err));
         }
     }
     return MR_OK;
@@ -142,14 +144,15 @@ static void note_closing(mr_client_rounds *rounds, const Millrace__RoundsUpdate 
 int mr_client_rounds_update(mr_client_rounds *rounds, const Millrace__RoundsUpdate *update,
                             mr_error *err)
 {
-    int rc =
-        rounds->failed < 0 ? mr_client_rounds_fail(rounds, err) : check_place(rounds, update, err);
-
-    if (rc == MR_OK && update->schedule != NULL) {
-        rc = take_schedule(rounds, update->schedule, err);
+    if (rounds->failed < 0) {
+        return mr_client_rounds_fail(rounds, err);
     }
-    if (rc < 0 || rounds->schedule == NULL) {
-        return rc;
+    MR_TRY(check_place(rounds, update, err));
+    if (update->schedule != NULL) {
+        MR_TRY(take_schedule(rounds, update->schedule, err));
+    }
+    if (rounds->schedule == NULL) {
+        return MR_OK;
     }
     note_closing(rounds, update);
     if (update->horizon > rounds->horizon) {
@@ -178,6 +181,26 @@ static bool is_in_doubt(const struct mr_round_task *task)
     return task->closing && !task->has_outcome;
 }
 
+/* NULL: no memory. */
+static Millrace__ClosingReport *closing_report(const mr_client_rounds *rounds,
+                                               const struct mr_round_task *task)
+{
+    Millrace__ClosingReport *closing = mr_calloc(1, sizeof *closing);
+    char *id = mr_strdup(task->id);
+
+    if (closing == NULL || id == NULL) {
+        mr_free(closing);
+        mr_free(id);
+        return NULL;
+    }
+    millrace__closing_report__init(closing);
+    closing->task_id = id;
+    closing->held_below = max_u64(task->held, rounds->first);
+    closing->ended = task->ended;
+    closing->end_round = task->end_round;
+    return closing;
+}
+
 uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
 {
     Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
@@ -188,32 +211,19 @@ uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__Consu
     report.returned = rounds->returned;
     report.ask = rounds->ask;
     report.closing = mr_calloc(rounds->ntasks + 1, sizeof *report.closing);
-    for (size_t i = 0; report.closing != NULL && i < rounds->ntasks; i++) {
-        const struct mr_round_task *task = rounds->tasks[i];
-        Millrace__ClosingReport *closing;
-
-        if (!is_in_doubt(task)) {
-            continue;
-        }
-        closing = mr_calloc(1, sizeof *closing);
-        if (closing == NULL) {
-            mr_client_rounds_report_clear(&report);
-            return 0;
-        }
-        millrace__closing_report__init(closing);
-        report.closing[report.n_closing++] = closing;
-        closing->held_below = max_u64(task->held, rounds->first);
-        closing->ended = task->ended;
-        closing->end_round = task->end_round;
-        closing->task_id = mr_strdup(task->id);
-        if (closing->task_id == NULL) {
-            closing->task_id = (char *)protobuf_c_empty_string;
-            mr_client_rounds_report_clear(&report);
-            return 0;
-        }
-    }
     if (report.closing == NULL) {
         return 0;
+    }
+    for (size_t i = 0; i < rounds->ntasks; i++) {
+        if (is_in_doubt(rounds->tasks[i])) {
+            Millrace__ClosingReport *closing = closing_report(rounds, rounds->tasks[i]);
+
+            if (closing == NULL) {
+                mr_client_rounds_report_clear(&report);
+                return 0;
+            }
+            report.closing[report.n_closing++] = closing;
+        }
     }
     *ret = report;
     return rounds->reports + 1;

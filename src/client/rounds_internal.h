@@ -60,10 +60,8 @@ void mr_client_rounds_task_free(struct mr_round_task *task); /* NULL is fine */
 /* Its first round that is not below @from, as far as the schedule is known. */
 uint64_t mr_client_rounds_task_next(const mr_client_rounds *rounds,
                                     const struct mr_round_task *task, uint64_t from);
-/*
- * Rounds of @task below @below were returned by others: if some of them are not here, begin behind
- * them. An error where that is too late, which is final.
- */
+/* Rounds of @task below @below were returned by others: if some of them are not here, begin behind
+ * them. An error where that is too late, which is final. */
 int mr_client_rounds_begin_behind(mr_client_rounds *rounds, const struct mr_round_task *task,
                                   uint64_t below, mr_error *err);
 

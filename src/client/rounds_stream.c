@@ -85,7 +85,6 @@ int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
                              const Millrace__RoundHeader *header, size_t *first, mr_error *err)
 {
     struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
-    int rc;
 
     *first = header->n_rounds;
     if (rounds->failed < 0) {
@@ -100,10 +99,7 @@ int mr_client_rounds_receive(mr_client_rounds *rounds, const char *task_id,
                             task->end_round, header->end_round);
     }
     if (header->opened) {
-        rc = mr_client_rounds_begin_behind(rounds, task, header->kept_from, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_client_rounds_begin_behind(rounds, task, header->kept_from, err));
     }
     MR_TRY(take_rounds(rounds, task, header, first, err));
     if (header->opened) {
@@ -137,18 +133,18 @@ bool mr_client_rounds_tell(mr_client_rounds *rounds, const char *task_id,
                            Millrace__ReadRequest *ret)
 {
     struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
-    uint64_t room, limit, received, returned;
-    bool nothing_left;
 
     if (task == NULL || rounds->schedule == NULL || !mr_client_rounds_wants(rounds, task_id)) {
         return false;
     }
-    room = window(rounds);
-    limit = room < MR_ROUND_NEVER - rounds->position ? rounds->position + room : MR_ROUND_NEVER;
+    uint64_t room = window(rounds);
+    uint64_t limit =
+        room < MR_ROUND_NEVER - rounds->position ? rounds->position + room : MR_ROUND_NEVER;
+    uint64_t received = received_below(rounds, task);
+    uint64_t returned = returned_below(rounds, task);
+    bool nothing_left = mr_client_rounds_task_next(rounds, task, rounds->position) >= task->held;
+
     limit = max_u64(limit, task->complete_before);
-    received = received_below(rounds, task);
-    returned = returned_below(rounds, task);
-    nothing_left = mr_client_rounds_task_next(rounds, task, rounds->position) >= task->held;
     ret->limit_round = limit;
     ret->received_below = received;
     ret->returned_below = returned;

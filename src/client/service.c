@@ -24,11 +24,8 @@ static int call(const char *service, const char *method, ProtobufCMessage *reque
     mr_control *control = NULL;
 
     mr_rpc_keep_forkable();
-    int rc = mr_rpc_acquire(&rt, err);
-    if (rc < 0) {
-        return rc;
-    }
-    rc = mr_control_new(rt, &opts, &control, err);
+    MR_TRY(mr_rpc_acquire(&rt, err));
+    int rc = mr_control_new(rt, &opts, &control, err);
     if (rc == MR_OK) {
         rc = mr_control_call(control, method, request, reply_type,
                              timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL, reply, err);
@@ -36,6 +33,17 @@ static int call(const char *service, const char *method, ProtobufCMessage *reque
     mr_control_free(control);
     mr_rpc_release(rt);
     return rc;
+}
+
+/* ... of which only its success is of interest. */
+static int tell(const char *service, const char *method, ProtobufCMessage *request,
+                const ProtobufCMessageDescriptor *reply_type, int timeout_ms, mr_error *err)
+{
+    ProtobufCMessage *reply = NULL;
+
+    MR_TRY(call(service, method, request, reply_type, timeout_ms, &reply, err));
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return MR_OK;
 }
 
 static int copy_text(const char *text, char **ret, mr_error *err)
@@ -72,7 +80,6 @@ int mr_service_register(const char *service, mr_dataset *ds, const char *dataset
 
     req.dataset_id = (char *)(uintptr_t)(dataset_id != NULL ? dataset_id : "");
     req.compression = (char *)(uintptr_t)(compression != NULL ? compression : "AUTO");
-
     MR_TRY(mr_word_parse("compression", mr_words_compression, req.compression, &word, err));
     MR_TRY(mr_registration_send(service, ds, &req, send_registration, &sender, &reply, err));
     int rc = copy_text(reply->dataset_id, ret, err);
@@ -87,13 +94,10 @@ int mr_service_dataset_spec(const char *service, const char *dataset_id, int tim
     ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    int rc = call(service, MR_METHOD_GET_DATASET, &req.base,
-                  &millrace__get_dataset_reply__descriptor, timeout_ms, &msg, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(call(service, MR_METHOD_GET_DATASET, &req.base, &millrace__get_dataset_reply__descriptor,
+                timeout_ms, &msg, err));
     const Millrace__GetDatasetReply *reply = (Millrace__GetDatasetReply *)msg;
-    rc = mr_spec_unpack(reply->spec.data, reply->spec.len, ret, err);
+    int rc = mr_spec_unpack(reply->spec.data, reply->spec.len, ret, err);
     if (rc == MR_OK && cardinality != NULL) {
         *cardinality = reply->cardinality;
     }
@@ -117,27 +121,19 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
                               mr_error *err)
 {
     Millrace__DeleteDatasetRequest req = MILLRACE__DELETE_DATASET_REQUEST__INIT;
-    ProtobufCMessage *msg = NULL;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-
-    MR_TRY(call(service, MR_METHOD_DELETE_DATASET, &req.base,
-                &millrace__delete_dataset_reply__descriptor, timeout_ms, &msg, err));
-    protobuf_c_message_free_unpacked(msg, NULL);
-    return MR_OK;
+    return tell(service, MR_METHOD_DELETE_DATASET, &req.base,
+                &millrace__delete_dataset_reply__descriptor, timeout_ms, err);
 }
 
 int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
                           mr_error *err)
 {
     Millrace__DeleteJobRequest req = MILLRACE__DELETE_JOB_REQUEST__INIT;
-    ProtobufCMessage *msg = NULL;
 
     req.job = (char *)(uintptr_t)job;
     req.force = force;
-
-    MR_TRY(call(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
-                timeout_ms, &msg, err));
-    protobuf_c_message_free_unpacked(msg, NULL);
-    return MR_OK;
+    return tell(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
+                timeout_ms, err);
 }

@@ -31,11 +31,8 @@ void mr_session_clear(struct mr_session *s)
 void mr_session_next(struct mr_session *s)
 {
     s->number++;
-    s->received = 0;
-    s->returned = 0;
-    s->used = 0;
-    s->given_bytes = 0;
-    s->bytes = 0;
+    s->received = s->returned = s->used = 0;
+    s->given_bytes = s->bytes = 0;
     mr_session_reconnect(s);
 }
 
@@ -110,10 +107,7 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
                             (unsigned long long)total, (unsigned long long)first,
                             (unsigned long long)s->limit_max);
     }
-    int rc = reserve(s, n, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(reserve(s, n, err));
     uint64_t known = s->received - first; /* rows at the start that came before */
     for (size_t i = 0; i < n; i++) {
         uint32_t rows = mr_block_rows(blocks[i]);
@@ -141,7 +135,6 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_
     if (take == left && q->row == 0) {
         *ret = q->block; /* the queue's reference */
     } else {
-
         MR_TRY(mr_block_slice(q->block, q->row, take, ret, err));
         if (take == left) {
             mr_block_unref(q->block);

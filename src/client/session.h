@@ -53,16 +53,12 @@ void mr_session_next(struct mr_session *s);
 /* The stream is new: no limit has been told on it. */
 void mr_session_reconnect(struct mr_session *s);
 
-/*
- * Elements [first, first + rows of @blocks) came. Duplicates of what is known are dropped.
- * MR_EDATALOSS: a gap, or more than was allowed. Takes references of its own.
- */
+/* Elements [first, first + rows of @blocks) came. Duplicates of what is known are dropped.
+ * MR_EDATALOSS: a gap, or more than was allowed. Takes references of its own. */
 int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n,
                    mr_error *err);
-/*
- * Up to @rows rows from the queue's head: MR_OK, or MR_END when it is empty. *@ret is the caller's
- * reference, *@session the number of the session that they came in.
- */
+/* Up to @rows rows from the queue's head: MR_OK, or MR_END when it is empty. *@ret is the caller's
+ * reference, *@session the number of the session that they came in. */
 int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_t *session,
                     mr_error *err);
 
@@ -70,11 +66,9 @@ int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_
 uint64_t mr_session_outstanding(const struct mr_session *s);
 /* The queue was found empty: the window grows if it was the cause. */
 void mr_session_found_empty(struct mr_session *s);
-/*
- * What the worker may be told: at most @window_max elements and @budget bytes outstanding, and none
+/* What the worker may be told: at most @window_max elements and @budget bytes outstanding, and none
  * while the application has several and @given_max bytes that it is not through with: its own
- * buffers hold that much.
- */
+ * buffers hold that much. */
 void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t budget,
                        uint64_t given_max, uint64_t *limit, uint64_t *limit_bytes);
 /* Payload that the application took in this session. */

@@ -2,10 +2,11 @@
 
 #include "dataset/graph.h"
 #include "dataset/operator.h"
+#include "ops/kernel.h"
 
 #include <string.h>
 
-static bool is_one_of(const mr_dataset *ds, const char *const *names, size_t n)
+bool mr_steps_is_one_of(const mr_dataset *ds, const char *const *names, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (strcmp(ds->op->name, names[i]) == 0) {
@@ -17,12 +18,9 @@ static bool is_one_of(const mr_dataset *ds, const char *const *names, size_t n)
 
 static bool is_ordered(const mr_dataset *ds)
 {
-    for (size_t i = 0; i < ds->nattrs; i++) {
-        if (strcmp(ds->attrs[i].name, "deterministic") == 0) {
-            return ds->attrs[i].kind == MR_ATTR_BOOL && ds->attrs[i].i != 0;
-        }
-    }
-    return true;
+    const struct mr_attr *a = mr_attr_find(ds->attrs, ds->nattrs, "deterministic");
+
+    return a == NULL || (a->kind == MR_ATTR_BOOL && a->i != 0);
 }
 
 /* Elements with numbers, which is what enumerate makes: the input that is not the numbers. */
@@ -32,7 +30,7 @@ static const mr_dataset *numbered(const mr_dataset *zip)
     const mr_dataset *found = NULL;
 
     for (size_t i = 0; i < zip->ninputs; i++) {
-        if (is_one_of(zip->inputs[i], range, 1)) {
+        if (mr_steps_is_one_of(zip->inputs[i], range, 1)) {
             continue;
         }
         if (found != NULL) {
@@ -49,12 +47,12 @@ const mr_dataset *mr_steps_input(const mr_dataset *ds, bool *mixed)
     static const char *const shuffle[] = {"shuffle"};
     static const char *const zip[] = {"zip"};
 
-    if (is_one_of(ds, zip, 1)) {
+    if (mr_steps_is_one_of(ds, zip, 1)) {
         return numbered(ds);
     }
-    if (!is_one_of(ds, one_for_one, sizeof one_for_one / sizeof one_for_one[0])) {
+    if (!mr_steps_is_one_of(ds, one_for_one, sizeof one_for_one / sizeof one_for_one[0])) {
         return NULL;
     }
-    *mixed = *mixed || is_one_of(ds, shuffle, 1) || !is_ordered(ds);
+    *mixed = *mixed || mr_steps_is_one_of(ds, shuffle, 1) || !is_ordered(ds);
     return ds->inputs[0];
 }

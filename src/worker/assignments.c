@@ -12,8 +12,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
-#include "worker/conn.h"
 #include "worker/kinds.h"
+#include "worker/stream.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -55,8 +55,7 @@ static struct mr_worker_task *find_unlisted(struct mr_worker *w,
     struct mr_worker_task *t;
 
     MR_LOCK(&w->lock);
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (update == NULL || (!is_listed(update, t) && (!is_held(update, t) || is_joining(t)))) {
             return mr_worker_task_ref(t);
         }
@@ -84,37 +83,10 @@ static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *upd
     }
 }
 
-static void each_task(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
-                      const void *ctx)
-{
-    struct mr_worker_task *last = NULL;
-
-    /* Tasks come and go at this thread only, so the place in the list keeps its meaning between the
-     * locks. */
-    for (;;) {
-        struct mr_worker_task *t;
-
-        mr_mutex_lock(&w->lock);
-        t = last == NULL ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
-        if (t != NULL) {
-            (void)mr_worker_task_ref(t);
-        }
-        mr_mutex_unlock(&w->lock);
-        if (last != NULL) {
-            mr_worker_task_unref(last);
-        }
-        if (t == NULL) {
-            return;
-        }
-        fn(t, ctx);
-        last = t;
-    }
-}
-
 static void release_client(struct mr_worker_task *t, const void *client)
 {
-    if (t->kind->release_client != NULL) {
-        t->kind->release_client(t, client);
+    if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
+        t->kind->streams->release_client(t, client);
     }
 }
 
@@ -207,7 +179,7 @@ void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
 {
     if (update->follows == 0) {
         drop_unlisted(w, update);
-        each_task(w, hold_or_not, update);
+        mr_worker_task_each(w, hold_or_not, update);
     }
     for (size_t i = 0; i < update->n_dropped; i++) {
         drop_named(w, update->dropped[i]);
@@ -217,7 +189,7 @@ void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
         change_rounds(w, update->rounds[i]);
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
-        each_task(w, release_client, update->released_clients[i]);
+        mr_worker_task_each(w, release_client, update->released_clients[i]);
     }
 }
 

@@ -14,6 +14,8 @@
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u
 
+MR_AUTO_DEFINE(mr_block, mr_block_unref)
+
 /* ---- life ---- */
 
 static void destroy(mr_chain *p)
@@ -112,7 +114,6 @@ int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *c
                   mr_chain **ret, mr_error *err)
 {
     mr_chain *p = mr_calloc(1, sizeof *p);
-    int rc;
 
     MR_CHECK_ALLOC(p, err);
     atomic_init(&p->refs, 1);
@@ -121,7 +122,7 @@ int mr_chain_open(mr_windows *windows, const char *id, bool (*make_room)(void *c
     mr_mutex_init(&p->lock);
     LIST_INIT(&p->readers);
     LIST_INIT(&p->places);
-    rc = p->id == NULL ? mr_error_nomem(err) : open_first(p, make_room, ctx, err);
+    int rc = p->id == NULL ? mr_error_nomem(err) : open_first(p, make_room, ctx, err);
     if (rc < 0) {
         destroy(p);
         return rc;
@@ -191,8 +192,7 @@ __attribute__((unused)) static bool check_locked(const mr_chain *p)
             return false;
         }
     }
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         for (uint32_t i = r->joined; i < p->n; i++) {
             if (r->in[i] == NULL) {
                 return false;
@@ -213,7 +213,7 @@ static bool has_failed_locked(const struct mr_chain_segment *s, mr_error *why)
     struct mr_cache_log_stats stats;
 
     mr_cache_log_stats(s->log, &stats);
-    if (stats.code != MR_OK && why != NULL) {
+    if (stats.code != MR_OK) {
         (void)mr_error_set(why, stats.code, "%s", stats.message);
     }
     return stats.code != MR_OK;
@@ -238,18 +238,15 @@ static void undo_extend_locked(mr_chain *p)
     mr_chain_reader *r;
 
     p->n--;
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         mr_cache_reader_close(r->in[p->n]);
         r->in[p->n] = NULL;
     }
     close_segment(p, &p->segments[p->n]);
 }
 
-/*
- * @next, which it takes in any case, follows the last log. All readers are there from the
- * beginning, so that nobody misses anything in between.
- */
+/* @next, which it takes in any case, follows the last log. All readers are there from the
+ * beginning, so that nobody misses anything in between. */
 static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error *err)
 {
     struct mr_cache_log_stats stats;
@@ -260,8 +257,7 @@ static int append_log_locked(mr_chain *p, struct mr_chain_segment next, mr_error
     mr_cache_log_stats(p->segments[p->n - 1].log, &stats);
     next.base = p->segments[p->n - 1].base + stats.end;
     p->segments[p->n++] = next;
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         rc = rc == MR_OK ? extend_reader_locked(p, r, err) : rc;
     }
     if (rc < 0) {
@@ -308,8 +304,7 @@ static bool is_left_locked(const mr_chain *p, uint32_t i)
 {
     const mr_chain_reader *r;
 
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         if (r->joined <= i && (r->at <= i || r->returned < p->segments[i + 1].base)) {
             return false;
         }
@@ -323,8 +318,7 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
     mr_chain_reader *r;
     size_t n = 0;
 
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         struct mr_cache_reader_stats stats;
 
         if (r->in[i] != NULL) {
@@ -338,38 +332,32 @@ static size_t take_out_locked(mr_chain *p, uint32_t i, mr_cache_reader **ret)
     return n;
 }
 
-/*
- * The first log, if it has a successor and nobody needs it: a failed one keeps the whole cache from
- * beginning anew. By the producer, which is in no log then.
- */
+/* The first log, if it has a successor and nobody needs it: a failed one keeps the whole cache from
+ * beginning anew. By the producer, which is in no log then. */
 static void retire_first(mr_chain *p)
 {
     const mr_chain_reader *r;
-    mr_cache_reader **out;
-    struct mr_chain_segment old;
     size_t n = 0;
 
     mr_mutex_lock(&p->lock);
-    LIST_FOREACH(r, &p->readers, link)
-    {
+    LIST_FOREACH(r, &p->readers, link) {
         n++;
     }
-    out = p->retired + 1 < p->n && is_left_locked(p, p->retired)
-              ? mr_calloc(n, sizeof(mr_cache_reader *))
-              : NULL;
+    bool left = p->retired + 1 < p->n && is_left_locked(p, p->retired);
+    MR_AUTO(mr_free)
+    mr_cache_reader **out = left ? mr_calloc(n, sizeof(mr_cache_reader *)) : NULL;
     if (out == NULL) {
         mr_mutex_unlock(&p->lock);
         return; /* without memory: the next time */
     }
     n = take_out_locked(p, p->retired, out);
-    old = p->segments[p->retired++];
+    struct mr_chain_segment old = p->segments[p->retired++];
     MR_ASSERT_SLOW(check_locked(p));
     mr_mutex_unlock(&p->lock);
     for (size_t i = 0; i < n; i++) {
         mr_cache_reader_close(out[i]);
     }
     close_segment(p, &old);
-    mr_free(out);
 }
 
 /* Is it time to look whether there is a disk again? Nobody reads in an older log, which may be the
@@ -390,13 +378,12 @@ static bool may_return_to_disk(mr_chain *p)
 static void return_to_disk(mr_chain *p)
 {
     struct mr_chain_segment next = {0};
-    mr_cache_log *before;
 
     if (!may_return_to_disk(p) || mr_windows_open(p->windows, p->id, &next.log, NULL) < 0) {
         return;
     }
     mr_mutex_lock(&p->lock);
-    before = p->segments[p->n - 1].log;
+    mr_cache_log *before = p->segments[p->n - 1].log;
     int rc = append_log_locked(p, next, NULL);
     if (rc == MR_OK) {
         p->degraded[0] = '\0';
@@ -423,18 +410,17 @@ static mr_cache_log *last_log(mr_chain *p, uint32_t *i)
 int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
 {
     uint32_t i;
-    int rc;
 
     retire_first(p);
     return_to_disk(p);
-    do {
-        rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
+    for (;;) {
+        int rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
+
         if (rc == MR_OK) {
             return MR_OK;
         }
-        rc = mr_chain_fail_over(p, i, rc, err);
-    } while (rc == MR_OK);
-    return rc;
+        MR_TRY(mr_chain_fail_over(p, i, rc, err));
+    }
 }
 
 static void release_encoded(void *ctx)
@@ -473,29 +459,23 @@ static int append_halves(mr_chain *p, const mr_block *block, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
     uint32_t half = rows / 2;
-    int rc = MR_OK;
 
-    for (int i = 0; i < 2 && rc == MR_OK; i++) {
-        mr_block *part;
+    for (int i = 0; i < 2; i++) {
+        MR_AUTO(mr_block_unref) mr_block *part = NULL;
 
-        rc = mr_block_slice(block, i == 0 ? 0 : half, i == 0 ? half : rows - half, &part, err);
-        if (rc == MR_OK) {
-            rc = append(p, part, err);
-            mr_block_unref(part);
-        }
+        MR_TRY(mr_block_slice(block, i == 0 ? 0 : half, i == 0 ? half : rows - half, &part, err));
+        MR_TRY(append(p, part, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 /* An element that the last log cannot take: one that can follows it. */
 static int make_room(mr_chain *p, uint32_t i, uint64_t bytes, const mr_error *why, mr_error *err)
 {
-    mr_cache_log *before;
-
     mr_mutex_lock(&p->lock);
     /* Meanwhile a reader may have found that it has failed. */
     int rc = i + 1 < p->n ? MR_OK : extend_locked(p, bytes, why, err);
-    before = p->segments[i].log;
+    mr_cache_log *before = p->segments[i].log;
     mr_mutex_unlock(&p->lock);
     MR_TRY(rc);
     mr_cache_log_finish(before, MR_OK, NULL);
@@ -539,14 +519,12 @@ int mr_chain_append(mr_chain *p, mr_block *block, mr_error *err)
 
 void mr_chain_finish(mr_chain *p, int code, const char *message)
 {
-    mr_cache_log *log;
-
     mr_mutex_lock(&p->lock);
     p->ended = true;
     if (code < 0) {
         (void)mr_error_set(&p->end, code, "%s", message);
     }
-    log = p->segments[p->n - 1].log;
+    mr_cache_log *log = p->segments[p->n - 1].log;
     mr_mutex_unlock(&p->lock);
     mr_cache_log_finish(log, MR_OK, NULL);
 }

@@ -17,6 +17,7 @@
 #define MR_WORKER_CHAIN_H
 
 #include "element/packed.h"
+#include "worker/session/reading.h"
 #include "worker/windows.h"
 
 typedef struct mr_chain mr_chain;
@@ -72,35 +73,23 @@ struct mr_chain_reader_options {
     void (*ready)(void *ctx);
     void *ctx;
 };
-/*
- * Step one of joining: *@first is where it would begin; 0 is held for it until it is started or
- * closed. MR_EPRECOND: the production was closed. One reader of a name at a time.
- */
+/* Step one of joining: *@first is where it would begin; 0 is held for it until it is started or
+ * closed. MR_EPRECOND: the production was closed. One reader of a name at a time. */
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
                   uint64_t *first, mr_error *err);
 /* Did the pipeline fail? Then true, and *@err says how. */
 bool mr_chain_failed(mr_chain *p, mr_error *err);
 /* Step two. *@first is where it begins now. */
 void mr_chain_start(mr_chain_reader *r, uint64_t *first);
-/*
- * Where readers of one name stand, and what all of them say until there: the next one says it, too,
- * since what the one before it did not come to say nobody else knows.
- */
-struct mr_chain_stand {
-    uint64_t at; /* all before it was sent to somebody, or skipped; the next one begins there */
-    uint64_t skipped; /* elements before it */
-    uint64_t told;    /* clients heard that so many were skipped: perhaps also some behind it */
-    /* elements before it that were sent, and may never have got to an application */
-    uint64_t missing;
-};
 /* Whoever reads for @r's name next begins at @stand->at, or behind it at what there still is: what
  * lies between counts as skipped. Nothing is read any more. */
-void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand);
+void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand);
 /* Where the one before this one stood. false: there was none. */
-bool mr_chain_stand(mr_chain_reader *r, struct mr_chain_stand *ret);
+bool mr_chain_stand(mr_chain_reader *r, struct mr_reading_stand *ret);
 /* The window was given up, so that nobody joins: where @who stood, and how much it had not read.
  * false: it had not begun. */
-bool mr_chain_missed(mr_chain *p, const char *who, struct mr_chain_stand *ret, uint64_t *elements);
+bool mr_chain_missed(mr_chain *p, const char *who, struct mr_reading_stand *ret,
+                     uint64_t *elements);
 void mr_chain_leave(mr_chain_reader *r); /* waits for `ready` to return; NULL is fine */
 
 /* Rows that come next, and the number of the first. */

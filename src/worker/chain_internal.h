@@ -11,11 +11,9 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
-/*
- * The first is on disk; each further one is there because the one before failed, or was too small
+/* The first is on disk; each further one is there because the one before failed, or was too small
  * for an element, or because there is a disk again: that takes only the first half, so that it does
- * not take the room of the others.
- */
+ * not take the room of the others. */
 #define MR_CHAIN_LOGS_MAX 16u
 
 struct mr_chain_segment {
@@ -31,7 +29,7 @@ struct mr_chain_place {
     char *who;
     uint32_t readers; /* that have it now */
     bool is_set;
-    struct mr_chain_stand stand;
+    struct mr_reading_stand stand;
 };
 
 struct mr_chain {
@@ -75,10 +73,8 @@ struct mr_chain_reader {
     bool started;
 };
 
-/*
- * Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there
- * is one, unless the pipeline was over; otherwise the error as it was. No lock is held.
- */
+/* Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there
+ * is one, unless the pipeline was over; otherwise the error as it was. No lock is held. */
 int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err);
 
 #endif

@@ -14,8 +14,7 @@ static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *w
 {
     struct mr_chain_place *place;
 
-    LIST_FOREACH(place, &p->places, link)
-    {
+    LIST_FOREACH(place, &p->places, link) {
         if (strcmp(place->who, who) == 0) {
             break;
         }
@@ -74,31 +73,31 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
     return rc;
 }
 
+static void reader_free(mr_chain_reader *r)
+{
+    if (r != NULL) {
+        mr_free(r->name);
+        mr_free(r);
+    }
+}
+MR_AUTO_DEFINE(mr_chain_reader, reader_free)
+
 int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
                   uint64_t *first, mr_error *err)
 {
-    mr_chain_reader *r = mr_calloc(1, sizeof *r);
-    int rc;
+    MR_AUTO(reader_free) mr_chain_reader *r = mr_calloc(1, sizeof *r);
 
     MR_CHECK_ALLOC(r, err);
     r->name = mr_strdup(opts->name);
-    if (r->name == NULL) {
-        mr_free(r);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(r->name, err);
     r->opts = (struct mr_cache_reader_options){
         .name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
     MR_LOCK(&p->lock);
-    rc = join_locked(p, r, opts->who, first, err);
-    if (rc < 0) {
-        mr_free(r->name);
-        mr_free(r);
-        return rc;
-    }
+    MR_TRY(join_locked(p, r, opts->who, first, err));
     *first += p->segments[r->at].base;
     r->chain = mr_chain_ref(p);
     LIST_INSERT_HEAD(&p->readers, r, link);
-    *ret = r;
+    *ret = MR_TAKE(r);
     return MR_OK;
 }
 
@@ -143,7 +142,7 @@ void mr_chain_start(mr_chain_reader *r, uint64_t *first)
     r->started = true;
 }
 
-void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand)
+void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand)
 {
     struct mr_chain_place *place = r->place;
 
@@ -154,14 +153,14 @@ void mr_chain_put_down(mr_chain_reader *r, const struct mr_chain_stand *stand)
     place->is_set = true;
 }
 
-bool mr_chain_stand(mr_chain_reader *r, struct mr_chain_stand *ret)
+bool mr_chain_stand(mr_chain_reader *r, struct mr_reading_stand *ret)
 {
     MR_LOCK(&r->chain->lock);
     *ret = r->place->stand;
     return r->place->is_set;
 }
 
-bool mr_chain_missed(mr_chain *p, const char *who, struct mr_chain_stand *ret, uint64_t *elements)
+bool mr_chain_missed(mr_chain *p, const char *who, struct mr_reading_stand *ret, uint64_t *elements)
 {
     struct mr_chain_stats stats;
     const struct mr_chain_place *place;
@@ -191,8 +190,7 @@ void mr_chain_leave(mr_chain_reader *r)
     for (uint32_t i = 0; i < MR_CHAIN_LOGS_MAX; i++) {
         mr_cache_reader_close(r->in[i]);
     }
-    mr_free(r->name);
-    mr_free(r);
+    reader_free(r);
     mr_chain_unref(p);
 }
 
@@ -271,6 +269,8 @@ static void unref_view(void *view)
     mr_cache_view_unref(view);
 }
 
+MR_AUTO_DEFINE(struct mr_chain_rows, mr_chain_rows_free)
+
 /* The @skip first rows of @part were handed out before. */
 static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
 {
@@ -290,30 +290,26 @@ static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *e
     const struct iovec *iov = mr_cache_view_iov(view, &pieces);
     size_t n;
     const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
-    struct mr_chain_rows rows = {.parts = mr_calloc(n, sizeof rows.parts[0])};
-    int rc = rows.parts == NULL ? mr_error_nomem(err) : MR_OK;
+    MR_AUTO(mr_chain_rows_free)
+    struct mr_chain_rows *rows =
+        &(struct mr_chain_rows){.parts = mr_calloc(n, sizeof rows->parts[0])};
 
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        rc = mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view,
-                           &rows.parts[i].packed, err);
-        if (rc < 0) {
-            break;
-        }
+    MR_CHECK_ALLOC(rows->parts, err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view,
+                             &rows->parts[i].packed, err));
         (void)mr_cache_view_ref(view);
-        rows.n++;
-        if (mr_packed_rows(rows.parts[i].packed) != chunks[i].rows) {
-            rc = mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u",
-                              chunks[i].rows, mr_packed_rows(rows.parts[i].packed));
+        rows->n++;
+        if (mr_packed_rows(rows->parts[i].packed) != chunks[i].rows) {
+            return mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u",
+                                chunks[i].rows, mr_packed_rows(rows->parts[i].packed));
         }
     }
-    if (rc == MR_OK && skip > 0) {
-        rc = cut_front(&rows.parts[0], skip, err);
+    if (skip > 0) {
+        MR_TRY(cut_front(&rows->parts[0], skip, err));
     }
-    if (rc < 0) {
-        mr_chain_rows_free(&rows);
-        return rc;
-    }
-    *ret = rows;
+    *ret = *rows;
+    *rows = (struct mr_chain_rows){0};
     return MR_OK;
 }
 
@@ -323,10 +319,12 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
     mr_cache_view *view;
 
     MR_TRY(read_view(r, rows_max, bytes_max, &view, err));
+    uint64_t first = mr_cache_view_first(view) + mr_cache_view_skip(view);
     int rc = open_view(view, ret, err);
     if (rc == MR_OK) {
-        ret->at =
-            r->chain->segments[r->at].base + mr_cache_view_first(view) + mr_cache_view_skip(view);
+        ret->at = r->chain->segments[r->at].base + first;
+    } else { /* Nobody has it: it comes again. */
+        (void)mr_cache_reader_rewind(r->in[r->at], first, NULL);
     }
     mr_cache_view_unref(view);
     return rc;
@@ -410,10 +408,8 @@ mr_chain *mr_chain_of(const mr_chain_reader *r)
 
 uint64_t mr_chain_skipped(mr_chain_reader *r)
 {
-    uint64_t skipped;
-
     MR_LOCK(&r->chain->lock);
-    skipped = r->past_skipped;
+    uint64_t skipped = r->past_skipped;
     for (uint32_t i = r->joined; i < MR_CHAIN_LOGS_MAX && r->in[i] != NULL; i++) {
         struct mr_cache_reader_stats stats;
 

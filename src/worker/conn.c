@@ -13,7 +13,7 @@
  *
  * A session has at most one connection: a new one for the same session replaces the old one.
  */
-#include "worker/conn.h"
+#include "worker/stream.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "element/unpack.h"
-#include "worker/stream.h"
+#include "worker/task.h"
 
 #include <millrace/base.h>
 #include <string.h>
@@ -89,10 +89,8 @@ static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *ope
     return MR_OK;
 }
 
-/*
- * Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not
- * dropped; worker->lock is held. *@replaced: the stream that had it before, to be ended.
- */
+/* Attach @c, whose stream has not ended, to its session in @t, which is in the list and so not
+ * dropped; worker->lock is held. *@replaced: the stream that had it before, to be ended. */
 static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
                          mr_error *err)
 {
@@ -104,8 +102,13 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
                                    "moved: task %s is at attempt %u, not %u", t->id, t->attempt,
                                    attempt);
     }
+    if (t->kind->streams == NULL) {
+        return mr_error_set(err, MR_EINVAL,
+                            "task %s makes a production: its readers have tasks of their own",
+                            t->id);
+    }
     MR_LOCK(&t->lock);
-    return t->kind->attach_locked(c, t, replaced, err);
+    return t->kind->streams->attach_locked(c, t, replaced, err);
 }
 
 /* After attach_locked(), without the lock. */
@@ -127,7 +130,22 @@ static void opened(struct mr_conn *c, int rc, const mr_error *err, mr_rpc_stream
         mr_link_list_again(c->worker->link);
     }
     mr_rpc_stream_receive(c->stream);
-    c->task->kind->pump(c->task);
+    c->task->kind->streams->pump(c->task);
+}
+
+/* All that wait have their share, and those that came first expire first. */
+__attribute__((unused)) static bool check_waiting_locked(const struct mr_worker *w)
+{
+    const struct mr_conn *c;
+    int64_t expires_ms = 0;
+
+    TAILQ_FOREACH(c, &w->waiting, link) {
+        if (!c->waiting || c->share == NULL || c->task != NULL || c->expires_ms < expires_ms) {
+            return false;
+        }
+        expires_ms = c->expires_ms;
+    }
+    return true;
 }
 
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
@@ -136,6 +154,7 @@ static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error
     c->waiting = true;
     c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
     TAILQ_INSERT_TAIL(&w->waiting, c, link);
+    MR_ASSERT_SLOW(check_waiting_locked(w));
     return MR_OK;
 }
 
@@ -156,12 +175,11 @@ static void handle_open(struct mr_conn *c)
     mr_rpc_stream *replaced = NULL;
     bool waits = false;
     mr_error err;
-    int rc;
 
     mr_mutex_lock(&w->lock);
-    rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "worker %s is stopping",
-                                           w->address)
-                     : check_names_locked(w, open, &err);
+    int rc = w->stopping ? mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+                                               "worker %s is stopping", w->address)
+                         : check_names_locked(w, open, &err);
     if (rc == MR_OK) {
         struct mr_worker_task *t = mr_worker_task_find_locked(w, open->task_id);
 
@@ -189,8 +207,7 @@ void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t)
         int rc = MR_OK;
 
         mr_mutex_lock(&w->lock);
-        TAILQ_FOREACH(c, &w->waiting, link)
-        {
+        TAILQ_FOREACH(c, &w->waiting, link) {
             if (strcmp(c->first->open->task_id, t->id) == 0) {
                 break;
             }
@@ -238,27 +255,20 @@ int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms)
 static Millrace__ReadRequest *unpack_request(mr_rpc_message *m)
 {
     size_t size = mr_rpc_message_size(m);
-    Millrace__ReadRequest *req = NULL;
     unsigned char few[512];
-    unsigned char *bytes = few;
+    MR_AUTO(mr_free)
+    unsigned char *many =
+        size > sizeof few && size <= MR_RPC_REQUEST_BYTES_MAX ? mr_malloc(size) : NULL;
+    unsigned char *bytes = size <= sizeof few ? few : many;
+    size_t budget = mr_unpack_budget(size);
 
-    if (size <= MR_RPC_REQUEST_BYTES_MAX) {
-        if (size > sizeof few) {
-            bytes = mr_malloc(size);
-        }
-        if (bytes != NULL) {
-            mr_rpc_message_copy(m, 0, size, bytes);
-            size_t budget = mr_unpack_budget(size);
-
-            req = (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor, bytes,
-                                                     size, &budget);
-        }
-        if (bytes != few) {
-            mr_free(bytes);
-        }
+    if (bytes != NULL) {
+        mr_rpc_message_copy(m, 0, size, bytes);
     }
     mr_rpc_message_free(m);
-    return req;
+    return bytes == NULL ? NULL
+                         : (Millrace__ReadRequest *)mr_unpack(&millrace__read_request__descriptor,
+                                                              bytes, size, &budget);
 }
 
 static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
@@ -275,7 +285,7 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
         handle_open(c);
         return;
     } else {
-        c->task->kind->message(c, req);
+        c->task->kind->streams->message(c, req);
     }
     if (req != NULL) {
         millrace__read_request__free_unpacked(req, NULL);
@@ -291,9 +301,9 @@ static void on_sent(void *ctx, mr_rpc_stream *s)
         return; /* A refusal left. */
     }
     mr_mutex_lock(&t->lock);
-    t->kind->sent_locked(c);
+    t->kind->streams->sent_locked(c);
     mr_mutex_unlock(&t->lock);
-    t->kind->pump(t);
+    t->kind->streams->pump(t);
 }
 
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
@@ -309,7 +319,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     mr_mutex_unlock(&w->lock);
     if (t != NULL) {
         mr_mutex_lock(&t->lock);
-        t->kind->detach_locked(c);
+        t->kind->streams->detach_locked(c);
         mr_mutex_unlock(&t->lock);
     }
     mr_conn_unref(c);

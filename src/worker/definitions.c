@@ -1,6 +1,7 @@
 #include "worker/definitions.h"
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -49,6 +50,23 @@ struct mr_definitions {
 
 /* ---- what is kept ---- */
 
+/* What is idle is counted, and what is being fetched is in use. */
+__attribute__((unused)) static bool check_locked(const mr_definitions *d)
+{
+    const struct mr_kept_definition *k;
+    uint64_t idle_bytes = 0;
+    size_t idle = 0;
+
+    TAILQ_FOREACH(k, &d->list, link) {
+        if (k->users == 0 && k->parts.def == NULL) {
+            return false;
+        }
+        idle += k->users == 0;
+        idle_bytes += k->users == 0 ? k->bytes : 0;
+    }
+    return idle == d->idle && idle_bytes == d->idle_bytes;
+}
+
 /* Unlinked, and nobody has it. The constants count until the last block of them is gone. */
 static void kept_free(mr_definitions *d, struct mr_kept_definition *k)
 {
@@ -71,6 +89,7 @@ static struct mr_kept_definition *take_oldest_locked(mr_definitions *d)
         d->idle--;
         d->idle_bytes -= k->bytes;
     }
+    MR_ASSERT_SLOW(check_locked(d));
     return k;
 }
 
@@ -152,24 +171,14 @@ static void note_waiting(mr_definitions *d, const struct mr_definition_wanted *w
     }
 }
 
-static int could_never(const mr_definitions *d, const struct mr_definition_wanted *wanted,
-                       size_t bytes, mr_error *err)
-{
-    return mr_error_set(
-        err, MR_EEXHAUSTED,
-        "dataset '%s': its definition takes %zu bytes, more than 7/8 of the memory budget of %llu: "
-        "give more (--memory-budget), or read large arrays from files",
-        wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
-}
-
 static int no_room(const mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
                    mr_error *err)
 {
     return mr_error_set(
         err, MR_EEXHAUSTED,
         "dataset '%s': no room for its definition of %zu bytes, %llu of the memory budget of %llu "
-        "are "
-        "in use: give more (--memory-budget), use more workers, or read large arrays from files",
+        "are in use: give more (--memory-budget), use more workers, or read large arrays from "
+        "files",
         wanted->dataset, bytes, (unsigned long long)mr_memory_used(d->memory),
         (unsigned long long)mr_memory_limit(d->memory));
 }
@@ -191,19 +200,14 @@ static int wait_to_charge(mr_definitions *d, const struct mr_definition_wanted *
             return no_room(d, wanted, bytes, err);
         }
         note_waiting(d, wanted, bytes, noted);
-        int rc = ask_whether_to_wait(wanted, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(ask_whether_to_wait(wanted, err));
         wait_for_room(d, &let_go);
     }
     return MR_OK;
 }
 
-/*
- * Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as
- * much as it needs: then it is a matter of turns.
- */
+/* Charge @bytes. Whoever waits for that has nothing. It waits on as long as others let go of as
+ * much as it needs: then it is a matter of turns. */
 static int take_room(mr_definitions *d, const struct mr_definition_wanted *wanted, size_t bytes,
                      mr_error *err)
 {
@@ -213,7 +217,11 @@ static int take_room(mr_definitions *d, const struct mr_definition_wanted *wante
         return MR_OK; /* Not known: it is seen when it has come, and is waited for then. */
     }
     if (!mr_memory_could(d->memory, MR_MEMORY_HELD, bytes)) {
-        return could_never(d, wanted, bytes, err);
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "dataset '%s': its definition takes %zu bytes, more than 7/8 of the "
+                            "memory budget of %llu: give more (--memory-budget), or read large "
+                            "arrays from files",
+                            wanted->dataset, bytes, (unsigned long long)mr_memory_limit(d->memory));
     }
     int rc = wait_to_charge(d, wanted, bytes, &noted, err);
     if (noted) {
@@ -255,23 +263,10 @@ static int take_turn(mr_definitions *d, const struct mr_definition_wanted *wante
     }
     *has = try_turn(d, 0);
     while (!*has && mr_now_ms() < until_ms) {
-        int rc = ask_whether_to_wait(wanted, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(ask_whether_to_wait(wanted, err));
         *has = try_turn(d, LOOK_MS);
     }
     return MR_OK;
-}
-
-static void end_turn(mr_definitions *d, bool has)
-{
-    if (has) {
-        MR_LOCK(&d->lock);
-        d->turn_taken = false;
-        (void)pthread_cond_broadcast(&d->changed);
-    }
 }
 
 /* ---- fetching ---- */
@@ -291,20 +286,15 @@ static bool fit_room(mr_definitions *d, size_t needed, size_t *room)
     return true;
 }
 
-/*
- * Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so
- * much. What is charged is nobody's on failure.
- */
+/* Into @parts, for which *@room is charged; *@fits false: it is not any more, and has to be so
+ * much. What is charged is nobody's on failure. */
 static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
                       struct mr_definition_parts *parts, size_t *room, bool *fits, mr_error *err)
 {
     size_t expanded = 0;
     int rc = mr_definition_expanded(bytes.data, bytes.size, &expanded, err);
 
-    *fits = true;
-    if (rc == MR_OK && expanded > *room) {
-        *fits = fit_room(d, expanded, room);
-    }
+    *fits = rc < 0 || expanded <= *room || fit_room(d, expanded, room);
     if (rc == MR_OK && *fits) {
         mr_memory *before = mr_memory_enter(NULL); /* It is charged. */
 
@@ -313,13 +303,11 @@ static int take_apart(mr_definitions *d, struct mr_definition_bytes bytes,
     }
     if (rc < 0) {
         mr_memory_release(d->memory, *room);
-        return rc;
-    }
-    if (*fits && !fit_room(d, mr_definition_parts_bytes(parts), room)) {
+    } else if (*fits && !fit_room(d, mr_definition_parts_bytes(parts), room)) {
         mr_definition_parts_free(parts);
         *fits = false;
     }
-    return MR_OK;
+    return rc;
 }
 
 /* As take_apart(), of what is fetched. */
@@ -346,7 +334,11 @@ static int fetch(mr_definitions *d, const struct mr_definition_wanted *wanted,
         }
     }
     mr_free(bytes.data);
-    end_turn(d, turn);
+    if (turn) {
+        MR_LOCK(&d->lock);
+        d->turn_taken = false;
+        (void)pthread_cond_broadcast(&d->changed);
+    }
     return rc;
 }
 
@@ -357,16 +349,9 @@ static int make(mr_definitions *d, const struct mr_definition_wanted *wanted,
     size_t room = (size_t)wanted->sent_bytes; /* as sent it has at most its size */
     bool fits = false;
 
-    while (
-        !fits) { /* Not, and it is fetched again when there is room for what it was seen to need. */
-        int rc = take_room(d, wanted, room, err);
-
-        if (rc == MR_OK) {
-            rc = fetch(d, wanted, &parts, &room, &fits, err);
-        }
-        if (rc < 0) {
-            return rc;
-        }
+    while (!fits) { /* It is fetched again when there is room for what it was seen to need. */
+        MR_TRY(take_room(d, wanted, room, err));
+        MR_TRY(fetch(d, wanted, &parts, &room, &fits, err));
     }
     for (size_t i = 0; i < parts.nconstants; i++) {
         mr_buffer_adopt_charge(parts.constants[i], d->memory);
@@ -384,8 +369,7 @@ static struct mr_kept_definition *find_locked(mr_definitions *d, const char *fin
 {
     struct mr_kept_definition *k;
 
-    TAILQ_FOREACH(k, &d->list, link)
-    {
+    TAILQ_FOREACH(k, &d->list, link) {
         if (fingerprint[0] != '\0' && strcmp(k->fingerprint, fingerprint) == 0) {
             return k;
         }
@@ -401,6 +385,7 @@ static void use_locked(mr_definitions *d, struct mr_kept_definition *k)
     }
     TAILQ_REMOVE(&d->list, k, link);
     TAILQ_INSERT_TAIL(&d->list, k, link);
+    MR_ASSERT_SLOW(check_locked(d));
 }
 
 /* One to be fetched, by its only user. */
@@ -420,43 +405,29 @@ static struct mr_kept_definition *add_locked(mr_definitions *d, const char *fing
     return k;
 }
 
-/* One that is there, or that is to be made now; NULL: somebody makes it. */
-static int take_locked(mr_definitions *d, const char *fingerprint, struct mr_kept_definition **ret,
-                       mr_error *err)
-{
-    struct mr_kept_definition *k = find_locked(d, fingerprint);
-
-    if (k == NULL) {
-        *ret = add_locked(d, fingerprint);
-        return *ret != NULL ? MR_OK : mr_error_nomem(err);
-    }
-    *ret = k->parts.def != NULL ? k : NULL;
-    if (*ret != NULL) {
-        use_locked(d, k);
-    }
-    return MR_OK;
-}
-
-/* One that is kept, or an empty one to be made. */
+/* One that is kept, or an empty one to be made. What somebody makes is waited for. */
 static int find_or_add(mr_definitions *d, const struct mr_definition_wanted *wanted,
                        struct mr_kept_definition **ret, mr_error *err)
 {
-    for (;;) {
-        mr_mutex_lock(&d->lock);
-        int rc = take_locked(d, wanted->fingerprint, ret, err);
-        mr_mutex_unlock(&d->lock);
-        if (rc == MR_OK && *ret == NULL) {
-            rc = ask_whether_to_wait(wanted, err);
+    for (bool wait = false;; wait = true) {
+        if (wait) {
+            MR_TRY(ask_whether_to_wait(wanted, err));
         }
-        if (rc < 0 || *ret != NULL) {
-            return rc;
-        }
-        mr_mutex_lock(&d->lock);
+        MR_LOCK(&d->lock);
         struct mr_kept_definition *k = find_locked(d, wanted->fingerprint);
-        if (k != NULL && k->parts.def == NULL) {
+        if (wait && k != NULL && k->parts.def == NULL) {
             (void)mr_cond_wait_ms(&d->changed, &d->lock, LOOK_MS);
+            k = find_locked(d, wanted->fingerprint);
         }
-        mr_mutex_unlock(&d->lock);
+        if (k == NULL) {
+            *ret = add_locked(d, wanted->fingerprint);
+            return *ret != NULL ? MR_OK : mr_error_nomem(err);
+        }
+        if (k->parts.def != NULL) {
+            use_locked(d, k);
+            *ret = k;
+            return MR_OK;
+        }
     }
 }
 
@@ -464,11 +435,9 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
                        struct mr_kept_definition **ret, mr_error *err)
 {
     struct mr_kept_definition *k = NULL;
-    int rc = find_or_add(d, wanted, &k, err);
+    int rc = MR_OK;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(find_or_add(d, wanted, &k, err));
     if (k->parts.def == NULL) {
         rc = make(d, wanted, k, err);
         mr_mutex_lock(&d->lock);
@@ -480,41 +449,41 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
     }
     if (rc < 0) {
         kept_free(d, k);
-        return rc;
+    } else {
+        *ret = k;
     }
-    *ret = k;
-    return MR_OK;
+    return rc;
 }
 
-/* It is not used any more: what does not stay is taken off the list and returned, one at a time. */
+/* One that does not stay, taken off the list, or NULL. What has no name nobody will find. */
 static struct mr_kept_definition *take_surplus_locked(mr_definitions *d)
 {
-    return d->idle > IDLE_MAX || d->idle_bytes > IDLE_BYTES_MAX ? take_oldest_locked(d) : NULL;
+    const struct mr_kept_definition *k = TAILQ_FIRST(&d->list);
+    bool nameless = k != NULL && k->users == 0 && k->fingerprint[0] == '\0';
+
+    return nameless || d->idle > IDLE_MAX || d->idle_bytes > IDLE_BYTES_MAX ? take_oldest_locked(d)
+                                                                            : NULL;
 }
 
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k)
 {
-    struct mr_kept_definition *gone = NULL;
+    struct mr_kept_definition *gone;
 
     mr_mutex_lock(&d->lock);
     if (--k->users == 0) {
         d->idle++;
         d->idle_bytes += k->bytes;
         d->let_go += k->bytes;
-        if (k->fingerprint[0] == '\0') { /* nobody will find it */
+        if (k->fingerprint[0] == '\0') {
             TAILQ_REMOVE(&d->list, k, link);
             TAILQ_INSERT_HEAD(&d->list, k, link);
-            gone = take_oldest_locked(d);
-        } else {
-            gone = take_surplus_locked(d);
         }
         (void)pthread_cond_broadcast(&d->changed);
     }
-    while (gone != NULL) {
+    while ((gone = take_surplus_locked(d)) != NULL) {
         mr_mutex_unlock(&d->lock);
         kept_free(d, gone);
         mr_mutex_lock(&d->lock);
-        gone = take_surplus_locked(d);
     }
     mr_mutex_unlock(&d->lock);
 }

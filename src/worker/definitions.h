@@ -37,10 +37,8 @@ struct mr_definition_wanted {
     void *ctx;                  /* of both, which are called without a lock */
 };
 
-/*
- * @memory (lent, NULL: none) is charged, and asks for what nobody uses. @wait_ms: for so long
- * nobody else lets go of a definition, and whoever waits for room is told.
- */
+/* @memory (lent, NULL: none) is charged, and asks for what nobody uses. @wait_ms: for so long
+ * nobody else lets go of a definition, and whoever waits for room is told. */
 int mr_definitions_new(mr_memory *memory, int64_t wait_ms, mr_definitions **ret, mr_error *err);
 /* Nobody has any of them. NULL is fine. */
 void mr_definitions_free(mr_definitions *d);

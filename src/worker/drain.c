@@ -22,8 +22,7 @@ void mr_worker_drain(mr_worker *w)
 
     mr_mutex_lock(&w->lock);
     w->draining = true;
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         mr_worker_task_drain(t);
     }
     mr_worker_task_begin_drained_locked(w);
@@ -35,8 +34,7 @@ static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
 {
     struct mr_worker_task *t;
 
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (!mr_worker_task_has_given_back(t)) {
             return false;
         }

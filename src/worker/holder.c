@@ -43,8 +43,7 @@ static struct holder find_holder(const struct mr_worker_task *t)
     struct mr_worker_task *other;
 
     MR_LOCK(&w->lock);
-    TAILQ_FOREACH(other, &w->tasks, link)
-    {
+    TAILQ_FOREACH(other, &w->tasks, link) {
         struct holder one = other == t ? most : look_at(other);
 
         most = one.usage.bytes > most.usage.bytes ? one : most;

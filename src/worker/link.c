@@ -18,10 +18,9 @@ int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
 {
     struct mr_control_options opts = {.service = w->dispatchers, .cluster = w->cluster_wanted};
     struct mr_link *link = mr_calloc(1, sizeof *link);
-    int rc;
 
     MR_CHECK_ALLOC(link, err);
-    rc = mr_control_new(w->rt, &opts, &link->control, err);
+    int rc = mr_control_new(w->rt, &opts, &link->control, err);
     if (rc < 0) {
         mr_free(link);
         return rc;
@@ -47,6 +46,30 @@ void mr_link_free(struct mr_link *link)
     (void)pthread_mutex_destroy(&link->lock);
     link->magic = 0;
     mr_free(link);
+}
+
+bool mr_worker_begin_life(struct mr_worker *w)
+{
+    struct mr_life *life = mr_calloc(1, sizeof *life);
+
+    if (life == NULL) {
+        return false;
+    }
+    mr_identity_draw(&life->who);
+    life->before = w->lives;
+    w->lives = life;
+    w->incarnation = life->who.id;
+    return true;
+}
+
+void mr_worker_free_lives(struct mr_worker *w)
+{
+    while (w->lives != NULL) {
+        struct mr_life *life = w->lives;
+
+        w->lives = life->before;
+        mr_free(life);
+    }
 }
 
 /* ---- its thread ---- */
@@ -134,13 +157,20 @@ static bool wait_held(struct mr_link *link, const struct mr_worker_task *t)
     return true;
 }
 
+const struct mr_link_method mr_link_dataset = {MR_METHOD_GET_DATASET,
+                                               &millrace__get_dataset_reply__descriptor, false};
+const struct mr_link_method mr_link_splits = {MR_METHOD_GET_SPLITS,
+                                              &millrace__get_splits_reply__descriptor, false};
+const struct mr_link_method mr_link_task_ended = {MR_METHOD_TASK_ENDED,
+                                                  &millrace__task_ended_reply__descriptor, true};
+
 /* The connection repeats what got no definite answer; here is repeated what the service says may be
  * tried again. */
-static int call_until_answered(struct mr_link *link, const char *method, ProtobufCMessage *req,
-                               const ProtobufCMessageDescriptor *desc, int64_t timeout_ms,
-                               const struct mr_worker_task *t, ProtobufCMessage **ret,
-                               mr_error *err)
+int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
+                 const struct mr_link_method *method, ProtobufCMessage *req, ProtobufCMessage **ret,
+                 mr_error *err)
 {
+    int64_t timeout_ms = method->for_ever ? -1 : (int64_t)link->worker->dispatcher_timeout_ms;
     int64_t started = mr_now_ms();
     uint32_t attempt = 0;
 
@@ -151,7 +181,7 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
         }
         int64_t left = timeout_ms < 0 ? -1 : started + timeout_ms - mr_now_ms();
         mr_error why = {0};
-        int rc = mr_control_call(link->control, method, req, desc,
+        int rc = mr_control_call(link->control, method->name, req, method->reply,
                                  timeout_ms >= 0 && left < 0 ? 0 : left, &t->stop, ret, &why);
 
         if (rc == MR_OK) {
@@ -172,36 +202,16 @@ static int call_until_answered(struct mr_link *link, const char *method, Protobu
     }
 }
 
+void mr_link_free_message(ProtobufCMessage *m)
+{
+    if (m != NULL) {
+        protobuf_c_message_free_unpacked(m, NULL);
+    }
+}
+
 void mr_link_wake_calls(struct mr_link *link)
 {
     mr_control_wake(link->control);
     MR_LOCK(&link->lock);
     (void)pthread_cond_broadcast(&link->changed);
-}
-
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
-                    const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err)
-{
-    return call_until_answered(
-        link, MR_METHOD_GET_DATASET, &req->base, &millrace__get_dataset_reply__descriptor,
-        (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
-}
-
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
-                   const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err)
-{
-    return call_until_answered(
-        link, MR_METHOD_GET_SPLITS, &req->base, &millrace__get_splits_reply__descriptor,
-        (int64_t)link->worker->dispatcher_timeout_ms, t, (ProtobufCMessage **)(void *)ret, err);
-}
-
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
-                       const struct mr_worker_task *t, mr_error *err)
-{
-    ProtobufCMessage *reply;
-
-    MR_TRY(call_until_answered(link, MR_METHOD_TASK_ENDED, &req->base,
-                               &millrace__task_ended_reply__descriptor, -1, t, &reply, err));
-    protobuf_c_message_free_unpacked(reply, NULL);
-    return MR_OK;
 }

@@ -1,7 +1,8 @@
 /*
- * The worker's link to the dispatchers: the calls that tasks make (here), and the thread that
- * registers, watches the task list and sends heartbeats (link_thread.h). All of it goes to
- * whichever dispatcher leads, for as long as it takes.
+ * The worker's link to the dispatchers: the calls that tasks make (link.c), and the thread that
+ * registers, watches the task list and sends heartbeats (link_thread.c): it does what the session
+ * (session/registration.h) says next, and tells it how that went. All of it goes to whichever
+ * dispatcher leads, for as long as it takes.
  *
  * Threads: calls from any thread but the runtime's; they block. Once @t is to stop and
  * mr_link_wake_calls() was called they return MR_ECANCELED. The rest from any thread; it does not
@@ -13,6 +14,8 @@
 #include "millrace/service.pb-c.h"
 #include "worker/session/registration.h"
 
+#include "base/scope.h"
+
 #include <millrace/base.h>
 #include <stdint.h>
 
@@ -22,6 +25,16 @@ struct mr_link;
 
 int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
 void mr_link_free(struct mr_link *link); /* its thread is stopped; NULL is fine */
+
+/* Begin another life, with an incarnation of its own. false: no memory. One thread at a time. */
+bool mr_worker_begin_life(struct mr_worker *w);
+void mr_worker_free_lives(struct mr_worker *w);
+
+/* The thread that keeps the session with the dispatchers (session/registration.h). Start and stop
+ * belong to one thread. */
+int mr_link_start(struct mr_link *link, mr_error *err);
+/* Says goodbye; ends the thread and the watch. Tasks stop their own calls. Also before start. */
+void mr_link_stop(struct mr_link *link);
 
 /* Something changed that the thread keeps the time of. */
 void mr_link_wake(struct mr_link *link);
@@ -43,17 +56,21 @@ struct mr_link_cluster {
 };
 void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret);
 
-/*
- * The header is filled in here. Retried until a leader answers, @t is to stop or the worker's
- * dispatcher timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the
- * service is returned as it is. The reply is freed with its free_unpacked().
- */
-int mr_link_dataset(struct mr_link *link, Millrace__GetDatasetRequest *req,
-                    const struct mr_worker_task *t, Millrace__GetDatasetReply **ret, mr_error *err);
-int mr_link_splits(struct mr_link *link, Millrace__GetSplitsRequest *req,
-                   const struct mr_worker_task *t, Millrace__GetSplitsReply **ret, mr_error *err);
-/* Tried for ever. */
-int mr_link_task_ended(struct mr_link *link, Millrace__TaskEndedRequest *req,
-                       const struct mr_worker_task *t, mr_error *err);
+/* What tasks call. `for_ever`: until it is answered; else for the worker's dispatcher timeout. */
+struct mr_link_method {
+    const char *name;
+    const ProtobufCMessageDescriptor *reply;
+    bool for_ever;
+};
+extern const struct mr_link_method mr_link_dataset, mr_link_splits, mr_link_task_ended;
+
+/* The header of @req is filled in here. Retried until a leader answers, @t is to stop or the
+ * timeout is over (MR_EUNAVAIL), which does not run while @t is held; an error of the service is
+ * returned as it is. *@ret is freed with mr_link_free_message(), which takes NULL. */
+int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
+                 const struct mr_link_method *method, ProtobufCMessage *req, ProtobufCMessage **ret,
+                 mr_error *err);
+void mr_link_free_message(ProtobufCMessage *m);
+MR_AUTO_DEFINE(ProtobufCMessage, mr_link_free_message)
 
 #endif

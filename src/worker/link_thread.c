@@ -1,4 +1,4 @@
-#include "worker/link_thread.h"
+#include "worker/link_internal.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -7,10 +7,8 @@
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
 #include "worker/assignments.h"
-#include "worker/conn.h"
-#include "worker/life.h"
-#include "worker/link_internal.h"
 #include "worker/progress.h"
+#include "worker/stream.h"
 
 /* One try to register: then the failure is logged. */
 #define REGISTER_CALL_MS 5000
@@ -115,19 +113,17 @@ static int register_worker(struct mr_link *link, mr_error *err)
 {
     struct mr_worker *w = link->worker;
     Millrace__RegisterWorkerRequest req = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
-    Millrace__RegisterWorkerReply *reply;
+    MR_AUTO(mr_link_free_message) ProtobufCMessage *reply = NULL;
 
     mr_control_speak_as(link->control, &w->lives->who);
     req.incarnation = w->incarnation;
     req.address = w->address;
     req.tags = w->tags;
     req.n_tags = w->ntags;
-
     MR_TRY(mr_control_call(link->control, MR_METHOD_REGISTER_WORKER, &req.base,
                            &millrace__register_worker_reply__descriptor, REGISTER_CALL_MS,
-                           &link->cancel, (ProtobufCMessage **)(void *)&reply, err));
-    note_registered(link, reply);
-    protobuf_c_message_free_unpacked(&reply->base, NULL);
+                           &link->cancel, &reply, err));
+    note_registered(link, (const Millrace__RegisterWorkerReply *)reply);
     return MR_OK;
 }
 
@@ -157,7 +153,7 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
     const atomic_bool never = false;
     struct mr_worker *w = link->worker;
     Millrace__WorkerHeartbeatRequest req = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
-    ProtobufCMessage *reply = NULL;
+    MR_AUTO(mr_link_free_message) ProtobufCMessage *reply = NULL;
 
     *from = mr_progress_fill(progress, *from, &req);
     req.incarnation = w->incarnation;
@@ -167,11 +163,8 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
                              &millrace__worker_heartbeat_reply__descriptor,
                              leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS,
                              leaving ? &never : &link->cancel, &reply, err);
-    if (reply != NULL) {
-        if (req.draining) {
-            note_final(link, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
-        }
-        protobuf_c_message_free_unpacked(reply, NULL);
+    if (reply != NULL && req.draining) {
+        note_final(link, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
     }
     return rc;
 }
@@ -179,22 +172,17 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
 /* A worker of many tasks says it in several requests. */
 static int heartbeat(struct mr_link *link, bool leaving, mr_error *err)
 {
-    struct mr_progress *progress;
+    MR_AUTO(mr_progress_free) struct mr_progress *progress = NULL;
     size_t from = 0;
-    int rc;
 
     mr_mutex_lock(&link->lock);
     mr_registration_beats(&link->registration);
     mr_mutex_unlock(&link->lock);
-    rc = mr_progress_new(link->worker, &progress, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_progress_new(link->worker, &progress, err));
     do {
-        rc = send_progress(link, progress, &from, leaving, err);
-    } while (rc >= 0 && from != 0);
-    mr_progress_free(progress);
-    return rc;
+        MR_TRY(send_progress(link, progress, &from, leaving, err));
+    } while (from != 0);
+    return MR_OK;
 }
 
 static void beat(struct mr_link *link)

@@ -3,8 +3,11 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "worker/internal.h"
 #include "worker/progress.h"
+
+MR_AUTO_DEFINE(mr_metrics, mr_metrics_free)
 
 static double of(const _Atomic uint64_t *counter)
 {
@@ -75,23 +78,19 @@ static bool is_draining(mr_worker *w)
 int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err)
 {
     struct mr_progress_totals totals;
-    struct mr_progress *progress = NULL;
-    mr_metrics *m = mr_metrics_new();
-    int rc = m == NULL ? mr_error_nomem(err) : mr_progress_new(w, &progress, err);
+    MR_AUTO(mr_progress_free) struct mr_progress *progress = NULL;
+    MR_AUTO(mr_metrics_free) mr_metrics *m = mr_metrics_new();
 
-    if (rc < 0) {
-        mr_metrics_free(m);
-        return rc;
-    }
+    MR_CHECK_ALLOC(m, err);
+    MR_TRY(mr_progress_new(w, &progress, err));
     mr_progress_total(progress, &totals);
-    mr_progress_free(progress);
     mr_metrics_add(m, MR_METRIC_REGISTERED, is_registered(w) ? 1 : 0);
     mr_metrics_add(m, MR_METRIC_DRAINING, is_draining(w) ? 1 : 0);
     add_totals(&totals, m);
     add_counters(w, m);
     add_memory(w, m);
     add_windows(w, m);
-    *ret = m;
+    *ret = MR_TAKE(m);
     return MR_OK;
 }
 

@@ -23,6 +23,8 @@
 /* What one grant may consist of: at worst every split is a range of its own. */
 #define RANGES_MAX MR_GRANT_SPLITS_MAX
 
+MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
+
 /* ---- splits ---- */
 
 /* What a request gives back, as a message lends it. */
@@ -45,14 +47,34 @@ static void fill_given_back(const struct mr_split_request *ask, struct given_bac
     req->n_given_back = ask->n_back;
 }
 
+static int take_splits(struct mr_worker_task *t, const struct mr_split_request *ask,
+                       const Millrace__GetSplitsReply *reply, mr_error *err)
+{
+    MR_AUTO(mr_free)
+    struct mr_range *ranges =
+        reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
+    struct mr_split_answer answer = {.ranges = ranges,
+                                     .n = reply->n_ranges,
+                                     .ahead = reply->ahead,
+                                     .end = reply->end,
+                                     .keep = reply->keep};
+
+    if (ranges == NULL) {
+        return mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges",
+                            reply->n_ranges);
+    }
+    for (size_t i = 0; i < reply->n_ranges; i++) {
+        ranges[i] = (struct mr_range){reply->ranges[i]->first, reply->ranges[i]->count};
+    }
+    return mr_split_feed_answer(t->feed, ask, &answer, err);
+}
+
 static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *ask, mr_error *err)
 {
     Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
-    Millrace__GetSplitsReply *reply;
+    MR_AUTO(mr_link_free_message) ProtobufCMessage *reply = NULL;
     struct mr_grant_report report;
     struct given_back back;
-    struct mr_range *ranges;
-    int rc;
 
     req.incarnation = t->worker->incarnation;
     req.task_id = t->id;
@@ -66,30 +88,8 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
         mr_split_feed_report(t->feed, ask->provider, &report);
         req.report = &report.base;
     }
-    rc = mr_link_splits(t->worker->link, &req, t, &reply, err);
-    if (rc < 0) {
-        return rc;
-    }
-    ranges = reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
-    if (ranges == NULL) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges",
-                          reply->n_ranges);
-    } else {
-        for (size_t i = 0; i < reply->n_ranges; i++) {
-            ranges[i] = (struct mr_range){.first = reply->ranges[i]->first,
-                                          .count = reply->ranges[i]->count};
-        }
-        struct mr_split_answer answer = {.ranges = ranges,
-                                         .n = reply->n_ranges,
-                                         .ahead = reply->ahead,
-                                         .end = reply->end,
-                                         .keep = reply->keep};
-
-        rc = mr_split_feed_answer(t->feed, ask, &answer, err);
-    }
-    mr_free(ranges);
-    millrace__get_splits_reply__free_unpacked(reply, NULL);
-    return rc;
+    MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req.base, &reply, err));
+    return take_splits(t, ask, (const Millrace__GetSplitsReply *)reply, err);
 }
 
 static void *asker_main(void *arg)
@@ -99,7 +99,6 @@ static void *asker_main(void *arg)
 
     while (mr_split_feed_wait(t->feed, &ask)) {
         mr_error err;
-
         int rc = ask_splits(t, &ask, &err);
 
         if (rc < 0) {
@@ -122,20 +121,19 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
 {
     struct mr_worker_task *t = mr_worker_task_of(ctx);
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
-    Millrace__GetDatasetReply *reply;
-    int rc;
+    MR_AUTO(mr_link_free_message) ProtobufCMessage *msg = NULL;
 
     req.dataset_id = t->dataset;
     req.want_definition = true;
     req.fingerprint = t->fingerprint;
-    rc = mr_link_dataset(t->worker->link, &req, t, &reply, err);
+    int rc = mr_link_call(t->worker->link, t, &mr_link_dataset, &req.base, &msg, err);
     if (rc < 0) {
         mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
         return rc;
     }
-    *ret = (struct mr_definition_bytes){reply->definition.data, reply->definition.len};
-    reply->definition = (ProtobufCBinaryData){0, NULL};
-    millrace__get_dataset_reply__free_unpacked(reply, NULL);
+    ProtobufCBinaryData *definition = &((Millrace__GetDatasetReply *)msg)->definition;
+    *ret = (struct mr_definition_bytes){definition->data, definition->len};
+    *definition = (ProtobufCBinaryData){0, NULL};
     return MR_OK;
 }
 
@@ -145,6 +143,15 @@ static bool goes_on(void *ctx)
     struct mr_worker_task *t = mr_worker_task_of(ctx);
 
     return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
+}
+
+/* Passes on @rc, and says who has the memory that was not found. */
+static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
+{
+    if (rc == MR_EEXHAUSTED) {
+        mr_worker_task_name_holder(t, err);
+    }
+    return rc;
 }
 
 /* An object of its own for each task: what iterators leave in it for those after them is not
@@ -158,18 +165,12 @@ static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **k
                                           .fetch = fetch_definition,
                                           .goes_on = goes_on,
                                           .ctx = t};
-    int rc = mr_definitions_get(t->worker->definitions, &wanted, kept, err);
 
-    if (rc == MR_EEXHAUSTED) {
-        mr_worker_task_name_holder(t, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(name_holder(t, mr_definitions_get(t->worker->definitions, &wanted, kept, err), err));
     mr_mutex_lock(&t->lock);
     t->definition = *kept;
     mr_mutex_unlock(&t->lock);
-    rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
+    int rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->dataset);
     }
@@ -181,28 +182,26 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
 {
     int64_t splits[64];
     size_t n = 0;
-    int rc = mr_dataset_providers(ds, splits, sizeof splits / sizeof splits[0], &n, err);
 
-    if (rc == MR_OK && n != t->providers) {
-        rc = mr_error_set(err, MR_EINTERNAL,
-                          "dataset '%s' has %zu split providers here, %u at the dispatcher",
-                          t->dataset, n, t->providers);
+    MR_TRY(mr_dataset_providers(ds, splits, sizeof splits / sizeof splits[0], &n, err));
+    if (n != t->providers) {
+        return mr_error_set(err, MR_EINTERNAL,
+                            "dataset '%s' has %zu split providers here, %u at the dispatcher",
+                            t->dataset, n, t->providers);
     }
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (splits[i] != t->splits[i]) {
-            rc = mr_error_set(err, MR_EINTERNAL,
-                              "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
-                              " at the dispatcher: do they run the same version?",
-                              i, t->dataset, splits[i], t->splits[i]);
+            return mr_error_set(err, MR_EINTERNAL,
+                                "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
+                                " at the dispatcher: do they run the same version?",
+                                i, t->dataset, splits[i], t->splits[i]);
         }
     }
-    return rc;
+    return MR_OK;
 }
 
-/*
- * Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come
- * in one order; parts of it (DYNAMIC) must not depend on the worker that has them.
- */
+/* Unseeded operators draw from the iteration's seed. Copies of one dataset (OFF) must not all come
+ * in one order; parts of it (DYNAMIC) must not depend on the worker that has them. */
 static uint64_t task_seed(const struct mr_worker_task *t)
 {
     uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));
@@ -217,39 +216,28 @@ static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kep
     struct mr_engine_options opts = {
         .seed = task_seed(t), .epoch = t->repetition, .memory = w->memory, .threads = w->threads};
     mr_engine_iter *engine = NULL;
-    mr_dataset *ds = NULL;
-    int rc = fetch_dataset(t, kept, &ds, err);
+    MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
-    if (rc == MR_OK && t->dynamic) {
-        rc = check_providers(t, ds, err);
+    MR_TRY(fetch_dataset(t, kept, &ds, err));
+    if (t->dynamic) {
+        MR_TRY(check_providers(t, ds, err));
         source = mr_split_feed_source(t->feed);
         opts.splits = &source;
     }
-    if (rc == MR_OK) {
-        rc = mr_engine_open(ds, &opts, &engine, err);
-        if (rc == MR_EEXHAUSTED) {
-            mr_worker_task_name_holder(t, err);
-        }
+    MR_TRY(name_holder(t, mr_engine_open(ds, &opts, &engine, err), err));
+    MR_LOCK(&t->lock);
+    t->engine = engine;
+    t->spec_hash = mr_spec_hash(mr_dataset_spec(ds));
+    if (t->cancelled) {
+        mr_engine_cancel(engine);
     }
-    if (rc == MR_OK) {
-        MR_LOCK(&t->lock);
-        t->engine = engine;
-        t->spec_hash = mr_spec_hash(mr_dataset_spec(ds));
-        if (t->cancelled) {
-            mr_engine_cancel(engine);
-        }
-    }
-    mr_dataset_unref(ds);
-    return rc;
+    return MR_OK;
 }
 
 static void close_engine(struct mr_worker_task *t)
 {
-    mr_engine_iter *engine;
-
     mr_mutex_lock(&t->lock);
-    engine = t->engine;
-    t->engine = NULL;
+    mr_engine_iter *engine = MR_TAKE(t->engine);
     mr_mutex_unlock(&t->lock);
     mr_engine_close(engine);
 }
@@ -290,12 +278,9 @@ static int pull(struct mr_worker_task *t, struct mr_want want, mr_block **ret, m
 {
     int64_t begun_ns = mr_now_ns();
     mr_block *block;
-    int rc = mr_engine_pull(t->engine, want, -1, &block, err);
+    int rc = name_holder(t, mr_engine_pull(t->engine, want, -1, &block, err), err);
     size_t bytes = rc == MR_OK ? mr_block_row_bytes(block, 0, mr_block_rows(block)) : 0;
 
-    if (rc == MR_EEXHAUSTED) {
-        mr_worker_task_name_holder(t, err);
-    }
     note_pull(t, begun_ns, rc == MR_OK ? mr_block_rows(block) : 0, bytes);
     MR_TRY(rc);
     rc = check_rows(block, bytes, err);
@@ -313,17 +298,10 @@ static int pull_all(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
     for (;;) {
         struct mr_want want = {.bytes_hint = PULL_BYTES};
         mr_block *block;
-        int rc = sink->wait(t, &want.rows_max, err);
 
-        if (rc == MR_OK) {
-            rc = pull(t, want, &block, err);
-        }
-        if (rc == MR_OK) {
-            rc = sink->put(t, block, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(sink->wait(t, &want.rows_max, err));
+        MR_TRY(pull(t, want, &block, err));
+        MR_TRY(sink->put(t, block, err));
     }
 }
 
@@ -331,20 +309,18 @@ static int pull_all(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
 static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
     pthread_t asker;
-    int rc = t->dynamic ? mr_thread_start(&asker, "mr-splits", asker_main, t, err) : MR_OK;
 
-    if (rc < 0) {
-        return rc;
+    if (!t->dynamic) {
+        return pull_all(t, sink, err);
     }
-    rc = pull_all(t, sink, err);
-    if (t->dynamic) {
-        if (rc == MR_END) {
-            mr_split_feed_close(t->feed);
-        } else {
-            mr_split_feed_cancel(t->feed);
-        }
-        (void)pthread_join(asker, NULL);
+    MR_TRY(mr_thread_start(&asker, "mr-splits", asker_main, t, err));
+    int rc = pull_all(t, sink, err);
+    if (rc == MR_END) {
+        mr_split_feed_close(t->feed);
+    } else {
+        mr_split_feed_cancel(t->feed);
     }
+    (void)pthread_join(asker, NULL);
     return rc;
 }
 

@@ -24,19 +24,19 @@ struct mr_progress {
 /* AT_LEAST_ONCE: a report for each provider. */
 static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_error *err)
 {
+    MR_AUTO(mr_free)
     struct mr_grant_report *reports = mr_calloc(t->providers, sizeof reports[0]);
+    MR_AUTO(mr_free)
     Millrace__GrantReport **pointers = mr_calloc(t->providers, sizeof pointers[0]);
 
-    if (reports == NULL || pointers == NULL) {
-        mr_free(reports);
-        mr_free(pointers);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(reports, err);
+    MR_CHECK_ALLOC(pointers, err);
     for (uint32_t i = 0; i < t->providers; i++) {
         mr_split_feed_report(t->feed, i, &reports[i]);
         pointers[i] = &reports[i].base;
     }
-    p->reports = pointers;
+    (void)MR_TAKE(reports); /* pointers[0] is its address */
+    p->reports = MR_TAKE(pointers);
     p->n_reports = t->providers;
     return MR_OK;
 }
@@ -83,8 +83,7 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
     if (p->entries == NULL || p->pointers == NULL) {
         return mr_error_nomem(err);
     }
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         p->pointers[p->n] = &p->entries[p->n].said.base;
         p->entries[p->n++].task = mr_worker_task_ref(t);
     }
@@ -93,19 +92,15 @@ static int list_tasks(struct mr_worker *w, struct mr_progress *p, mr_error *err)
 
 int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err)
 {
-    struct mr_progress *p = mr_calloc(1, sizeof *p);
+    MR_AUTO(mr_progress_free) struct mr_progress *p = mr_calloc(1, sizeof *p);
 
     MR_CHECK_ALLOC(p, err);
-    int rc = list_tasks(w, p, err);
-    for (size_t i = 0; i < p->n && rc == MR_OK; i++) {
-        rc = fill_entry(&p->entries[i], err);
-    }
-    if (rc < 0) {
-        mr_progress_free(p);
-        return rc;
+    MR_TRY(list_tasks(w, p, err));
+    for (size_t i = 0; i < p->n; i++) {
+        MR_TRY(fill_entry(&p->entries[i], err));
     }
     fill_cache(p, w);
-    *ret = p;
+    *ret = MR_TAKE(p);
     return MR_OK;
 }
 

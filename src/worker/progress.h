@@ -6,6 +6,7 @@
 #ifndef MR_WORKER_PROGRESS_H
 #define MR_WORKER_PROGRESS_H
 
+#include "base/scope.h"
 #include "millrace/service.pb-c.h"
 #include "worker/kinds.h"
 
@@ -16,6 +17,7 @@ struct mr_progress;
 /* As it is now. *@ret holds the tasks until mr_progress_free(). No lock is held. */
 int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err);
 void mr_progress_free(struct mr_progress *p); /* NULL is fine */
+MR_AUTO_DEFINE(struct mr_progress, mr_progress_free)
 /* All tasks together. */
 struct mr_progress_totals {
     uint64_t tasks[MR_WORKER_TASK_KIND_COUNT]; /* by the number of their kind */
@@ -27,10 +29,8 @@ struct mr_progress_totals {
     uint64_t cache_bytes;
 };
 void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret);
-/*
- * Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
- * the first that has to go with another one, or 0: that is all.
- */
+/* Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
+ * the first that has to go with another one, or 0: that is all. */
 size_t mr_progress_fill(struct mr_progress *p, size_t from, Millrace__WorkerHeartbeatRequest *req);
 
 #endif

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "worker/pipeline.h"
 #include "worker/stream.h"
 
@@ -38,7 +39,8 @@ void mr_serving_free(struct mr_serving *s)
     mr_book_free(s->book);
 }
 
-void mr_serving_changed_locked(struct mr_serving *s)
+/* The book has changed: wake the task's thread if there is something for it to do. */
+static void changed_locked(struct mr_serving *s)
 {
     const mr_book *book = s->book;
 
@@ -53,6 +55,24 @@ void mr_serving_changed_locked(struct mr_serving *s)
 }
 
 /* ---- sending ---- */
+
+static void send_message(struct mr_conn *c, const struct mr_book_message *m)
+{
+    struct mr_conn_header header;
+
+    mr_conn_header_init(&header, c);
+    header.base.session = m->number;
+    header.base.first_element = m->first;
+    header.base.elements = m->elements;
+    header.base.skipped = m->skipped;
+    header.base.end = m->end;
+    header.base.code = m->code;
+    header.base.task_failed = m->end && m->code < 0;
+    if (m->message != NULL) {
+        header.base.message = (char *)(uintptr_t)m->message;
+    }
+    mr_conn_send(c, &header, m->parts, m->n);
+}
 
 void mr_serving_pump(struct mr_worker_task *t)
 {
@@ -73,10 +93,10 @@ void mr_serving_pump(struct mr_worker_task *t)
             c->session = NULL;
             mr_book_disconnect(m.session);
         }
-        mr_serving_changed_locked(s);
+        changed_locked(s);
         mr_mutex_unlock(&t->lock);
         if (rc == MR_OK) {
-            mr_conn_send(c, &m);
+            send_message(c, &m);
             mr_book_message_free(&m);
         } else {
             mr_conn_break_off(c, &err);
@@ -105,14 +125,13 @@ static void detach_refused_locked(struct mr_conn *c, mr_book *book, bool is_new)
 static int take_credit(mr_book *book, mr_book_session *session, const Millrace__ReadRequest *req,
                        uint64_t received, mr_error *err)
 {
-    int rc = mr_book_credit(book, session, req->limit_elements, req->limit_bytes, received,
-                            req->returned_elements, err);
-
-    return rc == MR_OK ? mr_book_given(session, req->given_elements, err) : rc;
+    MR_TRY(mr_book_credit(book, session, req->limit_elements, req->limit_bytes, received,
+                          req->returned_elements, err));
+    return mr_book_given(session, req->given_elements, err);
 }
 
-int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
-                             mr_error *err)
+static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
+                         mr_error *err)
 {
     mr_book *book = serving_of(t)->book;
     const Millrace__ReadOpen *open = c->first->open;
@@ -120,12 +139,9 @@ int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc
     mr_book_session *before = mr_book_find(book, open->client);
     struct mr_conn *old = before == NULL ? NULL : mr_book_owner(before);
     mr_book_session *session;
-    int rc =
-        mr_book_open(book, host, open->client, open->session, open->resume_from, c, &session, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(
+        mr_book_open(book, host, open->client, open->session, open->resume_from, c, &session, err));
     if (old != NULL) {
         old->session = NULL;
         *replaced = mr_rpc_stream_ref(old->stream);
@@ -135,12 +151,12 @@ int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc
     c->released_before = before == NULL && mr_book_was_released(book, open->client);
     /* The first message may bring credit along. What it says was received was said by resume_from.
      * */
-    rc = take_credit(book, session, c->first, open->resume_from, err);
+    int rc = take_credit(book, session, c->first, open->resume_from, err);
     rc = rc == MR_OK ? mr_worker_task_begin_locked(t, host, err) : rc;
     if (rc < 0) {
         detach_refused_locked(c, book, before == NULL);
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     return rc;
 }
 
@@ -160,7 +176,7 @@ static bool part_locked(struct mr_conn *c, const Millrace__ReadRequest *req)
     return !too_late;
 }
 
-void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
+static void take_message(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
     struct mr_worker_task *t = c->task;
     bool in_time = true;
@@ -172,7 +188,7 @@ void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
         rc = take_credit(serving_of(t)->book, c->session, req, req->received_elements, &err);
         in_time = req->done || rc < 0 ? part_locked(c, req) : true;
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     mr_mutex_unlock(&t->lock);
 
     if (rc < 0) {
@@ -188,23 +204,23 @@ void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req)
     mr_serving_pump(t);
 }
 
-void mr_serving_sent_locked(struct mr_conn *c)
+static void sent_locked(struct mr_conn *c)
 {
     if (c->session != NULL) {
         mr_book_sent(c->session);
     }
 }
 
-void mr_serving_detach_locked(struct mr_conn *c)
+static void detach_locked(struct mr_conn *c)
 {
     if (c->session != NULL) {
         mr_book_disconnect(c->session);
         c->session = NULL;
     }
-    mr_serving_changed_locked(serving_of(c->task));
+    changed_locked(serving_of(c->task));
 }
 
-mr_rpc_stream *mr_serving_cut_locked(struct mr_worker_task *t)
+static mr_rpc_stream *cut_one_locked(struct mr_worker_task *t)
 {
     const mr_book *book = serving_of(t)->book;
 
@@ -221,7 +237,7 @@ mr_rpc_stream *mr_serving_cut_locked(struct mr_worker_task *t)
     return NULL;
 }
 
-void mr_serving_release_client(struct mr_worker_task *t, const char *client)
+static void release_client(struct mr_worker_task *t, const char *client)
 {
     mr_rpc_stream *stream = NULL;
 
@@ -231,7 +247,7 @@ void mr_serving_release_client(struct mr_worker_task *t, const char *client)
         c->session = NULL;
         stream = mr_rpc_stream_ref(c->stream);
     }
-    mr_serving_changed_locked(serving_of(t));
+    changed_locked(serving_of(t));
     mr_mutex_unlock(&t->lock);
     if (stream != NULL) {
         mr_rpc_stream_finish(stream, MR_ECANCELED, "the dispatcher has released this client");
@@ -240,20 +256,29 @@ void mr_serving_release_client(struct mr_worker_task *t, const char *client)
     mr_serving_pump(t);
 }
 
+const struct mr_worker_task_streams mr_serving_streams = {
+    .attach_locked = attach_locked,
+    .message = take_message,
+    .sent_locked = sent_locked,
+    .detach_locked = detach_locked,
+    .cut_locked = cut_one_locked,
+    .pump = mr_serving_pump,
+    .release_client = release_client,
+};
+
 /* ---- the end ---- */
 
-/*
- * Wait until every element was returned, or is with clients that rest: one thread may read two
+/* Wait until every element was returned, or is with clients that rest: one thread may read two
  * iterators in turn, so that the one waits for the end and the other for its turn. False:
- * cancelled. A pipeline that did not finish is waited for until the task is dropped.
- */
+ * cancelled. A pipeline that did not finish is waited for until the task is dropped. */
 static bool wait_returned(struct mr_serving *s)
 {
     struct mr_worker_task *t = &s->task;
 
     mr_mutex_lock(&t->lock);
     while (!t->cancelled && !mr_book_is_complete(s->book)) {
-        int64_t left_ms = mr_book_patience_ms(s->book, mr_worker_task_drains(t), mr_now_ms());
+        int64_t left_ms = mr_book_patience_ms(
+            s->book, mr_worker_task_splits(t, mr_splits_are_draining), mr_now_ms());
 
         if (left_ms != 0) {
             (void)mr_cond_wait_ms(&t->changed, &t->lock, left_ms);

@@ -28,33 +28,17 @@ struct mr_serving {
     void (*returned_locked)(struct mr_serving *s);
 };
 
-/* The slots of kinds (task.h) that are the same for all of them. */
+extern const struct mr_worker_task_streams mr_serving_streams;
+
+/* Slots of kinds (task.h), or what they are made of. */
 int mr_serving_init(struct mr_serving *s, uint64_t kept_bytes_max, bool reports_given,
                     mr_error *err);
 void mr_serving_free(struct mr_serving *s);
-int mr_serving_attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
-                             mr_error *err);
-void mr_serving_message(struct mr_conn *c, const Millrace__ReadRequest *req);
-void mr_serving_sent_locked(struct mr_conn *c);
-void mr_serving_detach_locked(struct mr_conn *c);
-mr_rpc_stream *mr_serving_cut_locked(struct mr_worker_task *t);
 void mr_serving_pump(struct mr_worker_task *t);
-void mr_serving_release_client(struct mr_worker_task *t, const char *client);
 void mr_serving_progress_locked(struct mr_serving *s, struct mr_worker_task_progress *ret);
 void mr_serving_usage_locked(struct mr_worker_task *t, struct mr_worker_task_usage *ret);
-#define MR_SERVING_SLOTS                                                                           \
-    .attach_locked = mr_serving_attach_locked, .message = mr_serving_message,                      \
-    .sent_locked = mr_serving_sent_locked, .detach_locked = mr_serving_detach_locked,              \
-    .cut_locked = mr_serving_cut_locked, .pump = mr_serving_pump,                                  \
-    .release_client = mr_serving_release_client
 
-/*
- * Run: @fill puts rows into the book until there are no more (MR_END) or it fails; then what is
- * above. No lock is held.
- */
+/* Run: @fill puts rows into the book until there are no more (MR_END) or it fails; then what is
+ * above. No lock is held. */
 void mr_serving_run(struct mr_serving *s, int (*fill)(struct mr_serving *s, mr_error *err));
-/* The book has changed: wake the task's thread if there is something for it to do. task.lock is
- * held. */
-void mr_serving_changed_locked(struct mr_serving *s);
-
 #endif

@@ -115,28 +115,10 @@ void mr_split_feed_drain(mr_split_feed *feed)
     (void)pthread_cond_broadcast(&feed->changed);
 }
 
-bool mr_split_feed_has_given_back(mr_split_feed *feed)
+bool mr_split_feed_is(mr_split_feed *feed, bool (*is)(const mr_splits *splits))
 {
     MR_LOCK(&feed->lock);
-    return mr_splits_have_given_back(feed->splits);
-}
-
-bool mr_split_feed_is_draining(mr_split_feed *feed)
-{
-    MR_LOCK(&feed->lock);
-    return mr_splits_are_draining(feed->splits);
-}
-
-bool mr_split_feed_is_untouched(mr_split_feed *feed)
-{
-    MR_LOCK(&feed->lock);
-    return mr_splits_are_untouched(feed->splits);
-}
-
-bool mr_split_feed_was_cut(mr_split_feed *feed)
-{
-    MR_LOCK(&feed->lock);
-    return mr_splits_were_cut(feed->splits);
+    return is(feed->splits);
 }
 
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why)

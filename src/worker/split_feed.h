@@ -29,12 +29,10 @@ size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
 /* The same as a message. */
 void mr_split_feed_report(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *report);
 
+/* A question of splits.h, as mr_splits_were_cut(). */
+bool mr_split_feed_is(mr_split_feed *feed, bool (*is)(const mr_splits *splits));
 /* As their namesakes of splits.h; whoever waits is woken. */
 void mr_split_feed_drain(mr_split_feed *feed);
-bool mr_split_feed_is_draining(mr_split_feed *feed);
-bool mr_split_feed_has_given_back(mr_split_feed *feed);
-bool mr_split_feed_is_untouched(mr_split_feed *feed);
-bool mr_split_feed_was_cut(mr_split_feed *feed);
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why);
 void mr_split_feed_cancel(mr_split_feed *feed); /* fails it with MR_ECANCELED */
 void mr_split_feed_close(mr_split_feed *feed);

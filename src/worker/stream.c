@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "element/frame.h"
 #include "worker/task.h"
 
@@ -48,46 +49,39 @@ static int send_frame(mr_rpc_stream *s, const Millrace__ReadHeader *header,
                       const struct mr_part *parts, size_t n, uint64_t spec_hash, mr_error *err)
 {
     struct mr_rpc_slice few[32];
-    struct mr_rpc_slice *slices = few;
     mr_frame *frame;
     size_t count;
-    int rc =
-        mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_frame_build(header, parts, n, spec_hash, false /* checksum: TCP has one */, &frame,
+                          err));
     const struct iovec *iov = mr_frame_iov(frame, &count);
-    if (count > sizeof few / sizeof few[0]) {
-        slices = mr_reallocarray(NULL, count, sizeof slices[0]);
-    }
-    if (slices == NULL) {
-        mr_frame_unref(frame);
-        return mr_error_nomem(err);
-    }
-    for (size_t i = 0; i < count; i++) {
+    bool fits = count <= sizeof few / sizeof few[0];
+    MR_AUTO(mr_free)
+    struct mr_rpc_slice *many = fits ? NULL : mr_reallocarray(NULL, count, sizeof many[0]);
+    struct mr_rpc_slice *slices = fits ? few : many;
+    for (size_t i = 0; slices != NULL && i < count; i++) {
         slices[i] = (struct mr_rpc_slice){.data = iov[i].iov_base,
                                           .size = iov[i].iov_len,
                                           .release = mr_frame_unref,
                                           .ctx = mr_frame_ref(frame)};
     }
-    rc = mr_rpc_stream_send(s, slices, count, false /* more_follows */, err);
-    if (slices != few) {
-        mr_free(slices);
-    }
+    int rc = slices != NULL ? mr_rpc_stream_send(s, slices, count, false /* more_follows */, err)
+                            : mr_error_nomem(err);
     mr_frame_unref(frame);
     return rc;
 }
 
-/* The identities that every message carries; they are lent by @cluster, which is filled in. */
-static void fill_header(const struct mr_conn *c, struct mr_link_cluster *cluster,
-                        Millrace__ReadHeader *header)
+void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c)
 {
-    mr_link_cluster(c->worker->link, cluster);
-    millrace__read_header__init(header);
-    header->worker_incarnation = c->worker->incarnation;
-    header->cluster_incarnation = cluster->incarnation;
-    header->epoch = cluster->epoch;
+    mr_link_cluster(c->worker->link, &h->cluster);
+    millrace__read_header__init(&h->base);
+    h->base.worker_incarnation = c->worker->incarnation;
+    h->base.cluster_incarnation = h->cluster.incarnation;
+    h->base.epoch = h->cluster.epoch;
+    if (c->task != NULL) {
+        h->base.task_id = c->task->id;
+        h->base.attempt = c->task->attempt;
+    }
 }
 
 static size_t bytes_of(const struct mr_part *parts, size_t n)
@@ -110,13 +104,13 @@ static void note_sent(const struct mr_conn *c, uint32_t elements, size_t bytes)
     (void)atomic_fetch_add_explicit(&n->sent[source].bytes, bytes, memory_order_relaxed);
 }
 
-static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
-                          const struct mr_part *parts, size_t n)
+void mr_conn_send(struct mr_conn *c, const struct mr_conn_header *h, const struct mr_part *parts,
+                  size_t n)
 {
     mr_error err;
     /* Whoever has parts has seen the engine open. A message without any may come before that. */
     uint64_t spec_hash = n > 0 ? c->task->spec_hash : 0;
-    int rc = send_frame(c->stream, header, parts, n, spec_hash, &err);
+    int rc = send_frame(c->stream, &h->base, parts, n, spec_hash, &err);
 
     if (rc < 0 && rc != MR_ECANCELED) {
         /* The task keeps the elements; the client comes back for them. */
@@ -124,59 +118,21 @@ static void send_elements(struct mr_conn *c, const Millrace__ReadHeader *header,
                "peer", "%s", mr_rpc_stream_peer(c->stream), "error", "%s", err.message, NULL);
         mr_rpc_stream_cancel(c->stream);
     } else if (rc == MR_OK) {
-        note_sent(c, header->elements, bytes_of(parts, n));
+        note_sent(c, h->base.elements, bytes_of(parts, n));
     }
-}
-
-void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m)
-{
-    struct mr_link_cluster cluster;
-    Millrace__ReadHeader header;
-
-    fill_header(c, &cluster, &header);
-    header.task_id = c->task->id;
-    header.attempt = c->task->attempt;
-    header.session = m->number;
-    header.first_element = m->first;
-    header.elements = m->elements;
-    header.skipped = m->skipped;
-    header.end = m->end;
-    header.code = m->code;
-    header.task_failed = m->end && m->code < 0;
-    if (m->message != NULL) {
-        header.message = (char *)(uintptr_t)m->message;
-    }
-    send_elements(c, &header, m->parts, m->n);
-}
-
-void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds,
-                         const struct mr_part *parts, size_t n)
-{
-    struct mr_link_cluster cluster;
-    Millrace__ReadHeader header;
-
-    fill_header(c, &cluster, &header);
-    header.task_id = c->task->id;
-    header.attempt = c->task->attempt;
-    header.session = rounds->session;
-    header.first_element = rounds->first;
-    header.elements = (uint32_t)n;
-    header.rounds = rounds->header;
-    send_elements(c, &header, parts, n);
 }
 
 /* ---- ending ---- */
 
 void mr_conn_refuse(struct mr_conn *c, int code, const char *message)
 {
-    struct mr_link_cluster cluster;
-    Millrace__ReadHeader header;
+    struct mr_conn_header header;
 
-    fill_header(c, &cluster, &header);
-    header.code = code;
-    header.message = (char *)(uintptr_t)message;
+    mr_conn_header_init(&header, c);
+    header.base.code = code;
+    header.base.message = (char *)(uintptr_t)message;
     /* A stream that is gone needs no reason. */
-    (void)send_frame(c->stream, &header, NULL, 0, 0, NULL);
+    (void)send_frame(c->stream, &header.base, NULL, 0, 0, NULL);
     mr_rpc_stream_finish(c->stream, MR_OK, NULL);
 }
 

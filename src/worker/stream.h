@@ -43,20 +43,30 @@ void mr_conn_unref(struct mr_conn *c);
 /* In all of these the caller holds a reference and no lock. A failure to send breaks the stream
  * off: the task keeps the elements, and the client comes back for them. */
 
-void mr_conn_send(struct mr_conn *c, const struct mr_book_message *m);
-/* The same for elements of rounds. @parts is lent. */
-struct mr_conn_rounds {
-    Millrace__RoundHeader *header;
-    uint64_t session; /* the stream's number */
-    uint64_t first;   /* element of the stream */
+/* A header to be completed, with the identities that every message of @c's task carries. */
+struct mr_conn_header {
+    Millrace__ReadHeader base;
+    struct mr_link_cluster cluster; /* what it points to */
 };
-void mr_conn_send_rounds(struct mr_conn *c, const struct mr_conn_rounds *rounds,
-                         const struct mr_part *parts, size_t n);
+void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c);
+/* @parts is lent. */
+void mr_conn_send(struct mr_conn *c, const struct mr_conn_header *h, const struct mr_part *parts,
+                  size_t n);
 /* Say why, then end the stream. */
 void mr_conn_refuse(struct mr_conn *c, int code, const char *message);
 /* No message could be made for it: its client comes again. */
 void mr_conn_break_off(struct mr_conn *c, const mr_error *why);
 /* Its client broke the protocol. */
 void mr_conn_blame(struct mr_conn *c, const mr_error *why);
+
+/* ---- conn.c: streams as clients open them ---- */
+
+/* The service's accept callback; ctx is the worker. */
+void mr_conn_accept(void *ctx, mr_rpc_stream *s);
+/* A task has come: give it the connections that wait for it. */
+void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t);
+/* Refuse those that have waited too long (all of them with @now_ms INT64_MAX). Returns when to look
+ * again, or -1. */
+int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms);
 
 #endif

@@ -45,13 +45,37 @@ struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const cha
 {
     struct mr_worker_task *t;
 
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (strcmp(t->id, id) == 0) {
             return t;
         }
     }
     return NULL;
+}
+
+void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
+                         const void *ctx)
+{
+    struct mr_worker_task *last = NULL;
+
+    for (;;) {
+        mr_mutex_lock(&w->lock);
+        /* Where the last one was dropped meanwhile: from the beginning. */
+        struct mr_worker_task *t =
+            last == NULL || !last->listed ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
+        if (t != NULL) {
+            (void)mr_worker_task_ref(t);
+        }
+        mr_mutex_unlock(&w->lock);
+        if (last != NULL) {
+            mr_worker_task_unref(last);
+        }
+        if (t == NULL) {
+            return;
+        }
+        fn(t, ctx);
+        last = t;
+    }
 }
 
 void mr_worker_note_progress(struct mr_worker *w)
@@ -77,32 +101,26 @@ void mr_worker_task_drain(struct mr_worker_task *t)
     }
 }
 
-bool mr_worker_task_has_nothing(const struct mr_worker_task *t)
+bool mr_worker_task_splits(const struct mr_worker_task *t, bool (*are)(const mr_splits *splits))
 {
-    return gives_back(t) && mr_split_feed_is_untouched(t->feed);
+    return gives_back(t) && mr_split_feed_is(t->feed, are);
 }
 
-bool mr_worker_task_drains(const struct mr_worker_task *t)
+bool mr_worker_task_has_nothing(const struct mr_worker_task *t)
 {
-    return gives_back(t) && mr_split_feed_is_draining(t->feed);
+    return mr_worker_task_splits(t, mr_splits_are_untouched);
 }
 
 bool mr_worker_task_has_given_back(const struct mr_worker_task *t)
 {
-    return !gives_back(t) || mr_split_feed_has_given_back(t->feed);
-}
-
-bool mr_worker_task_was_cut(const struct mr_worker_task *t)
-{
-    return gives_back(t) && mr_split_feed_was_cut(t->feed);
+    return !gives_back(t) || mr_split_feed_is(t->feed, mr_splits_have_given_back);
 }
 
 void mr_worker_task_begin_drained_locked(struct mr_worker *w)
 {
     struct mr_worker_task *t;
 
-    TAILQ_FOREACH(t, &w->tasks, link)
-    {
+    TAILQ_FOREACH(t, &w->tasks, link) {
         if (gives_back(t)) {
             (void)mr_worker_task_begin_locked(
                 t, t->host, NULL); /* When one is through, it is the others' turn. */
@@ -172,20 +190,16 @@ int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
                         mr_error *err)
 {
     struct mr_worker_task *t = NULL;
-    int rc = task_new(w, a, kind, &t, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(task_new(w, a, kind, &t, err));
     (void)mr_worker_task_ref(t); /* the list's */
-    mr_mutex_lock(&w->lock);
+    *ret = t;
+    MR_LOCK(&w->lock);
     TAILQ_INSERT_TAIL(&w->tasks, t, link);
     t->listed = true;
     if (w->draining) {
         mr_worker_task_drain(t);
     }
-    mr_mutex_unlock(&w->lock);
-    *ret = t;
     return MR_OK;
 }
 
@@ -217,7 +231,6 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
     if (t->begun) {
         return MR_OK;
     }
-
     MR_TRY(mr_shares_take(&w->at_work, host, 1, &t->at_work, err));
     (void)mr_worker_task_ref(t); /* the thread's */
     int rc = mr_thread_start(&thread, t->kind->thread, task_main, t, err);
@@ -225,11 +238,11 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
         mr_share_give(t->at_work, 1);
         t->at_work = NULL;
         (void)atomic_fetch_sub(&t->refs, 1); /* The list has another one. */
-        return rc;
+    } else {
+        (void)pthread_detach(thread); /* w->ntasks says when it is through. */
+        t->begun = true;
     }
-    (void)pthread_detach(thread); /* w->ntasks says when it is through. */
-    t->begun = true;
-    return MR_OK;
+    return rc;
 }
 
 int mr_worker_task_start(struct mr_worker_task *t, mr_error *err)
@@ -259,11 +272,15 @@ void mr_worker_task_report_end(struct mr_worker_task *t, Millrace__TaskEndedRequ
     req->incarnation = t->worker->incarnation;
     req->task_id = t->id;
     req->drained = req->code == MR_OK &&
-                   (t->kind->was_cut != NULL ? t->kind->was_cut(t) : mr_worker_task_was_cut(t));
-    if (mr_link_task_ended(t->worker->link, req, t, &err) < 0 && !atomic_load(&t->stop)) {
+                   (t->kind->was_cut != NULL ? t->kind->was_cut(t)
+                                             : mr_worker_task_splits(t, mr_splits_were_cut));
+    ProtobufCMessage *reply = NULL;
+    int rc = mr_link_call(t->worker->link, t, &mr_link_task_ended, &req->base, &reply, &err);
+    if (rc < 0 && !atomic_load(&t->stop)) {
         mr_log(MR_LOG_WARN, "the dispatcher did not take the end of a task", "task", "%s", t->id,
                "error", "%s", err.message, NULL);
     }
+    mr_link_free_message(reply);
     atomic_store(&t->ended, true);
     mr_worker_note_progress(t->worker);
 }
@@ -287,9 +304,9 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held)
 /* One after the other: a stream is ended without the lock. */
 static void end_streams(struct mr_worker_task *t)
 {
-    while (t->kind->cut_locked != NULL) {
+    while (t->kind->streams != NULL) {
         mr_mutex_lock(&t->lock);
-        mr_rpc_stream *stream = t->kind->cut_locked(t);
+        mr_rpc_stream *stream = t->kind->streams->cut_locked(t);
         mr_mutex_unlock(&t->lock);
         if (stream == NULL) {
             return;

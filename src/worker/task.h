@@ -16,6 +16,27 @@
 struct mr_worker_task_progress;
 struct mr_worker_task_usage;
 
+/* How a kind serves the streams of clients. */
+struct mr_worker_task_streams {
+    /* Attach @c, whose first message opens: sets c->task (a reference) and c->session. *@replaced:
+     * a stream that has to be cut, a reference. worker->lock and task->lock are held. */
+    int (*attach_locked)(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
+                         mr_error *err);
+    /* Another message of @c, which is attached, or was. No lock. */
+    void (*message)(struct mr_conn *c, const Millrace__ReadRequest *req);
+    /* What was sent on @c last has left. task->lock is held. */
+    void (*sent_locked)(struct mr_conn *c);
+    /* The stream of @c has ended. task->lock is held. */
+    void (*detach_locked)(struct mr_conn *c);
+    /* Detach any one stream, and return a reference to it; NULL: none is left. task->lock is held.
+     * */
+    mr_rpc_stream *(*cut_locked)(struct mr_worker_task *t);
+    /* Send what can be sent. No lock. */
+    void (*pump)(struct mr_worker_task *t);
+    /* The dispatcher says that this client is gone. No lock. NULL: it is nothing to it. */
+    void (*release_client)(struct mr_worker_task *t, const char *client);
+};
+
 /* Which of the worker's locks a slot is called under stands beside it; "no lock" means that it may
  * block. */
 struct mr_worker_task_kind {
@@ -26,7 +47,8 @@ struct mr_worker_task_kind {
     bool has_pipeline; /* under DYNAMIC it asks for splits */
     bool gives_back;   /* ... and gives back what it has not read when the worker drains */
     bool ends;         /* readers bring it to an end, which a worker that drains waits for */
-    bool on_demand;    /* it gets its thread with its first reader; else when it is assigned */
+    const struct mr_worker_task_streams *streams; /* NULL: it refuses them all */
+    bool on_demand; /* it gets its thread with its first reader; else when it is assigned */
 
     /* Is a task that is assigned so one of these? */
     bool (*is_its)(const Millrace__TaskAssignment *a);
@@ -48,7 +70,6 @@ struct mr_worker_task_kind {
                    const Millrace__TaskAssignment *a); /* the same task again */
     void (*change_rounds)(struct mr_worker_task *t, const Millrace__RoundAssignment *rounds);
     void (*set_aside)(struct mr_worker_task *t); /* its job was: nobody is to wait for it */
-    void (*release_client)(struct mr_worker_task *t, const char *client); /* the client is gone */
 
     /* ---- other tasks; NULL: not so ---- */
 
@@ -60,24 +81,6 @@ struct mr_worker_task_kind {
     bool (*is_joining)(struct mr_worker_task *t);
     /* It ended because the worker drains. NULL: if its own splits were cut off. No lock. */
     bool (*was_cut)(struct mr_worker_task *t);
-
-    /* ---- streams of clients; all but attach_locked() NULL: it refuses them all ---- */
-
-    /* Attach @c, whose first message opens: sets c->task (a reference) and c->session. *@replaced:
-     * a stream that has to be cut, a reference. worker->lock and task->lock are held. */
-    int (*attach_locked)(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_stream **replaced,
-                         mr_error *err);
-    /* Another message of @c, which is attached, or was. No lock. */
-    void (*message)(struct mr_conn *c, const Millrace__ReadRequest *req);
-    /* What was sent on @c last has left. task->lock is held. */
-    void (*sent_locked)(struct mr_conn *c);
-    /* The stream of @c has ended. task->lock is held. */
-    void (*detach_locked)(struct mr_conn *c);
-    /* Detach any one stream, and return a reference to it; NULL: none is left. task->lock is held.
-     * */
-    mr_rpc_stream *(*cut_locked)(struct mr_worker_task *t);
-    /* Send what can be sent. No lock. */
-    void (*pump)(struct mr_worker_task *t);
 
     /* ---- for people ---- */
 
@@ -146,10 +149,8 @@ static inline struct mr_worker_task *mr_worker_task_of(void *ctx)
 int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
                         const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                         mr_error *err);
-/*
- * When all that came with it are in the list: start it; one that is on demand begins with its first
- * session. On failure it is dropped. No lock is held.
- */
+/* When all that came with it are in the list: start it; one that is on demand begins with its first
+ * session. On failure it is dropped. No lock is held. */
 int mr_worker_task_start(struct mr_worker_task *t, mr_error *err);
 /* Give it its thread, if it has had none, for @host. MR_EEXHAUSTED: too many have one. worker->lock
  * is held, t->lock may be. */
@@ -162,6 +163,10 @@ void mr_worker_task_unref(struct mr_worker_task *t);
 /* In the list, or NULL; lent as long as worker->lock is held, as it is here. */
 struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const char *id);
 
+/* Call @fn with each task in the list, perhaps more than once. No lock is held. */
+void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
+                         const void *ctx);
+
 /* Tell the dispatcher, until it answers, that the task has ended with what @req says; who it is is
  * filled in. No lock is held. */
 void mr_worker_task_report_end(struct mr_worker_task *t, Millrace__TaskEndedRequest *req);
@@ -172,15 +177,13 @@ void mr_worker_task_hold(struct mr_worker_task *t, bool held);
 
 /* Its worker drains from now on. worker->lock may be held, no other. */
 void mr_worker_task_drain(struct mr_worker_task *t);
-/* Its sources are cut off, or about to be. Any lock may be held. */
-bool mr_worker_task_drains(const struct mr_worker_task *t);
+/* Its splits are given back when the worker drains, and @are says yes. Any lock may be held. */
+bool mr_worker_task_splits(const struct mr_worker_task *t, bool (*are)(const mr_splits *splits));
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may
  * be held. */
 bool mr_worker_task_has_nothing(const struct mr_worker_task *t);
 /* What it had not read was given back, as far as that may be. Any lock may be held. */
 bool mr_worker_task_has_given_back(const struct mr_worker_task *t);
-/* Its own splits were cut off: its end means nothing. Any lock may be held. */
-bool mr_worker_task_was_cut(const struct mr_worker_task *t);
 /* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is
  * held, no other. */
 void mr_worker_task_begin_drained_locked(struct mr_worker *w);

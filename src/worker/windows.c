@@ -8,7 +8,6 @@
 #include "base/sync.h"
 #include "engine/env.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -49,12 +48,9 @@ struct mr_windows {
     bool charged;            /* `opening`: memory_bytes_max, for it */
 
     pthread_mutex_t lock; /* guards everything below */
-    bool used;
     unsigned in_memory;
     uint64_t taken; /* by windows in memory */
-    uint64_t failures;
-    uint64_t failures_by[MR_CODES];
-    char degraded[MR_ERROR_MESSAGE_SIZE];
+    struct mr_windows_progress progress;
 };
 
 /* ---- the directory ---- */
@@ -64,15 +60,10 @@ static bool is_slot(const char *name)
 {
     size_t prefix = strlen(SLOT_PREFIX);
 
-    if (strncmp(name, SLOT_PREFIX, prefix) != 0 || name[prefix] == '\0') {
-        return false;
-    }
-    for (const char *c = name + prefix; *c != '\0'; c++) {
-        if (!isdigit((unsigned char)*c)) {
-            return false;
-        }
-    }
-    return true;
+    size_t digits =
+        strncmp(name, SLOT_PREFIX, prefix) == 0 ? strspn(name + prefix, "0123456789") : 0;
+
+    return digits > 0 && name[prefix + digits] == '\0';
 }
 
 static int open_cache(const mr_windows *w, const char *slot, mr_cache **ret, mr_error *err)
@@ -80,25 +71,22 @@ static int open_cache(const mr_windows *w, const char *slot, mr_cache **ret, mr_
     struct mr_cache_options opts = {.disk_bytes_max = w->disk_bytes_max,
                                     .memory_bytes_max = w->memory_bytes_max,
                                     .logs_max = WINDOWS_MAX};
-    char *path = mr_asprintf("%s/%s", w->dir, slot);
+    MR_AUTO(mr_free) char *path = mr_asprintf("%s/%s", w->dir, slot);
 
     MR_CHECK_ALLOC(path, err);
     opts.dir = path;
-    int rc = mr_cache_open(&opts, ret, err);
-    mr_free(path);
-    return rc;
+    return mr_cache_open(&opts, ret, err);
 }
 
 /* Opening and closing a cache deletes what is in its directory, unless somebody works there. */
 static void wipe_slot(const mr_windows *w, const char *slot)
 {
-    char *db = mr_asprintf("%s/%s/db", w->dir, slot);
+    MR_AUTO(mr_free) char *db = mr_asprintf("%s/%s/db", w->dir, slot);
     mr_cache *cache;
 
     if (db != NULL && access(db, F_OK) == 0 && open_cache(w, slot, &cache, NULL) == MR_OK) {
         mr_cache_close(cache);
     }
-    mr_free(db);
 }
 
 /* What workers that were killed left. */
@@ -142,19 +130,14 @@ static int make_dir(const mr_windows *w, mr_error *err)
 /* In the first place that no other worker has. */
 static int open_first_free(mr_windows *w, mr_error *err)
 {
-    int rc = make_dir(w, err);
+    int rc = MR_EPRECOND;
 
-    if (rc < 0) {
-        return rc;
-    }
-    for (unsigned i = 0; i < SLOTS_MAX; i++) {
+    MR_TRY(make_dir(w, err));
+    for (unsigned i = 0; i < SLOTS_MAX && rc == MR_EPRECOND; i++) {
         char slot[32];
 
         (void)snprintf(slot, sizeof slot, SLOT_PREFIX "%u", i);
         rc = open_cache(w, slot, &w->cache, err);
-        if (rc != MR_EPRECOND) {
-            return rc;
-        }
     }
     return rc;
 }
@@ -218,6 +201,7 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     w->window_bytes_max =
         w->disk_bytes_max < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : w->disk_bytes_max;
     w->disk_bytes_max = at_least(w->disk_bytes_max, DISK_BYTES_MIN, "cache-bytes");
+    w->progress.bytes_max = w->disk_bytes_max;
     mr_mutex_init(&w->opening);
     mr_mutex_init(&w->lock);
     wipe_leftovers(w);
@@ -241,23 +225,20 @@ void mr_windows_free(mr_windows *w)
 
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err)
 {
-    int rc = MR_OK;
-
     mr_mutex_lock(&w->lock);
-    w->used = true;
+    w->progress.used = true;
     mr_mutex_unlock(&w->lock);
     MR_LOCK(&w->opening);
-    if (!w->charged) {
-        w->charged = mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max);
-        rc = w->charged ? MR_OK : mr_memory_refused(w->memory, (size_t)w->memory_bytes_max, err);
-        mr_error_wrap(rc < 0 ? err : NULL, "memory for windows on disk");
+    if (!w->charged && !mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max)) {
+        int rc = mr_memory_refused(w->memory, (size_t)w->memory_bytes_max, err);
+        mr_error_wrap(err, "memory for windows on disk");
+        return rc;
     }
-    if (rc == MR_OK && w->cache == NULL) {
-        rc = open_first_free(w, err);
+    w->charged = true;
+    if (w->cache == NULL) {
+        MR_TRY(open_first_free(w, err));
     }
-    MR_TRY(rc);
     struct mr_cache_log_options opts = {.bytes_max = share(w, w->window_bytes_max)};
-
     return mr_cache_log_open(w->cache, name, &opts, ret, err);
 }
 
@@ -321,10 +302,10 @@ void mr_windows_degraded(mr_windows *w, const mr_error *why)
     int kind = -why->code;
 
     MR_LOCK(&w->lock);
-    w->failures++;
-    w->failures_by[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN]++;
+    w->progress.failures++;
+    w->progress.failures_by[kind > 0 && kind < MR_CODES ? kind : -MR_EUNKNOWN]++;
     w->in_memory++;
-    (void)snprintf(w->degraded, sizeof w->degraded, "%s", why->message);
+    (void)snprintf(w->progress.degraded, sizeof w->progress.degraded, "%s", why->message);
 }
 
 void mr_windows_restored(mr_windows *w)
@@ -332,16 +313,12 @@ void mr_windows_restored(mr_windows *w)
     MR_LOCK(&w->lock);
     w->in_memory--;
     if (w->in_memory == 0) {
-        w->degraded[0] = '\0';
+        w->progress.degraded[0] = '\0';
     }
 }
 
 void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret)
 {
     MR_LOCK(&w->lock);
-    ret->used = w->used;
-    ret->bytes_max = w->disk_bytes_max;
-    ret->failures = w->failures;
-    memcpy(ret->failures_by, w->failures_by, sizeof ret->failures_by);
-    memcpy(ret->degraded, w->degraded, sizeof ret->degraded);
+    *ret = w->progress;
 }

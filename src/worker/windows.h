@@ -35,16 +35,12 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
 /* All logs are closed. Deletes the files. NULL is fine. */
 void mr_windows_free(mr_windows *w);
 
-/*
- * A window on disk for production @name: half of what is free. Fails when there is none at the
- * moment, with the reason.
- */
+/* A window on disk for production @name: half of what is free. Fails when there is none at the
+ * moment, with the reason. */
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
-/*
- * Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has
+/* Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has
  * half of what others have left of memory_bytes_max, and little when nothing is left; *@taken is
- * what it takes of the worker's budget, with its copies. MR_EEXHAUSTED: that has no more.
- */
+ * what it takes of the worker's budget, with its copies. MR_EEXHAUSTED: that has no more. */
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
                            mr_error *err);
 void mr_windows_give_memory(mr_windows *w, uint64_t taken);

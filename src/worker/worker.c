@@ -1,8 +1,6 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/assignments.h"
-#include "worker/conn.h"
-#include "worker/life.h"
-#include "worker/link_thread.h"
+#include "worker/stream.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -21,11 +19,9 @@
 #define TAGS_MAX 64
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
-/*
- * For so long no room comes free for a definition, and the task has failed. Clearly longer than it
+/* For so long no room comes free for a definition, and the task has failed. Clearly longer than it
  * takes until a job is collected whose reader was killed: a client is gone after two minutes, its
- * iteration after five more, by default.
- */
+ * iteration after five more, by default. */
 #define DEFINITION_WAIT_MS 600000
 
 /* "%port%" replaced by the port; @text otherwise as it is. */
@@ -45,7 +41,6 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
     char own[MR_ADDRESS_BYTES_MAX + 1];
 
     if (advertise == NULL) {
-
         MR_TRY(mr_rpc_advertise(listen, w->port, w->dispatchers, own, sizeof own, err));
     }
     w->address = advertise != NULL ? with_port(advertise, w->port) : mr_strdup(own);
@@ -99,38 +94,23 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
                                              (uint64_t)opts->cache_memory_bytes_max};
     uint64_t budget = opts->memory_budget_bytes != 0 ? (uint64_t)opts->memory_budget_bytes
                                                      : mr_machine_memory_bytes() / 2;
-    int rc = mr_memory_new(budget, NULL, &w->memory, err);
-    if (rc == MR_OK) {
-        windows.memory = w->memory;
-        rc = mr_windows_new(&windows, &w->windows, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_definitions_new(w->memory,
-                                opts->definition_wait_ms != 0 ? opts->definition_wait_ms
-                                                              : DEFINITION_WAIT_MS,
-                                &w->definitions, err);
-    }
-    return rc < 0 ? rc : copy_tags(w, opts->tags, err);
+    MR_TRY(mr_memory_new(budget, NULL, &w->memory, err));
+    windows.memory = w->memory;
+    MR_TRY(mr_windows_new(&windows, &w->windows, err));
+    MR_TRY(mr_definitions_new(
+        w->memory, opts->definition_wait_ms != 0 ? opts->definition_wait_ms : DEFINITION_WAIT_MS,
+        &w->definitions, err));
+    return copy_tags(w, opts->tags, err);
 }
 
 static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_error *err)
 {
-    int rc = mr_rpc_acquire(&w->rt, err);
-
-    if (rc == MR_OK) {
-        rc = mr_rpc_server_new(w->rt, NULL, &w->server, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_rpc_server_stream(w->server, MR_PATH_READ, mr_conn_accept, w, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_rpc_server_listen(w->server, opts->listen, NULL, &w->port, err);
-    }
-    if (rc == MR_OK) {
-        rc = choose_address(w, opts->listen, opts->advertise, err);
-    }
+    MR_TRY(mr_rpc_acquire(&w->rt, err));
+    MR_TRY(mr_rpc_server_new(w->rt, NULL, &w->server, err));
+    MR_TRY(mr_rpc_server_stream(w->server, MR_PATH_READ, mr_conn_accept, w, err));
+    MR_TRY(mr_rpc_server_listen(w->server, opts->listen, NULL, &w->port, err));
+    MR_TRY(choose_address(w, opts->listen, opts->advertise, err));
     /* The link first: a connection may come in as soon as the server runs. */
-    MR_TRY(rc);
     MR_TRY(mr_link_new(w, &w->link, err));
     MR_TRY(mr_rpc_server_start(w->server, err));
     return mr_link_start(w->link, err);
@@ -140,7 +120,6 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
 {
     struct mr_worker_options opts = *options;
     mr_worker *w = mr_calloc(1, sizeof *w);
-    int rc;
 
     MR_CHECK_ALLOC(w, err);
     mr_mutex_init(&w->lock);
@@ -150,7 +129,7 @@ int mr_worker_start(const struct mr_worker_options *options, mr_worker **ret, mr
     mr_shares_init(&w->waiting_shares, "streams whose tasks are not here",
                    opts.waiting_max == 0 ? WAITING_MAX : (uint32_t)opts.waiting_max);
     mr_worker_options_fill(&opts);
-    rc = mr_worker_begin_life(w) ? copy_options(w, &opts, err) : mr_error_nomem(err);
+    int rc = mr_worker_begin_life(w) ? copy_options(w, &opts, err) : mr_error_nomem(err);
     if (rc == MR_OK) {
         rc = start_server(w, &opts, err);
     }
@@ -180,10 +159,8 @@ int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
 
 void mr_worker_stop(mr_worker *w, int64_t grace_ms)
 {
-    bool before;
-
     mr_mutex_lock(&w->lock);
-    before = w->stopping;
+    bool before = w->stopping;
     w->stopping = true;
     mr_mutex_unlock(&w->lock);
     if (before) {

@@ -19,11 +19,9 @@
 
 typedef struct mr_worker mr_worker;
 
-/*
- * Start serving. MR_EUNAVAIL if the address is taken, MR_EINVAL names a bad option. Registration
+/* Start serving. MR_EUNAVAIL if the address is taken, MR_EINVAL names a bad option. Registration
  * goes on in the background and is tried for ever; each failure is logged. *@ret belongs to the
- * caller (mr_worker_free()).
- */
+ * caller (mr_worker_free()). */
 int mr_worker_start(const struct mr_worker_options *opts, mr_worker **ret, mr_error *err);
 
 /* host:port that clients are told; lent until mr_worker_free(). */
@@ -40,10 +38,8 @@ int mr_worker_ready(mr_worker *w, mr_error *err);
 /* Its metrics, without those of the process. *@ret is the caller's. */
 int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err);
 
-/*
- * Drain: take on nothing new, give back what was not opened, go on with what was begun. Does not
- * block. For good: what follows is mr_worker_stop().
- */
+/* Drain: take on nothing new, give back what was not opened, go on with what was begun. Does not
+ * block. For good: what follows is mr_worker_stop(). */
 void mr_worker_drain(mr_worker *w);
 enum mr_drain_stage {
     MR_DRAIN_GIVEN_BACK, /* what was not opened is others' */
@@ -53,10 +49,8 @@ enum mr_drain_stage {
 /* Wait until it has come to @stage; false: not within @timeout_ms. Between drain and stop. */
 bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t timeout_ms);
 
-/*
- * Stop: no new session is accepted, tasks are cancelled, open streams get up to @grace_ms to send
- * what is ready. Blocks until all threads have ended. Later calls do nothing.
- */
+/* Stop: no new session is accepted, tasks are cancelled, open streams get up to @grace_ms to send
+ * what is ready. Blocks until all threads have ended. Later calls do nothing. */
 void mr_worker_stop(mr_worker *w, int64_t grace_ms);
 /* Stops with no grace if that was not done; NULL is fine. */
 void mr_worker_free(mr_worker *w);

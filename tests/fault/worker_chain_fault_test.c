@@ -618,7 +618,7 @@ static void two_workers_have_one_each(void **state)
 /* What a reader leaves behind is where it stood: nothing, if it never began. */
 static void places_are_kept_of_those_who_have_read(void **state)
 {
-    struct mr_chain_stand put = {.at = 0, .skipped = 1, .told = 2, .missing = 3}, stand;
+    struct mr_reading_stand put = {.at = 0, .skipped = 1, .told = 2, .missing = 3}, stand;
     struct reader a, b;
 
     mr_windows *w = open_windows(64 * MIB);

@@ -445,25 +445,25 @@ static void what_was_not_taken_is_given_back(void **state)
 
     grant(feed, 2, 4, 8, false);
     mr_origin_unref(take(&source, 0, 4, 2));
-    assert_false(mr_split_feed_is_untouched(feed));
-    assert_false(mr_split_feed_has_given_back(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_are_untouched));
+    assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     mr_split_feed_drain(feed);
-    assert_false(mr_split_feed_has_given_back(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     assert_true(mr_split_feed_wait(feed, &req));
     assert_int_equal(req.seq, 3);
     assert_int_equal(req.n_back, 1);
     assert_int_equal(req.back[0].repetition, 0);
     assert_int_equal(req.back[0].range.first, 6);
     assert_int_equal(req.back[0].range.count, 6);
-    assert_false(mr_split_feed_has_given_back(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     expect_finished(feed, "1-1"); /* they are still ours */
     answer(feed, &req, 0, 0, true);
     expect_finished(feed, "1-3"); /* all that is left of the grant was read */
-    assert_true(mr_split_feed_has_given_back(feed));
-    assert_false(mr_split_feed_was_cut(feed));
+    assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));
+    assert_false(mr_split_feed_is(feed, mr_splits_were_cut));
     expect_end(&source, 0);
     expect_end(&source, 1);
-    assert_true(mr_split_feed_was_cut(feed));
+    assert_true(mr_split_feed_is(feed, mr_splits_were_cut));
     mr_split_feed_cancel(feed);
     mr_split_feed_free(feed);
 }
@@ -516,7 +516,7 @@ static void an_answer_under_way_is_given_back_too(void **state)
     answer(feed, &req, 0, 0, true);
     (void)pthread_join(thread, NULL);
     assert_int_equal(r.rc, MR_END);
-    assert_true(mr_split_feed_was_cut(feed));
+    assert_true(mr_split_feed_is(feed, mr_splits_were_cut));
     mr_split_feed_cancel(feed);
     mr_split_feed_free(feed);
 }
@@ -538,14 +538,14 @@ static void what_may_not_be_given_back_is_read(void **state)
         } else {
             answer(feed, &req, 6, 1, false); /* it does not know of giving back */
         }
-        assert_true(mr_split_feed_has_given_back(feed));
+        assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));
         mr_origin_unref(take(&source, 0, 4, 1));
         mr_origin_unref(take(&source, 0, 5, 1));
         if (old == 1) {
             mr_origin_unref(take(&source, 0, 6, 1));
         }
         expect_end(&source, 0);
-        assert_true(mr_split_feed_was_cut(feed));
+        assert_true(mr_split_feed_is(feed, mr_splits_were_cut));
         mr_split_feed_cancel(feed);
         mr_split_feed_free(feed);
     }
@@ -560,9 +560,9 @@ static void a_true_end_is_no_cut(void **state)
     grant(feed, 2, 0, 0, true);
     mr_split_feed_drain(feed);
     expect_end(&source, 0);
-    assert_false(mr_split_feed_was_cut(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_were_cut));
     mr_split_feed_close(feed);
-    assert_true(mr_split_feed_has_given_back(feed));
+    assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));
     mr_split_feed_free(feed);
 }
 
@@ -573,13 +573,13 @@ static void an_engine_that_never_asked_has_nothing(void **state)
 
     assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     source = mr_split_feed_source(feed);
-    assert_false(mr_split_feed_is_untouched(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_are_untouched));
     mr_split_feed_drain(feed);
-    assert_true(mr_split_feed_is_untouched(feed));
-    assert_true(mr_split_feed_was_cut(feed));
-    assert_true(mr_split_feed_has_given_back(feed));
+    assert_true(mr_split_feed_is(feed, mr_splits_are_untouched));
+    assert_true(mr_split_feed_is(feed, mr_splits_were_cut));
+    assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));
     expect_end(&source, 0);
-    assert_false(mr_split_feed_is_untouched(feed));
+    assert_false(mr_split_feed_is(feed, mr_splits_are_untouched));
     mr_split_feed_cancel(feed);
     mr_split_feed_free(feed);
 }

@@ -79,13 +79,17 @@ static struct coordinated_task *task_of(const struct mr_read_task *t)
 
 /* ---- the queue of a task ---- */
 
+/* Takes @block in any case. */
 static int push(struct queue *q, uint64_t round, mr_block *block, mr_error *err)
 {
     if (q->count == q->cap) {
         size_t cap = q->cap == 0 ? AHEAD_ROUNDS : 2 * q->cap;
         struct element *ring = mr_calloc(cap, sizeof ring[0]);
 
-        MR_CHECK_ALLOC(ring, err);
+        if (ring == NULL) {
+            mr_block_unref(block);
+            return mr_error_nomem(err);
+        }
         for (size_t i = 0; i < q->count; i++) {
             ring[i] = q->ring[(q->head + i) % q->cap];
         }
@@ -204,8 +208,7 @@ static void follow(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         t->closed = r->finished || !mr_client_rounds_wants(rounds_of(r), t->id);
         if (t->closed && !t->goodbye) {
             mr_read_cut(t);
@@ -321,16 +324,8 @@ static int queue_elements(struct queue *q, const struct mr_frame_content *c, siz
             if (k < first) {
                 continue;
             }
-            int rc = mr_block_slice(c->blocks[i], row, 1, &one, err);
-            if (rc == MR_OK) {
-                rc = push(q, header->rounds[k], one, err);
-                if (rc < 0) {
-                    mr_block_unref(one);
-                }
-            }
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(mr_block_slice(c->blocks[i], row, 1, &one, err));
+            MR_TRY(push(q, header->rounds[k], one, err));
         }
         q->stream_bytes += mr_block_row_bytes(c->blocks[i], 0, mr_block_rows(c->blocks[i]));
     }
@@ -367,31 +362,18 @@ static bool is_empty(const struct mr_read_task *base)
 
 /* ---- the application ---- */
 
-static struct mr_read_task *find(const struct mr_read *r, const char *task_id)
+/* The task of that round: the one whose queue begins with it (@has_it), or the first of its id. Of
+ * an id there may be several attempts. */
+static struct mr_read_task *find_task(const struct mr_read *r,
+                                      const struct mr_client_rounds_next *next, bool has_it)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (strcmp(t->id, task_id) == 0) {
-            return t;
-        }
-    }
-    return NULL;
-}
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        const struct queue *q = &task_of(t)->queue;
+        bool has = q->count > 0 && q->ring[q->head].round == next->round;
 
-/* The task whose queue begins with that round. Of an id there may be several attempts. */
-static struct coordinated_task *find_queue(const struct mr_read *r,
-                                           const struct mr_client_rounds_next *next)
-{
-    struct mr_read_task *base;
-
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
-        struct coordinated_task *t = task_of(base);
-
-        if (strcmp(base->id, next->task_id) == 0 && t->queue.count > 0 &&
-            t->queue.ring[t->queue.head].round == next->round) {
+        if (strcmp(t->id, next->task_id) == 0 && (has || !has_it)) {
             return t;
         }
     }
@@ -405,11 +387,11 @@ static void explain(const struct mr_read *r, char *out, size_t size)
     if (rounds_of(r) == NULL || mr_client_rounds_next(rounds_of(r), &next, NULL) < 0 ||
         next.task_id == NULL) {
         (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
-    } else if (find_queue(r, &next) != NULL) {
+    } else if (find_task(r, &next, true) != NULL) {
         (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it",
                        next.round);
     } else {
-        const struct mr_read_task *t = find(r, next.task_id);
+        const struct mr_read_task *t = find_task(r, &next, false);
 
         (void)snprintf(out, size, "worker %.60s has not sent round %" PRIu64,
                        t != NULL ? t->address : next.task_id, next.round);
@@ -421,41 +403,30 @@ static void check_due(struct mr_read *r, const struct mr_client_rounds_next *nex
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (t->failed && next->task_id != NULL && strcmp(t->id, next->task_id) == 0) {
             mr_read_fail(r, &t->err);
         }
     }
 }
 
-/* There is no going on. */
-static int fail(struct mr_read *r, const mr_error *why)
-{
-    mr_read_fail(r, why);
-    return MR_TIMEOUT;
-}
-
 static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret, mr_error *err)
 {
     mr_client_rounds *rounds = rounds_of(r);
     struct mr_client_rounds_next next;
-    struct coordinated_task *t;
     struct mr_read_task *base;
     mr_error why;
 
-    (void)rows_max;
-    (void)err;
     if (rounds == NULL) {
         return r->finished
                    ? MR_END
                    : MR_TIMEOUT; /* it was over before we came; or we are not attached yet */
     }
     if (mr_client_rounds_next(rounds, &next, &why) < 0) {
-        return fail(r, &why);
+        mr_read_fail(r, &why); /* There is no going on. */
+        return MR_TIMEOUT;
     }
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         drop_below(&task_of(base)->queue, mr_client_rounds_position(rounds));
         if (base->gone) {
             mr_read_changed(base);
@@ -468,19 +439,20 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
         check_due(r, &next);
         return next.turn == MR_ROUNDS_END ? MR_END : MR_TIMEOUT;
     }
-    t = find_queue(r, &next);
-    if (t == NULL) {
+    base = find_task(r, &next, true);
+    if (base == NULL) {
         /* Its worker sent later ones first, which a schedule that came only then does not bear
          * out. */
         (void)mr_error_set(&why, MR_EDATALOSS,
                            "round %" PRIu64 " is due, and task %.60s has left its element out",
                            next.round, next.task_id);
-        return fail(r, &why);
+        mr_read_fail(r, &why); /* There is no going on. */
+        return MR_TIMEOUT;
     }
     ret->round = next.round;
-    ret->block = pop(&t->queue);
+    ret->block = pop(&task_of(base)->queue);
     mr_client_rounds_taken(rounds);
-    mr_read_tell(&t->base, false);
+    mr_read_tell(base, false);
     return MR_OK;
 }
 
@@ -489,8 +461,7 @@ static int64_t hungry(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (!t->end && !t->closed) {
             mr_read_tell(t, false);
         }
@@ -502,8 +473,7 @@ static bool is_consistent(const struct mr_read *r)
 {
     const struct mr_read_task *base;
 
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         const struct queue *q = &task_of(base)->queue;
         size_t bytes = 0;
 

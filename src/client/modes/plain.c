@@ -9,7 +9,6 @@
 
 static bool reads(const struct mr_read_options *opts)
 {
-    (void)opts;
     return true;
 }
 
@@ -65,7 +64,6 @@ static int open_session(struct mr_read_task *base, Millrace__ReadOpen *ret, mr_e
 {
     struct mr_session *s = &mr_plain_task_of(base)->session;
 
-    (void)err;
     mr_session_reconnect(s);
     ret->session = s->number;
     ret->resume_from = s->received;
@@ -240,8 +238,7 @@ static bool is_at_end(const struct mr_read *r)
     if (!r->finished) {
         return false;
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (mr_plain_task_of(t)->session.count > 0 || (!t->end && !t->closed)) {
             return false;
         }
@@ -280,11 +277,9 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     return MR_OK;
 }
 
-/*
- * What the application is through with may be all that others, or the worker's memory, wait for.
+/* What the application is through with may be all that others, or the worker's memory, wait for.
  * The tick says it soon; a message for each of many small elements would cost worker and client
- * more than the elements do.
- */
+ * more than the elements do. */
 static bool owes_word(const struct mr_plain_task *t)
 {
     const struct mr_session *s = &t->session;
@@ -302,11 +297,9 @@ static void allow_more(struct mr_plain_task *t)
     }
 }
 
-/*
- * Only where something has happened since the application waited last can it have changed who could
+/* Only where something has happened since the application waited last can it have changed who could
  * deliver more; for an element of one worker the others, a thousand, are not looked at. What few
- * credits allow depends on the others, too.
- */
+ * credits allow depends on the others, too. */
 static int64_t hungry(struct mr_read *r)
 {
     struct mr_plain *p = mr_plain_of(r);
@@ -314,8 +307,7 @@ static int64_t hungry(struct mr_read *r)
     struct mr_plain_task *t;
 
     if (p->reshared) {
-        TAILQ_FOREACH(base, &r->tasks, link)
-        {
+        TAILQ_FOREACH(base, &r->tasks, link) {
             allow_more(mr_plain_task_of(base));
         }
         p->reshared = false;
@@ -343,8 +335,7 @@ static bool is_consistent(const struct mr_read *r)
     size_t given_bytes = 0;
     uint64_t rows = 0;
 
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         t = mr_plain_task_of(base);
         shares += t->shares;
         flags += (unsigned)t->full + t->touched + t->news;
@@ -353,20 +344,16 @@ static bool is_consistent(const struct mr_read *r)
             return false;
         }
     }
-    TAILQ_FOREACH(t, &p->full, full_link)
-    {
+    TAILQ_FOREACH(t, &p->full, full_link) {
         listed += t->full;
     }
-    TAILQ_FOREACH(t, &p->touched, touched_link)
-    {
+    TAILQ_FOREACH(t, &p->touched, touched_link) {
         listed += t->touched;
     }
-    TAILQ_FOREACH(t, &p->news, news_link)
-    {
+    TAILQ_FOREACH(t, &p->news, news_link) {
         listed += t->news;
     }
-    TAILQ_FOREACH(g, &p->given, link)
-    {
+    TAILQ_FOREACH(g, &p->given, link) {
         given--;
         given_bytes += g->bytes;
         rows += g->rows;

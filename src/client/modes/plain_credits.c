@@ -68,8 +68,7 @@ static struct mr_plain_task *hungriest(const struct mr_read *r)
     struct mr_plain_task *best = NULL;
     struct mr_read_task *base;
 
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         struct mr_plain_task *t = mr_plain_task_of(base);
         bool idle = base->streams && base->connected && !base->end && !base->closed &&
                     !t->revoking && !base->sending && t->session.count == 0 &&
@@ -92,8 +91,7 @@ void mr_plain_grant(struct mr_read *r)
     if (!mr_plain_few_credits(r)) {
         return;
     }
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         t = mr_plain_task_of(base);
         if (!base->end && !base->closed) {
             bool unsure = t->revoking && r->now_ms - t->told_ms < REVOKED_MS;
@@ -120,8 +118,7 @@ int64_t mr_plain_rotate(struct mr_read *r)
     if (!mr_plain_few_credits(r) || hungriest(r) == NULL) {
         return next;
     }
-    TAILQ_FOREACH(base, &r->tasks, link)
-    {
+    TAILQ_FOREACH(base, &r->tasks, link) {
         struct mr_plain_task *t = mr_plain_task_of(base);
         bool parked = t->session.limit > t->session.received;
         int64_t due = t->told_ms + (t->revoking ? REVOKED_MS : PARKED_MS);

@@ -10,6 +10,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 #include "millrace/service.rpc.h"
 
@@ -18,8 +19,8 @@
 
 #define UNREACHABLE_MAX 64
 #define NO_MEMORY_MS 100
-#define ROUNDED_MS                                                                                 \
-    2 /* two times that are compared, each the difference of two that were cut to milliseconds */
+/* two times that are compared, each the difference of two that were cut to milliseconds */
+#define ROUNDED_MS 2
 
 /* The iteration is, and nothing of it is left here. */
 static bool is_through(const struct mr_read *r)
@@ -216,11 +217,9 @@ static bool resumes_at_end(const struct mr_read *r, const Millrace__IterationEnd
     return r->opts.resumes && end != NULL && end->rounds > 0 && r->opts.resume_round >= end->rounds;
 }
 
-/*
- * Whoever begins anew under a name that was used finds an end, and would take it for an epoch
+/* Whoever begins anew under a name that was used finds an end, and would take it for an epoch
  * without elements. A later epoch of an object, or one that others have read while this reader
- * opened, may well have none for it; and a consumer may say that it has had all rounds.
- */
+ * opened, may well have none for it; and a consumer may say that it has had all rounds. */
 static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)
 {
     bool named = r->opts.job_name[0] != '\0';
@@ -247,18 +246,15 @@ static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, 
 
 static int take_ids(struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)
 {
-    char *job = mr_strdup(reply->job_id);
-    char *iteration = mr_strdup(reply->iteration_id);
+    MR_AUTO(mr_free) char *job = mr_strdup(reply->job_id);
+    MR_AUTO(mr_free) char *iteration = mr_strdup(reply->iteration_id);
 
-    if (job == NULL || iteration == NULL) {
-        mr_free(job);
-        mr_free(iteration);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(job, err);
+    MR_CHECK_ALLOC(iteration, err);
     mr_free(r->job_id);
     mr_free(r->iteration_id);
-    r->job_id = job;
-    r->iteration_id = iteration;
+    r->job_id = MR_TAKE(job);
+    r->iteration_id = MR_TAKE(iteration);
     return MR_OK;
 }
 
@@ -266,14 +262,9 @@ static int take_opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_e
 {
     bool has_failed = reply->end != NULL && reply->end->error_code < 0;
     bool again = r->attached;
-    int rc = judge_end(r, reply, err);
 
-    if (rc == MR_OK) {
-        rc = take_ids(r, reply, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(judge_end(r, reply, err));
+    MR_TRY(take_ids(r, reply, err));
     r->attached = true;
     r->reopen = false;
     /* The read's own interval may be too long for this dispatcher. */
@@ -282,21 +273,16 @@ static int take_opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_e
         r->heartbeat_ms = reply->client_timeout_ms < 3 ? 1 : reply->client_timeout_ms / 3;
     }
     if (r->mode->opened != NULL && !reply->finished) {
-        rc = r->mode->opened(r, reply, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(r->mode->opened(r, reply, err));
     }
     if (!again && reply->unshared[0] != '\0') {
         r->port->log(MR_LOG_WARN, "this job produces for itself, sharing was asked for", "job",
                      "%s", r->job_id, "why", "%s", reply->unshared, NULL);
     }
     if (reply->finished) {
-        /*
-         * Who comes late to an iteration that is over has read nothing of it, so nothing is
+        /* Who comes late to an iteration that is over has read nothing of it, so nothing is
          * missing. One that has failed is over for all: a consumer that took that for the end would
-         * think that the others are through, too.
-         */
+         * think that the others are through, too. */
         mr_read_take_end(r, again || has_failed ? reply->end : NULL);
         r->lingers = false; /* It was given up. */
         r->wakes |= MR_READ_WAKE_TAKE;
@@ -315,18 +301,13 @@ static void take_heartbeat(struct mr_read *r, const Millrace__ClientHeartbeatRep
     }
 }
 
-static int take_registered(struct mr_read *r, const char *dataset_id, mr_error *err)
-{
-    r->dataset_id = mr_strdup(dataset_id);
-    r->phase = MR_READ_OPENS;
-    return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
-}
-
 static int take_answer(struct mr_read *r, const ProtobufCMessage *reply, mr_error *err)
 {
     switch (r->phase) {
     case MR_READ_REGISTERS:
-        return take_registered(r, ((const Millrace__RegisterDatasetReply *)reply)->dataset_id, err);
+        r->phase = MR_READ_OPENS;
+        r->dataset_id = mr_strdup(((const Millrace__RegisterDatasetReply *)reply)->dataset_id);
+        return r->dataset_id != NULL ? MR_OK : mr_error_nomem(err);
     case MR_READ_OPENS:
         return take_opened(r, (const Millrace__OpenReply *)reply, err);
     case MR_READ_FOLLOWS:

@@ -24,11 +24,9 @@ struct mr_read_end {
 
 /* What the dispatcher knows of it; what was skipped is the workers' to say. */
 void mr_read_end_take(struct mr_read_end *end, const Millrace__IterationEnd *msg);
-/*
- * Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others
+/* Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others
  * took over, or that had none, is no loss. Without it nobody can produce the rest of a lost
- * worker's copy. What was skipped, or went with a reader, is missing either way.
- */
+ * worker's copy. What was skipped, or went with a reader, is missing either way. */
 bool mr_read_end_is_incomplete(const struct mr_read_end *end, Millrace__ProcessingMode mode);
 /* "3 splits lost (at most 3000 elements), 1 of them quarantined, 2 workers lost, 5 splits handed
  * out again, ...", into @text. */

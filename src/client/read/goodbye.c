@@ -17,8 +17,7 @@ void mr_read_say_goodbye(struct mr_read *r)
     if (r->mode->count_used != NULL) {
         r->mode->count_used(r);
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         bool owes = r->mode->unused != NULL && r->mode->unused(t) > 0;
 
         if (r->failed && t->failing_ms != 0) {
@@ -72,8 +71,7 @@ static void count_abandoned(struct mr_read *r, uint64_t behind)
             "%s", r->job_id, "elements", "%" PRIu64, behind, NULL);
     }
     say_what_is_not_counted(r);
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         uint64_t n = mr_read_unused(t);
 
         if (n == 0) {
@@ -92,11 +90,9 @@ static void count_abandoned(struct mr_read *r, uint64_t behind)
     }
 }
 
-/*
- * What is held back, and what of it is of tasks that are over, the dispatcher is told as lost; of
+/* What is held back, and what of it is of tasks that are over, the dispatcher is told as lost; of
  * the rest the workers hear from it that this client is gone, and count it. More than fits counts
- * as lost: perhaps the worker counts it, too.
- */
+ * as lost: perhaps the worker counts it, too. */
 ProtobufCMessage *mr_read_release(struct mr_read *r)
 {
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
@@ -110,8 +106,7 @@ ProtobufCMessage *mr_read_release(struct mr_read *r)
     req.iteration_id = r->iteration_id;
     req.abandoned = mr_read_holds(r) + behind;
     req.unheard = list;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         uint64_t n = mr_read_task_is_over(t) ? 0 : mr_read_unused(t);
 
         if (n > 0 && req.n_unheard == MR_HOLDERS_MAX) {
@@ -132,8 +127,7 @@ void mr_read_cut_all(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         mr_read_cut(t);
     }
 }

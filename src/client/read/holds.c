@@ -34,8 +34,7 @@ uint64_t mr_read_holds(const struct mr_read *r)
     const struct mr_read_task *t;
     uint64_t n = 0;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         n += mr_read_holds_of(t);
     }
     return n;

@@ -86,7 +86,7 @@ bool mr_read_wait_same(const char *a, const char *b);
 /* Is it time for a line with this reason? It is written then. */
 bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms);
 /* Tell people, if it is time. When to look again. */
-int64_t mr_read_look_at_wait(struct mr_read *r, int64_t now_ms);
+int64_t mr_read_look_at_wait(struct mr_read *r);
 /* For modes that know no more: of whom something may come. */
 void mr_read_explain_workers(const struct mr_read *r, char *out, size_t size);
 

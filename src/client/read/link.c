@@ -14,6 +14,7 @@
  */
 #include "base/clock.h" /* mr_backoff_ms() */
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 
 #include <stdio.h>
@@ -92,11 +93,8 @@ static int data(struct mr_read_task *t, const struct mr_frame_content *c, mr_err
 {
     struct mr_read *r = t->read;
     bool news = false;
-    int rc = r->mode->receive(t, c, &news, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(r->mode->receive(t, c, &news, err));
     t->failures = 0;
     t->failing_ms = 0;
     r->reached = true;

@@ -39,11 +39,9 @@ struct mr_read_mode {
     void (*updated)(struct mr_read *r, const Millrace__ClientUpdate *u);
     /* The iteration is over, with r->end and r->end_err. NULL: nothing. */
     void (*finished)(struct mr_read *r);
-    /*
-     * Add what it has to say to a heartbeat; what it sets is freed with the message. Its number,
+    /* Add what it has to say to a heartbeat; what it sets is freed with the message. Its number,
      * which reported() gets when the dispatcher has answered; 0: nothing was added. All three NULL:
-     * it never has anything to say.
-     */
+     * it never has anything to say. */
     uint64_t (*report)(struct mr_read *r, Millrace__ClientHeartbeatRequest *req);
     void (*reported)(struct mr_read *r, uint64_t number);
     bool (*must_report)(const struct mr_read *r); /* a heartbeat is due at once */
@@ -61,11 +59,9 @@ struct mr_read_mode {
      */
     void (*fill)(struct mr_read_task *t, Millrace__ReadRequest *ret);
     void (*on_send)(struct mr_read_task *t, const Millrace__ReadRequest *req); /* NULL: nothing */
-    /*
-     * Elements came, or only the header. *@news: the application may have something to take now.
+    /* Elements came, or only the header. *@news: the application may have something to take now.
      * MR_EDATALOSS: they cannot be; the stream is broken off, and what is missing asked for again.
-     * References of its own.
-     */
+     * References of its own. */
     int (*receive)(struct mr_read_task *t, const struct mr_frame_content *c, bool *news,
                    mr_error *err);
     /* The worker does not know the session: the next stream begins another. NULL: each has one of

@@ -35,21 +35,45 @@ bool mr_read_task_is_away(const struct mr_read_task *t, int64_t now_ms)
     return t->failing_ms != 0 && !mr_read_task_stands(t, now_ms);
 }
 
-size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
+/* It is away for so long, and something is still wanted from it. */
+static bool is_missed(const struct mr_read_task *t, int64_t now_ms, int64_t for_ms)
+{
+    return !t->done && !t->closed && mr_read_task_is_away(t, now_ms) &&
+           now_ms - t->failing_ms >= for_ms;
+}
+
+static bool is_unreachable(const struct mr_read_task *t)
+{
+    return is_missed(t, t->read->now_ms, UNREACHABLE_MS);
+}
+
+static bool is_refusing(const struct mr_read_task *t)
+{
+    return !t->done && !t->closed && t->refused >= REFUSED_TIMES;
+}
+
+static size_t list_workers(const struct mr_read *r, bool (*is)(const struct mr_read_task *t),
+                           char **list, size_t max)
 {
     struct mr_read_task *t;
     size_t n = 0;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        bool wanted = !t->done && !t->closed;
-
-        if (wanted && n < max && mr_read_task_is_away(t, r->now_ms) &&
-            r->now_ms - t->failing_ms >= UNREACHABLE_MS) {
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        if (n < max && is(t)) {
             list[n++] = t->incarnation;
         }
     }
     return n;
+}
+
+size_t mr_read_unreachable(const struct mr_read *r, char **list, size_t max)
+{
+    return list_workers(r, is_unreachable, list, max);
+}
+
+size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
+{
+    return list_workers(r, is_refusing, list, max);
 }
 
 void mr_read_task_fails(struct mr_read_task *t, const char *why, int64_t now_ms)
@@ -75,12 +99,9 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
         return r->away.look_ms;
     }
     r->away.look_ms = now_ms + LOOK_MS;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        bool wanted = !t->done && !t->closed;
-
-        all += wanted;
-        if (wanted && mr_read_task_is_away(t, now_ms) && now_ms - t->failing_ms >= COMPLAIN_MS) {
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        all += !t->done && !t->closed;
+        if (is_missed(t, now_ms, COMPLAIN_MS)) {
             first = first != NULL ? first : t;
             away++;
         }
@@ -101,20 +122,6 @@ int64_t mr_read_tell_away(struct mr_read *r, int64_t now_ms)
     return r->away.look_ms;
 }
 
-size_t mr_read_refusing(const struct mr_read *r, char **list, size_t max)
-{
-    struct mr_read_task *t;
-    size_t n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (!t->done && !t->closed && t->refused >= REFUSED_TIMES && n < max) {
-            list[n++] = t->incarnation;
-        }
-    }
-    return n;
-}
-
 void mr_read_note_failure(struct mr_read_task *t, const mr_error *err)
 {
     if (t->connected || err == NULL) {
@@ -133,8 +140,7 @@ static void list_tried(const struct mr_read *r, char text[TRIED_BYTES])
     size_t used = 0;
 
     text[0] = '\0';
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         size_t left = TRIED_BYTES - used;
 
         if (t->failing_ms == 0 || strstr(text, t->address) != NULL) {
@@ -158,8 +164,7 @@ bool mr_read_nobody_reached(const struct mr_read *r, mr_error *err)
     if (r->reached) {
         return false;
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (mr_read_task_is_away(t, r->now_ms)) {
             since = t->failing_ms < since ? t->failing_ms : since;
             why = t->why;

@@ -83,7 +83,7 @@ int64_t mr_read_tick(struct mr_read *r)
     if (r->mode->tick != NULL) {
         next = mr_read_sooner(next, r->mode->tick(r));
     }
-    next = mr_read_sooner(next, mr_read_look_at_wait(r, r->now_ms));
+    next = mr_read_sooner(next, mr_read_look_at_wait(r));
     return mr_read_sooner(next, mr_read_tell_away(r, r->now_ms));
 }
 
@@ -92,8 +92,7 @@ bool mr_read_is_consistent(const struct mr_read *r)
     const struct mr_read_task *t;
     unsigned tasks = 0, streams = 0, connecting = 0;
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         bool one_stream = t->streams || (!t->connected && !t->sending && t->batch == 0);
 
         if (t->magic != MR_READ_TASK_MAGIC || t->read != r || mr_map_get(&r->by_key, t->key) != t ||

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
 
 #include <stdio.h>
@@ -13,15 +14,13 @@
 ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg)
 {
     size_t size = protobuf_c_message_get_packed_size(msg);
-    uint8_t *bytes = mr_malloc(size + 1);
-    ProtobufCMessage *copy = NULL;
+    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
 
-    if (bytes != NULL) {
-        (void)protobuf_c_message_pack(msg, bytes);
-        copy = protobuf_c_message_unpack(msg->descriptor, NULL, size, bytes);
+    if (bytes == NULL) {
+        return NULL;
     }
-    mr_free(bytes);
-    return copy;
+    (void)protobuf_c_message_pack(msg, bytes);
+    return protobuf_c_message_unpack(msg->descriptor, NULL, size, bytes);
 }
 
 void mr_read_wake(struct mr_read *r)
@@ -89,7 +88,7 @@ static struct mr_read_task *new_task(struct mr_read *r, const Millrace__TaskInfo
 struct mr_read_task *mr_read_task_get(struct mr_read *r, const Millrace__TaskInfo *info,
                                       bool *is_new)
 {
-    char *key = make_key(info);
+    MR_AUTO(mr_free) char *key = make_key(info);
     struct mr_read_task *t = key != NULL ? mr_map_get(&r->by_key, key) : NULL;
     mr_error err;
 
@@ -101,17 +100,15 @@ struct mr_read_task *mr_read_task_get(struct mr_read *r, const Millrace__TaskInf
             mr_read_fail(r, &err);
         }
     }
-    mr_free(key);
     return t;
 }
 
 void mr_read_task_free(struct mr_read_task *t)
 {
-    char *const strings[] = {t->key, t->id, t->address, t->incarnation};
-
-    for (size_t i = 0; i < sizeof strings / sizeof strings[0]; i++) {
-        mr_free(strings[i]);
-    }
+    mr_free(t->key);
+    mr_free(t->id);
+    mr_free(t->address);
+    mr_free(t->incarnation);
     t->magic = 0;
     t->read->mode->task_free(t);
 }

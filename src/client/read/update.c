@@ -23,8 +23,7 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end)
     struct mr_read_task *t;
 
     r->finished = true;
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         close_task(t);
     }
     if (end != NULL && end->error_code < 0) {
@@ -70,8 +69,7 @@ static void take_tasks(struct mr_read *r, const Millrace__ClientUpdate *u)
     if (u->follows != 0) {
         return;
     }
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
+    TAILQ_FOREACH(t, &r->tasks, link) {
         if (t->list < r->lists) {
             close_task(t);
         }

@@ -48,26 +48,38 @@ void mr_read_fed(struct mr_read *r)
 
 /* ---- why ---- */
 
-static bool is_open(const struct mr_read_task *t)
+/* The workers that more may come from: the first of them, and how many there are; with @away of
+ * those that cannot be reached. */
+static const struct mr_read_task *count_open(const struct mr_read *r, bool away, unsigned *n)
 {
-    return !t->end && !t->closed;
+    const struct mr_read_task *first = NULL;
+    const struct mr_read_task *t;
+
+    *n = 0;
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        if (!t->end && !t->closed && (!away || mr_read_task_is_away(t, r->now_ms))) {
+            first = first != NULL ? first : t;
+            ++*n;
+        }
+    }
+    return first;
 }
 
 /* An address, and how many more there are. */
 static void name_tasks(char out[WHO_BYTES], const struct mr_read_task *first, unsigned n)
 {
+    int used = snprintf(out, WHO_BYTES, "%.60s", first->address);
+
     if (n > 1) {
-        (void)snprintf(out, WHO_BYTES, "%.60s (and %u more)", first->address, n - 1);
-    } else {
-        (void)snprintf(out, WHO_BYTES, "%.60s", first->address);
+        (void)snprintf(out + used, WHO_BYTES - (size_t)used, " (and %u more)", n - 1);
     }
 }
 
-static bool say_dispatcher(struct mr_read *r, int64_t now_ms, char *out, size_t size)
+static bool say_dispatcher(struct mr_read *r, char *out, size_t size)
 {
     char why[MR_READ_WAIT_BYTES / 2];
 
-    if (r->attached && now_ms - r->heard_ms < r->heartbeat_ms + SILENT_MS) {
+    if (r->attached && r->now_ms - r->heard_ms < r->heartbeat_ms + SILENT_MS) {
         return false;
     }
     if (!r->port->trouble(r, why, sizeof why)) {
@@ -80,25 +92,14 @@ static bool say_dispatcher(struct mr_read *r, int64_t now_ms, char *out, size_t 
 }
 
 /* Workers that cannot be reached; if @all, only if that is all there are. */
-static bool say_away(const struct mr_read *r, int64_t now_ms, bool all, char *out, size_t size)
+static bool say_away(const struct mr_read *r, bool all, char *out, size_t size)
 {
-    const struct mr_read_task *first = NULL;
-    const struct mr_read_task *t;
-    unsigned away = 0;
-    unsigned open = 0;
+    unsigned away, open;
+    const struct mr_read_task *first = count_open(r, true, &away);
     char who[WHO_BYTES];
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (is_open(t)) {
-            open++;
-            if (mr_read_task_is_away(t, now_ms)) {
-                first = first != NULL ? first : t;
-                away++;
-            }
-        }
-    }
-    if (away == 0 || (all && away < open)) {
+    (void)count_open(r, false, &open);
+    if (first == NULL || (all && away < open)) {
         return false;
     }
     name_tasks(who, first, away);
@@ -108,18 +109,10 @@ static bool say_away(const struct mr_read *r, int64_t now_ms, bool all, char *ou
 
 void mr_read_explain_workers(const struct mr_read *r, char *out, size_t size)
 {
-    const struct mr_read_task *first = NULL;
-    const struct mr_read_task *t;
-    unsigned open = 0;
+    unsigned open;
+    const struct mr_read_task *first = count_open(r, false, &open);
     char who[WHO_BYTES];
 
-    TAILQ_FOREACH(t, &r->tasks, link)
-    {
-        if (is_open(t)) {
-            first = first != NULL ? first : t;
-            open++;
-        }
-    }
     if (first == NULL) {
         (void)snprintf(out, size,
                        "its workers have no more; whether others come is not decided yet");
@@ -130,22 +123,20 @@ void mr_read_explain_workers(const struct mr_read *r, char *out, size_t size)
 }
 
 /* false: somebody else has said it. */
-static bool explain(struct mr_read *r, int64_t now_ms, char *out, size_t size)
+static bool explain(struct mr_read *r, char *out, size_t size)
 {
     out[0] = '\0';
-    if (say_dispatcher(r, now_ms, out, size)) {
+    if (say_dispatcher(r, out, size)) {
         return out[0] != '\0';
     }
     if (!r->had_tasks) {
         (void)snprintf(out, size, "no worker has joined the service at %.120s yet",
                        r->opts.service);
-    } else if (say_away(r, now_ms, true, out, size)) {
+    } else if (say_away(r, true, out, size)) {
         return true;
     } else if (r->wait.word[0] != '\0') {
         (void)snprintf(out, size, "%s", r->wait.word);
-    } else if (say_away(r, now_ms, false, out, size)) {
-        return true;
-    } else {
+    } else if (!say_away(r, false, out, size)) {
         r->mode->explain(r, out, size);
     }
     return true;
@@ -216,14 +207,14 @@ bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms)
     return true;
 }
 
-static bool is_there(const struct mr_read *r, int64_t now_ms)
+static bool is_there(const struct mr_read *r)
 {
-    return r->wait.since_ms != 0 && (r->waiting || now_ms - r->wait.seen_ms <= ABSENT_MS);
+    return r->wait.since_ms != 0 && (r->waiting || r->now_ms - r->wait.seen_ms <= ABSENT_MS);
 }
 
 bool mr_read_must_ask(const struct mr_read *r)
 {
-    return is_there(r, r->now_ms) && r->now_ms - r->wait.since_ms >= FIRST_LINE_MS - ASK_AHEAD_MS &&
+    return is_there(r) && r->now_ms - r->wait.since_ms >= FIRST_LINE_MS - ASK_AHEAD_MS &&
            r->now_ms - r->wait.asked_ms >= CHANGE_MS;
 }
 
@@ -234,20 +225,21 @@ void mr_read_take_word(struct mr_read *r, const char *word)
     }
 }
 
-int64_t mr_read_look_at_wait(struct mr_read *r, int64_t now_ms)
+int64_t mr_read_look_at_wait(struct mr_read *r)
 {
+    int64_t now_ms = r->now_ms;
     char why[MR_READ_WAIT_BYTES];
 
     if (r->waiting) {
         r->wait.seen_ms = now_ms;
     }
-    if (!is_there(r, now_ms) || r->failed || r->stopping) {
+    if (!is_there(r) || r->failed || r->stopping) {
         return now_ms + LOOK_MS;
     }
     if (mr_read_must_ask(r)) {
         r->wakes |= MR_READ_WAKE_ATTACH; /* It sends a heartbeat. */
     }
-    if (now_ms - r->wait.since_ms >= FIRST_LINE_MS && explain(r, now_ms, why, sizeof why) &&
+    if (now_ms - r->wait.since_ms >= FIRST_LINE_MS && explain(r, why, sizeof why) &&
         mr_read_wait_tell(&r->wait, why, now_ms)) {
         r->port->log(MR_LOG_WARN, "a read waits", "job", "%s", job_name(r), "for_s", "%lld",
                      (long long)((now_ms - r->wait.since_ms) / 1000), "why", "%s", why, NULL);

@@ -21,7 +21,6 @@ static bool own_is_its(const Millrace__TaskAssignment *a)
 
 static int own_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
 {
-    (void)a;
     return mr_serving_init(own_of(t), KEPT_BYTES_MAX, false, err);
 }
 
@@ -110,5 +109,5 @@ const struct mr_worker_task_kind mr_kind_own = {
     .run = own_run,
     .progress = own_progress,
     .usage_locked = mr_serving_usage_locked,
-    MR_SERVING_SLOTS,
+    .streams = &mr_serving_streams,
 };

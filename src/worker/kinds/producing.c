@@ -80,34 +80,10 @@ static int put_into_window(struct mr_worker_task *t, mr_block *block, mr_error *
 
 static const struct mr_sink window_sink = {.wait = wait_readers, .put = put_into_window};
 
-/* Tasks that read it and were there before it. */
-static void let_readers_in(struct mr_worker_task *t)
+static void find_window(struct mr_worker_task *t, const void *ctx)
 {
-    struct mr_worker *w = t->worker;
-    struct mr_worker_task *last = NULL;
-
-    for (;;) {
-        struct mr_worker_task *next;
-
-        mr_mutex_lock(&w->lock);
-        /* Where the last one was dropped meanwhile: from the beginning. Those that have a reader
-         * already are left. */
-        next = last == NULL || !last->listed ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
-        while (next != NULL && next->kind->find_window == NULL) {
-            next = TAILQ_NEXT(next, link);
-        }
-        if (next != NULL) {
-            (void)mr_worker_task_ref(next);
-        }
-        mr_mutex_unlock(&w->lock);
-        if (last != NULL) {
-            mr_worker_task_unref(last);
-        }
-        if (next == NULL) {
-            return;
-        }
-        next->kind->find_window(next);
-        last = next;
+    if (t->kind->find_window != NULL) {
+        t->kind->find_window(t); /* One that has a reader already is left as it is. */
     }
 }
 
@@ -146,7 +122,7 @@ bool mr_producing_was_cut(struct mr_worker *w, const char *production)
     MR_LOCK(&w->lock);
     const struct producing *p = find_locked(w, production);
 
-    return p != NULL && mr_worker_task_was_cut(&p->task);
+    return p != NULL && mr_worker_task_splits(&p->task, mr_splits_were_cut);
 }
 
 /* ---- the window ---- */
@@ -256,7 +232,7 @@ static void producing_run(struct mr_worker_task *t)
     if (!open_window(p)) {
         return;
     }
-    let_readers_in(t);
+    mr_worker_task_each(t->worker, find_window, NULL); /* those that were there before it */
     mr_error_clear(&err);
     int rc = mr_pipeline_run(t, &window_sink, &err);
     if (rc < 0 && atomic_load(&t->disowned)) {
@@ -282,15 +258,6 @@ static void producing_cancel_locked(struct mr_worker_task *t)
 }
 
 /* ---- the rest of its table ---- */
-
-static int refuse_stream_locked(struct mr_conn *c, struct mr_worker_task *t,
-                                mr_rpc_stream **replaced, mr_error *err)
-{
-    (void)c;
-    (void)replaced;
-    return mr_error_set(err, MR_EINVAL,
-                        "task %s makes a production: its readers have tasks of their own", t->id);
-}
 
 static void producing_progress(struct mr_worker_task *t, struct mr_worker_task_progress *ret)
 {
@@ -333,7 +300,6 @@ const struct mr_worker_task_kind mr_kind_producing = {
     .free = producing_free,
     .run = producing_run,
     .cancel_locked = producing_cancel_locked,
-    .attach_locked = refuse_stream_locked,
     .progress = producing_progress,
     .usage_locked = producing_usage_locked,
 };

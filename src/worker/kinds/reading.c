@@ -23,6 +23,7 @@
  * that is closed under its reader is over for this task too: the next list of tasks says what
  * follows.
  */
+#include "worker/session/reading.h"
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/limits.h"
@@ -40,19 +41,13 @@
 
 struct reading {
     struct mr_serving serving; /* whose task.lock guards the rest */
+    struct mr_reading state;
     char *production;
     mr_chain_reader *reader; /* NULL while there is no window, or when it is over */
     enum mr_cache_lag lag;
     bool over;     /* no reader will be opened any more */
-    bool joining;  /* deliver nothing before the dispatcher has decided */
-    bool answered; /* ... and what it needs to know is known: `first` or `refused` */
-    bool more;     /* the reader has not said that there is nothing yet */
-    uint64_t first;
-    uint64_t returned; /* as the reader was told */
-    /* of the tasks of its iteration that read here before; where it began */
-    struct mr_chain_stand before;
-    bool window_gone; /* the window was given up before it could go on there */
-    uint64_t read;    /* elements of the production, when it is over */
+    bool answered; /* joining: what the dispatcher has to know is known, `first` or `refused` */
+    uint64_t read; /* elements of the production, when it is over */
     char refused[MR_ERROR_MESSAGE_SIZE];
 };
 
@@ -73,7 +68,7 @@ static void on_ready(void *ctx)
     struct reading *r = reading_of(mr_worker_task_of(ctx));
 
     mr_mutex_lock(&r->serving.task.lock);
-    r->more = true;
+    r->state.more = true;
     mr_mutex_unlock(&r->serving.task.lock);
     /* Whoever wakes needs the lock at once. The task stays: a reader is not closed while this is
      * called. */
@@ -82,60 +77,26 @@ static void on_ready(void *ctx)
 
 /* ---- where it stands ---- */
 
-/* What was delivered and what was skipped add up to it when all is read: of a window that has the
- * elements below @end, so many were to come to this task. */
-static uint64_t produced_locked(const struct reading *r, uint64_t end)
-{
-    return r->before.skipped + (end > r->before.at ? end - r->before.at : 0);
-}
-
-/* Of what was skipped, what clients were not told by the tasks before: told again it would be twice
- * as much to them. */
-static uint64_t new_skipped_locked(const struct reading *r)
-{
-    return r->serving.skipped > r->before.told ? r->serving.skipped - r->before.told : 0;
-}
-
-static void begin_at_locked(struct reading *r, const struct mr_chain_stand *before)
-{
-    r->before = *before;
-    r->serving.missing = before->missing;
-}
-
 /* Its cursor follows the book. */
 static void note_returned_locked(struct mr_serving *s)
 {
     struct reading *r = (struct reading *)s;
+    uint64_t upto;
 
-    if (r->reader != NULL && !r->joining) {
-        uint64_t needed = mr_book_needed(s->book);
-
-        if (needed > r->returned) {
-            r->returned = needed;
-            mr_chain_returned(r->reader, needed);
-        }
+    if (mr_reading_returns(&r->state, &upto)) {
+        mr_chain_returned(r->reader, upto);
     }
 }
 
-/* It is dropped, or through, and has sent its last: whoever goes on for its iteration begins behind
+/* It is dropped, or through, and has sent its last: the next task of its iteration begins behind
  * that. */
 static void put_down_locked(struct reading *r)
 {
-    struct mr_chain_stand stand = r->before;
-    struct mr_book_counts counts;
-    struct mr_book_stand book;
+    struct mr_reading_stand stand;
 
-    if (r->reader == NULL || r->joining) {
-        return;
+    if (mr_reading_stand(&r->state, &stand)) {
+        mr_chain_put_down(r->reader, &stand);
     }
-    mr_book_counts(r->serving.book, &counts);
-    mr_book_stand(r->serving.book, &book);
-    stand.at = book.at > r->first ? book.at : r->first;
-    stand.skipped += stand.at - r->before.at -
-                     book.fed; /* what it skipped behind that the next one will find gone, too */
-    stand.told = r->serving.skipped > stand.told ? r->serving.skipped : stand.told;
-    stand.missing += counts.lost + counts.untaken + book.missing;
-    mr_chain_put_down(r->reader, &stand);
 }
 
 static void reading_cancel_locked(struct mr_worker_task *t)
@@ -154,14 +115,13 @@ static int reading_init(struct mr_worker_task *t, const Millrace__TaskAssignment
 {
     struct reading *r = reading_of(t);
 
-    r->more = true;
-    r->joining = a->joining;
     r->lag = lag_of(a);
     r->serving.returned_locked = note_returned_locked;
     r->production = mr_strdup(a->production);
-    return r->production == NULL
-               ? mr_error_nomem(err)
-               : mr_serving_init(&r->serving, KEPT_BYTES_MAX, true /* reports_given */, err);
+    MR_CHECK_ALLOC(r->production, err);
+    MR_TRY(mr_serving_init(&r->serving, KEPT_BYTES_MAX, true /* reports_given */, err));
+    mr_reading_init(&r->state, r->serving.book, a->joining);
+    return MR_OK;
 }
 
 static void reading_free(struct mr_worker_task *t)
@@ -175,17 +135,40 @@ static void reading_free(struct mr_worker_task *t)
 
 /* ---- opening and deciding ---- */
 
+/* Of elements that it could not have, clients did not know @skipped. */
+static void note_counts_locked(struct reading *r, uint64_t skipped)
+{
+    (void)atomic_fetch_add(&r->serving.task.worker->numbers.skipped, skipped);
+    r->serving.skipped = r->state.skipped;
+    r->serving.missing = r->state.before.missing;
+}
+
 static void start_locked(struct reading *r)
 {
-    struct mr_chain_stand before = {0};
+    struct mr_reading_stand before;
+    uint64_t first;
 
-    mr_chain_start(r->reader, &r->first);
-    if (!mr_chain_stand(r->reader, &before)) {
-        before = (struct mr_chain_stand){.at = r->first};
-    }
-    begin_at_locked(r, &before);
-    r->more = true;
+    mr_chain_start(r->reader, &first);
+    bool resumes = mr_chain_stand(r->reader, &before);
+    mr_reading_started(&r->state, first, resumes ? &before : NULL);
+    note_counts_locked(r, 0);
     (void)pthread_cond_broadcast(&r->serving.task.changed);
+}
+
+/* It was given up while nobody read it. Was that an earlier task's? Then there is nothing to come,
+ * and what the window still had counts as skipped. */
+static bool miss_locked(struct reading *r, mr_chain *p)
+{
+    struct mr_worker_task *t = &r->serving.task;
+    struct mr_reading_stand before;
+    uint64_t unread;
+
+    if (!mr_chain_missed(p, t->iteration, &before, &unread)) {
+        return false;
+    }
+    note_counts_locked(r, mr_reading_missed(&r->state, &before, unread));
+    (void)pthread_cond_broadcast(&t->changed);
+    return true;
 }
 
 static int open_locked(struct reading *r, mr_chain *p, mr_error *err)
@@ -193,27 +176,22 @@ static int open_locked(struct reading *r, mr_chain *p, mr_error *err)
     struct mr_worker_task *t = &r->serving.task;
     struct mr_chain_reader_options opts = {
         .name = t->id, .who = t->iteration, .lag = r->lag, .ready = on_ready, .ctx = t};
-    struct mr_chain_stand before;
-    uint64_t unread;
+    uint64_t first;
     mr_error why;
-    int rc;
 
-    if (r->joining && mr_chain_failed(p, &why)) {
+    if (r->state.joining && mr_chain_failed(p, &why)) {
         return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
     }
-    rc = mr_chain_join(p, &opts, &r->reader, &r->first, err);
-    begin_at_locked(r, &(struct mr_chain_stand){.at = r->first});
-    if (rc == MR_OK && !r->joining) {
+    int rc = mr_chain_join(p, &opts, &r->reader, &first, err);
+    if (rc == MR_EPRECOND && !r->state.joining && miss_locked(r, p)) {
+        return MR_OK;
+    }
+    MR_TRY(rc);
+    mr_reading_joined(&r->state, first);
+    if (!r->state.joining) {
         start_locked(r);
     }
-    if (rc == MR_EPRECOND && !r->joining && mr_chain_missed(p, t->iteration, &before, &unread)) {
-        begin_at_locked(r, &before);
-        r->window_gone = true;
-        r->serving.skipped = before.skipped + unread;
-        (void)pthread_cond_broadcast(&t->changed);
-        rc = MR_OK;
-    }
-    return rc;
+    return MR_OK;
 }
 
 /* If it reads a window that is there, and has no reader yet: open one. */
@@ -228,12 +206,12 @@ static void reading_find_window(struct mr_worker_task *t)
 
     mr_mutex_lock(&w->lock);
     mr_mutex_lock(&t->lock);
-    if (r->reader == NULL && !r->window_gone && !r->over && !t->cancelled) {
+    if (r->reader == NULL && !r->state.gone && !r->over && !t->cancelled) {
         p = mr_producing_window_locked(w, r->production);
     }
     if (p != NULL) {
         rc = open_locked(r, p, &err);
-        answer = r->joining && (rc == MR_OK || rc == MR_EPRECOND);
+        answer = r->state.joining && (rc == MR_OK || rc == MR_EPRECOND);
         r->answered = answer;
         (void)snprintf(r->refused, sizeof r->refused, "%s", rc == MR_EPRECOND ? err.message : "");
     }
@@ -262,7 +240,7 @@ static int change_production_locked(struct reading *r, const char *production,
     if (strcmp(production, r->production) == 0) {
         return MR_OK;
     }
-    if (!r->joining) {
+    if (!r->state.joining) {
         return mr_error_set(err, MR_EINVAL, "task %s reads production %s, and is now to read %s",
                             r->serving.task.id, r->production, production);
     }
@@ -272,6 +250,7 @@ static int change_production_locked(struct reading *r, const char *production,
     r->production = name;
     *old = r->reader; /* While it is joining, nobody reads. */
     r->reader = NULL;
+    mr_reading_closed(&r->state);
     r->answered = false;
     return MR_OK;
 }
@@ -302,12 +281,8 @@ static void reading_assign(struct mr_worker_task *t, const Millrace__TaskAssignm
     int rc = change_production_locked(r, a->production, &old, &err);
     if (rc == MR_OK) {
         set_lag_locked(r, lag_of(a));
-        if (r->joining && !a->joining) {
-            r->joining = false;
-            r->answered = false;
-            if (r->reader != NULL) {
-                start_locked(r);
-            }
+        if (!a->joining && mr_reading_decided(&r->state)) {
+            start_locked(r);
         }
     }
     mr_mutex_unlock(&t->lock);
@@ -322,57 +297,48 @@ static void reading_assign(struct mr_worker_task *t, const Millrace__TaskAssignm
 static bool reading_is_joining(struct mr_worker_task *t)
 {
     MR_LOCK(&t->lock);
-    return reading_of(t)->joining;
+    return reading_of(t)->state.joining;
 }
 
 /* ---- from the window into the book ---- */
 
 static bool may_read_locked(const struct reading *r, bool resting)
 {
-    const mr_book *book = r->serving.book;
+    enum mr_reading_step next = mr_reading_next(&r->state, resting);
 
-    if (r->window_gone) {
-        return true;
-    }
-    if (r->reader == NULL || r->joining || !r->more) {
-        return false;
-    }
-    if (mr_book_each(book, NULL) == NULL) {
-        /* Nothing for nobody; but that it is over has to be found. */
-        return mr_chain_caught_up(r->reader);
-    }
-    return resting ? mr_book_low(book) : mr_book_demand(book) > 0;
+    return next == MR_READING_READ ||
+           (next == MR_READING_READ_END && mr_chain_caught_up(r->reader));
 }
 
 static void go_back_locked(struct reading *r)
 {
     uint64_t at;
 
-    if (r->reader != NULL && mr_book_deserted(r->serving.book) &&
-        mr_book_take_back(r->serving.book, &at)) {
+    if (mr_reading_goes_back(&r->state, &at)) {
         mr_chain_rewind(r->reader, at);
-        r->more = true;
     }
 }
 
-/* Wait until there is something to read, and somebody for it. *@rows: how many; false: cancelled.
- * */
-static bool wait_demand(struct reading *r, uint32_t *rows)
+/* Wait until there is something to read, and somebody for it. MR_OK with how many @rows; MR_END:
+ * the window is gone. */
+static int wait_demand(struct reading *r, uint32_t *rows, mr_error *err)
 {
     struct mr_worker_task *t = &r->serving.task;
+    bool resting = false;
 
     MR_LOCK(&t->lock);
-    go_back_locked(r);
-    if (!may_read_locked(r, false)) {
-        while (!t->cancelled && !may_read_locked(r, true)) {
+    for (go_back_locked(r); !t->cancelled && !may_read_locked(r, resting); go_back_locked(r)) {
+        if (resting) {
             mr_cond_wait(&t->changed, &t->lock);
-            go_back_locked(r);
         }
+        resting = true;
     }
-    *rows = mr_book_demand(r->serving.book);
-    *rows = *rows == 0 ? 1 : *rows;
-    r->more = false; /* unless it is said meanwhile */
-    return !t->cancelled;
+    if (t->cancelled) {
+        return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
+    }
+    *rows = mr_reading_rows(&r->state);
+    r->state.more = false; /* unless it is said meanwhile */
+    return r->state.gone ? MR_END : MR_OK;
 }
 
 /* Takes what is in @rows. */
@@ -383,7 +349,7 @@ static int put_into_book(struct reading *r, struct mr_chain_rows *rows, mr_error
     int rc = MR_OK;
 
     mr_mutex_lock(&t->lock);
-    r->more = true;
+    r->state.more = true;
     if (t->spec_hash == 0) {
         t->spec_hash = mr_chain_spec_hash(mr_chain_of(r->reader)); /* before anything is sent */
     }
@@ -399,32 +365,14 @@ static int put_into_book(struct reading *r, struct mr_chain_rows *rows, mr_error
     return rc;
 }
 
-/* It was given up while nobody read it: there is nothing to come, and what it still had is said to
- * be missed. */
-static bool window_is_gone(struct reading *r)
-{
-    MR_LOCK(&r->serving.task.lock);
-    if (r->window_gone) {
-        (void)atomic_fetch_add(&r->serving.task.worker->numbers.skipped, new_skipped_locked(r));
-        mr_book_set_skipped(r->serving.book, new_skipped_locked(r));
-    }
-    return r->window_gone;
-}
-
 /* What of the window it missed, by now; clients are told. */
 static void note_skipped(struct reading *r)
 {
     struct mr_worker_task *t = &r->serving.task;
 
     mr_mutex_lock(&t->lock);
-    if (r->reader != NULL && !r->joining) {
-        uint64_t before = new_skipped_locked(r);
-
-        r->serving.skipped = r->before.skipped + mr_chain_skipped(r->reader);
-        uint64_t now = new_skipped_locked(r);
-
-        (void)atomic_fetch_add(&t->worker->numbers.skipped, now > before ? now - before : 0);
-        mr_book_set_skipped(r->serving.book, now);
+    if (r->reader != NULL && !r->state.joining) {
+        note_counts_locked(r, mr_reading_skips(&r->state, mr_chain_skipped(r->reader)));
     }
     mr_mutex_unlock(&t->lock);
     mr_serving_pump(t);
@@ -434,15 +382,10 @@ static int fill(struct mr_serving *s, mr_error *err)
 {
     struct reading *r = reading_of(&s->task);
     struct mr_chain_rows rows;
-    uint32_t demand;
+    uint32_t demand = 0;
 
     for (;;) {
-        if (!wait_demand(r, &demand)) {
-            return mr_error_set(err, MR_ECANCELED, "the task was cancelled");
-        }
-        if (window_is_gone(r)) {
-            return MR_END;
-        }
+        MR_TRY(wait_demand(r, &demand, err));
         /* This thread alone lets go of a reader that was started. */
         int rc = mr_chain_read(r->reader, demand, MR_DATA_MESSAGE_BYTES_TARGET, &rows, err);
         note_skipped(r); /* before what comes behind it */
@@ -471,13 +414,14 @@ static void close_reader(struct reading *r)
         struct mr_chain_stats stats;
 
         mr_chain_stats(mr_chain_of(reader), &stats);
-        r->read = produced_locked(r, stats.end);
+        r->read = mr_reading_produced(&r->state, stats.end);
     }
     /* Else it was done when that was said, and somebody else may go on there already. */
     if (!t->cancelled) {
         put_down_locked(r);
     }
     r->reader = NULL;
+    mr_reading_closed(&r->state);
     r->over = true;
     mr_mutex_unlock(&t->lock);
     mr_chain_leave(reader);
@@ -509,12 +453,12 @@ static void reading_progress(struct mr_worker_task *t, struct mr_worker_task_pro
     ret->base.produced = r->over ? r->read : 0;
     if (r->reader != NULL) {
         mr_chain_stats(mr_chain_of(r->reader), &stats);
-        ret->base.produced = produced_locked(r, stats.end);
+        ret->base.produced = mr_reading_produced(&r->state, stats.end);
     }
-    if (r->joining && r->answered) {
+    if (r->state.joining && r->answered) {
         millrace__join_answer__init(&ret->join);
         (void)snprintf(ret->text, sizeof ret->text, "%s", r->refused);
-        ret->join.first = r->first;
+        ret->join.first = r->state.first;
         ret->join.refused = ret->text;
         ret->base.join = &ret->join;
     }
@@ -544,5 +488,5 @@ const struct mr_worker_task_kind mr_kind_reading = {
     .was_cut = reading_was_cut,
     .progress = reading_progress,
     .usage_locked = reading_usage_locked,
-    MR_SERVING_SLOTS,
+    .streams = &mr_serving_streams,
 };

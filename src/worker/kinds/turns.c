@@ -70,7 +70,6 @@ static bool turns_is_its(const Millrace__TaskAssignment *a)
     return a->rounds != NULL;
 }
 
-/* MR_EINVAL: such an assignment cannot be. */
 static int turns_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
 {
     struct turns *turns = turns_of(t);
@@ -183,10 +182,14 @@ static int compose_locked(struct mr_worker_task *t, uint32_t consumer, struct me
 static void send_message(struct message *m, int rc, const mr_error *err)
 {
     if (rc == MR_OK) {
-        struct mr_conn_rounds rounds = {
-            .header = &m->header, .session = m->session, .first = m->first};
+        struct mr_conn_header header;
 
-        mr_conn_send_rounds(m->conn, &rounds, m->parts, m->n);
+        mr_conn_header_init(&header, m->conn);
+        header.base.session = m->session;
+        header.base.first_element = m->first;
+        header.base.elements = (uint32_t)m->n;
+        header.base.rounds = &m->header;
+        mr_conn_send(m->conn, &header, m->parts, m->n);
     } else {
         mr_conn_break_off(m->conn, err);
     }
@@ -396,10 +399,7 @@ static int turns_attach_locked(struct mr_conn *c, struct mr_worker_task *t,
                             "task %s is of a coordinated job, and %.32s opens no round", t->id,
                             req->open->client);
     }
-    int rc = mr_round_book_open(turns->book, open, number, err); /* checks the index */
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_round_book_open(turns->book, open, number, err)); /* checks the index */
     struct place *p = &turns->places[open->consumer_index];
     *replaced = p->conn != NULL ? cut(p) : NULL;
     *p = (struct place){.conn = c,
@@ -473,6 +473,15 @@ static void turns_progress(struct mr_worker_task *t, struct mr_worker_task_progr
     }
 }
 
+static const struct mr_worker_task_streams turns_streams = {
+    .attach_locked = turns_attach_locked,
+    .message = turns_message,
+    .sent_locked = turns_sent_locked,
+    .detach_locked = turns_detach_locked,
+    .cut_locked = turns_cut_locked,
+    .pump = turns_pump,
+};
+
 const struct mr_worker_task_kind mr_kind_turns = {
     .name = "coordinated",
     .thread = "mr-turns",
@@ -485,11 +494,6 @@ const struct mr_worker_task_kind mr_kind_turns = {
     .run = turns_run,
     .assign = turns_assign,
     .change_rounds = turns_change_rounds,
-    .attach_locked = turns_attach_locked,
-    .message = turns_message,
-    .sent_locked = turns_sent_locked,
-    .detach_locked = turns_detach_locked,
-    .cut_locked = turns_cut_locked,
-    .pump = turns_pump,
+    .streams = &turns_streams,
     .progress = turns_progress,
 };

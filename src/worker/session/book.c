@@ -69,7 +69,7 @@ int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err)
     book->end = at + p->rows;
     book->ready_rows += p->rows;
     book->ready_bytes += p->bytes;
-    book->produced += p->rows;
+    book->counts.produced += p->rows;
     return MR_OK;
 }
 
@@ -90,16 +90,14 @@ void mr_book_stand(const mr_book *book, struct mr_book_stand *ret)
     const struct mr_book_piece *p;
     const mr_book_session *s;
 
-    *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->produced};
-    TAILQ_FOREACH(p, &book->ready, link)
-    {
+    *ret = (struct mr_book_stand){.at = book->sent_end, .fed = book->counts.produced};
+    TAILQ_FOREACH(p, &book->ready, link) {
         bool came_back = p->at < book->sent_end;
 
         ret->missing += came_back ? p->rows : 0;
         ret->fed -= came_back ? 0 : p->rows;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         ret->missing += s->next - s->received;
     }
 }
@@ -117,7 +115,7 @@ bool mr_book_take_back(mr_book *book, uint64_t *at)
         book->end = p->at;
         book->ready_rows -= p->rows;
         book->ready_bytes -= p->bytes;
-        book->produced -= p->rows;
+        book->counts.produced -= p->rows;
         mr_book_piece_free(book, p);
     }
     /* What of it had been sent came back, so that nobody has it. */
@@ -163,8 +161,7 @@ uint32_t mr_book_demand(const mr_book *book)
     if (book->finished || book->ready_bytes >= AHEAD_MESSAGES * book->limits.message_bytes) {
         return 0;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (s->owner != NULL) {
             uint64_t window = s->limit_elements > s->received ? s->limit_elements - s->received : 0;
             uint64_t open = open_credit(s);
@@ -173,11 +170,9 @@ uint32_t mr_book_demand(const mr_book *book)
             ahead += window < AHEAD_ROWS_MAX ? window : AHEAD_ROWS_MAX;
         }
     }
-    /*
-     * Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
+    /* Beside what is asked for now, as much as clients keep asking for: when the next credit comes,
      * a whole message is ready for it, instead of rows that trickle out one by one as they are
-     * made.
-     */
+     * made. */
     credit = credit < AHEAD_ROWS_MAX ? credit : AHEAD_ROWS_MAX;
     ahead = ahead < AHEAD_ROWS_MAX ? ahead : AHEAD_ROWS_MAX;
     uint64_t allowed = credit + (ahead < AHEAD_ROWS_MIN ? AHEAD_ROWS_MIN : ahead);
@@ -200,16 +195,10 @@ bool mr_book_low(const mr_book *book)
 
 void mr_book_counts(const mr_book *book, struct mr_book_counts *ret)
 {
-    *ret = (struct mr_book_counts){
-        .produced = book->produced,
-        .received = book->received,
-        .returned = book->returned,
-        .lost = book->lost,
-        .untaken = book->untaken,
-        .sessions = (uint32_t)book->shares.taken,
-        .buffered_bytes = book->ready_bytes + book->sent_bytes,
-        .finished = book->finished,
-    };
+    *ret = book->counts;
+    ret->sessions = (uint32_t)book->shares.taken;
+    ret->buffered_bytes = book->ready_bytes + book->sent_bytes;
+    ret->finished = book->finished;
 }
 
 /* ---- what must hold ---- */
@@ -222,8 +211,7 @@ static bool check_session(const mr_book_session *s, size_t *bytes, size_t *piece
     uint64_t at = TAILQ_EMPTY(&s->sent) ? s->next : TAILQ_FIRST(&s->sent)->first;
     size_t sum = 0;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first != at || p->rows == 0) {
             return false;
         }
@@ -246,21 +234,18 @@ bool mr_book_check(const mr_book *book)
     size_t pieces = 0;
     uint32_t awaited = 0;
 
-    TAILQ_FOREACH(p, &book->ready, link)
-    {
+    TAILQ_FOREACH(p, &book->ready, link) {
         rows += p->rows;
         ready_bytes += p->bytes;
         pieces++;
     }
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (!check_session(s, &sent_bytes, &pieces)) {
             return false;
         }
         awaited += s->awaited ? 1 : 0;
     }
-    TAILQ_FOREACH(p, &book->all, order)
-    {
+    TAILQ_FOREACH(p, &book->all, order) {
         pieces--;
     }
     return pieces == 0 && rows == book->ready_rows && ready_bytes == book->ready_bytes &&

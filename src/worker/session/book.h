@@ -45,18 +45,14 @@ void mr_book_free(mr_book *book); /* with all sessions; NULL is fine */
 
 /* Takes the block in any case, also when it fails (out of memory). */
 int mr_book_add(mr_book *book, mr_block *block, mr_error *err);
-/*
- * Rows that come from a place where they are numbered: @at is that of the first, not below the last
+/* Rows that come from a place where they are numbered: @at is that of the first, not below the last
  * one's. Packed ones are sent as they are, and cut only where a session's credits end in them.
- * Takes @rows in any case.
- */
+ * Takes @rows in any case. */
 int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err);
 /* All rows below were returned, as far as they were fed. */
 uint64_t mr_book_needed(const mr_book *book);
-/*
- * Nobody is here, so nothing need be held: drop what is ready, as far back as it can be fed again
- * from *@at on without doubling anything, and without a gap. false: nothing was dropped.
- */
+/* Nobody is here, so nothing need be held: drop what is ready, as far back as it can be fed again
+ * from *@at on without doubling anything, and without a gap. false: nothing was dropped. */
 bool mr_book_take_back(mr_book *book, uint64_t *at);
 /* Where somebody else may go on without giving anything twice: behind all that was sent. */
 struct mr_book_stand {
@@ -74,19 +70,15 @@ void mr_book_set_skipped(mr_book *book, uint64_t skipped);
 /* The pipeline is over: MR_OK at its end, or negative with a message. Only the first call
  * counts. */
 void mr_book_finish(mr_book *book, int code, const char *message);
-/*
- * All that the end waits for was received by clients that are connected, do not return it, and may
- * never: from now on it is theirs, and waited for no longer. They can still give it back.
- */
+/* All that the end waits for was received by clients that are connected, do not return it, and may
+ * never: from now on it is theirs, and waited for no longer. They can still give it back. */
 bool mr_book_waits_for_clients(const mr_book *book);
 /* ... and there is a client that has nothing left and is kept waiting for its end. */
 bool mr_book_keeps_clients(const mr_book *book);
 void mr_book_stop_waiting(mr_book *book);
-/*
- * All that is left is with clients that are here: how long to wait for them to return it, or close;
+/* All that is left is with clients that are here: how long to wait for them to return it, or close;
  * 0: no longer. -1: that is not so, or they keep nobody, and whoever comes later may get it.
- * @draining: nobody waits for them.
- */
+ * @draining: nobody waits for them. */
 int64_t mr_book_patience_ms(mr_book *book, bool draining, int64_t now_ms);
 /* Rows that may be produced now: what waiting credits ask for and a little more; 0: enough is
  * ready. */
@@ -113,25 +105,19 @@ int mr_book_credit(mr_book *book, mr_book_session *s, uint64_t limit_elements, u
                    uint64_t received, uint64_t returned, mr_error *err);
 /* Elements below @given are with the application, used or not. MR_EINVAL: they were never sent. */
 int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err);
-/*
- * The client says good-bye: what is kept for it is ready for others again, without @gives_back only
- * what did not arrive (a client that does not know better uses the rest). @s is gone afterwards.
- */
+/* The client says good-bye: what is kept for it is ready for others again, without @gives_back only
+ * what did not arrive (a client that does not know better uses the rest). @s is gone afterwards. */
 void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back);
 /* Elements are kept for it: how many. */
 bool mr_book_keeps_for(const mr_book_session *s);
 uint64_t mr_book_kept(const mr_book_session *s);
 const char *mr_book_client(const mr_book_session *s); /* lent as long as the session */
-/*
- * Nobody knows what the client has: it fell silent, or begins anew. What is not known to have
+/* Nobody knows what the client has: it fell silent, or begins anew. What is not known to have
  * arrived may have, so it counts as lost, or, if each element has to be returned, is ready for
- * others again. @s is gone afterwards.
- */
+ * others again. @s is gone afterwards. */
 void mr_book_abandon(mr_book *book, mr_book_session *s);
-/*
- * The dispatcher says that @client is gone: that is remembered, and its session abandoned. Returns
- * the owner that the session had, or NULL. (Had it said goodbye, its session would be closed.)
- */
+/* The dispatcher says that @client is gone: that is remembered, and its session abandoned. Returns
+ * the owner that the session had, or NULL. (Had it said goodbye, its session would be closed.) */
 void *mr_book_release(mr_book *book, const char *client);
 /* Has the dispatcher said so, lately? */
 bool mr_book_was_released(const mr_book *book, const char *client);
@@ -155,11 +141,9 @@ struct mr_book_message {
     int code;            /* with end: how the pipeline ended */
     const char *message; /* lent: valid as long as the book */
 };
-/*
- * What to send next, and to whom: MR_OK, MR_END (nothing at the moment) or an error (out of memory;
+/* What to send next, and to whom: MR_OK, MR_END (nothing at the moment) or an error (out of memory;
  * session and owner are set, nothing is lost). The session is busy until mr_book_sent(),
- * mr_book_open() or mr_book_disconnect().
- */
+ * mr_book_open() or mr_book_disconnect(). */
 int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err);
 void mr_book_message_free(struct mr_book_message *m);
 void mr_book_sent(mr_book_session *s);

@@ -57,14 +57,10 @@ struct mr_book {
     int code;
     char *message;
     TAILQ_HEAD(, mr_book_session) sessions;
-    struct mr_shares shares; /* of them */
-    uint32_t awaited;        /* sessions */
-    bool rests;              /* mr_book_stop_waiting() */
-    uint64_t produced;
-    uint64_t received;
-    uint64_t returned;
-    uint64_t lost;
-    uint64_t untaken;
+    struct mr_shares shares;      /* of them */
+    uint32_t awaited;             /* sessions */
+    bool rests;                   /* mr_book_stop_waiting() */
+    struct mr_book_counts counts; /* but for what mr_book_counts() looks up */
     size_t sent_bytes;
     /* The last clients that the dispatcher said are gone. */
     char (*released)[MR_CLIENT_ID_SIZE];
@@ -74,10 +70,8 @@ struct mr_book {
     int64_t rests_since_ms;
 };
 
-/*
- * Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is
- * packed is a block then.
- */
+/* Cut @p after @rows rows: @p keeps them, *@rest (in no list but `all`) gets the others. What is
+ * packed is a block then. */
 int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
                 mr_error *err);
 /* Cut @p, of what is kept for @s, so that a piece begins at index @at. */

@@ -4,8 +4,10 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
-/* Takes @data on success. */
+MR_AUTO_DEFINE(mr_block, mr_block_unref)
+
 struct mr_book_piece *mr_book_piece_new(struct mr_part data, uint64_t at)
 {
     struct mr_book_piece *p = mr_malloc(sizeof *p);
@@ -27,29 +29,21 @@ void mr_book_piece_free(mr_book *book, struct mr_book_piece *p)
 int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
                 mr_error *err)
 {
-    mr_block *head = NULL;
-    mr_block *tail = NULL;
-    int rc;
+    MR_AUTO(mr_block_unref) mr_block *head = NULL;
+    MR_AUTO(mr_block_unref) mr_block *tail = NULL;
 
     MR_ASSERT(rows > 0);
     MR_ASSERT(rows < p->rows);
-    rc = mr_part_unpack(&p->data, err);
-    if (rc == MR_OK) {
-        rc = mr_block_slice(p->data.block, 0, rows, &head, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_block_slice(p->data.block, rows, p->rows - rows, &tail, err);
-    }
-    *rest = rc == MR_OK ? mr_book_piece_new((struct mr_part){.block = tail}, p->at + rows) : NULL;
-    if (*rest == NULL) {
-        mr_block_unref(head);
-        mr_block_unref(tail);
-        return rc < 0 ? rc : mr_error_nomem(err);
-    }
+    MR_TRY(mr_part_unpack(&p->data, err));
+    MR_TRY(mr_block_slice(p->data.block, 0, rows, &head, err));
+    MR_TRY(mr_block_slice(p->data.block, rows, p->rows - rows, &tail, err));
+    *rest = mr_book_piece_new((struct mr_part){.block = tail}, p->at + rows);
+    MR_CHECK_ALLOC(*rest, err);
+    (void)MR_TAKE(tail);
     (*rest)->first = p->first + rows;
     TAILQ_INSERT_AFTER(&book->all, p, *rest, order);
     mr_part_unref(p->data);
-    p->data = (struct mr_part){.block = head};
+    p->data = (struct mr_part){.block = MR_TAKE(head)};
     p->rows = rows;
     p->bytes = mr_part_bytes(p->data);
     return MR_OK;

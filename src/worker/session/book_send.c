@@ -89,27 +89,27 @@ static size_t small_run(struct mr_book_message *m, size_t from)
  * become VAR. */
 static int join_small(struct mr_book_message *m, mr_error *err)
 {
-    const mr_block **blocks = mr_reallocarray(NULL, m->n, sizeof blocks[0]);
+    MR_AUTO(mr_free) const mr_block **blocks = mr_reallocarray(NULL, m->n, sizeof blocks[0]);
     size_t to = 0;
-    int rc = blocks == NULL ? mr_error_nomem(err) : MR_OK;
 
-    for (size_t from = 0; rc == MR_OK && from < m->n;) {
+    MR_CHECK_ALLOC(blocks, err);
+    for (size_t from = 0; from < m->n;) {
         size_t run = small_run(m, from);
         mr_block *joined = NULL;
 
-        for (size_t i = 0; run > 1 && i < run; i++) {
+        if (run == 1) {
+            m->parts[to++] = m->parts[from++];
+            continue;
+        }
+        for (size_t i = 0; i < run; i++) {
             blocks[i] = m->parts[from + i].block;
         }
-        rc = run > 1 ? mr_block_concat(blocks, run, &joined, err) : MR_OK;
+        int rc = mr_block_concat(blocks, run, &joined, err);
         if (rc < 0) {
             /* Put the list in order again, for the one who frees it. */
             memmove(m->parts + to, m->parts + from, (m->n - from) * sizeof m->parts[0]);
             m->n = to + (m->n - from);
-            break;
-        }
-        if (run == 1) {
-            m->parts[to++] = m->parts[from++];
-            continue;
+            return rc;
         }
         for (size_t i = 0; i < run; i++) {
             mr_part_unref(m->parts[from + i]);
@@ -117,11 +117,8 @@ static int join_small(struct mr_book_message *m, mr_error *err)
         m->parts[to++] = (struct mr_part){.block = joined};
         from += run;
     }
-    if (rc == MR_OK) {
-        m->n = to;
-    }
-    mr_free(blocks);
-    return rc;
+    m->n = to;
+    return MR_OK;
 }
 
 /* Rows of @p that fit into @bytes, at least one; at most @rows. */
@@ -143,10 +140,8 @@ struct filling {
     uint64_t room;  /* bytes that are left */
 };
 
-/*
- * Rows of @p that go into the message; 0: it is full without them. What is packed is cut for one
- * reason only: the session's credits end in it.
- */
+/* Rows of @p that go into the message; 0: it is full without them. What is packed is cut for one
+ * reason only: the session's credits end in it. */
 static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f,
                              const struct mr_book_piece *p)
 {
@@ -175,8 +170,7 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
     struct mr_book_piece *p;
     size_t bytes = 0;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first < s->cursor) {
             continue;
         }
@@ -184,13 +178,10 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
         if (m->n > 0 && (bytes + p->bytes > book->limits.message_bytes || p->rows > room)) {
             break;
         }
-        int rc = p->rows > room ? mr_book_cut_kept(book, s, p, p->first + room, err) : MR_OK;
-        if (rc == MR_OK) {
-            rc = add_rows(m, cap, p->data, err);
+        if (p->rows > room) {
+            MR_TRY(mr_book_cut_kept(book, s, p, p->first + room, err));
         }
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(add_rows(m, cap, p->data, err));
         bytes += p->bytes;
         s->cursor += p->rows;
         if (s->cursor == s->limit_elements) {
@@ -236,18 +227,12 @@ static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr
         if (n < p->rows) {
             struct mr_book_piece *rest;
             size_t old = p->bytes;
-            int rc = mr_book_cut(book, p, n, &rest, err);
 
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(mr_book_cut(book, p, n, &rest, err));
             TAILQ_INSERT_AFTER(&book->ready, p, rest, link);
             book->ready_bytes = book->ready_bytes - old + p->bytes + rest->bytes;
         }
-        int rc = add_rows(m, &f.cap, p->data, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(add_rows(m, &f.cap, p->data, err));
         move_to_session(book, s, p);
         size_t cost = p->bytes + BLOCK_OVERHEAD_BYTES;
         f.room -= cost < f.room ? cost : f.room;
@@ -263,8 +248,7 @@ static mr_book_session *pick(const mr_book *book, uint64_t *waiting)
     mr_book_session *s;
 
     *waiting = 0;
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         bool rows = may_send_rows(book, s);
         bool word = s->owner != NULL && !s->busy &&
                     (s->answer_due || s->skipped_sent < book->skipped || may_end(book, s));
@@ -281,18 +265,15 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
 {
     uint64_t waiting;
     mr_book_session *s = pick(book, &waiting);
-    struct mr_book_message m = {0};
     size_t cap = 0;
     int rc = MR_OK;
 
     if (s == NULL) {
         return MR_END;
     }
-    m.session = s;
-    m.owner = s->owner;
-    m.number = s->number;
-    m.first = s->cursor;
     uint64_t before = s->cursor;
+    struct mr_book_message m = {
+        .session = s, .owner = s->owner, .number = s->number, .first = before};
     if (may_send_rows(book, s) && s->cursor < s->next) {
         rc = fill_again(book, s, &m, &cap, err);
     } else if (may_send_rows(book, s)) {

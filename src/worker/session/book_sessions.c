@@ -18,8 +18,7 @@ mr_book_session *mr_book_find(const mr_book *book, const char *client)
 {
     mr_book_session *s;
 
-    TAILQ_FOREACH(s, &book->sessions, link)
-    {
+    TAILQ_FOREACH(s, &book->sessions, link) {
         if (strcmp(s->client, client) == 0) {
             return s;
         }
@@ -137,11 +136,11 @@ static int acknowledge(mr_book *book, mr_book_session *s, uint64_t received, uin
     if (received > s->received || returned > s->received) {
         uint64_t arrived = received > returned ? received : returned;
 
-        book->received += arrived - s->received;
+        book->counts.received += arrived - s->received;
         s->received = arrived;
     }
     if (returned > s->returned) {
-        book->returned += returned - s->returned;
+        book->counts.returned += returned - s->returned;
         s->returned = returned;
     }
     return let_go(book, s, s->returned, err);
@@ -152,10 +151,8 @@ static int rewind_to(mr_book *book, mr_book_session *s, uint64_t index, mr_error
 {
     struct mr_book_piece *p;
 
-    TAILQ_FOREACH(p, &s->sent, link)
-    {
+    TAILQ_FOREACH(p, &s->sent, link) {
         if (p->first < index && p->first + p->rows > index) {
-
             MR_TRY(mr_book_cut_kept(book, s, p, index, err));
             break;
         }
@@ -171,7 +168,7 @@ static void give_back(mr_book *book, mr_book_session *s)
     uint64_t first = oldest(s);
     struct mr_book_piece *p;
 
-    book->received -= s->received > first ? s->received - first : 0;
+    book->counts.received -= s->received > first ? s->received - first : 0;
     while ((p = TAILQ_LAST(&s->sent, mr_book_pieces)) != NULL) {
         forget_piece(book, s, p);
         TAILQ_INSERT_HEAD(&book->ready, p, link);
@@ -194,7 +191,7 @@ static void drop_kept(mr_book *book, mr_book_session *s, uint64_t end)
         forget_piece(book, s, p);
         mr_book_piece_free(book, p);
     }
-    book->lost += oldest(s) > end ? oldest(s) - end : 0;
+    book->counts.lost += oldest(s) > end ? oldest(s) - end : 0;
     mr_book_note_awaited(s);
 }
 
@@ -216,11 +213,11 @@ void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back)
 void mr_book_abandon(mr_book *book, mr_book_session *s)
 {
     if (!book->limits.repeats) {
-        book->untaken += may_be_used(s) > s->returned ? may_be_used(s) - s->returned : 0;
+        book->counts.untaken += may_be_used(s) > s->returned ? may_be_used(s) - s->returned : 0;
         drop_kept(book, s, may_be_used(s));
     }
     if (!book->limits.repeats && !book->limits.reports_given) {
-        book->lost += mr_book_kept(s); /* It may be on its way. */
+        book->counts.lost += mr_book_kept(s); /* It may be on its way. */
         drop_kept(book, s, s->next);
     }
     give_back(book, s);
@@ -235,7 +232,6 @@ static int new_session(mr_book *book, const char *host, const char *client, uint
     struct mr_share *share = NULL;
 
     if (before == NULL) {
-
         MR_TRY(mr_shares_take(&book->shares, host, 1, &share, err));
     }
     mr_book_session *s = mr_calloc(1, sizeof *s);
@@ -265,8 +261,6 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                  uint64_t resume_from, void *owner, mr_book_session **ret, mr_error *err)
 {
     mr_book_session *s = mr_book_find(book, client);
-    int rc;
-
     uint64_t last = s != NULL ? s->number : 0;
 
     MR_ASSERT(owner != NULL);
@@ -285,10 +279,7 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                                 "session %llu is not known: it cannot go on at element %llu",
                                 (unsigned long long)number, (unsigned long long)resume_from);
         }
-        rc = new_session(book, host, client, number, s, &s, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(new_session(book, host, client, number, s, &s, err));
     }
     if (resume_from > s->next || resume_from < oldest(s)) {
         return mr_error_set(err, MR_EABORTED,
@@ -296,13 +287,8 @@ int mr_book_open(mr_book *book, const char *host, const char *client, uint64_t n
                             (unsigned long long)number, (unsigned long long)oldest(s),
                             (unsigned long long)s->next, (unsigned long long)resume_from);
     }
-    rc = acknowledge(book, s, resume_from, s->returned, err);
-    if (rc == MR_OK) {
-        rc = rewind_to(book, s, resume_from, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(acknowledge(book, s, resume_from, s->returned, err));
+    MR_TRY(rewind_to(book, s, resume_from, err));
     s->owner = owner;
     s->busy = false;
     s->end_sent = false;

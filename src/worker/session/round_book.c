@@ -53,9 +53,40 @@ struct mr_round_book {
     int64_t waiting_since;
 };
 
+MR_AUTO_DEFINE(mr_round_book, mr_round_book_free)
+
 static uint64_t max_u64(uint64_t a, uint64_t b)
 {
     return a > b ? a : b;
+}
+
+/* Spans and rounds that are kept ascend; nobody is past what was fixed, nor told of more than there
+ * is. */
+__attribute__((unused)) static bool check(const mr_round_book *book)
+{
+    for (size_t i = 1; i < book->nspans; i++) {
+        if (book->spans[i].first < book->spans[i - 1].end) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < book->nkept; i++) {
+        uint64_t round = book->kept[(book->ordinal + i) % book->keep];
+        uint64_t next =
+            i + 1 < book->nkept ? book->kept[(book->ordinal + i + 1) % book->keep] : book->next;
+
+        if (round >= next) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < book->n; i++) {
+        const struct consumer *c = &book->consumers[i];
+
+        if (c->told_complete > book->complete || (c->stream != 0 && c->sent > c->sent_ever) ||
+            (c->told_end && book->end_round == MR_ROUND_NEVER)) {
+            return false;
+        }
+    }
+    return book->nkept <= book->keep && book->complete <= book->next;
 }
 
 /* ---------------------------------------------------------------- what it was told */
@@ -156,39 +187,27 @@ int mr_round_book_assign(mr_round_book *book, const Millrace__RoundAssignment *a
         }
     }
     place_end(book);
+    MR_ASSERT_SLOW(check(book));
     return MR_OK;
 }
 
 int mr_round_book_new(const Millrace__RoundAssignment *assignment, uint32_t keep,
                       mr_round_book **ret, mr_error *err)
 {
-    mr_round_book *book;
-    int rc = check_assignment(assignment, err);
-
-    if (rc < 0) {
-        return rc;
-    }
-    book = mr_calloc(1, sizeof *book);
+    MR_TRY(check_assignment(assignment, err));
+    MR_AUTO(mr_round_book_free) mr_round_book *book = mr_calloc(1, sizeof *book);
     MR_CHECK_ALLOC(book, err);
     book->n = assignment->num_consumers;
     book->keep = keep < 2 ? 2 : keep;
     book->end_round = MR_ROUND_NEVER;
     book->waiting_round = MR_ROUND_NEVER;
     book->consumers = mr_calloc(book->n, sizeof *book->consumers);
+    MR_CHECK_ALLOC(book->consumers, err);
     book->kept = mr_calloc(book->keep, sizeof *book->kept);
-    if (book->consumers == NULL || book->kept == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    rc = mr_round_book_assign(book, assignment, err);
-    if (rc < 0) {
-        goto out;
-    }
-    *ret = book;
-    book = NULL;
-out:
-    mr_round_book_free(book);
-    return rc;
+    MR_CHECK_ALLOC(book->kept, err);
+    MR_TRY(mr_round_book_assign(book, assignment, err));
+    *ret = MR_TAKE(book);
+    return MR_OK;
 }
 
 void mr_round_book_free(mr_round_book *book)
@@ -238,6 +257,7 @@ static void note_returned(mr_round_book *book)
         book->nkept--;
         book->ordinal++;
     }
+    MR_ASSERT_SLOW(check(book));
 }
 
 bool mr_round_book_may_fix(const mr_round_book *book, struct mr_round *ret)
@@ -334,14 +354,12 @@ static void take_told(mr_round_book *book, struct consumer *c, const struct told
 static int check_open(const mr_round_book *book, const Millrace__RoundOpen *open,
                       const struct told *told, mr_error *err)
 {
-    const struct consumer *consumer;
-
     if (open->consumer_index >= book->n || open->session == 0) {
         return mr_error_set(err, MR_EINVAL,
                             "consumer %u, session %" PRIu64 "; there are %u consumers",
                             open->consumer_index, open->session, book->n);
     }
-    consumer = &book->consumers[open->consumer_index];
+    const struct consumer *consumer = &book->consumers[open->consumer_index];
     if (open->session > consumer->session) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
                                    "session %" PRIu64
@@ -363,14 +381,10 @@ int mr_round_book_open(mr_round_book *book, const Millrace__RoundOpen *open, uin
                        mr_error *err)
 {
     const struct told told = {open->from_round, open->received_below, open->returned_below};
-    struct consumer *consumer;
-    int rc = check_open(book, open, &told, err);
 
     MR_ASSERT(stream != 0);
-    if (rc < 0) {
-        return rc;
-    }
-    consumer = &book->consumers[open->consumer_index];
+    MR_TRY(check_open(book, open, &told, err));
+    struct consumer *consumer = &book->consumers[open->consumer_index];
     if (stream < consumer->stream) {
         return mr_error_set(err, MR_EPRECOND, "consumer %u has a newer stream",
                             open->consumer_index);
@@ -397,12 +411,10 @@ int mr_round_book_tell(mr_round_book *book, uint32_t consumer, uint64_t stream,
                        uint64_t limit_round, uint64_t received_below, uint64_t returned_below,
                        mr_error *err)
 {
-    struct consumer *c;
-
     if (!mr_round_book_is_current(book, consumer, stream)) {
         return MR_OK;
     }
-    c = &book->consumers[consumer];
+    struct consumer *c = &book->consumers[consumer];
     const struct told told = {c->from, received_below, returned_below};
 
     MR_TRY(check_told(book, c, &told, err));

@@ -48,11 +48,28 @@ void mr_row_groups_free(mr_row_groups *g)
     mr_free(g);
 }
 
+/* Runs follow on each other up to the last row that came, and their bytes are counted. */
+__attribute__((unused)) static bool check(const mr_row_groups *g)
+{
+    uint64_t next = g->n > 0 ? g->runs[0].first : g->rows;
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < g->n && g->runs[i].first == next; i++) {
+        next += g->runs[i].rows;
+        bytes += g->runs[i].bytes;
+    }
+    return next == g->rows && bytes == g->bytes;
+}
+
 int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
 {
     uint32_t rows = mr_block_rows(block);
 
-    if (rows > 0 && g->n == g->cap) {
+    if (rows == 0) {
+        mr_block_unref(block);
+        return MR_OK;
+    }
+    if (g->n == g->cap) {
         size_t cap = g->cap == 0 ? 16 : 2 * g->cap;
         struct run *bigger = mr_reallocarray(g->runs, cap, sizeof bigger[0]);
 
@@ -63,10 +80,6 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
         g->runs = bigger;
         g->cap = cap;
     }
-    if (rows == 0) {
-        mr_block_unref(block);
-        return MR_OK;
-    }
     struct run *run = &g->runs[g->n++];
 
     *run = (struct run){.block = block,
@@ -75,6 +88,7 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
                         .bytes = mr_block_row_bytes(block, 0, rows)};
     g->rows += rows;
     g->bytes += run->bytes;
+    MR_ASSERT_SLOW(check(g));
     return MR_OK;
 }
 
@@ -114,14 +128,9 @@ int mr_row_groups_finish(mr_row_groups *g, bool pad, mr_error *err)
     /* Dropped rows stay until the rest goes: no whole group has them. */
     for (uint64_t i = 0; i < missing; i++) {
         mr_block *row;
-        int rc = row_at(g, whole + i % over, &row, err);
 
-        if (rc == MR_OK) {
-            rc = mr_row_groups_add(g, row, err);
-        }
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(row_at(g, whole + i % over, &row, err));
+        MR_TRY(mr_row_groups_add(g, row, err));
     }
     return MR_OK;
 }

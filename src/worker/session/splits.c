@@ -8,6 +8,9 @@
 #include <millrace/dataset.h> /* mr_free */
 #include <string.h>
 
+MR_AUTO_DEFINE(mr_origin, mr_origin_unref)
+MR_AUTO_DEFINE(mr_splits, mr_splits_free)
+
 /* A grant is taken in so many pieces, so that one can see when half of it is used. */
 #define PIECES_PER_GRANT 4u
 /* What one grant is to last. */
@@ -77,15 +80,14 @@ int mr_splits_new(uint32_t providers, bool track, mr_splits **ret, mr_error *err
                             "%u split providers, the grants of at most %u can be followed",
                             providers, MR_MARKS_MAX);
     }
+    MR_AUTO(mr_splits_free)
     mr_splits *splits = mr_calloc(1, sizeof *splits + providers * sizeof splits->providers[0]);
     MR_CHECK_ALLOC(splits, err);
-    int rc = track ? mr_marks_new(&splits->marks, err) : MR_OK;
-    if (rc < 0) {
-        mr_free(splits);
-        return rc;
+    if (track) {
+        MR_TRY(mr_marks_new(&splits->marks, err));
     }
     splits->n = providers;
-    *ret = splits;
+    *ret = MR_TAKE(splits);
     return MR_OK;
 }
 
@@ -140,12 +142,12 @@ bool mr_splits_check(const mr_splits *splits)
 {
     uint64_t marks = 0;
 
+    bool holds = true;
+
     for (uint32_t i = 0; i < splits->n; i++) {
-        if (!check_provider(splits, &splits->providers[i], &marks)) {
-            return false;
-        }
+        holds = holds && check_provider(splits, &splits->providers[i], &marks);
     }
-    return marks == splits->marks_used;
+    return holds && marks == splits->marks_used;
 }
 
 /* ---- finished grants ---- */
@@ -242,9 +244,9 @@ static uint64_t wanted_splits(const struct provider *p, int64_t now_ms)
     if (p->finished == 0) {
         return 0;
     }
+    /* p->seq is that of this request */
     uint64_t grants = p->seq < RATE_PRIOR_HALVINGS + 2 ? p->seq : RATE_PRIOR_HALVINGS + 2;
-    uint64_t prior =
-        RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0); /* p->seq is that of this request */
+    uint64_t prior = RATE_PRIOR_MS >> (grants > 2 ? grants - 2 : 0);
     uint64_t ms = (uint64_t)(now_ms - p->since_ms) + prior;
     uint64_t want =
         p->finished > UINT64_MAX / GRANT_MS ? UINT64_MAX / ms : p->finished * GRANT_MS / ms;
@@ -255,9 +257,8 @@ static uint64_t wanted_splits(const struct provider *p, int64_t now_ms)
 static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **origin)
 {
     struct stretch *head = &p->queue[0];
-    uint64_t piece = p->grant / PIECES_PER_GRANT;
+    uint64_t piece = p->grant < PIECES_PER_GRANT ? 1 : p->grant / PIECES_PER_GRANT;
 
-    piece = piece == 0 ? 1 : piece;
     piece = piece < head->range.count ? piece : head->range.count;
     *ret = (struct mr_range){.first = head->range.first, .count = piece};
     *origin = mr_origin_ref(head->origin);
@@ -272,21 +273,16 @@ static void take_piece(struct provider *p, struct mr_range *ret, mr_origin **ori
     }
 }
 
-static void begin_repetition(struct provider *p, uint64_t repetition)
-{
-    p->repetition = repetition;
-    p->ended = false;
-    p->grant = 0;
-    drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
-}
-
 void mr_splits_read_on(mr_splits *splits, uint32_t provider, uint64_t repetition, int64_t now_ms)
 {
     struct provider *p = &splits->providers[provider];
 
     MR_ASSERT(provider < splits->n);
     if (repetition > p->repetition) {
-        begin_repetition(p, repetition);
+        p->repetition = repetition;
+        p->ended = false;
+        p->grant = 0;
+        drop_queue(p); /* The pipeline has left them behind: nobody will ask for them. */
     }
     note_finished(p, now_ms);
     p->wanted = true;
@@ -376,29 +372,21 @@ bool mr_splits_are_over(const mr_splits *splits)
     return splits->over;
 }
 
-static int reserve(struct provider *p, size_t n, mr_error *err)
-{
-    if (p->n + n > p->cap) {
-        struct stretch *grown = mr_reallocarray(p->queue, p->n + n, sizeof grown[0]);
-
-        MR_CHECK_ALLOC(grown, err);
-        p->queue = grown;
-        p->cap = p->n + n;
-    }
-    return MR_OK;
-}
-
 /* @count splits in all. */
 static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_split_request *req,
                       const struct mr_split_answer *answer, uint64_t count, mr_error *err)
 {
-    mr_origin *origin = NULL;
-    int rc = reserve(p, answer->n, err);
+    MR_AUTO(mr_origin_unref) mr_origin *origin = NULL;
 
-    if (rc == MR_OK) {
-        rc = open_grant(splits, p, req->seq, &origin, err);
+    if (p->n + answer->n > p->cap) {
+        struct stretch *grown = mr_reallocarray(p->queue, p->n + answer->n, sizeof grown[0]);
+
+        MR_CHECK_ALLOC(grown, err);
+        p->queue = grown;
+        p->cap = p->n + answer->n;
     }
-    for (size_t i = 0; rc == MR_OK && i < answer->n; i++) {
+    MR_TRY(open_grant(splits, p, req->seq, &origin, err));
+    for (size_t i = 0; i < answer->n; i++) {
         if (answer->ranges[i].count > 0) {
             p->queue[p->n++] =
                 (struct stretch){.range = answer->ranges[i],
@@ -406,12 +394,9 @@ static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_spl
                                  .origin = mr_origin_ref(origin)};
         }
     }
-    if (rc == MR_OK) {
-        p->queued += count;
-        p->grant = count;
-    }
-    mr_origin_unref(origin);
-    return rc;
+    p->queued += count;
+    p->grant = count;
+    return MR_OK;
 }
 
 /* They are others' now. Nothing was taken of them meanwhile. */
@@ -430,16 +415,15 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
                      const struct mr_split_answer *answer, mr_error *err)
 {
     bool given = req->n_back > 0 && answer->end && !answer->keep;
+    struct provider *p = &splits->providers[req->provider];
     uint64_t count = 0;
-    struct provider *p;
     int rc = MR_OK;
 
     MR_ASSERT(req->provider < splits->n);
+    MR_ASSERT(p->asked);
     for (size_t i = 0; i < answer->n; i++) {
         count += answer->ranges[i].count;
     }
-    p = &splits->providers[req->provider];
-    MR_ASSERT(p->asked);
     p->asked = false;
     /* An answer for a repetition that the engine has left behind is of no use to it. */
     if (req->repetition == p->repetition && given) {
@@ -448,9 +432,8 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
         /* After an empty answer what is left is taken in pieces as before. */
         rc = count > 0 ? add_ranges(splits, p, req, answer, count, err) : MR_OK;
         p->ended = answer->end && req->n_back == 0;
-        p->kept = p->kept ||
-                  req->n_back >
-                      0; /* not taken; or a dispatcher that does not know of it has given more */
+        /* not taken; or a dispatcher that does not know of it has given more */
+        p->kept = p->kept || req->n_back > 0;
     }
     if (rc == MR_OK) {
         p->answered = req->seq;
@@ -496,27 +479,19 @@ bool mr_splits_were_cut(const mr_splits *splits)
 
 /* ---- the end ---- */
 
-static void end(mr_splits *splits, const mr_error *why)
-{
-    splits->over = true;
-    splits->why = *why;
-}
-
 void mr_splits_fail(mr_splits *splits, const mr_error *why)
 {
     if (!splits->over) {
         sweep(splits);
-        splits->frozen = true;
-        end(splits, why);
+        splits->frozen = splits->over = true;
+        splits->why = *why;
     }
 }
 
 void mr_splits_close(mr_splits *splits)
 {
-    mr_error why;
-
-    (void)mr_error_set(&why, MR_ECANCELED, "the pipeline is over");
     if (!splits->over) {
-        end(splits, &why);
+        splits->over = true;
+        (void)mr_error_set(&splits->why, MR_ECANCELED, "the pipeline is over");
     }
 }

@@ -61,11 +61,9 @@ void mr_splits_free(mr_splits *splits); /* NULL is fine */
 /* The engine reads on in @repetition of @provider: it is through with the piece that it took
  * before. */
 void mr_splits_read_on(mr_splits *splits, uint32_t provider, uint64_t repetition, int64_t now_ms);
-/*
- * ... and takes a piece: MR_OK; MR_END: that repetition is over; MR_TIMEOUT: nothing is here yet,
+/* ... and takes a piece: MR_OK; MR_END: that repetition is over; MR_TIMEOUT: nothing is here yet,
  * try again when something has changed; or the error with which it was broken off. *@origin is the
- * caller's reference, or NULL.
- */
+ * caller's reference, or NULL. */
 int mr_splits_take(mr_splits *splits, uint32_t provider, uint64_t repetition, struct mr_range *ret,
                    mr_origin **origin, mr_error *err);
 
@@ -78,10 +76,8 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
                      const struct mr_split_answer *answer, mr_error *err);
 
 #define MR_SPLIT_REPORT_RANGES_MAX (MR_MARKS_MAX + 1)
-/*
- * The numbers of the grants of @provider that are finished, as ranges: ascending, apart. Returns
- * how many ranges; 0 without tracking. Answers without splits count as finished.
- */
+/* The numbers of the grants of @provider that are finished, as ranges: ascending, apart. Returns
+ * how many ranges; 0 without tracking. Answers without splits count as finished. */
 size_t mr_splits_finished(mr_splits *splits, uint32_t provider,
                           struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX]);
 
@@ -99,10 +95,8 @@ bool mr_splits_were_cut(const mr_splits *splits);
 
 /* ---- the end ---- */
 
-/*
- * Breaking off: whoever asks is told @why, and from here on no grant becomes finished, since what
- * is alive is dropped unread. To be called before anything is dropped.
- */
+/* Breaking off: whoever asks is told @why, and from here on no grant becomes finished, since what
+ * is alive is dropped unread. To be called before anything is dropped. */
 void mr_splits_fail(mr_splits *splits, const mr_error *why);
 /* The pipeline came to its end: nobody asks or is asked any more; what is still to be returned is
  * followed on. */
