@@ -16,8 +16,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-MR_AUTO_DEFINE(mr_buffer, mr_buffer_unref)
-MR_AUTO_DEFINE(mr_block, mr_block_unref)
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's
  * state. */

@@ -14,7 +14,6 @@
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u
 
-MR_AUTO_DEFINE(mr_block, mr_block_unref)
 
 /* ---- life ---- */
 

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 
-MR_AUTO_DEFINE(mr_block, mr_block_unref)
 
 struct mr_book_piece *mr_book_piece_new(struct mr_part data, uint64_t at)
 {
