@@ -57,7 +57,7 @@ struct coord_sim {
     int64_t believed;
     int64_t first_believed_ms; /* after `mark` */
     int64_t mark_ms;
-    unsigned terms, lost, refused, forced, unknown_owner;
+    unsigned terms, lost, refused;
     bool work;
 };
 
