@@ -197,10 +197,14 @@ static void on_watched(mr_member *m, const struct mr_member_event *ev)
 }
 
 /* Answers that only carry a result, a lease and a time. */
-static void on_plain(mr_member *m, const struct mr_member_event *ev,
-                     enum mr_election_event_kind kind)
+static void on_plain(mr_member *m, const struct mr_member_event *ev)
 {
-    struct mr_election_event in = {.kind = kind,
+    static const enum mr_election_event_kind kinds[] = {
+        [MR_MEMBER_GRANT] = MR_ELECTION_GRANTED,       [MR_MEMBER_RENEW] = MR_ELECTION_RENEWED,
+        [MR_MEMBER_REVOKE] = MR_ELECTION_REVOKED,      [MR_MEMBER_TTL] = MR_ELECTION_TTL,
+        [MR_MEMBER_REGISTER] = MR_ELECTION_REGISTERED, [MR_MEMBER_NAME] = MR_ELECTION_NAMED,
+        [MR_MEMBER_DELETE] = MR_ELECTION_DELETED};
+    struct mr_election_event in = {.kind = kinds[ev->kind],
                                    .rc = ev->rc,
                                    .serial = ev->serial,
                                    .succeeded = ev->succeeded,
@@ -220,50 +224,15 @@ static void on_status(mr_member *m, const struct mr_member_event *ev)
     }
 }
 
-static void dispatch(mr_member *m, const struct mr_member_event *ev)
-{
-    switch (ev->kind) {
-    case MR_MEMBER_GRANT:
-        on_plain(m, ev, MR_ELECTION_GRANTED);
-        break;
-    case MR_MEMBER_RENEW:
-        on_plain(m, ev, MR_ELECTION_RENEWED);
-        break;
-    case MR_MEMBER_REVOKE:
-        on_plain(m, ev, MR_ELECTION_REVOKED);
-        break;
-    case MR_MEMBER_TTL:
-        on_plain(m, ev, MR_ELECTION_TTL);
-        break;
-    case MR_MEMBER_REGISTER:
-        on_plain(m, ev, MR_ELECTION_REGISTERED);
-        break;
-    case MR_MEMBER_NAME:
-        on_plain(m, ev, MR_ELECTION_NAMED);
-        break;
-    case MR_MEMBER_DELETE:
-        on_plain(m, ev, MR_ELECTION_DELETED);
-        break;
-    case MR_MEMBER_CAMPAIGN:
-        on_campaign(m, ev);
-        break;
-    case MR_MEMBER_LIST:
-        on_list(m, ev);
-        break;
-    case MR_MEMBER_WATCHED:
-        on_watched(m, ev);
-        break;
-    case MR_MEMBER_LOAD:
-        mr_member_on_page(m, ev);
-        break;
-    case MR_MEMBER_COMMIT:
-        mr_member_on_commit(m, ev);
-        break;
-    case MR_MEMBER_STATUS:
-        on_status(m, ev);
-        break;
-    }
-}
+static void (*const handlers[])(mr_member *m, const struct mr_member_event *ev) = {
+    [MR_MEMBER_GRANT] = on_plain,         [MR_MEMBER_RENEW] = on_plain,
+    [MR_MEMBER_REVOKE] = on_plain,        [MR_MEMBER_TTL] = on_plain,
+    [MR_MEMBER_REGISTER] = on_plain,      [MR_MEMBER_NAME] = on_plain,
+    [MR_MEMBER_DELETE] = on_plain,        [MR_MEMBER_CAMPAIGN] = on_campaign,
+    [MR_MEMBER_LIST] = on_list,           [MR_MEMBER_WATCHED] = on_watched,
+    [MR_MEMBER_LOAD] = mr_member_on_page, [MR_MEMBER_COMMIT] = mr_member_on_commit,
+    [MR_MEMBER_STATUS] = on_status,
+};
 
 /* ---- the owner's side ---- */
 
@@ -294,7 +263,7 @@ void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_
     mr_member_unlist(m, event);
     note_trouble(m, event);
     m->answered_ms = event->rc >= 0 ? now_ms : m->answered_ms;
-    dispatch(m, event);
+    handlers[event->kind](m, event);
     tell_election(m);
     if (event->rc >= 0 && event->revision > m->newest_revision) {
         m->newest_revision = event->revision;

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "coord/bytes.h"
 #include "coord/records.pb-c.h"
 #include "json/pbjson.h"
@@ -105,82 +106,89 @@ static int parse(const ProtobufCMessageDescriptor *desc, const char *what, struc
     return MR_OK;
 }
 
-static int copy(char *dst, size_t size, const char *src, const char *what, mr_error *err)
-{
-    size_t n = strlen(src);
+struct text_field {
+    char *into;
+    size_t size;
+    const char *from;
+};
 
-    if (n >= size) {
-        return mr_error_set(err, MR_EDATALOSS, "record '%s': a field of %zu bytes, at most %zu fit",
-                            what, n, size - 1);
+#define TEXT(record, message, field)                                                               \
+    {                                                                                              \
+        (record).field, sizeof(record).field, (message)->field                                     \
     }
-    memcpy(dst, src, n + 1);
+
+static int copy_texts(const struct text_field *fields, size_t n, const char *what, mr_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t bytes = strlen(fields[i].from);
+
+        if (bytes >= fields[i].size) {
+            return mr_error_set(err, MR_EDATALOSS,
+                                "record '%s': a field of %zu bytes, at most %zu fit", what, bytes,
+                                fields[i].size - 1);
+        }
+        memcpy(fields[i].into, fields[i].from, bytes + 1);
+    }
     return MR_OK;
 }
 
+#define COPY_TEXTS(fields, what, err)                                                              \
+    copy_texts(fields, sizeof(fields) / sizeof(fields)[0], what, err)
+
+static void message_free(ProtobufCMessage *msg)
+{
+    if (msg != NULL) {
+        protobuf_c_message_free_unpacked(msg, NULL);
+    }
+}
+MR_AUTO_DEFINE(ProtobufCMessage, message_free)
+
 int mr_leader_record_parse(struct mr_bytes value, struct mr_leader_record *ret, mr_error *err)
 {
-    ProtobufCMessage *msg = NULL;
-    struct mr_leader_record r = {0};
-    int rc = parse(&millrace__coord__leader_record__descriptor, MR_KEY_LEADER, value, &msg, err);
+    MR_AUTO(message_free) ProtobufCMessage *msg = NULL;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse(&millrace__coord__leader_record__descriptor, MR_KEY_LEADER, value, &msg, err));
     const Millrace__Coord__LeaderRecord *m = (const Millrace__Coord__LeaderRecord *)msg;
+    struct mr_leader_record r = {.since_ms = m->since_ms,
+                                 .deposed_alive = m->deposed_alive,
+                                 .deposed_ms = m->deposed_ms,
+                                 .ttl_s = m->ttl_s};
+    const struct text_field texts[] = {TEXT(r, m, instance), TEXT(r, m, address),
+                                       TEXT(r, m, version), TEXT(r, m, successor),
+                                       TEXT(r, m, socket)};
 
-    rc = copy(r.instance, sizeof r.instance, m->instance, MR_KEY_LEADER, err);
-    rc = rc < 0 ? rc : copy(r.address, sizeof r.address, m->address, MR_KEY_LEADER, err);
-    rc = rc < 0 ? rc : copy(r.version, sizeof r.version, m->version, MR_KEY_LEADER, err);
-    rc = rc < 0 ? rc : copy(r.successor, sizeof r.successor, m->successor, MR_KEY_LEADER, err);
-    rc = rc < 0 ? rc : copy(r.socket, sizeof r.socket, m->socket, MR_KEY_LEADER, err);
-    r.since_ms = m->since_ms;
-    r.deposed_alive = m->deposed_alive;
-    r.deposed_ms = m->deposed_ms;
-    r.ttl_s = m->ttl_s;
-    protobuf_c_message_free_unpacked(msg, NULL);
-    if (rc >= 0) {
-        *ret = r;
-    }
-    return rc;
+    MR_TRY(COPY_TEXTS(texts, MR_KEY_LEADER, err));
+    *ret = r;
+    return MR_OK;
 }
 
 int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_record *ret,
                                mr_error *err)
 {
-    ProtobufCMessage *msg = NULL;
-    struct mr_dispatcher_record r = {0};
-    int rc = parse(&millrace__coord__dispatcher_record__descriptor, "dispatcher", value, &msg, err);
+    MR_AUTO(message_free) ProtobufCMessage *msg = NULL;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse(&millrace__coord__dispatcher_record__descriptor, "dispatcher", value, &msg, err));
     const Millrace__Coord__DispatcherRecord *m = (const Millrace__Coord__DispatcherRecord *)msg;
+    struct mr_dispatcher_record r = {.started_ms = m->started_ms,
+                                     .deposed_alive = m->deposed_alive,
+                                     .deposed_ms = m->deposed_ms};
+    const struct text_field texts[] = {TEXT(r, m, instance), TEXT(r, m, address),
+                                       TEXT(r, m, version)};
 
-    rc = copy(r.instance, sizeof r.instance, m->instance, "dispatcher", err);
-    rc = rc < 0 ? rc : copy(r.address, sizeof r.address, m->address, "dispatcher", err);
-    rc = rc < 0 ? rc : copy(r.version, sizeof r.version, m->version, "dispatcher", err);
-    r.started_ms = m->started_ms;
-    r.deposed_alive = m->deposed_alive;
-    r.deposed_ms = m->deposed_ms;
-    protobuf_c_message_free_unpacked(msg, NULL);
-    if (rc >= 0) {
-        *ret = r;
-    }
-    return rc;
+    MR_TRY(COPY_TEXTS(texts, "dispatcher", err));
+    *ret = r;
+    return MR_OK;
 }
 
 int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err)
 {
-    ProtobufCMessage *msg = NULL;
-    int rc = parse(&millrace__coord__batch_record__descriptor, MR_KEY_BATCH, value, &msg, err);
+    MR_AUTO(message_free) ProtobufCMessage *msg = NULL;
 
-    if (rc < 0) {
-        return rc;
-    }
-    rc = copy(nonce, MR_INSTANCE_SIZE, ((const Millrace__Coord__BatchRecord *)msg)->nonce,
-              MR_KEY_BATCH, err);
-    protobuf_c_message_free_unpacked(msg, NULL);
-    return rc;
+    MR_TRY(parse(&millrace__coord__batch_record__descriptor, MR_KEY_BATCH, value, &msg, err));
+    const Millrace__Coord__BatchRecord *m = (const Millrace__Coord__BatchRecord *)msg;
+
+    return copy_texts(&(struct text_field){nonce, MR_INSTANCE_SIZE, m->nonce}, 1, MR_KEY_BATCH,
+                      err);
 }
 
 static bool is_hex(const char *s)
@@ -192,27 +200,20 @@ static bool is_hex(const char *s)
 int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret,
                                 mr_error *err)
 {
-    struct mr_incarnation_record r = {0};
-    ProtobufCMessage *msg = NULL;
-    int rc = parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value,
-                   &msg, err);
+    MR_AUTO(message_free) ProtobufCMessage *msg = NULL;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(parse(&millrace__coord__incarnation_record__descriptor, MR_KEY_INCARNATION, value, &msg,
+                 err));
     const Millrace__Coord__IncarnationRecord *m = (const Millrace__Coord__IncarnationRecord *)msg;
+    struct mr_incarnation_record r = {.store_id = strtoull(m->store, NULL, 16)};
+    const struct text_field texts[] = {TEXT(r, m, id), TEXT(r, m, secret)};
 
-    rc = is_hex(m->id) && (m->secret[0] == '\0' || is_hex(m->secret))
-             ? MR_OK
-             : mr_error_set(err, MR_EDATALOSS,
+    if (!is_hex(m->id) || (m->secret[0] != '\0' && !is_hex(m->secret))) {
+        return mr_error_set(err, MR_EDATALOSS,
                             "record '%s': its id or its secret is not 32 hex digits",
                             MR_KEY_INCARNATION);
-    rc = rc < 0 ? rc : copy(r.id, sizeof r.id, m->id, MR_KEY_INCARNATION, err);
-    rc = rc < 0 ? rc : copy(r.secret, sizeof r.secret, m->secret, MR_KEY_INCARNATION, err);
-    r.store_id = strtoull(m->store, NULL, 16);
-    protobuf_c_message_free_unpacked(msg, NULL);
-    if (rc >= 0) {
-        *ret = r;
     }
-    return rc;
+    MR_TRY(COPY_TEXTS(texts, MR_KEY_INCARNATION, err));
+    *ret = r;
+    return MR_OK;
 }

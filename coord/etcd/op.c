@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
@@ -51,6 +52,18 @@ static const char *const paths[] = {
 };
 
 /* ---- answers ---- */
+
+#define RESPONSE_FREE(type, name)                                                                  \
+    static void name##_free(Etcdserverpb__##type *r)                                               \
+    {                                                                                              \
+        etcdserverpb__##name##__free_unpacked(r, NULL);                                            \
+    }                                                                                              \
+    MR_AUTO_DEFINE(Etcdserverpb__##type, name##_free)
+
+RESPONSE_FREE(TxnResponse, txn_response)
+RESPONSE_FREE(RangeResponse, range_response)
+RESPONSE_FREE(LeaseKeepAliveResponse, lease_keep_alive_response)
+RESPONSE_FREE(StatusResponse, status_response)
 
 static struct mr_bytes bytes_of(ProtobufCBinaryData b)
 {
@@ -101,16 +114,18 @@ static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r,
     mr_histogram_note(h, mr_now_ns() - op->begun_ns);
 }
 
-static void answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t size)
+static int answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t size, mr_error *err)
 {
-    mr_txn_done *done = (mr_txn_done *)op->done;
+    MR_AUTO(txn_response_free)
     Etcdserverpb__TxnResponse *r = etcdserverpb__txn_response__unpack(NULL, size, bytes);
     size_t expected = r != NULL && r->succeeded ? op->gets_success : op->gets_failure;
-    struct mr_kv *gets = mr_calloc(expected + 1, sizeof *gets);
+    MR_AUTO(mr_free) struct mr_kv *gets = mr_calloc(expected + 1, sizeof *gets);
     struct mr_txn_result result = {.gets = gets};
-    mr_error err;
 
-    for (size_t i = 0; r != NULL && gets != NULL && i < r->n_responses; i++) {
+    if (gets == NULL) {
+        return no_memory(op, err);
+    }
+    for (size_t i = 0; r != NULL && i < r->n_responses; i++) {
         const Etcdserverpb__ResponseOp *o = r->responses[i];
 
         if (o->response_case != ETCDSERVERPB__RESPONSE_OP__RESPONSE_RESPONSE_RANGE) {
@@ -121,91 +136,77 @@ static void answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t si
         }
         result.ngets++;
     }
-    if (r == NULL || gets == NULL || r->header == NULL || result.ngets != expected) {
-        int rc = gets == NULL ? no_memory(op, &err) : bad_answer(op, &err);
-
-        note_txn(op, NULL, &err);
-        done(op->ctx, rc, NULL, &err);
-    } else {
-        result.succeeded = r->succeeded;
-        result.revision = r->header->revision;
-        result.store_id = r->header->cluster_id;
-        note_txn(op, &result, NULL);
-        done(op->ctx, MR_OK, &result, NULL);
+    if (r == NULL || r->header == NULL || result.ngets != expected) {
+        return bad_answer(op, err);
     }
-    mr_free(gets);
-    if (r != NULL) {
-        etcdserverpb__txn_response__free_unpacked(r, NULL);
-    }
+    result.succeeded = r->succeeded;
+    result.revision = r->header->revision;
+    result.store_id = r->header->cluster_id;
+    note_txn(op, &result, NULL);
+    ((mr_txn_done *)op->done)(op->ctx, MR_OK, &result, NULL);
+    return MR_OK;
 }
 
-static void answer_range(const struct mr_etcd_op *op, const void *bytes, size_t size)
+static int answer_range(const struct mr_etcd_op *op, const void *bytes, size_t size, mr_error *err)
 {
-    mr_range_done *done = (mr_range_done *)op->done;
+    MR_AUTO(range_response_free)
     Etcdserverpb__RangeResponse *r = etcdserverpb__range_response__unpack(NULL, size, bytes);
-    struct mr_kv *kvs = r != NULL ? mr_calloc(r->n_kvs + 1, sizeof *kvs) : NULL;
-    mr_error err;
-
-    if (r == NULL || kvs == NULL || r->header == NULL) {
-        int rc = r != NULL && kvs == NULL ? no_memory(op, &err) : bad_answer(op, &err);
-
-        done(op->ctx, rc, NULL, &err);
-    } else {
-        struct mr_range_result result = {
-            .revision = r->header->revision, .kvs = kvs, .count = r->n_kvs, .more = r->more};
-
-        for (size_t i = 0; i < r->n_kvs; i++) {
-            kvs[i] = kv_of(r->kvs[i]);
-        }
-        done(op->ctx, MR_OK, &result, NULL);
-    }
-    mr_free(kvs);
-    if (r != NULL) {
-        etcdserverpb__range_response__free_unpacked(r, NULL);
-    }
-}
-
-/* Grant, keep-alive and time-to-live have their id and ttl in the same fields. A revoke's answer
- * says nothing. */
-static void answer_lease(const struct mr_etcd_op *op, const void *bytes, size_t size)
-{
-    mr_lease_done *done = (mr_lease_done *)op->done;
-    Etcdserverpb__LeaseKeepAliveResponse *r;
-    mr_error err;
-
-    if (op->kind == OP_REVOKE) {
-        done(op->ctx, MR_OK, op->lease, 0, NULL);
-        return;
-    }
-    r = etcdserverpb__lease_keep_alive_response__unpack(NULL, size, bytes);
-    if (r == NULL) {
-        done(op->ctx, bad_answer(op, &err), op->lease, 0, &err);
-        return;
-    }
-    done(op->ctx, MR_OK, op->kind == OP_GRANT ? r->id : op->lease, r->ttl, NULL);
-    etcdserverpb__lease_keep_alive_response__free_unpacked(r, NULL);
-}
-
-static void answer_status(const struct mr_etcd_op *op, const void *bytes, size_t size)
-{
-    mr_status_done *done = (mr_status_done *)op->done;
-    Etcdserverpb__StatusResponse *r = etcdserverpb__status_response__unpack(NULL, size, bytes);
-    struct mr_store_status st = {0};
-    mr_error err;
 
     if (r == NULL || r->header == NULL) {
-        done(op->ctx, bad_answer(op, &err), NULL, &err);
-    } else {
-        st = (struct mr_store_status){.size_bytes = r->dbsize, .quota_bytes = r->dbsizequota};
-        (void)snprintf(st.version, sizeof st.version, "%s", r->version);
-        for (size_t i = 0; i < r->n_errors; i++) {
-            st.full = st.full || strstr(r->errors[i], "NOSPACE") != NULL;
-        }
-        done(op->ctx, MR_OK, &st, NULL);
+        return bad_answer(op, err);
     }
-    if (r != NULL) {
-        etcdserverpb__status_response__free_unpacked(r, NULL);
+    MR_AUTO(mr_free) struct mr_kv *kvs = mr_calloc(r->n_kvs + 1, sizeof *kvs);
+    struct mr_range_result result = {
+        .revision = r->header->revision, .kvs = kvs, .count = r->n_kvs, .more = r->more};
+
+    if (kvs == NULL) {
+        return no_memory(op, err);
     }
+    for (size_t i = 0; i < r->n_kvs; i++) {
+        kvs[i] = kv_of(r->kvs[i]);
+    }
+    ((mr_range_done *)op->done)(op->ctx, MR_OK, &result, NULL);
+    return MR_OK;
+}
+
+/* Grant, keep-alive and time-to-live have their id and ttl in the same fields. */
+static int answer_lease(const struct mr_etcd_op *op, const void *bytes, size_t size, mr_error *err)
+{
+    MR_AUTO(lease_keep_alive_response_free)
+    Etcdserverpb__LeaseKeepAliveResponse *r =
+        etcdserverpb__lease_keep_alive_response__unpack(NULL, size, bytes);
+
+    if (r == NULL) {
+        return bad_answer(op, err);
+    }
+    ((mr_lease_done *)op->done)(op->ctx, MR_OK, op->kind == OP_GRANT ? r->id : op->lease, r->ttl,
+                                NULL);
+    return MR_OK;
+}
+
+/* A revoke's answer says nothing. */
+static int answer_revoke(const struct mr_etcd_op *op, const void *bytes, size_t size, mr_error *err)
+{
+    ((mr_lease_done *)op->done)(op->ctx, MR_OK, op->lease, 0, NULL);
+    return MR_OK;
+}
+
+static int answer_status(const struct mr_etcd_op *op, const void *bytes, size_t size, mr_error *err)
+{
+    MR_AUTO(status_response_free)
+    Etcdserverpb__StatusResponse *r = etcdserverpb__status_response__unpack(NULL, size, bytes);
+
+    if (r == NULL || r->header == NULL) {
+        return bad_answer(op, err);
+    }
+    struct mr_store_status st = {.size_bytes = r->dbsize, .quota_bytes = r->dbsizequota};
+
+    (void)snprintf(st.version, sizeof st.version, "%s", r->version);
+    for (size_t i = 0; i < r->n_errors; i++) {
+        st.full = st.full || strstr(r->errors[i], "NOSPACE") != NULL;
+    }
+    ((mr_status_done *)op->done)(op->ctx, MR_OK, &st, NULL);
+    return MR_OK;
 }
 
 static void answer_error(const struct mr_etcd_op *op, const mr_error *err)
@@ -218,38 +219,25 @@ static void answer_error(const struct mr_etcd_op *op, const mr_error *err)
     case OP_RANGE:
         ((mr_range_done *)op->done)(op->ctx, err->code, NULL, err);
         break;
+    case OP_STATUS:
+        ((mr_status_done *)op->done)(op->ctx, err->code, NULL, err);
+        break;
     case OP_GRANT:
     case OP_RENEW:
     case OP_REVOKE:
     case OP_TTL:
         ((mr_lease_done *)op->done)(op->ctx, err->code, op->lease, 0, err);
         break;
-    case OP_STATUS:
-        ((mr_status_done *)op->done)(op->ctx, err->code, NULL, err);
-        break;
     }
 }
 
-static void answer(const struct mr_etcd_op *op, const void *bytes, size_t size)
-{
-    switch (op->kind) {
-    case OP_TXN:
-        answer_txn(op, bytes, size);
-        break;
-    case OP_RANGE:
-        answer_range(op, bytes, size);
-        break;
-    case OP_GRANT:
-    case OP_RENEW:
-    case OP_REVOKE:
-    case OP_TTL:
-        answer_lease(op, bytes, size);
-        break;
-    case OP_STATUS:
-        answer_status(op, bytes, size);
-        break;
-    }
-}
+/* Hands the answer on. < 0 with @err: it could not be read, and nobody was told. */
+static int (*const answers[])(const struct mr_etcd_op *op, const void *bytes, size_t size,
+                              mr_error *err) = {
+    [OP_TXN] = answer_txn,       [OP_RANGE] = answer_range,   [OP_GRANT] = answer_lease,
+    [OP_RENEW] = answer_lease,   [OP_REVOKE] = answer_revoke, [OP_TTL] = answer_lease,
+    [OP_STATUS] = answer_status,
+};
 
 /* ---- one request ---- */
 
@@ -370,10 +358,8 @@ static void op_over(void *ctx, int rc, const void *reply, size_t size, const mr_
     if (silent) {
         goto out;
     }
-    if (rc < 0) {
+    if (rc < 0 || answers[op->kind](op, reply, size, &err) < 0) {
         answer_error(op, &err);
-    } else {
-        answer(op, reply, size);
     }
 out:
     op_free(op);

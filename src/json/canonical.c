@@ -237,12 +237,8 @@ static int take_repeated(const ProtobufCFieldDescriptor *f, struct cursor *c, un
         return MR_EINVAL;
     }
     do {
-        int rc = make_room(values, *count, size);
-
-        rc = rc < 0 ? rc : take_value(f, c, depth, *values + *count * size);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(make_room(values, *count, size));
+        MR_TRY(take_value(f, c, depth, *values + *count * size));
         ++*count;
     } while (skip(c, ','));
     return skip(c, ']') ? MR_OK : MR_EINVAL;
@@ -256,12 +252,11 @@ static int take_single(const ProtobufCFieldDescriptor *f, struct cursor *c, unsi
     if (json_in_oneof(f) && *which != 0) {
         return MR_EINVAL;
     }
-    int rc = take_value(f, c, depth, json_at(msg, f->offset));
-
-    if (rc == MR_OK && json_in_oneof(f)) {
+    MR_TRY(take_value(f, c, depth, json_at(msg, f->offset)));
+    if (json_in_oneof(f)) {
         *which = f->id;
     }
-    return rc;
+    return MR_OK;
 }
 
 /* Is @text the JSON name of a field that is called @name? */
@@ -305,12 +300,9 @@ static int take_members(const ProtobufCMessageDescriptor *desc, struct cursor *c
             return MR_EINVAL; /* unknown, out of order or given twice */
         }
         const ProtobufCFieldDescriptor *f = &desc->fields[i++];
-        int rc = f->label == PROTOBUF_C_LABEL_REPEATED ? take_repeated(f, c, depth, msg)
-                                                       : take_single(f, c, depth, msg);
 
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(f->label == PROTOBUF_C_LABEL_REPEATED ? take_repeated(f, c, depth, msg)
+                                                     : take_single(f, c, depth, msg));
     } while (skip(c, ','));
     return skip(c, '}') ? MR_OK : MR_EINVAL;
 }

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+MR_AUTO_DEFINE(json_t, json_decref)
+
 static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
                          const struct json_place *place, unsigned depth, ProtobufCMessage **ret,
                          mr_error *err);
@@ -235,24 +237,19 @@ static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struc
     int64_t i = 0;
     uint64_t u = 0;
     double d = 0;
-    int rc = MR_OK;
 
     switch (f->type) {
     case PROTOBUF_C_TYPE_INT32:
     case PROTOBUF_C_TYPE_SINT32:
     case PROTOBUF_C_TYPE_SFIXED32:
-        rc = parse_signed(v, place, INT32_MIN, INT32_MAX, &i, err);
-        if (rc == MR_OK) {
-            *(int32_t *)p = (int32_t)i;
-        }
-        return rc;
+        MR_TRY(parse_signed(v, place, INT32_MIN, INT32_MAX, &i, err));
+        *(int32_t *)p = (int32_t)i;
+        return MR_OK;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-        rc = parse_unsigned(v, place, UINT32_MAX, &u, err);
-        if (rc == MR_OK) {
-            *(uint32_t *)p = (uint32_t)u;
-        }
-        return rc;
+        MR_TRY(parse_unsigned(v, place, UINT32_MAX, &u, err));
+        *(uint32_t *)p = (uint32_t)u;
+        return MR_OK;
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
@@ -261,11 +258,9 @@ static int parse_value(const ProtobufCFieldDescriptor *f, json_t *v, const struc
     case PROTOBUF_C_TYPE_FIXED64:
         return parse_unsigned(v, place, UINT64_MAX, p, err);
     case PROTOBUF_C_TYPE_FLOAT:
-        rc = parse_real(v, place, (double)FLT_MAX, &d, err);
-        if (rc == MR_OK) {
-            *(float *)p = (float)d;
-        }
-        return rc;
+        MR_TRY(parse_real(v, place, (double)FLT_MAX, &d, err));
+        *(float *)p = (float)d;
+        return MR_OK;
     case PROTOBUF_C_TYPE_DOUBLE:
         return parse_real(v, place, DBL_MAX, p, err);
     case PROTOBUF_C_TYPE_BOOL:
@@ -295,7 +290,6 @@ static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct j
     size_t size = json_sizeof(f->type);
     size_t n = json_array_size(v);
     char *values;
-    int rc = MR_OK;
 
     if (!json_is_array(v)) {
         return json_invalid(place, err, "%s instead of an array", kind_of(v));
@@ -307,14 +301,12 @@ static int parse_repeated(const ProtobufCFieldDescriptor *f, json_t *v, struct j
     MR_CHECK_ALLOC(values, err);
     *(char **)json_at(msg, f->offset) = values;
     place->indexed = true;
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         place->index = i;
-        rc = parse_value(f, json_array_get(v, i), place, depth, values + i * size, err);
-        if (rc == MR_OK) {
-            *count = i + 1;
-        }
+        MR_TRY(parse_value(f, json_array_get(v, i), place, depth, values + i * size, err));
+        *count = i + 1;
     }
-    return rc;
+    return MR_OK;
 }
 
 static int parse_single(const ProtobufCFieldDescriptor *f, json_t *v,
@@ -431,18 +423,13 @@ static int parse_members(const ProtobufCMessageDescriptor *desc, json_t *object,
                          const struct json_place *place, unsigned depth, ProtobufCMessage *msg,
                          mr_error *err)
 {
-    json_t *rest = json_copy(object);
-    int rc = MR_OK;
+    MR_AUTO(json_decref) json_t *rest = json_copy(object);
 
     MR_CHECK_ALLOC(rest, err);
-    for (unsigned i = 0; i < desc->n_fields && rc == MR_OK; i++) {
-        rc = parse_field(&desc->fields[i], object, rest, place, depth, msg, err);
+    for (unsigned i = 0; i < desc->n_fields; i++) {
+        MR_TRY(parse_field(&desc->fields[i], object, rest, place, depth, msg, err));
     }
-    if (rc == MR_OK) {
-        rc = keep_unknown(rest, msg, err);
-    }
-    json_decref(rest);
-    return rc;
+    return keep_unknown(rest, msg, err);
 }
 
 static int parse_message(const ProtobufCMessageDescriptor *desc, json_t *v,
@@ -475,13 +462,12 @@ int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, si
 {
     struct json_place top = {.up = NULL};
     json_error_t why;
-    json_t *root;
     int rc = json_parse_canonical(desc, json, len, ret);
 
     if (rc != MR_EINVAL) {
         return rc < 0 ? mr_error_nomem(err) : rc;
     }
-    root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &why);
+    MR_AUTO(json_decref) json_t *root = json_loadb(json, len, JSON_REJECT_DUPLICATES, &why);
     if (root == NULL) {
         if (json_error_code(&why) == json_error_out_of_memory) {
             return mr_error_nomem(err);
@@ -489,7 +475,5 @@ int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, si
         return mr_error_set(err, MR_EINVAL, "not JSON: line %d, column %d: %s", why.line,
                             why.column, why.text);
     }
-    rc = parse_message(desc, root, &top, 0 /* depth */, ret, err);
-    json_decref(root);
-    return rc;
+    return parse_message(desc, root, &top, 0 /* depth */, ret, err);
 }

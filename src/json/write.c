@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "json/internal.h"
 
 #include <inttypes.h>
@@ -181,19 +182,18 @@ static int write_repeated(const ProtobufCMessage *msg, const ProtobufCFieldDescr
 {
     size_t n = *(const size_t *)json_at_const(msg, f->quantifier_offset);
     const char *values = *(char *const *)json_at_const(msg, f->offset);
-    int rc = MR_OK;
 
     mr_buf_puts(out, "[");
     place->indexed = true;
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+    for (size_t i = 0; i < n; i++) {
         place->index = i;
         if (i > 0) {
             mr_buf_puts(out, ",");
         }
-        rc = write_value(f, values + i * json_sizeof(f->type), place, depth, out, err);
+        MR_TRY(write_value(f, values + i * json_sizeof(f->type), place, depth, out, err));
     }
     mr_buf_puts(out, "]");
-    return rc;
+    return MR_OK;
 }
 
 static int write_field(const ProtobufCMessage *msg, const ProtobufCFieldDescriptor *f,
@@ -290,7 +290,6 @@ static int write_message(const ProtobufCMessage *msg, const struct json_place *p
 {
     bool first = true;
     bool had_unknown = false;
-    int rc = MR_OK;
 
     if (msg == NULL) {
         return json_invalid(place, err, "no message");
@@ -299,15 +298,15 @@ static int write_message(const ProtobufCMessage *msg, const struct json_place *p
         return json_invalid(place, err, "messages nested deeper than %d", MR_PBJSON_DEPTH_MAX);
     }
     mr_buf_puts(out, "{");
-    for (unsigned i = 0; i < msg->descriptor->n_fields && rc == MR_OK; i++) {
-        rc = write_field(msg, &msg->descriptor->fields[i], place, depth, &first, out, err);
+    for (unsigned i = 0; i < msg->descriptor->n_fields; i++) {
+        MR_TRY(write_field(msg, &msg->descriptor->fields[i], place, depth, &first, out, err));
     }
-    for (unsigned i = 0; i < msg->n_unknown_fields && rc == MR_OK && !had_unknown; i++) {
+    for (unsigned i = 0; i < msg->n_unknown_fields && !had_unknown; i++) {
         had_unknown = msg->unknown_fields[i].tag == MR_PBJSON_UNKNOWN_TAG;
         write_unknown(msg, &msg->unknown_fields[i], &first, out);
     }
     mr_buf_puts(out, "}");
-    return rc;
+    return MR_OK;
 }
 
 int mr_pbjson_write(const ProtobufCMessage *msg, char **ret, size_t *len, mr_error *err)

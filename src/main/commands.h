@@ -1,13 +1,18 @@
-/* The subcommands: each takes its own argv (argv[0] is its name) and returns the exit status. */
+/*
+ * The subcommands. Each takes the values that its options gave, a struct <name>_values, and returns
+ * MR_OK, or what it failed with and @err; main.c parses, and tells the failure.
+ */
 #ifndef MR_MAIN_COMMANDS_H
 #define MR_MAIN_COMMANDS_H
 
-int command_dispatcher(int argc, char **argv);
-int command_worker(int argc, char **argv);
-int command_dev(int argc, char **argv);
-int command_status(int argc, char **argv);
-int command_state(int argc, char **argv);
-int command_dataset(int argc, char **argv);
-int command_job(int argc, char **argv);
+#include <millrace/base.h>
+
+int command_dispatcher(void *values, mr_error *err);
+int command_worker(void *values, mr_error *err);
+int command_dev(void *values, mr_error *err);
+int command_status(void *values, mr_error *err);
+int command_state(void *values, mr_error *err);
+int command_dataset(void *values, mr_error *err);
+int command_job(void *values, mr_error *err);
 
 #endif

@@ -213,27 +213,22 @@ static int add_server(struct dev *dev, bool is_worker, int number, mr_error *err
 
 static int start_all(struct dev *dev, mr_error *err)
 {
-    int rc = MR_OK;
-
     if (dev->v->etcd_endpoints == NULL) {
-        rc = private_etcd_start(dev->v->work_dir, &dev->etcd, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(private_etcd_start(dev->v->work_dir, &dev->etcd, err));
     }
     dev->etcd_endpoints =
         dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints;
-    for (int i = 1; rc == MR_OK && i <= dev->v->dispatchers; i++) {
-        rc = add_server(dev, false /* is_worker */, i, err);
+    for (int i = 1; i <= dev->v->dispatchers; i++) {
+        MR_TRY(add_server(dev, false /* is_worker */, i, err));
     }
-    for (size_t i = 0, len = 0; rc == MR_OK && i < dev->n; i++) {
+    for (size_t i = 0, len = 0; i < dev->n; i++) {
         len += (size_t)snprintf(dev->service + len, sizeof dev->service - len, "%s%s",
                                 i == 0 ? "" : ",", dev->servers[i].address);
     }
-    for (int i = 1; rc == MR_OK && i <= dev->v->workers; i++) {
-        rc = add_server(dev, true /* is_worker */, i, err);
+    for (int i = 1; i <= dev->v->workers; i++) {
+        MR_TRY(add_server(dev, true /* is_worker */, i, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static void stop_all(struct dev *dev)
@@ -332,47 +327,30 @@ static void tend(struct dev *dev)
     }
 }
 
-static int run_dev(struct dev_values *v, mr_error *err)
+static int run_dev(struct dev *dev, mr_error *err)
 {
-    struct dev *dev = mr_calloc(1, sizeof *dev);
-    int rc;
-
-    MR_CHECK_ALLOC(dev, err);
-    dev->v = v;
-    rc = run_prepare(&v->run, "dev", &dev->run, err);
-    if (rc == MR_OK) {
-        dev->run.ends_with_terminal = true;
-        rc = start_all(dev, err);
-        if (rc == MR_OK) {
-            rc = print_service(dev, err);
-        }
-        if (rc == MR_OK) {
-            rc = run_tell_parent(&v->run, describe(dev), err);
-        }
-        while (rc == MR_OK && run_wait(&dev->run, TEND_MS) != RUN_STOP) {
-            tend(dev);
-        }
-        run_stopping(&dev->run);
-        stop_all(dev);
+    MR_TRY(start_all(dev, err));
+    MR_TRY(print_service(dev, err));
+    MR_TRY(run_tell_parent(&dev->v->run, describe(dev), err));
+    while (run_wait(&dev->run, TEND_MS) != RUN_STOP) {
+        tend(dev);
     }
-    mr_free(dev);
-    return rc;
+    return MR_OK;
 }
 
-int command_dev(int argc, char **argv)
+int command_dev(void *values, mr_error *err)
 {
-    struct dev_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_dev, argc, argv, &v, &err);
+    struct dev_values *v = values;
+    MR_AUTO(mr_free) struct dev *dev = mr_calloc(1, sizeof *dev);
 
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN) {
-        rc = private_etcd_check_home(v.etcd_endpoints, v.work_dir, &err);
-    }
-    if (rc == OPT_RUN) {
-        rc = run_dev(&v, &err);
-    }
-    return rc < 0 ? run_fail("dev", &v.run, &err) : 0;
+    MR_CHECK_ALLOC(dev, err);
+    MR_TRY(private_etcd_check_home(v->etcd_endpoints, v->work_dir, err));
+    MR_TRY(run_prepare(&v->run, "dev", &dev->run, err));
+    dev->v = v;
+    dev->run.ends_with_terminal = true;
+    int rc = run_dev(dev, err);
+
+    run_stopping(&dev->run);
+    stop_all(dev);
+    return rc;
 }

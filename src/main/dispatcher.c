@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "main/commands.h"
 #include "main/private_etcd.h"
 #include "main/run.h"
@@ -63,66 +64,41 @@ static int serve_metrics(mr_http *http, mr_dispatcher *d, mr_error *err)
     return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
 }
 
-static int run_dispatcher(struct dispatcher_values *v, mr_error *err)
-{
-    struct run run;
-    struct private_etcd *etcd = NULL;
-    mr_dispatcher *d = NULL;
-    mr_http *http = NULL;
-    int rc = run_prepare(&v->run, "dispatcher", &run, err);
+MR_AUTO_DEFINE(struct private_etcd, private_etcd_free)
+MR_AUTO_DEFINE(mr_dispatcher, mr_dispatcher_free)
+MR_AUTO_DEFINE(mr_http, mr_http_free)
 
-    if (rc == MR_OK && v->metrics != NULL) {
-        rc = mr_http_open(v->metrics, &http, err);
+int command_dispatcher(void *values, mr_error *err)
+{
+    struct dispatcher_values *v = values;
+    struct run run;
+    /* The etcd ends after the dispatcher has said good-bye to it. */
+    MR_AUTO(private_etcd_free) struct private_etcd *etcd = NULL;
+    MR_AUTO(mr_dispatcher_free) mr_dispatcher *d = NULL;
+    MR_AUTO(mr_http_free) mr_http *http = NULL;
+
+    MR_TRY(private_etcd_check_home(v->lib.etcd_endpoints, v->work_dir, err));
+    MR_TRY(run_prepare(&v->run, "dispatcher", &run, err));
+    if (v->metrics != NULL) {
+        MR_TRY(mr_http_open(v->metrics, &http, err));
     }
-    if (rc == MR_OK && v->lib.etcd_endpoints == NULL) {
-        rc = private_etcd_start(v->work_dir, &etcd, err);
-    }
-    if (rc < 0) {
-        goto out;
-    }
-    if (etcd != NULL) {
+    if (v->lib.etcd_endpoints == NULL) {
+        MR_TRY(private_etcd_start(v->work_dir, &etcd, err));
         v->lib.etcd_endpoints = private_etcd_endpoint(etcd);
     }
-    rc = mr_dispatcher_start(&v->lib, &d, err);
-    if (rc == MR_OK) {
-        rc = serve_metrics(http, d, err);
-    }
-    if (rc < 0) {
-        goto out;
-    }
+    MR_TRY(mr_dispatcher_start(&v->lib, &d, err));
+    MR_TRY(serve_metrics(http, d, err));
     mr_log(MR_LOG_INFO, "listening; serves once etcd answers", "address", "%s",
            mr_dispatcher_address(d), "cluster", "%s", v->lib.cluster, "etcd", "%s",
            v->lib.etcd_endpoints, NULL);
-    rc = run_ready(&v->run, mr_dispatcher_address(d),
-                   etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
-                   http != NULL ? mr_http_address(http) : NULL, err);
+    int rc = run_ready(&v->run, mr_dispatcher_address(d),
+                       etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
+                       http != NULL ? mr_http_address(http) : NULL, err);
+
     if (rc == MR_OK) {
         rc = serve(&run, d, etcd, err);
     }
     run_stopping(&run);
     mr_dispatcher_stop(d); /* Metrics to the last. */
-
-out:
-    mr_http_free(http);
-    mr_dispatcher_free(d);
-    private_etcd_free(etcd); /* after the dispatcher has said good-bye to it */
     return rc;
-}
-
-int command_dispatcher(int argc, char **argv)
-{
-    struct dispatcher_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_dispatcher, argc, argv, &v, &err);
-
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN) {
-        rc = private_etcd_check_home(v.lib.etcd_endpoints, v.work_dir, &err);
-    }
-    if (rc == OPT_RUN) {
-        rc = run_dispatcher(&v, &err);
-    }
-    return rc < 0 ? run_fail("dispatcher", &v.run, &err) : 0;
 }

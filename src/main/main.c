@@ -7,6 +7,7 @@
 
 #include <millrace/base.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,9 +18,21 @@
 
 struct command {
     const char *name;
-    int (*run)(int argc, char **argv);
-    const struct opt_program *program;
-    bool serves; /* and ends in order when it is told to, from the first moment on */
+    const struct opt_program *program;       /* NULL: it takes words alone */
+    int (*run)(void *values, mr_error *err); /* of a program */
+    int (*run_words)(int argc, char **argv); /* of none; returns the exit status */
+    bool serves;        /* and ends in order when it is told to, from the first moment on */
+    size_t run_options; /* of a server: where its values have them */
+};
+
+union values {
+    struct dispatcher_values dispatcher;
+    struct worker_values worker;
+    struct dev_values dev;
+    struct status_values status;
+    struct dataset_values dataset;
+    struct job_values job;
+    struct state_values state;
 };
 
 /*
@@ -56,16 +69,21 @@ static int command_version(int argc, char **argv)
 
 static int command_help(int argc, char **argv);
 
+#define PROGRAM(command)                                                                           \
+    .name = #command, .program = &mr_program_##command, .run = command_##command
+#define SERVER(command)                                                                            \
+    PROGRAM(command), .serves = true, .run_options = offsetof(struct command##_values, run)
+
 static const struct command commands[] = {
-    {"dev", command_dev, &mr_program_dev, true},
-    {"status", command_status, &mr_program_status, false},
-    {"dataset", command_dataset, &mr_program_dataset, false},
-    {"job", command_job, &mr_program_job, false},
-    {"state", command_state, &mr_program_state, false},
-    {"dispatcher", command_dispatcher, &mr_program_dispatcher, true},
-    {"worker", command_worker, &mr_program_worker, true},
-    {"version", command_version, NULL, false},
-    {"help", command_help, NULL, false},
+    {SERVER(dev)},
+    {PROGRAM(status)},
+    {PROGRAM(dataset)},
+    {PROGRAM(job)},
+    {PROGRAM(state)},
+    {SERVER(dispatcher)},
+    {SERVER(worker)},
+    {.name = "version", .run_words = command_version},
+    {.name = "help", .run_words = command_help},
 };
 
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -130,6 +148,21 @@ static int command_help(int argc, char **argv)
     return 0;
 }
 
+/* Returns the exit status. */
+static int run_program(const struct command *c, int argc, char **argv)
+{
+    static union values values;
+    struct run_options *opts =
+        c->serves ? (struct run_options *)(void *)((char *)&values + c->run_options) : NULL;
+    mr_error err = {0};
+    int rc = opt_parse(c->program, argc, argv, &values, &err);
+
+    if (rc == OPT_RUN) {
+        rc = c->run(&values, &err);
+    }
+    return rc < 0 ? run_fail(c->name, opts, &err) : 0;
+}
+
 static int end_output(const char *program)
 {
     mr_error err = {0};
@@ -159,7 +192,8 @@ int main(int argc, char **argv)
     if (c == NULL) {
         return unknown(argv[1]);
     }
-    int status = c->run(argc - 1, argv + 1);
+    int status =
+        c->program != NULL ? run_program(c, argc - 1, argv + 1) : c->run_words(argc - 1, argv + 1);
 
     return status == 0 ? end_output(c->name)
                        : status; /* What a program prints is all out, or it has failed. */

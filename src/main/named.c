@@ -1,9 +1,9 @@
 /* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job
  * show: one of them. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "main/commands.h"
 #include "main/pick.h"
-#include "main/run.h"
 #include "main/table.h"
 #include "options/programs.h"
 
@@ -41,42 +41,20 @@ static int show_job(const struct job_values *v, mr_error *err)
     return rc;
 }
 
-int command_dataset(int argc, char **argv)
+int command_dataset(void *values, mr_error *err)
 {
-    struct dataset_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_dataset, argc, argv, &v, &err);
+    const struct dataset_values *v = values;
 
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN) {
-        rc = check_words(&mr_program_dataset, false /* shows */, v.words, &err);
-    }
-    if (rc >= 0) {
-        rc = mr_service_delete_dataset(v.service, v.words[1], (int)v.timeout, &err);
-    }
-    return rc < 0 ? run_fail("dataset", NULL, &err) : 0;
+    MR_TRY(check_words(&mr_program_dataset, false /* shows */, v->words, err));
+    return mr_service_delete_dataset(v->service, v->words[1], (int)v->timeout, err);
 }
 
-int command_job(int argc, char **argv)
+int command_job(void *values, mr_error *err)
 {
-    struct job_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_job, argc, argv, &v, &err);
+    const struct job_values *v = values;
+    bool shows = v->words[0] != NULL && strcmp(v->words[0], "show") == 0;
 
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    bool shows = v.words[0] != NULL && strcmp(v.words[0], "show") == 0;
-
-    if (rc == OPT_RUN) {
-        rc = check_words(&mr_program_job, shows, v.words, &err);
-    }
-    if (rc >= 0 && shows) {
-        rc = show_job(&v, &err);
-    } else if (rc >= 0) {
-        rc = mr_service_delete_job(v.service, v.words[1], v.force, (int)v.timeout, &err);
-    }
-    return rc < 0 ? run_fail("job", NULL, &err) : 0;
+    MR_TRY(check_words(&mr_program_job, shows, v->words, err));
+    return shows ? show_job(v, err)
+                 : mr_service_delete_job(v->service, v->words[1], v->force, (int)v->timeout, err);
 }

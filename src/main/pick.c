@@ -1,6 +1,7 @@
 #include "main/pick.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <jansson.h>
 #include <string.h>
@@ -80,30 +81,24 @@ static json_t *pick(json_t *status, const char *name)
     return doc;
 }
 
+MR_AUTO_DEFINE(json_t, json_decref)
+
 int pick_job(const char *text, const char *name, char **ret, mr_error *err)
 {
-    json_t *status = json_loads(text, 0, NULL);
-    json_t *doc = NULL;
-    char *out = NULL;
-    int rc = MR_OK;
+    MR_AUTO(json_decref) json_t *status = json_loads(text, 0, NULL);
 
     if (!json_is_object(status)) {
-        rc = mr_error_set(err, MR_EINVAL, "the status is not a JSON object");
-        goto out;
+        return mr_error_set(err, MR_EINVAL, "the status is not a JSON object");
     }
-    doc = pick(status, name);
-    if (doc != NULL && json_array_size(json_object_get(doc, "jobs")) == 0) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "there is no job '%s'", MR_SHOWN(name));
-        goto out;
+    MR_AUTO(json_decref) json_t *doc = pick(status, name);
+
+    MR_CHECK_ALLOC(doc, err);
+    if (json_array_size(json_object_get(doc, "jobs")) == 0) {
+        return mr_error_set(err, MR_ENOTFOUND, "there is no job '%s'", MR_SHOWN(name));
     }
-    out = doc != NULL ? json_dumps(doc, JSON_COMPACT) : NULL;
-    if (out == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
+    char *out = json_dumps(doc, JSON_COMPACT);
+
+    MR_CHECK_ALLOC(out, err);
     *ret = out;
-out:
-    json_decref(doc);
-    json_decref(status);
-    return rc;
+    return MR_OK;
 }

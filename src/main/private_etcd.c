@@ -355,6 +355,19 @@ static int wait_ready(struct private_etcd *e, mr_error *err)
     return MR_OK;
 }
 
+/* At ports that nobody takes in the meantime. */
+static int serve_somewhere(struct private_etcd *e, mr_error *err)
+{
+    int rc = MR_EUNAVAIL;
+
+    for (int attempt = 0; rc == MR_EUNAVAIL && attempt < PORT_ATTEMPTS; attempt++) {
+        MR_TRY(choose_ports(e, err));
+        MR_TRY(run_etcd(e, err));
+        rc = wait_ready(e, err);
+    }
+    return rc;
+}
+
 int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_error *err)
 {
     if (endpoints != NULL && work_dir != NULL) {
@@ -373,19 +386,8 @@ int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error
     MR_CHECK_ALLOC(e, err);
     e->lock_fd = -1;
     rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
-    for (int attempt = 0; rc == MR_OK && attempt < PORT_ATTEMPTS; attempt++) {
-        rc = choose_ports(e, err);
-        if (rc == MR_OK) {
-            rc = run_etcd(e, err);
-        }
-        if (rc == MR_OK) {
-            rc = wait_ready(e, err);
-            if (rc == MR_EUNAVAIL && attempt + 1 < PORT_ATTEMPTS) {
-                rc = MR_OK;
-                continue;
-            }
-            break;
-        }
+    if (rc == MR_OK) {
+        rc = serve_somewhere(e, err);
     }
     if (rc < 0) {
         /* Anything else is explained by the log in there. */

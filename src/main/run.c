@@ -29,16 +29,14 @@ static int start_log(const struct run_options *opts, const char *component, mr_e
     enum mr_log_level level;
     bool text = strcmp(opts->log_format, "text") == 0 ||
                 (strcmp(opts->log_format, "auto") == 0 && isatty(STDERR_FILENO));
-    int rc = mr_log_level_parse(opts->log_level, &level, err);
 
-    if (rc == MR_OK) {
-        mr_log_init(level, text ? MR_LOG_TEXT : MR_LOG_JSON, component);
-    }
-    if (rc == MR_OK && opts->last_log_fd != 0) {
+    MR_TRY(mr_log_level_parse(opts->log_level, &level, err));
+    mr_log_init(level, text ? MR_LOG_TEXT : MR_LOG_JSON, component);
+    if (opts->last_log_fd != 0) {
         (void)fcntl((int)opts->last_log_fd, F_SETFD, FD_CLOEXEC);
         mr_log_keep_last((int)opts->last_log_fd);
     }
-    return rc;
+    return MR_OK;
 }
 
 static int watch_owner(int64_t pid, int *ret, mr_error *err)
@@ -77,12 +75,8 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
     struct run run = {.signal_fd = -1, .owner_fd = -1};
     struct sigaction hangup;
     sigset_t set;
-    int rc;
 
-    rc = start_log(opts, component, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(start_log(opts, component, err));
     mr_heap_few_arenas();
     take_descriptors();
     (void)signal(SIGPIPE, SIG_IGN);
@@ -101,9 +95,8 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
         return mr_error_errno(err, errno, "signals");
     }
     if (opts->owner_pid != 0) {
-        rc = watch_owner(opts->owner_pid, &run.owner_fd, err);
+        MR_TRY(watch_owner(opts->owner_pid, &run.owner_fd, err));
     }
-    MR_TRY(rc);
     *ret = run;
     return MR_OK;
 }

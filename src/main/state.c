@@ -8,13 +8,10 @@
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"
 #include "main/output.h"
-#include "main/run.h"
 #include "options/programs.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define EXIT_USAGE 2
 
 static int print(struct mr_buf *out, mr_error *err)
 {
@@ -123,13 +120,16 @@ static int check_words(const struct state_values *v, mr_error *err)
     static const char *const verbs[] = {"get", "tree", "check"};
     const char *verb = v->words[0];
 
-    if (verb != NULL && strcmp(verb, "get") == 0) {
+    if (verb == NULL) {
+        return mr_error_set(err, MR_EINVAL, "get KEY, tree or check?");
+    }
+    if (strcmp(verb, "get") == 0) {
         return v->words[1] != NULL
                    ? MR_OK
                    : mr_error_set(err, MR_EINVAL,
                                   "get needs a key: jobs/train, or jobs/ for all of them");
     }
-    for (size_t i = 1; verb != NULL && i < sizeof verbs / sizeof verbs[0]; i++) {
+    for (size_t i = 1; i < sizeof verbs / sizeof verbs[0]; i++) {
         if (strcmp(verb, verbs[i]) == 0) {
             return v->words[1] == NULL ? MR_OK
                                        : mr_error_set(err, MR_EINVAL, "%s takes no '%s'", verb,
@@ -143,46 +143,37 @@ static int check_words(const struct state_values *v, mr_error *err)
                         nearest == NULL ? "" : "'?");
 }
 
-int command_state(int argc, char **argv)
+static void store_close(mr_store *store)
 {
-    struct state_values v = {0};
-    struct mr_buf out = MR_BUF_INIT;
-    mr_store *store = NULL;
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_state, argc, argv, &v, &err);
-
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN && v.words[0] == NULL) {
-        fprintf(stderr, "millrace state: get KEY, tree or check?\nSee: millrace help state\n");
-        return EXIT_USAGE;
-    }
-    if (rc == OPT_RUN) {
-        mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT,
-                    "state"); /* an endpoint that does not answer is told once, at the end */
-        rc = check_words(&v, &err);
-    }
-    if (rc == OPT_RUN) {
-        struct mr_etcd_options etcd = {.endpoints = v.etcd_endpoints,
-                                       .ca_file = v.etcd.ca,
-                                       .cert_file = v.etcd.cert,
-                                       .key_file = v.etcd.key,
-                                       .server_name = v.etcd.server_name,
-                                       .user = v.etcd.user,
-                                       .password_file = v.etcd.password_file};
-
-        rc = mr_etcd_open(&etcd, &store, &err);
-    }
-    if (rc >= 0) {
-        rc = run_on(&v, store, &out, &err);
-    }
-    if (rc >= 0) {
-        rc = print(&out, &err);
-    }
     if (store != NULL) {
         store->ops->close(store);
     }
+}
+
+MR_AUTO_DEFINE(mr_store, store_close)
+
+int command_state(void *values, mr_error *err)
+{
+    const struct state_values *v = values;
+    struct mr_etcd_options etcd = {.endpoints = v->etcd_endpoints,
+                                   .ca_file = v->etcd.ca,
+                                   .cert_file = v->etcd.cert,
+                                   .key_file = v->etcd.key,
+                                   .server_name = v->etcd.server_name,
+                                   .user = v->etcd.user,
+                                   .password_file = v->etcd.password_file};
+    MR_AUTO(store_close) mr_store *store = NULL;
+    struct mr_buf out = MR_BUF_INIT;
+
+    /* An endpoint that does not answer is told once, at the end. */
+    mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT, "state");
+    MR_TRY(check_words(v, err));
+    MR_TRY(mr_etcd_open(&etcd, &store, err));
+    int rc = run_on(v, store, &out, err);
+
+    if (rc >= 0) {
+        rc = print(&out, err);
+    }
     mr_buf_free(&out);
-    return rc < 0 ? run_fail("state", NULL, &err) : 0;
+    return rc;
 }

@@ -190,27 +190,23 @@ static int read_span(const struct reader *r, struct mr_bytes key, struct mr_byte
 {
     char from[KEY_BYTES_MAX];
     bool more = true;
-    int rc = MR_OK;
 
-    while (more && rc >= 0) {
+    for (;;) {
         size_t before = r->state->count;
 
-        rc = ask_until_answered(r, key, end, limit, &more, err);
-        if (rc >= 0 && more && r->state->count > before) {
-            /* The least key above the last one, as far as keys are strings. */
-            int n = snprintf(from, sizeof from, "%s%s\x01", r->state->root,
-                             r->state->keys[r->state->count - 1].key);
-
-            if (n < 0 || (size_t)n >= sizeof from) {
-                rc =
-                    mr_error_set(err, MR_EDATALOSS, "a key is longer than %d bytes", KEY_BYTES_MAX);
-            }
-            key = mr_bytes_str(from);
-        } else {
-            more = false;
+        MR_TRY(ask_until_answered(r, key, end, limit, &more, err));
+        if (!more || r->state->count == before) {
+            return MR_OK;
         }
+        /* The least key above the last one, as far as keys are strings. */
+        int n = snprintf(from, sizeof from, "%s%s\x01", r->state->root,
+                         r->state->keys[r->state->count - 1].key);
+
+        if (n < 0 || (size_t)n >= sizeof from) {
+            return mr_error_set(err, MR_EDATALOSS, "a key is longer than %d bytes", KEY_BYTES_MAX);
+        }
+        key = mr_bytes_str(from);
     }
-    return rc;
 }
 
 /* [root + key, its end), the parts of definitions in smaller pages than the rest. */
@@ -220,7 +216,6 @@ static int read_below(const struct reader *r, const char *key, mr_error *err)
     static const char *const cuts[] = {"", "blobs/", "blobs0", ""}; /* '0' is the byte behind '/' */
     char from[KEY_BYTES_MAX], to[KEY_BYTES_MAX];
     size_t n = (size_t)snprintf(from, sizeof from, "%s%s", r->state->root, key);
-    int rc = MR_OK;
 
     if (key[0] != '\0') {
         memcpy(to, from, n + 1);
@@ -228,14 +223,14 @@ static int read_below(const struct reader *r, const char *key, mr_error *err)
         return read_span(r, mr_bytes_str(from), mr_bytes_str(to),
                          strncmp(key, parts, strlen(parts)) == 0 ? PAGE_PARTS : PAGE_KEYS, err);
     }
-    for (size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0] && rc >= 0; i++) {
+    for (size_t i = 0; i + 1 < sizeof cuts / sizeof cuts[0]; i++) {
         (void)snprintf(from, sizeof from, "%s%s", r->state->root, cuts[i]);
         n = (size_t)snprintf(to, sizeof to, "%s%s", r->state->root, cuts[i + 1]);
         to[n - 1] = (char)(to[n - 1] + (cuts[i + 1][0] == '\0' ? 1 : 0));
-        rc = read_span(r, mr_bytes_str(from), mr_bytes_str(to),
-                       strcmp(cuts[i], parts) == 0 ? PAGE_PARTS : PAGE_KEYS, err);
+        MR_TRY(read_span(r, mr_bytes_str(from), mr_bytes_str(to),
+                         strcmp(cuts[i], parts) == 0 ? PAGE_PARTS : PAGE_KEYS, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret,
@@ -243,13 +238,11 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
 {
     struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = ret};
     mr_error why = {0};
-    int rc = mr_root_of(from->cluster, ret->root, err);
+    int rc;
 
-    if (rc == MR_OK && strlen(key) + sizeof ret->root >= KEY_BYTES_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "a key of %zu bytes: no key is so long", strlen(key));
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(mr_root_of(from->cluster, ret->root, err));
+    if (strlen(key) + sizeof ret->root >= KEY_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a key of %zu bytes: no key is so long", strlen(key));
     }
     do {
         char root[MR_ROOT_SIZE];

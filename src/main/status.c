@@ -1,8 +1,7 @@
 /* millrace status: what a cluster is doing, as tables for people or as one JSON document for
  * programs. */
-#include "base/error.h"
+#include "base/scope.h"
 #include "main/commands.h"
-#include "main/run.h"
 #include "main/table.h"
 #include "options/programs.h"
 
@@ -27,30 +26,12 @@ static void warn_of_silence(const char *text)
     json_decref(doc);
 }
 
-static int show(const struct status_values *v, mr_error *err)
+int command_status(void *values, mr_error *err)
 {
-    char *json = NULL;
-    int rc = mr_service_status(v->service, (int)v->timeout, &json, err);
+    const struct status_values *v = values;
+    MR_AUTO(mr_free) char *json = NULL;
 
-    if (rc == MR_OK) {
-        warn_of_silence(json);
-        rc = table_print(json, v->json, err);
-    }
-    mr_free(json);
-    return rc;
-}
-
-int command_status(int argc, char **argv)
-{
-    struct status_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_status, argc, argv, &v, &err);
-
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN) {
-        rc = show(&v, &err);
-    }
-    return rc < 0 ? run_fail("status", NULL, &err) : 0;
+    MR_TRY(mr_service_status(v->service, (int)v->timeout, &json, err));
+    warn_of_silence(json);
+    return table_print(json, v->json, err);
 }

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "base/scope.h"
 #include "coord/record.h"
 #include "main/commands.h"
 #include "main/run.h"
@@ -85,58 +86,36 @@ static int serve_metrics(mr_http *http, mr_worker *w, mr_error *err)
     return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
 }
 
-static int run_worker(struct worker_values *v, mr_error *err)
-{
-    mr_worker *w = NULL;
-    mr_http *http = NULL;
-    struct run run;
-    int rc = run_prepare(&v->run, "worker", &run, err);
+MR_AUTO_DEFINE(mr_worker, mr_worker_free)
+MR_AUTO_DEFINE(mr_http, mr_http_free)
 
-    if (rc == MR_OK && v->metrics != NULL) {
-        rc = mr_http_open(v->metrics, &http, err);
+int command_worker(void *values, mr_error *err)
+{
+    struct worker_values *v = values;
+    MR_AUTO(mr_worker_free) mr_worker *w = NULL;
+    MR_AUTO(mr_http_free) mr_http *http = NULL;
+    struct run run;
+
+    if (v->lib.cluster != NULL && v->lib.cluster[0] != '\0') {
+        char root[MR_ROOT_SIZE];
+
+        /* Else it would look for such a dispatcher for an hour. */
+        MR_TRY(mr_root_of(v->lib.cluster, root, err));
     }
-    if (rc < 0) {
-        goto out;
+    MR_TRY(run_prepare(&v->run, "worker", &run, err));
+    if (v->metrics != NULL) {
+        MR_TRY(mr_http_open(v->metrics, &http, err));
     }
-    rc = mr_worker_start(&v->lib, &w, err);
-    if (rc == MR_OK) {
-        rc = serve_metrics(http, w, err);
-    }
-    if (rc < 0) {
-        goto out;
-    }
+    MR_TRY(mr_worker_start(&v->lib, &w, err));
+    MR_TRY(serve_metrics(http, w, err));
     mr_log(MR_LOG_INFO, "listening; serves once a dispatcher has taken this worker on", "address",
            "%s", mr_worker_address(w), "dispatchers", "%s", v->lib.dispatchers, NULL);
-    rc = serve(v, &run, w, http, err);
+    int rc = serve(v, &run, w, http, err);
+
     if (rc == MR_OK) {
         drain(&run, w, v->drain_timeout);
     }
     run_stopping(&run);
     mr_worker_stop(w, STOP_GRACE_MS);
-
-out:
-    mr_http_free(http);
-    mr_worker_free(w);
     return rc;
-}
-
-int command_worker(int argc, char **argv)
-{
-    struct worker_values v = {0};
-    mr_error err = {0};
-    int rc = opt_parse(&mr_program_worker, argc, argv, &v, &err);
-
-    if (rc == OPT_DONE) {
-        return 0;
-    }
-    if (rc == OPT_RUN && v.lib.cluster != NULL && v.lib.cluster[0] != '\0') {
-        char root[MR_ROOT_SIZE];
-
-        /* Else it would look for such a dispatcher for an hour. */
-        rc = mr_root_of(v.lib.cluster, root, &err);
-    }
-    if (rc == OPT_RUN) {
-        rc = run_worker(&v, &err);
-    }
-    return rc < 0 ? run_fail("worker", &v.run, &err) : 0;
 }

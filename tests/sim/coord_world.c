@@ -22,6 +22,14 @@ static void on_leader(void *ctx, const struct mr_leader_view *leader)
     n->followed_epoch = leader->known ? leader->epoch : 0;
 }
 
+/* What it has not been told of is not its own any more. */
+static void stop_leading(struct coord_node *n)
+{
+    n->leads = false;
+    n->npending = 0;
+    n->nswept = 0;
+}
+
 static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 {
     struct coord_node *n = ctx;
@@ -29,10 +37,8 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
     assert_true(epoch > 0);
     assert_int_equal(strlen(incarnation), 32);
     memcpy(n->life, incarnation, sizeof n->life);
-    n->leads = false;
+    stop_leading(n);
     n->next = 0;
-    n->npending = 0;
-    n->nswept = 0;
     memset(n->litter, 0, sizeof n->litter);
 }
 
@@ -40,7 +46,6 @@ static int on_load_key(void *ctx, const char *key, const void *value, size_t siz
 {
     struct coord_node *n = ctx;
 
-    (void)err, (void)size;
     if (strcmp(key, "counter") == 0) {
         n->next = strtoll(value, NULL, 10);
     } else if (strncmp(key, "litter/", 7) == 0) {
@@ -53,7 +58,6 @@ static int on_load_end(void *ctx, mr_error *err)
 {
     struct coord_node *n = ctx;
 
-    (void)err;
     n->leads = true;
     n->sim->terms++;
     n->work_ms = mr_fake_now_ms(n->sim->fake);
@@ -108,9 +112,7 @@ static void on_lost(void *ctx, const mr_error *err)
     struct coord_node *n = ctx;
 
     assert_true(err->code < 0);
-    n->leads = false;
-    n->npending = 0;
-    n->nswept = 0;
+    stop_leading(n);
     n->sim->lost++;
 }
 
@@ -118,10 +120,7 @@ static void on_refused(void *ctx, uint64_t batch, const mr_error *err)
 {
     struct coord_node *n = ctx;
 
-    (void)batch, (void)err;
-    n->leads = false;
-    n->npending = 0;
-    n->nswept = 0;
+    stop_leading(n);
     n->sim->refused++;
 }
 
@@ -141,13 +140,10 @@ static void on_probe(void *ctx, const char *address, int64_t epoch)
 
 static void on_store(void *ctx, const struct mr_store_status *status)
 {
-    (void)ctx;
-    (void)status;
 }
 
 static void on_peers(void *ctx, const struct mr_dispatcher_record *peers, size_t count)
 {
-    (void)ctx;
     for (size_t i = 0; i < count; i++) {
         coord_tally.deposed_alive += peers[i].deposed_alive;
     }
@@ -224,10 +220,8 @@ void coord_start_node(struct coord_sim *s, int id)
     n->id = id;
     n->up = true;
     n->paused = false;
-    n->leads = false;
     n->stopped = false;
-    n->npending = 0;
-    n->nswept = 0;
+    stop_leading(n);
     n->followed_epoch = 0;
     n->incarnation = mr_rng_next(&s->rng) | 1;
     (void)snprintf(instance, sizeof instance, "%032llx", (unsigned long long)n->incarnation);
@@ -236,7 +230,6 @@ void coord_start_node(struct coord_sim *s, int id)
     assert_int_equal(mr_member_new(&o, &n->member, NULL), MR_OK);
 }
 
-/* As SIGKILL would: nothing is said to anybody, but its connections break. */
 void coord_kill_node(struct coord_sim *s, int id)
 {
     struct coord_node *n = &s->nodes[id];
@@ -406,7 +399,6 @@ int coord_await_leader(struct coord_sim *s)
     return coord_leader_of(s);
 }
 
-/* Who has a live stream to the leader learns of its loss; here, that the stream is there. */
 struct coord_sim *coord_with_ttl(uint64_t seed, int64_t ttl_ms)
 {
     struct coord_sim *s = mr_calloc(1, sizeof *s);
@@ -428,7 +420,7 @@ struct coord_sim *coord_new(uint64_t seed)
 }
 
 /* What was believed in is in the store, with its owner. */
-void coord_check_store(struct coord_sim *s)
+static void check_store(struct coord_sim *s)
 {
     for (int64_t i = 0; i < NUMBERS_MAX; i++) {
         char key[64], owner[32];
@@ -454,6 +446,7 @@ void coord_check_store(struct coord_sim *s)
 
 void coord_free(struct coord_sim *s)
 {
+    check_store(s);
     for (int i = 0; i < NODES; i++) {
         if (s->nodes[i].up) {
             coord_kill_node(s, i);
@@ -466,7 +459,6 @@ void coord_free(struct coord_sim *s)
     mr_free(s);
 }
 
-/* How long nothing is committed after this moment. */
 int64_t coord_outage_ms(struct coord_sim *s)
 {
     s->mark_ms = mr_fake_now_ms(s->fake);

@@ -57,7 +57,7 @@ struct coord_sim {
     int64_t believed;
     int64_t first_believed_ms; /* after `mark` */
     int64_t mark_ms;
-    unsigned terms, lost, refused, forced, unknown_owner;
+    unsigned terms, lost, refused;
     bool work;
 };
 
@@ -73,11 +73,9 @@ void coord_kill_node(struct coord_sim *s, int id);
 void coord_run_ms(struct coord_sim *s, int64_t ms);
 int coord_leader_of(const struct coord_sim *s);
 int coord_await_leader(struct coord_sim *s);
-/* Who has a live stream to the leader learns of its loss; here, that the stream is there. */
 struct coord_sim *coord_with_ttl(uint64_t seed, int64_t ttl_ms);
 struct coord_sim *coord_new(uint64_t seed);
-/* What was believed in is in the store, with its owner. */
-void coord_check_store(struct coord_sim *s);
+/* Fails if the store has not what was believed in, with its owner. */
 void coord_free(struct coord_sim *s);
 /* How long nothing is committed after this moment. */
 int64_t coord_outage_ms(struct coord_sim *s);

@@ -29,7 +29,6 @@ static void take_answer(struct leader *l, const struct mr_method *method, const 
 static void on_answer(void *ctx, uint64_t token, const struct mr_method *method,
                       const struct mr_buf *message)
 {
-    (void)token;
     take_answer(ctx, method, message->data, message->len);
 }
 
@@ -46,8 +45,6 @@ static void on_push(void *ctx, uint64_t token, const struct mr_method *method, c
 
 static void on_finish(void *ctx, uint64_t token)
 {
-    (void)ctx;
-    (void)token;
 }
 
 /* The definition of a dataset is its number. */
@@ -55,7 +52,6 @@ static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatase
 {
     struct mr_definition *d = mr_calloc(1, sizeof *d);
 
-    (void)ctx;
     MR_ASSERT(d != NULL);
     snprintf(d->fingerprint, sizeof d->fingerprint, "dd%030x",
              (unsigned)strtoul((const char *)request->definition.data, NULL, 10));
@@ -223,7 +219,6 @@ char *leader_text(const struct leader *l, const char *key)
 
 static void count_one(void *ctx, const struct mr_kv *kv)
 {
-    (void)kv;
     ++*(size_t *)ctx;
 }
 

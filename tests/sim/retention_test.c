@@ -171,7 +171,6 @@ static void months_leave_nothing_behind(void **state)
     const char *wanted = getenv("MR_RETENTION_JOBS");
     struct world w;
 
-    (void)state;
     world_open(&w, wanted != NULL ? (uint32_t)atoi(wanted) : JOBS);
     while (w.njobs < w.jobs_max) {
         live_a_day(&w);
