@@ -35,9 +35,8 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     if (blob != NULL) {
         return blob;
     }
-    blob = mr_calloc(1, sizeof *blob);
+    blob = mr_core_alloc(core, 1, sizeof *blob);
     if (blob == NULL) {
-        mr_core_nomem(core);
         return NULL;
     }
     blob->fingerprint = mr_strdup(rec->fingerprint);
@@ -61,10 +60,9 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
 
 static struct mr_dataset_entry *add_dataset(mr_core *core, Millrace__DatasetRecord *rec)
 {
-    struct mr_dataset_entry *dataset = mr_calloc(1, sizeof *dataset);
+    struct mr_dataset_entry *dataset = mr_core_alloc(core, 1, sizeof *dataset);
 
     if (dataset == NULL) {
-        mr_core_nomem(core);
         mr_record_free(rec);
         return NULL;
     }

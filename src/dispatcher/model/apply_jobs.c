@@ -17,12 +17,11 @@ void mr_job_free(struct mr_job *job)
 
 static struct mr_job *add_job(mr_core *core, Millrace__JobRecord *rec, mr_error *err)
 {
-    struct mr_job *job = mr_calloc(1, sizeof *job);
+    struct mr_job *job = mr_core_alloc(core, 1, sizeof *job);
     char slot[MR_KEY_SIZE];
 
     if (job == NULL) {
         mr_record_free(rec);
-        mr_core_nomem(core);
         mr_error_nomem(err);
         return NULL;
     }

@@ -27,9 +27,9 @@ static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
     return effect;
 }
 
-void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced)
+void *mr_core_reply(mr_core *core, bool fenced)
 {
-    void *message = mr_core_new_record(core, desc);
+    void *message = mr_core_new_record(core, core->reply);
     struct mr_effect *effect = add_effect(core, MR_EFFECT_REPLY);
 
     if (effect == NULL || message == NULL) {
@@ -42,10 +42,10 @@ void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool 
     return message;
 }
 
-void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error)
+void mr_core_refuse(mr_core *core, const mr_error *error)
 {
     MR_ASSERT(error->code < 0);
-    if (mr_core_reply(core, desc, true) != NULL) {
+    if (mr_core_reply(core, true) != NULL) {
         core->out->effects[core->out->neffects - 1].error = *error;
     }
 }

@@ -95,6 +95,7 @@ struct mr_core {
 
     /* The step that is running. */
     const struct mr_command *in;
+    const ProtobufCMessageDescriptor *reply; /* of its answer; NULL: it has none */
     struct mr_outcome *out;
     size_t change_bytes;
     struct mr_touched touched[MR_CORE_CHANGES_MAX]; /* beside out->changes */

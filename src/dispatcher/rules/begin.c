@@ -6,33 +6,15 @@
 void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
                                  const Millrace__DatasetRecord *dataset)
 {
-    if (dataset->n_providers == 0) {
-        return;
-    }
-    rec->providers = mr_calloc(dataset->n_providers, sizeof *rec->providers);
-    if (rec->providers == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
     for (size_t i = 0; i < dataset->n_providers; i++) {
-        Millrace__ProviderInfo *info =
-            mr_core_new_record(core, &millrace__provider_info__descriptor);
-
-        if (info == NULL) {
-            return;
-        }
-        info->splits = dataset->providers[i]->splits;
-        info->split_elements = dataset->providers[i]->split_elements;
-        mr_core_set(core, &info->source, dataset->providers[i]->source);
-        rec->providers[rec->n_providers++] = info;
+        MR_APPEND(core, rec, providers, mr_core_copy(core, &dataset->providers[i]->base));
     }
 }
 
 Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
                                                    uint64_t repetition, uint64_t seed)
 {
-    Millrace__IterationRecord *rec =
-        mr_core_new_record(core, &millrace__iteration_record__descriptor);
+    Millrace__IterationRecord *rec = MR_NEW_RECORD(core, iteration_record);
 
     if (rec != NULL) {
         mr_core_set(core, &rec->id, id);

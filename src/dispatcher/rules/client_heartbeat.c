@@ -3,14 +3,13 @@
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
-void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in)
+int mr_core_do_client_heartbeat(mr_core *core, const struct mr_command *command, mr_error *err)
 {
-    mr_error err;
-    struct mr_client *client = mr_client_session(core, in->client, in->iteration_id, &err);
+    const Millrace__ClientHeartbeatRequest *in = command->client_heartbeat;
+    struct mr_client *client = mr_client_session(core, in->client, in->iteration_id, err);
 
     if (client == NULL) {
-        mr_core_refuse(core, &millrace__client_heartbeat_reply__descriptor, &err);
-        return;
+        return err->code;
     }
     MR_APPLY(core, client_seen, client);
     if (client->nunreachable > in->n_unreachable) {
@@ -22,8 +21,7 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
         mr_consumer_report(core, client, in->rounds);
     }
     Millrace__ClientHeartbeatReply *reply =
-        mr_core_reply(core, &millrace__client_heartbeat_reply__descriptor,
-                      false /* fenced: a positive refresh */);
+        mr_core_reply(core, false /* fenced: a positive refresh */);
 
     if (reply != NULL) {
         reply->version = client->iteration->version;
@@ -34,4 +32,5 @@ void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatR
             mr_core_set(core, &reply->waits_for, why);
         }
     }
+    return MR_OK;
 }

@@ -7,7 +7,7 @@
 static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why,
                    bool is_collected)
 {
-    Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    Millrace__IterationEnd *end = MR_NEW_RECORD(core, iteration_end);
 
     if (end == NULL) {
         return;

@@ -22,8 +22,7 @@
 struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
                                            uint64_t repetition, uint64_t seed)
 {
-    Millrace__ProductionRecord *rec =
-        mr_core_new_record(core, &millrace__production_record__descriptor);
+    Millrace__ProductionRecord *rec = MR_NEW_RECORD(core, production_record);
     struct mr_production *p = NULL;
     char id[MR_STAMP_SIZE];
     mr_error err;

@@ -8,6 +8,7 @@
  *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker is NOT_FOUND,
  *                                                                     and it registers again
  */
+#include "base/scope.h"
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
@@ -18,15 +19,10 @@
 static int check_registration(const mr_core *core, const Millrace__RegisterWorkerRequest *in,
                               mr_error *err)
 {
-    int rc;
-
     if (!mr_id_is_valid(in->incarnation)) {
         return mr_error_set(err, MR_EINVAL, "a worker incarnation is 32 hex digits");
     }
-    rc = mr_name_check("worker address", in->address, MR_ADDRESS_BYTES_MAX, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_name_check("worker address", in->address, MR_ADDRESS_BYTES_MAX, err));
     if (!mr_address_is_valid(in->address)) { /* clients would be told to connect there */
         return mr_error_set(
             err, MR_EINVAL,
@@ -41,49 +37,37 @@ static int check_registration(const mr_core *core, const Millrace__RegisterWorke
         if (in->tags[i][0] == '\0') {
             return mr_error_set(err, MR_EPRECOND, "tag %zu of worker %s is empty", i, in->address);
         }
-        rc = mr_name_check("worker tag", in->tags[i], MR_NAME_BYTES_MAX, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_name_check("worker tag", in->tags[i], MR_NAME_BYTES_MAX, err));
     }
     return in->header != NULL
                ? mr_name_check("version", in->header->version, MR_NAME_BYTES_MAX, err)
                : MR_OK;
 }
 
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
-                                bool watches)
+int mr_core_do_register_worker(mr_core *core, const struct mr_command *command, mr_error *err)
 {
-    struct mr_core_worker *worker = NULL;
-    mr_error err;
-    int rc = check_registration(core, in, &err);
+    const Millrace__RegisterWorkerRequest *in = command->register_worker;
+    struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
 
-    if (rc == MR_OK) {
-        worker = mr_core_worker_live(core, in->incarnation);
-        rc = worker == NULL
-                 ? mr_core_worker_check_new_life(core, in->incarnation, in->address, watches, &err)
-                 : MR_OK;
-    }
+    MR_TRY(check_registration(core, in, err));
     if (worker != NULL && strcmp(worker->rec->address, in->address) != 0) {
-        rc = mr_error_set(&err, MR_EINVAL,
-                          "worker %.8s is registered at %.80s and cannot move to %.80s",
-                          in->incarnation, worker->rec->address, in->address);
-    }
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__register_worker_reply__descriptor, &err);
-        return;
+        return mr_error_set(err, MR_EINVAL,
+                            "worker %.8s is registered at %.80s and cannot move to %.80s",
+                            in->incarnation, worker->rec->address, in->address);
     }
     if (worker != NULL) {
         MR_APPLY(core, worker_seen, worker); /* A repeated call, or a new leader. */
     } else {
+        MR_TRY(mr_core_worker_check_new_life(core, in->incarnation, in->address,
+                                             command->worker_watches, err));
         MR_APPLY(core, newcomer_noted, in);
     }
     /* Nothing was written, but a worker that hears of another incarnation of the cluster drops all
      * of its tasks. */
-    Millrace__RegisterWorkerReply *reply = mr_core_reply(
-        core, &millrace__register_worker_reply__descriptor, true /* fenced: first contact */);
+    Millrace__RegisterWorkerReply *reply = mr_core_reply(core, true /* fenced: first contact */);
 
     if (reply != NULL) {
         reply->heartbeat_ms = (uint32_t)core->config.heartbeat_ms;
     }
+    return MR_OK;
 }

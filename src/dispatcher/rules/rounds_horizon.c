@@ -2,10 +2,6 @@
  * How far consumers may go before the leader writes again. The pace is measured, so that one write
  * serves some seconds of reading, however fast that is.
  */
-/*
- * The schedule of an iteration as a message: what is added at its end, and forgotten at its
- * beginning when no consumer can ask for it any more.
- */
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 

@@ -9,22 +9,15 @@
 
 /* ---------------------------------------------------------------- one file a request, and time */
 
-void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
-void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
-void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
-void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetRequest *in);
-void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
-void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
-void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
-void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
-void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
-                                bool watches);
-void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
-void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
-void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
-void mr_core_do_timer(mr_core *core);
-void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
+/* MR_OK: it is done and, unless it is the timer or a part, answered. < 0: it is refused, as @err
+ * says. */
+typedef int mr_rule_fn(mr_core *core, const struct mr_command *command, mr_error *err);
+
+mr_rule_fn mr_core_do_store_part, mr_core_do_register_dataset, mr_core_do_get_dataset,
+    mr_core_do_delete_dataset, mr_core_do_delete_job, mr_core_do_open, mr_core_do_task_ended,
+    mr_core_do_get_splits, mr_core_do_worker_heartbeat, mr_core_do_register_worker,
+    mr_core_do_watch_worker, mr_core_do_watch_client, mr_core_do_client_heartbeat,
+    mr_core_do_release_client, mr_core_do_timer;
 
 /* ---------------------------------------------------------------- what they share */
 
@@ -170,8 +163,7 @@ void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_l
 
 /* ---------------------------------------------------------------- watch_worker.c */
 
-void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
-                                   const char *incarnation);
+int mr_core_worker_refuse_unknown(const mr_core *core, const char *incarnation, mr_error *err);
 
 /* ---------------------------------------------------------------- arrive.c */
 

@@ -373,7 +373,7 @@ static void sweep(mr_core *core)
     }
 }
 
-void mr_core_do_timer(mr_core *core)
+int mr_core_do_timer(mr_core *core, const struct mr_command *command, mr_error *err)
 {
     bool written = mr_core_write_spoiled(core);
     struct mr_alarm *alarm;
@@ -390,4 +390,5 @@ void mr_core_do_timer(mr_core *core)
     if (written) {
         sweep(core);
     }
+    return MR_OK;
 }

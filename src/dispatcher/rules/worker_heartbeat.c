@@ -25,14 +25,13 @@ static void take_reports(mr_core *core, struct mr_task *task,
     }
 }
 
-void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in)
+int mr_core_do_worker_heartbeat(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__WorkerHeartbeatRequest *in = command->worker_heartbeat;
     struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
 
     if (worker == NULL) {
-        mr_core_worker_refuse_unknown(core, &millrace__worker_heartbeat_reply__descriptor,
-                                      in->incarnation);
-        return;
+        return mr_core_worker_refuse_unknown(core, in->incarnation, err);
     }
     MR_APPLY(core, worker_seen, worker);
     if (in->cache != NULL) {
@@ -53,10 +52,10 @@ void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatR
         mr_core_worker_lose(core, worker, MR_LOSS_LEFT);
     }
     Millrace__WorkerHeartbeatReply *reply =
-        mr_core_reply(core, &millrace__worker_heartbeat_reply__descriptor,
-                      in->leaving /* else a positive refresh */);
+        mr_core_reply(core, in->leaving /* else a positive refresh */);
 
     if (reply != NULL) {
         reply->version = worker->version;
     }
+    return MR_OK;
 }

@@ -38,7 +38,7 @@ bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
     if (!parse_ref(ref, incarnation, &registered) || core->nworkers >= MR_CORE_WORKERS_MAX) {
         return false;
     }
-    Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
+    Millrace__WorkerRecord *rec = MR_NEW_RECORD(core, worker_record);
     if (rec == NULL) {
         return false;
     }

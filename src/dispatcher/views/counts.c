@@ -6,9 +6,6 @@
 #include "dispatcher/model/rounds.h"
 #include "dispatcher/views/views.h"
 
-/* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
- * allocated. */
-
 static const char *const shown_names[MR_SHOWN_COUNT] = {[MR_SHOWN_OPEN] = "open",
                                                         [MR_SHOWN_ENDED] = "ended",
                                                         [MR_SHOWN_DRAINED] = "drained",

@@ -8,8 +8,7 @@
 static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
                                                  const struct mr_seat *seat)
 {
-    Millrace__ConsumerStatus *status =
-        mr_core_new_record(core, &millrace__consumer_status__descriptor);
+    Millrace__ConsumerStatus *status = MR_NEW_RECORD(core, consumer_status);
     bool there = mr_seat_client(core, it, seat) != NULL;
     char client[9] = "";
 
@@ -34,12 +33,12 @@ static void fill_closing(mr_core *core, const struct mr_iteration *it,
 {
     const Millrace__RoundSchedule *schedule = it->rounds->rec->schedule;
 
-    for (uint32_t i = 0; i < schedule->n_tasks && status->closing != NULL; i++) {
+    for (uint32_t i = 0; i < schedule->n_tasks; i++) {
         const struct mr_task *task = mr_task_find(core, schedule->tasks[i]);
 
         if (mr_rounds_is_closing(it, i, core)) {
-            mr_core_set_element(core, &status->closing[status->n_closing++],
-                                task != NULL ? task->worker->rec->address : schedule->tasks[i]);
+            mr_core_append_string(core, &status->closing, &status->n_closing,
+                                  task != NULL ? task->worker->rec->address : schedule->tasks[i]);
         }
     }
 }
@@ -52,25 +51,18 @@ Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteratio
     if (rounds == NULL) {
         return NULL;
     }
-    status = mr_core_new_record(core, &millrace__rounds_status__descriptor);
+    status = MR_NEW_RECORD(core, rounds_status);
     if (status == NULL) {
         return NULL;
     }
     status->horizon = rounds->rec->horizon;
     status->rounds_per_s = rounds->pace / 1000;
     status->outcomes = rounds->rec->schedule->n_outcomes;
-    status->consumers = mr_calloc(rounds->n, sizeof *status->consumers);
-    status->closing = mr_calloc(rounds->rec->schedule->n_tasks + 1, sizeof *status->closing);
-    if (status->consumers == NULL || status->closing == NULL) {
-        mr_core_nomem(core);
-        return status;
-    }
     for (uint32_t i = 0; i < rounds->n; i++) {
         Millrace__ConsumerStatus *one = consumer_status(core, it, &rounds->seats[i]);
 
-        if (one != NULL) {
-            status->position = one->position > status->position ? one->position : status->position;
-            status->consumers[status->n_consumers++] = one;
+        if (MR_APPEND(core, status, consumers, one)) {
+            status->position = mr_larger(status->position, one->position);
         }
     }
     fill_closing(core, it, status);
