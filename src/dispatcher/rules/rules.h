@@ -48,25 +48,15 @@ bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *a
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations,
                                  size_t n);
 
-/* ---------------------------------------------------------------- create.c */
+/* ---------------------------------------------------------------- begin.c */
 
 /* Create, derive its tasks and put it; with a production, if the job shares. */
 struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
                                          uint64_t seed);
 
-/* ---------------------------------------------------------------- begin.c */
-
 /* The hidden one of @production, with its id. */
 struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
                                                 uint64_t seed);
-void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
-                                 const Millrace__DatasetRecord *dataset);
-Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
-                                                   uint64_t repetition, uint64_t seed);
-struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
-                                        struct mr_production *production,
-                                        const struct mr_iteration_rules *rules,
-                                        Millrace__IterationRecord *rec);
 
 #define MR_UNSHARED_REPEATS                                                                        \
     "what comes back from a lost worker would come again for every job that shares"
@@ -85,10 +75,6 @@ struct mr_wish {
     Millrace__LastRound last_round;
 };
 
-/* ---------------------------------------------------------------- count_losses.c */
-
-void mr_iteration_count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size);
-
 /* ---------------------------------------------------------------- review.c */
 
 size_t mr_iteration_review_changes(const struct mr_iteration *it);
@@ -106,16 +92,6 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it);
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
 void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
 
-/* ---------------------------------------------------------------- task_progress.c */
-
-/* What its worker says of it. */
-void mr_task_note_progress(mr_core *core, struct mr_task *task,
-                           const Millrace__TaskProgress *progress);
-
-/* ---------------------------------------------------------------- close_task.c */
-
-/* Close it as if its worker were lost, for good. @task may be gone afterwards. */
-void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
 /* Its worker and the records contradict each other, as @why says (somebody's hand was in the
  * store): close it. False: there is no room now. @task may be gone afterwards. */
 bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
@@ -186,13 +162,6 @@ void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
 /* Its job goes while it reads: it is told, its record goes with the iteration. */
 void mr_client_evict(mr_core *core, struct mr_client *client);
 
-/* ---------------------------------------------------------------- write_late.c */
-
-/* Put what was ended, as far as there is room. True: all of it is. */
-bool mr_core_write_spoiled(mr_core *core);
-/* Put what was made again, as far as there is room. */
-void mr_core_write_revived(mr_core *core);
-
 /* ---------------------------------------------------------------- rounds_horizon.c */
 
 /* Somebody came further: move the horizon if it is near. */
@@ -232,11 +201,6 @@ bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SI
  * whether that is decided. */
 struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
                                      Millrace__IterationRecord *rec);
-
-/* ---------------------------------------------------------------- find_session.c */
-
-struct mr_client *mr_client_session(mr_core *core, const char *id, const char *iteration_id,
-                                    mr_error *err);
 
 /* ---------------------------------------------------------------- open_checks.c */
 

@@ -12,6 +12,40 @@
 
 #include <stddef.h>
 
+static void write_revived(mr_core *core)
+{
+    struct mr_core_worker *worker;
+
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        if (core->revived == 0 || core->full || !mr_core_has_room(core, 1)) {
+            return;
+        }
+        if (worker->is_revived) {
+            MR_APPLY(core, worker_revival_written, worker);
+        }
+    }
+}
+
+/* With the job, which notes what has ended. */
+#define WRITE_CHANGES 2
+
+static bool write_spoiled(mr_core *core)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (core->spoiled == 0 || core->full || !mr_core_has_room(core, WRITE_CHANGES)) {
+            break;
+        }
+        if (it->broken != NULL) {
+            MR_APPLY(core, iteration_break_written, it);
+        }
+    }
+    return core->spoiled == 0;
+}
+
 /* Alarms that ring in one step, so that messages need not wait for many that change nothing. */
 #define RINGS_MAX 1000
 /* Until a lost worker that iterations still need is looked at again. */
@@ -375,10 +409,10 @@ static void sweep(mr_core *core)
 
 int mr_core_do_timer(mr_core *core, const struct mr_command *command, mr_error *err)
 {
-    bool written = mr_core_write_spoiled(core);
+    bool written = write_spoiled(core);
     struct mr_alarm *alarm;
 
-    mr_core_write_revived(core); /* where that finds no room, nothing is reviewed either */
+    write_revived(core); /* where that finds no room, nothing is reviewed either */
     review_marked(core);
     for (int i = 0; i < RINGS_MAX && core->failed == 0; i++) {
         alarm = mr_alarm_first(core);

@@ -22,6 +22,7 @@
 
 void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root)
 {
+    char by_id[MR_KEY_SIZE];
     struct mr_flaw *flaw;
 
     if (mr_flaw_of(core, MR_KEY_JOBS, slot) != NULL) {
@@ -33,7 +34,8 @@ void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *
         flaw->is_root = is_root;
     }
     if (flaw != NULL && id[0] != '\0') {
-        flaw->by_id = mr_asprintf("#%.*s", MR_KEY_SIZE - 2, id);
+        snprintf(by_id, sizeof by_id, "#%.*s", MR_KEY_SIZE - 2, id);
+        flaw->by_id = mr_strdup(by_id);
         if (flaw->by_id == NULL) {
             mr_core_nomem(core);
             return;

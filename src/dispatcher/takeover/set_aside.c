@@ -11,6 +11,7 @@
 #include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
+#include <stdio.h>
 #include <string.h>
 
 void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err)
@@ -59,6 +60,22 @@ void mr_core_end_spoiled(mr_core *core)
         if (it->broken != NULL && !it->rec->finished && core->failed == 0) {
             core->spoiled++;
             mr_iteration_break(core, it);
+        }
+    }
+}
+
+void mr_rounds_ready(mr_core *core)
+{
+    struct mr_iteration *it;
+    char key[MR_KEY_SIZE];
+    mr_error why;
+
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (it->rounds != NULL && it->rounds->rec == NULL && it->broken == NULL) {
+            snprintf(key, sizeof key, "rounds/%s", it->rec->id);
+            (void)mr_error_set(&why, MR_EDATALOSS, "is missing: its job reads in rounds");
+            mr_iteration_spoil(core, it, key, &why);
         }
     }
 }

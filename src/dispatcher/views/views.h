@@ -28,10 +28,6 @@ int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error 
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);
 
-/* ---------------------------------------------------------------- status_rounds.c */
-
-Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteration *it);
-
 /* ---------------------------------------------------------------- status_sharing.c */
 
 void mr_status_productions(mr_core *core, Millrace__Status *status);
