@@ -146,6 +146,9 @@ void *mr_core_add(mr_core *core, void *list, size_t *n, const ProtobufCMessageDe
 /* Number @at of the repeated field *@list goes. */
 void mr_record_remove(void *list, size_t *n, size_t at);
 #define MR_REMOVE_RECORD(rec, field, at) mr_record_remove(&(rec)->field, &(rec)->n_##field, at)
+/* Room for one more behind the @n of *@array, which has room for *@cap. False (and the core has
+ * failed) without memory. */
+bool mr_core_grow(mr_core *core, void *array, size_t n, size_t *cap, size_t size);
 /* Zeroed; NULL (and the core has failed) without memory. */
 void *mr_core_alloc(mr_core *core, size_t n, size_t size);
 /* mr_map_put() whose failure is the core's. */

@@ -7,19 +7,10 @@ static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
 {
     struct mr_outcome *out = core->out;
 
-    if (out == NULL || core->failed != 0) { /* nobody is there to hear at a takeover */
+    if (out == NULL || core->failed != 0 || /* nobody is there to hear at a takeover */
+        !mr_core_grow(core, &out->effects, out->neffects, &out->cap_effects,
+                      sizeof *out->effects)) {
         return NULL;
-    }
-    if (out->neffects == out->cap_effects) {
-        size_t cap = out->cap_effects == 0 ? 8 : 2 * out->cap_effects;
-        struct mr_effect *bigger = mr_reallocarray(out->effects, cap, sizeof *bigger);
-
-        if (bigger == NULL) {
-            mr_core_nomem(core);
-            return NULL;
-        }
-        out->effects = bigger;
-        out->cap_effects = cap;
     }
     struct mr_effect *effect = &out->effects[out->neffects++];
 

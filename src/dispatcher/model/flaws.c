@@ -157,8 +157,7 @@ static const char *iteration_in(const char *key)
                                                       : NULL;
 }
 
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
-                       void *ctx)
+void mr_core_list_held(mr_core *core, char ***list, size_t *n)
 {
     const struct mr_flaw *flaw;
     struct mr_stamp stamp;
@@ -168,7 +167,7 @@ void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const
     {
         id = iteration_in(flaw->key);
         if (id != NULL && mr_stamp_parse(id, &stamp)) { /* no task is of another name */
-            fn(ctx, core, id);
+            mr_core_append_string(core, list, n, id);
         }
     }
 }

@@ -35,8 +35,7 @@ bool mr_job_is_set_aside(const mr_core *core, const char *id);
 int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err);
 int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err);
 /* The iterations that are set aside, hidden ones included; perhaps some more than once. */
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
-                       void *ctx);
+void mr_core_list_held(mr_core *core, char ***list, size_t *n);
 /* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
 /* The same, for a goodbye of @client: a word that cannot be kept is not taken. */

@@ -102,6 +102,25 @@ void *mr_core_alloc(mr_core *core, size_t n, size_t size)
     return p;
 }
 
+bool mr_core_grow(mr_core *core, void *array, size_t n, size_t *cap, size_t size)
+{
+    size_t more = *cap == 0 ? 8 : 2 * *cap;
+    void **slot = array;
+    void *bigger;
+
+    if (n < *cap) {
+        return true;
+    }
+    bigger = mr_reallocarray(*slot, more, size);
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        return false;
+    }
+    *slot = bigger;
+    *cap = more;
+    return true;
+}
+
 /* Room for one more pointer behind the @n of *@list. The size is a power of two, so that a list
  * which grows is seldom moved. */
 static bool make_room(mr_core *core, void *list, size_t n)

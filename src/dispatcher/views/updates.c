@@ -83,13 +83,6 @@ static void list_released(mr_core *core, const struct mr_core_worker *worker,
     }
 }
 
-static void add_held(void *ctx, mr_core *core, const char *iteration)
-{
-    Millrace__WorkerUpdate *update = ctx;
-
-    mr_core_append_string(core, &update->held, &update->n_held, iteration);
-}
-
 void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker,
                                 Millrace__WorkerUpdate *update)
 {
@@ -103,7 +96,7 @@ void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *work
         }
     }
     list_released(core, worker, update);
-    mr_core_each_held(core, add_held, update);
+    mr_core_list_held(core, &update->held, &update->n_held);
 }
 
 /* A worker takes what an update drops before what it adds, and who is gone last: of two updates
