@@ -37,41 +37,34 @@ void mr_production_free(struct mr_production *p)
     }
 }
 
-static struct mr_production *add_production(mr_core *core, Millrace__ProductionRecord *rec,
-                                            mr_error *err)
+void mr_apply_production_added(mr_core *core, const struct mr_production_added *u)
 {
     struct mr_production *p = mr_core_alloc(core, 1, sizeof *p);
 
+    *u->ret = NULL;
     if (p == NULL) {
-        mr_record_free(rec);
-        mr_error_nomem(err);
-        return NULL;
+        mr_record_free(u->rec);
+        mr_error_nomem(u->err);
+        return;
     }
     TAILQ_INIT(&p->users);
-    p->rec = rec;
+    p->rec = u->rec;
     p->alarm.kind = MR_ALARM_PRODUCTION;
-    p->dataset = mr_dataset_find(core, rec->dataset_id);
-    if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, rec->fingerprint) != 0 ||
-        !mr_stamp_parse_given(core, rec->id, &p->id.at)) {
-        mr_error_set(err, MR_EDATALOSS,
+    p->dataset = mr_dataset_find(core, u->rec->dataset_id);
+    if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, u->rec->fingerprint) != 0 ||
+        !mr_stamp_parse_given(core, u->rec->id, &p->id.at)) {
+        mr_error_set(u->err, MR_EDATALOSS,
                      "production '%.40s' is of dataset '%.80s', which does not exist or is another",
-                     rec->id, rec->dataset_id);
+                     u->rec->id, u->rec->dataset_id);
         mr_production_free(p);
-        return NULL;
+        return;
     }
     p->dataset->productions++;
     TAILQ_INSERT_TAIL(&core->production_list, p, link);
     TAILQ_INSERT_TAIL(&p->dataset->blob->productions, p, in_blob);
-    mr_core_index(core, &core->productions, rec->id, p);
-    return p;
-}
-
-void mr_apply_production_added(mr_core *core, const struct mr_production_added *u)
-{
-    *u->ret = add_production(core, u->rec, u->err);
-    if (*u->ret != NULL) {
-        touch(core, *u->ret);
-    }
+    mr_core_index(core, &core->productions, u->rec->id, p);
+    touch(core, p);
+    *u->ret = p;
 }
 
 void mr_apply_production_listed(mr_core *core, const struct mr_production_listed *u)

@@ -125,9 +125,6 @@ void mr_core_note(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 /* Set a string of a record, the way protobuf-c frees it. */
 void mr_core_set(mr_core *core, char **slot, const char *value);
-/* Set a fresh string of a repeated field: protobuf-c frees each of those, so the "" that single
- * ones share cannot be one. */
-void mr_core_set_element(mr_core *core, char **slot, const char *value);
 /* A fresh record of @desc; NULL (and the core has failed) without memory. */
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
 #define MR_NEW_RECORD(core, type) mr_core_new_record(core, &millrace__##type##__descriptor)

@@ -84,14 +84,6 @@ void mr_core_set(mr_core *core, char **slot, const char *value)
     *slot = copy;
 }
 
-void mr_core_set_element(mr_core *core, char **slot, const char *value)
-{
-    *slot = mr_strdup(value);
-    if (*slot == NULL) {
-        mr_core_nomem(core);
-    }
-}
-
 void *mr_core_alloc(mr_core *core, size_t n, size_t size)
 {
     void *p = mr_calloc(n, size);
@@ -155,10 +147,14 @@ bool mr_core_append(mr_core *core, void *list, size_t *n, void *one)
 
 bool mr_core_append_string(mr_core *core, char ***list, size_t *n, const char *s)
 {
-    if (!make_room(core, list, *n)) {
+    char *copy = mr_strdup(s); /* even of "": protobuf-c frees each */
+
+    if (copy == NULL || !make_room(core, list, *n)) {
+        mr_core_nomem(core);
+        mr_free(copy);
         return false;
     }
-    mr_core_set_element(core, &(*list)[(*n)++], s);
+    (*list)[(*n)++] = copy;
     return true;
 }
 

@@ -52,7 +52,7 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
     return core->failed == 0 ? p : NULL;
 }
 
-bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
+static bool refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
 {
     uint64_t lost = mr_iteration_lost_splits(p->hidden);
 
@@ -84,7 +84,7 @@ struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
     struct mr_production *p = mr_production_newest(core, job, rec->repetition);
     char why[MR_REFUSAL_SIZE];
 
-    if (p != NULL && !mr_production_refuses(p, why) && !is_full(p, why)) {
+    if (p != NULL && !refuses(p, why) && !is_full(p, why)) {
         rec->joining = !p->rec->endless;
     } else {
         if (p != NULL) {
@@ -134,7 +134,7 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
     enum verdict verdict = SHARE;
     const struct mr_task *task;
 
-    if (mr_production_refuses(it->uses, why)) {
+    if (refuses(it->uses, why)) {
         return APART;
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)

@@ -196,7 +196,6 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
 /* A new one for @job, with its hidden iteration; both are put. */
 struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
                                            uint64_t repetition, uint64_t seed);
-bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE]);
 /* The production that a new iteration of @job uses, made if there is none to join; says in @rec
  * whether that is decided. */
 struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,

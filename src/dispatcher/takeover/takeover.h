@@ -19,7 +19,6 @@ mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load
 int mr_validate_record(const ProtobufCMessage *rec, mr_error *err);
 int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
 int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
-int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
 int mr_validate_iteration(const struct mr_job *job, const struct mr_production *production,
                           const Millrace__IterationRecord *rec, mr_error *err);
 int mr_validate_grant(const struct mr_iteration *it, size_t provider,
