@@ -1,5 +1,4 @@
 /* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 #include "options/programs.h"
 

@@ -2,7 +2,7 @@
 #ifndef MR_DISPATCHER_MODEL_APPLY_H
 #define MR_DISPATCHER_MODEL_APPLY_H
 
-#include "dispatcher/model/task.h"
+#include "dispatcher/model/model.h"
 #include "dispatcher/model/update.h"
 
 #define UPDATE(name, ...) void mr_apply_##name(mr_core *core, const struct mr_##name *u);

@@ -4,11 +4,6 @@
  * hear of it, under the next leader too.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -7,8 +7,6 @@
  * content has just put.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 void mr_blob_free(struct mr_blob *blob)
 {

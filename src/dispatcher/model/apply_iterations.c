@@ -12,9 +12,6 @@
  * never removed before it has finished: made afresh, it would hand out everything twice.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 void mr_iteration_free(struct mr_iteration *it)
 {

@@ -1,7 +1,5 @@
 /* Updates of jobs. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <stdio.h>
 

@@ -16,10 +16,6 @@
  */
 #include "dispatcher/core/keys.h"
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 #include <string.h>
 

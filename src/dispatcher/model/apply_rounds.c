@@ -4,8 +4,6 @@
  * heard anew by each leader.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include "base/rng.h"
 

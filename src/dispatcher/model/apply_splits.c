@@ -1,7 +1,5 @@
 /* Updates of splits: cursors, and what each task was granted of them. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
 
 #include <inttypes.h>
 

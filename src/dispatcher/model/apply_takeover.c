@@ -1,8 +1,5 @@
 /* Updates of a takeover: parts that were loaded, and what is derived when all are there. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 static void load_task(mr_core *core, struct mr_task *task, Millrace__TaskRecord *rec)
 {

@@ -10,9 +10,6 @@
  * are forgotten as soon as they have ended or their loss is counted.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 #include <stdio.h>
 

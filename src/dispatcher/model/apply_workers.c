@@ -9,8 +9,6 @@
  * tasks of that life. The number of a life is for people.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
 
 #include <stdio.h>
 

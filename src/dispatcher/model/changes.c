@@ -3,7 +3,6 @@
  * once, when the step ends or somebody asks for room. A key that is deleted, and a record whose
  * object goes out of memory, is final at once.
  */
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
 
 #include "json/pbjson.h"

@@ -1,9 +1,6 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 

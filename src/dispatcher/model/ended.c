@@ -8,9 +8,6 @@
  * for ever.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <string.h>
 

@@ -3,10 +3,8 @@
  * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
  * with what they hold, and ask for nothing.
  */
-#include "dispatcher/model/flaws.h"
 #include "dispatcher/core/keys.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,9 +1,6 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 
 #include <stdio.h>
 #include <string.h>

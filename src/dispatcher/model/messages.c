@@ -1,7 +1,5 @@
 /* Tasks as messages, for clients and workers. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 Millrace__TaskInfo *mr_task_info(mr_core *core, const struct mr_task *task)
 {

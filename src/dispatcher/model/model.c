@@ -1,10 +1,5 @@
 /* The model as a whole: empty, and gone. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/production.h"
 
 void mr_model_init(mr_core *core)
 {

@@ -5,7 +5,6 @@
  * committed.
  */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 

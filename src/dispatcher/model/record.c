@@ -1,6 +1,5 @@
 /* Records as messages; stamps, traces; and how a core fails. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <stdarg.h>
 #include <stdio.h>

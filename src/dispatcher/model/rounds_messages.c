@@ -1,6 +1,5 @@
 /* What consumers and workers are told of an iteration's rounds. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 /* The session of each place; 0: nobody has had it. */
 static uint64_t *list_sessions(mr_core *core, const struct mr_coordination *rounds, size_t *n)

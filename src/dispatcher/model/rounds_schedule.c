@@ -3,8 +3,6 @@
  * beginning when no consumer can ask for it any more.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 

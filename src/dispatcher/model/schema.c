@@ -4,7 +4,6 @@
  * feature is recorded in the transaction that first uses it.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
 
 #include "json/pbjson.h"
 

@@ -8,7 +8,6 @@
  * Sources without an end have no such product: there a position is the index.
  */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
 
 #include <string.h>
 

@@ -1,8 +1,6 @@
 /* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own
  * in everything else. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <string.h>
 

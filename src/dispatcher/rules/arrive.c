@@ -1,5 +1,4 @@
 /* A worker that has registered watches: its life begins, unless something stands against it. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* At most once: what a lost worker held is not handed out again, it is counted. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* What was given to the pipeline that the task's elements come from, and was not counted when the

@@ -1,5 +1,4 @@
 /* Iterations begin: with a task on every worker, and a production if the job shares. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

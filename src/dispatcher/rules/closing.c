@@ -2,8 +2,6 @@
  * Tasks that are closed though their worker lives, so that reading ends: none of their readers
  * reaches it, or nothing comes of them and that was not to be waited for.
  */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

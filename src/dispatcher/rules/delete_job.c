@@ -1,8 +1,5 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

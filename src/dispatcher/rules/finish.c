@@ -1,5 +1,4 @@
 /* The end of an iteration: it is over, failed, was collected, or a record of it is bad. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -14,8 +14,6 @@
  * may report more than the first one did.
  */
 #include "base/scope.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,5 +1,4 @@
 /* Which rules an iteration follows. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 static bool never(const mr_core *core, const struct mr_iteration *it)

@@ -3,9 +3,6 @@
  * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

@@ -13,7 +13,6 @@
  * longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job
  * up.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* RegisterDataset, and the parts of the definition before it. */
 #include "base/scope.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>

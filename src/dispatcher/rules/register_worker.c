@@ -9,7 +9,6 @@
  *                                                                     and it registers again
  */
 #include "base/scope.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include "base/address.h"

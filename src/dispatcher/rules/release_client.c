@@ -1,8 +1,5 @@
 /* ReleaseClient: a client goes, and says what it took along. */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -1,5 +1,4 @@
 /* What workers report finished of what they were granted (at least once). */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,

@@ -10,7 +10,6 @@
  * everything below the horizon is decided, and a next leader, which has to ask again if this one was
  * not committed, has told nobody anything else.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

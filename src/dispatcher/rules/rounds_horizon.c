@@ -2,7 +2,6 @@
  * How far consumers may go before the leader writes again. The pace is measured, so that one write
  * serves some seconds of reading, however fast that is.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* So many rounds in @ms. */

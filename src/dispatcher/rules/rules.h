@@ -2,8 +2,7 @@
 #ifndef MR_DISPATCHER_RULES_RULES_H
 #define MR_DISPATCHER_RULES_RULES_H
 
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/model.h"
 #include "dispatcher/rules/kinds.h"
 #include "dispatcher/views/views.h"
 

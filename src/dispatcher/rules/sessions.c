@@ -1,6 +1,4 @@
 /* What the session of a client asks for: its task list, and to be kept alive. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
 /* A worker says that a task has come to its end. */
 #include "base/scope.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

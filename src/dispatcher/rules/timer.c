@@ -6,8 +6,6 @@
  * here walks over all objects of a kind, except over the workers when one of them is to be given
  * up.
  */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stddef.h>

@@ -1,5 +1,4 @@
 /* WatchWorker: the tasks of a worker. With the first one its life begins. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 int mr_core_worker_refuse_unknown(const mr_core *core, const char *incarnation, mr_error *err)

@@ -1,5 +1,4 @@
 /* A worker says that it lives, what its tasks do, and that it drains or leaves. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* It made nothing for long, and now something: whoever was closed for that may read there again. */

@@ -11,10 +11,7 @@
  * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
  * on: datasets, definitions, iterations without a job.
  */
-#include "dispatcher/model/flaws.h"
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

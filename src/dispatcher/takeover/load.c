@@ -6,8 +6,6 @@
  */
 #include "base/scope.h"
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"

@@ -4,8 +4,6 @@
  * nothing refers to what comes later.
  */
 #include "base/scope.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <limits.h>

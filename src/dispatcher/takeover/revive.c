@@ -7,7 +7,6 @@
  *
  * The record is written before any loss is counted, so that the next leader finds both or neither.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <string.h>

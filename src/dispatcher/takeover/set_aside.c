@@ -7,8 +7,6 @@
  * then nothing that was left over is deleted: the next leader is to find the same.
  */
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
  * that stamps will not be given again.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <inttypes.h>

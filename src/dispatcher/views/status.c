@@ -1,11 +1,5 @@
 /* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
 #include "json/pbjson.h"
 

@@ -1,7 +1,4 @@
 /* The part of the status document that is about productions and who reads them. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/views/views.h"
 
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it,

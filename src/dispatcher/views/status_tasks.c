@@ -1,8 +1,4 @@
 /* The part of the status document that is about tasks and hand-out. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>

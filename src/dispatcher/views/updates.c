@@ -1,9 +1,4 @@
 /* Task lists, complete, for a client and a worker that ask; and two updates as one. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
 
 #include <string.h>

@@ -2,7 +2,7 @@
 #ifndef MR_DISPATCHER_VIEWS_VIEWS_H
 #define MR_DISPATCHER_VIEWS_VIEWS_H
 
-#include "dispatcher/model/base.h"
+#include "dispatcher/model/model.h"
 
 /* What holds @it up, as a line for people; empty: nothing that is known here. */
 #define MR_WAITS_FOR_SIZE 200

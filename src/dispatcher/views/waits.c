@@ -3,9 +3,6 @@
  * is known here. The client knows by itself whom it cannot reach, and says something of its own
  * where this is empty.
  */
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/views/views.h"
 
 #include <inttypes.h>
