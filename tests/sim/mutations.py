@@ -108,7 +108,7 @@ _COMMIT = [
     ),
     _core(
         "FIRST_CONTACT_SOFT", "1.7", "a worker begins on the word of a leader that may be deposed",
-        "rules/watch_worker.c", "mr_core_reply(core, true /* fenced */)", "mr_core_reply(core, false)",
+        "rules/register_worker.c", "mr_core_reply(core, true /* fenced */)", "mr_core_reply(core, false)",
         "core_test", "sim_protocol_test", "walks",
     ),
     _turn(
@@ -177,7 +177,7 @@ _FAILOVER = [
 _SPLITS = [
     _core(
         "SUPERSEDED_COMES_BACK", "3.1", "a worker that was superseded registers anew",
-        "rules/arrive.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
+        "rules/register_worker.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
     ),
     _core(
         "NEVER_AGAIN", "3.1", "a repeated request is answered anew",

@@ -18,8 +18,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
-                                           uint64_t repetition, uint64_t seed)
+/* A new one for @job, with its hidden iteration; both are put. */
+static struct mr_production *create(mr_core *core, const struct mr_job *job, uint64_t repetition,
+                                    uint64_t seed)
 {
     Millrace__ProductionRecord *rec = MR_NEW_RECORD(core, production_record);
     struct mr_production *p = NULL;
@@ -89,7 +90,7 @@ struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
         if (p != NULL) {
             mr_core_set_line(core, &rec->unshared, why);
         }
-        p = mr_production_create(core, job, rec->repetition, rec->seed);
+        p = create(core, job, rec->repetition, rec->seed);
     }
     if (p != NULL) {
         mr_core_set(core, &rec->production, p->rec->id);
@@ -166,7 +167,7 @@ static bool decide(mr_core *core, struct mr_iteration *it)
     }
     old = it->uses;
     if (verdict != SHARE) {
-        own = mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
+        own = create(core, it->job, it->rec->repetition, it->rec->seed);
         if (own == NULL) {
             return true;
         }
