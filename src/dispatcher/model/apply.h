@@ -9,6 +9,11 @@
 #include "dispatcher/model/updates.def"
 #undef UPDATE
 
+/* ---------------------------------------------------------------- keys.c */
+
+/* Where its record is; NULL is there if it has none. */
+void **mr_stored_slot(enum mr_stored_kind kind, void *object, size_t index);
+
 /* ---------------------------------------------------------------- apply_tasks.c */
 
 /* @rec: of a recovery task, taken; NULL: derived. */
