@@ -108,7 +108,7 @@ _COMMIT = [
     ),
     _core(
         "FIRST_CONTACT_SOFT", "1.7", "a worker begins on the word of a leader that may be deposed",
-        "rules/watch_worker.c", "worker_update__descriptor, true /* fenced */", "worker_update__descriptor, false",
+        "rules/register_worker.c", "mr_core_reply(core, true /* fenced */)", "mr_core_reply(core, false)",
         "core_test", "sim_protocol_test", "walks",
     ),
     _turn(
@@ -177,7 +177,7 @@ _FAILOVER = [
 _SPLITS = [
     _core(
         "SUPERSEDED_COMES_BACK", "3.1", "a worker that was superseded registers anew",
-        "rules/arrive.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
+        "rules/register_worker.c", "    if (last != NULL && (last->rec->superseded || (", "    if (last != NULL && (false || (",
     ),
     _core(
         "NEVER_AGAIN", "3.1", "a repeated request is answered anew",
@@ -425,7 +425,8 @@ _LIVENESS = [
     ),
     _core(
         "LOSSES_UNTOLD", "7.5", "readers are told an end without its losses",
-        "model/messages.c", "        copy->lost_splits = end->lost_splits;\n", "",
+        "model/news.c", "        news->end = mr_core_copy(core, &it->rec->end->base);",
+        "        news->end = MR_NEW_RECORD(core, iteration_end);",
     ),
     _core(
         "ENDED_TOO_FAR", "7.6", "with a repetition the one after it counts as ended, too",

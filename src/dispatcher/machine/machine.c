@@ -1,5 +1,4 @@
 /* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 #include "options/programs.h"
 
@@ -70,57 +69,38 @@ static void set_clock(mr_core *core, const struct mr_command *in)
     core->grant_ms = in->grant_ms > MR_GRANT_MS ? in->grant_ms : MR_GRANT_MS;
 }
 
+static const struct {
+    mr_rule_fn *rule;
+    const ProtobufCMessageDescriptor *reply; /* NULL: none */
+} commands[] = {
+    [MR_COMMAND_STORE_PART] = {mr_core_do_store_part},
+    [MR_COMMAND_TIMER] = {mr_core_do_timer},
+#define COMMAND(kind, name, type)                                                                  \
+    [MR_COMMAND_##kind] = {mr_core_do_##name, &millrace__##type##__descriptor}
+    COMMAND(REGISTER_DATASET, register_dataset, register_dataset_reply),
+    COMMAND(GET_DATASET, get_dataset, get_dataset_reply),
+    COMMAND(OPEN, open, open_reply),
+    COMMAND(WATCH_CLIENT, watch_client, client_update),
+    COMMAND(CLIENT_HEARTBEAT, client_heartbeat, client_heartbeat_reply),
+    COMMAND(RELEASE_CLIENT, release_client, release_client_reply),
+    COMMAND(REGISTER_WORKER, register_worker, register_worker_reply),
+    COMMAND(WATCH_WORKER, watch_worker, worker_update),
+    COMMAND(WORKER_HEARTBEAT, worker_heartbeat, worker_heartbeat_reply),
+    COMMAND(GET_SPLITS, get_splits, get_splits_reply),
+    COMMAND(TASK_ENDED, task_ended, task_ended_reply),
+    COMMAND(DELETE_DATASET, delete_dataset, delete_dataset_reply),
+    COMMAND(DELETE_JOB, delete_job, delete_job_reply),
+    COMMAND(STATUS, status, status_reply),
+#undef COMMAND
+};
+
 static void dispatch(mr_core *core, const struct mr_command *in)
 {
-    switch (in->kind) {
-    case MR_COMMAND_STORE_PART:
-        mr_core_do_store_part(core, in->part);
-        break;
-    case MR_COMMAND_REGISTER_DATASET:
-        mr_core_do_register_dataset(core, in->dataset);
-        break;
-    case MR_COMMAND_GET_DATASET:
-        mr_core_do_get_dataset(core, in->get_dataset);
-        break;
-    case MR_COMMAND_OPEN:
-        mr_core_do_open(core, in->open);
-        break;
-    case MR_COMMAND_WATCH_CLIENT:
-        mr_core_do_watch_client(core, in->watch_client);
-        break;
-    case MR_COMMAND_CLIENT_HEARTBEAT:
-        mr_core_do_client_heartbeat(core, in->client_heartbeat);
-        break;
-    case MR_COMMAND_RELEASE_CLIENT:
-        mr_core_do_release_client(core, in->release_client);
-        break;
-    case MR_COMMAND_REGISTER_WORKER:
-        mr_core_do_register_worker(core, in->register_worker, in->worker_watches);
-        break;
-    case MR_COMMAND_WATCH_WORKER:
-        mr_core_do_watch_worker(core, in->watch_worker, in->worker_watches);
-        break;
-    case MR_COMMAND_WORKER_HEARTBEAT:
-        mr_core_do_worker_heartbeat(core, in->worker_heartbeat);
-        break;
-    case MR_COMMAND_GET_SPLITS:
-        mr_core_do_get_splits(core, in->get_splits);
-        break;
-    case MR_COMMAND_TASK_ENDED:
-        mr_core_do_task_ended(core, in->task_ended);
-        break;
-    case MR_COMMAND_DELETE_DATASET:
-        mr_core_do_delete_dataset(core, in->delete_dataset);
-        break;
-    case MR_COMMAND_DELETE_JOB:
-        mr_core_do_delete_job(core, in->delete_job);
-        break;
-    case MR_COMMAND_STATUS:
-        mr_core_do_status(core, in->status);
-        break;
-    case MR_COMMAND_TIMER:
-        mr_core_do_timer(core);
-        break;
+    mr_error err;
+
+    core->reply = commands[in->kind].reply;
+    if (commands[in->kind].rule(core, in, &err) < 0) {
+        mr_core_refuse(core, &err);
     }
 }
 

@@ -64,24 +64,6 @@ void mr_alarm_off(mr_core *core, struct mr_alarm *alarm)
     }
 }
 
-static bool make_room(mr_core *core)
-{
-    size_t cap = core->cap_alarms == 0 ? 64 : 2 * core->cap_alarms;
-    struct mr_alarm **bigger;
-
-    if (core->nalarms < core->cap_alarms) {
-        return true;
-    }
-    bigger = mr_reallocarray(core->alarms, cap, sizeof(struct mr_alarm *));
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return false;
-    }
-    core->alarms = bigger;
-    core->cap_alarms = cap;
-    return true;
-}
-
 void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due)
 {
     if (due == MR_NEVER) {
@@ -90,7 +72,8 @@ void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due)
     }
     alarm->due = due;
     if (alarm->at == 0) {
-        if (!make_room(core)) {
+        if (!mr_core_grow(core, &core->alarms, core->nalarms, &core->cap_alarms,
+                          sizeof *core->alarms)) {
             return;
         }
         place(core, core->nalarms++, alarm);

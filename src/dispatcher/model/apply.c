@@ -1,6 +1,5 @@
 /* The one way by which anything in the model changes. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
 
 void mr_apply(mr_core *core, const struct mr_update *u)
 {

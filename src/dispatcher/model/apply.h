@@ -2,12 +2,17 @@
 #ifndef MR_DISPATCHER_MODEL_APPLY_H
 #define MR_DISPATCHER_MODEL_APPLY_H
 
-#include "dispatcher/model/task.h"
+#include "dispatcher/model/model.h"
 #include "dispatcher/model/update.h"
 
 #define UPDATE(name, ...) void mr_apply_##name(mr_core *core, const struct mr_##name *u);
 #include "dispatcher/model/updates.def"
 #undef UPDATE
+
+/* ---------------------------------------------------------------- keys.c */
+
+/* Where its record is; NULL is there if it has none. */
+void **mr_stored_slot(enum mr_stored_kind kind, void *object, size_t index);
 
 /* ---------------------------------------------------------------- apply_tasks.c */
 

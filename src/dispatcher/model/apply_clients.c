@@ -4,11 +4,6 @@
  * hear of it, under the next leader too.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -78,11 +73,10 @@ static void forget_misses(struct mr_client *client)
 
 static struct mr_client *add_client(mr_core *core, Millrace__ClientRecord *rec)
 {
-    struct mr_client *client = mr_calloc(1, sizeof *client);
+    struct mr_client *client = mr_core_alloc(core, 1, sizeof *client);
 
     if (client == NULL) {
         mr_record_free(rec);
-        mr_core_nomem(core);
         return NULL;
     }
     client->rec = rec;
@@ -118,7 +112,7 @@ void mr_apply_client_seen(mr_core *core, const struct mr_client_seen *u)
 
 static struct mr_client *new_client(mr_core *core, const char *id)
 {
-    Millrace__ClientRecord *rec = mr_core_new_record(core, &millrace__client_record__descriptor);
+    Millrace__ClientRecord *rec = MR_NEW_RECORD(core, client_record);
 
     if (rec == NULL) {
         return NULL;
@@ -130,12 +124,9 @@ static struct mr_client *new_client(mr_core *core, const char *id)
 
 static void forget_unheard(Millrace__ClientRecord *rec)
 {
-    for (size_t i = 0; i < rec->n_unheard; i++) {
-        mr_record_free(rec->unheard[i]);
+    while (rec->n_unheard > 0) {
+        MR_REMOVE_RECORD(rec, unheard, rec->n_unheard - 1);
     }
-    mr_free(rec->unheard);
-    rec->unheard = NULL;
-    rec->n_unheard = 0;
 }
 
 /* It is there again, and may still use what it was given up with. */
@@ -275,16 +266,12 @@ static int64_t missed_since(const struct mr_client *client, const char *incarnat
 void mr_apply_client_misses(mr_core *core, const struct mr_client_misses *u)
 {
     size_t n = u->n < MR_UNREACHABLE_MAX ? u->n : MR_UNREACHABLE_MAX;
-    struct mr_unreachable *list = NULL;
+    struct mr_unreachable *list = n > 0 ? mr_core_alloc(core, n, sizeof *list) : NULL;
     struct mr_client *client = u->client;
     size_t count = 0;
 
-    if (n > 0) {
-        list = mr_calloc(n, sizeof *list);
-        if (list == NULL) {
-            mr_core_nomem(core);
-            return;
-        }
+    if (n > 0 && list == NULL) {
+        return;
     }
     for (size_t i = 0; i < n; i++) {
         if (mr_id_is_valid(u->incarnations[i])) {
@@ -309,11 +296,9 @@ void mr_apply_client_holds(mr_core *core, const struct mr_client_holds *u)
 
 void mr_apply_client_unheard(mr_core *core, const struct mr_client_unheard *u)
 {
-    Millrace__Unheard *one = mr_core_new_record(core, &millrace__unheard__descriptor);
-    Millrace__ClientRecord *rec = u->client->rec;
+    Millrace__Unheard *one = MR_ADD_RECORD(core, u->client->rec, unheard, unheard);
 
-    if (mr_core_append(core, &rec->unheard, rec->n_unheard, one)) {
-        rec->n_unheard++;
+    if (one != NULL) {
         mr_core_set(core, &one->task_id, u->task->id);
         one->elements = mr_count_add(u->elements, 0);
     }

@@ -7,8 +7,6 @@
  * content has just put.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 void mr_blob_free(struct mr_blob *blob)
 {
@@ -35,9 +33,8 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     if (blob != NULL) {
         return blob;
     }
-    blob = mr_calloc(1, sizeof *blob);
+    blob = mr_core_alloc(core, 1, sizeof *blob);
     if (blob == NULL) {
-        mr_core_nomem(core);
         return NULL;
     }
     blob->fingerprint = mr_strdup(rec->fingerprint);
@@ -59,37 +56,30 @@ static struct mr_blob *blob_of(mr_core *core, const Millrace__DatasetRecord *rec
     return blob;
 }
 
-static struct mr_dataset_entry *add_dataset(mr_core *core, Millrace__DatasetRecord *rec)
+void mr_apply_dataset_added(mr_core *core, const struct mr_dataset_added *u)
 {
-    struct mr_dataset_entry *dataset = mr_calloc(1, sizeof *dataset);
+    struct mr_dataset_entry *dataset = mr_core_alloc(core, 1, sizeof *dataset);
 
+    *u->ret = NULL;
     if (dataset == NULL) {
-        mr_core_nomem(core);
-        mr_record_free(rec);
-        return NULL;
+        mr_record_free(u->rec);
+        return;
     }
-    dataset->rec = rec;
+    dataset->rec = u->rec;
     dataset->alarm.kind = MR_ALARM_DATASET;
     dataset->since = core->now;
-    dataset->blob = blob_of(core, rec);
+    dataset->blob = blob_of(core, u->rec);
     if (dataset->blob == NULL) {
         mr_dataset_free(dataset);
-        return NULL;
+        return;
     }
     dataset->blob->datasets++;
     TAILQ_INSERT_TAIL(&core->dataset_list, dataset, link);
-    mr_core_index(core, &core->datasets, rec->id, dataset);
+    mr_core_index(core, &core->datasets, u->rec->id, dataset);
     dataset->share = mr_hosts_note(core, &core->hosts.datasets);
     mr_alarm_by(core, &dataset->alarm, core->now);
-    return dataset;
-}
-
-void mr_apply_dataset_added(mr_core *core, const struct mr_dataset_added *u)
-{
-    *u->ret = add_dataset(core, u->rec);
-    if (*u->ret != NULL) {
-        mr_touch(core, MR_STORED_DATASET, *u->ret, 0);
-    }
+    mr_touch(core, MR_STORED_DATASET, dataset, 0);
+    *u->ret = dataset;
 }
 
 void mr_apply_dataset_used(mr_core *core, const struct mr_dataset_used *u)

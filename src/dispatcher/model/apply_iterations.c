@@ -12,11 +12,6 @@
  * never removed before it has finished: made afresh, it would hand out everything twice.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-
-#include <string.h>
 
 void mr_iteration_free(struct mr_iteration *it)
 {
@@ -70,11 +65,10 @@ static struct mr_iteration *add_iteration(mr_core *core, struct mr_job *job,
                                           struct mr_production *production,
                                           Millrace__IterationRecord *rec, mr_error *err)
 {
-    struct mr_iteration *it = mr_calloc(1, sizeof *it);
+    struct mr_iteration *it = mr_core_alloc(core, 1, sizeof *it);
 
     if (it == NULL) {
         mr_record_free(rec);
-        mr_core_nomem(core);
         mr_error_nomem(err);
         return NULL;
     }
@@ -93,9 +87,8 @@ static struct mr_iteration *add_iteration(mr_core *core, struct mr_job *job,
         mr_iteration_free(it);
         return NULL;
     }
-    it->cursors = mr_calloc(rec->n_providers, sizeof *it->cursors);
+    it->cursors = mr_core_alloc(core, rec->n_providers, sizeof *it->cursors);
     if (it->cursors == NULL) {
-        mr_core_nomem(core);
         mr_error_nomem(err);
         mr_iteration_free(it);
         return NULL;
@@ -212,20 +205,14 @@ void mr_apply_iteration_removed(mr_core *core, const struct mr_iteration_removed
 static void remember_collected(mr_core *core, struct mr_job *job, uint64_t repetition)
 {
     Millrace__CollectedRepetition *one =
-        mr_core_new_record(core, &millrace__collected_repetition__descriptor);
-    Millrace__JobRecord *rec = job->rec;
+        MR_ADD_RECORD(core, job->rec, collected, collected_repetition);
 
-    if (one == NULL) {
-        return;
+    if (one != NULL) {
+        one->repetition = repetition;
+        one->collected_ms = (uint64_t)core->wall_ms;
     }
-    one->repetition = repetition;
-    one->collected_ms = (uint64_t)core->wall_ms;
-    if (rec->n_collected == MR_COLLECTED_MAX) {
-        mr_record_free(rec->collected[0]);
-        memmove(rec->collected, rec->collected + 1, --rec->n_collected * sizeof(rec->collected[0]));
-    }
-    if (mr_core_append(core, &rec->collected, rec->n_collected, one)) {
-        rec->n_collected++;
+    if (job->rec->n_collected > MR_COLLECTED_MAX) {
+        MR_REMOVE_RECORD(job->rec, collected, 0);
     }
 }
 

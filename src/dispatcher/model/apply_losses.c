@@ -1,7 +1,5 @@
 /* What is lost to an iteration. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
 
 void mr_iteration_note_lost(struct mr_iteration *it, uint64_t splits, uint64_t elements)
 {

@@ -14,13 +14,9 @@
  * people: it is put with each iteration that joins, and what has gone is taken out when there is
  * time, since a job may go with many iterations in one transaction.
  */
+#include "dispatcher/core/keys.h"
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void touch(mr_core *core, struct mr_production *p)
@@ -37,42 +33,34 @@ void mr_production_free(struct mr_production *p)
     }
 }
 
-static struct mr_production *add_production(mr_core *core, Millrace__ProductionRecord *rec,
-                                            mr_error *err)
+void mr_apply_production_added(mr_core *core, const struct mr_production_added *u)
 {
-    struct mr_production *p = mr_calloc(1, sizeof *p);
+    struct mr_production *p = mr_core_alloc(core, 1, sizeof *p);
 
+    *u->ret = NULL;
     if (p == NULL) {
-        mr_record_free(rec);
-        mr_core_nomem(core);
-        mr_error_nomem(err);
-        return NULL;
+        mr_record_free(u->rec);
+        mr_error_nomem(u->err);
+        return;
     }
     TAILQ_INIT(&p->users);
-    p->rec = rec;
+    p->rec = u->rec;
     p->alarm.kind = MR_ALARM_PRODUCTION;
-    p->dataset = mr_dataset_find(core, rec->dataset_id);
-    if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, rec->fingerprint) != 0 ||
-        !mr_stamp_parse_given(core, rec->id, &p->id.at)) {
-        mr_error_set(err, MR_EDATALOSS,
+    p->dataset = mr_dataset_find(core, u->rec->dataset_id);
+    if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, u->rec->fingerprint) != 0 ||
+        !mr_stamp_parse_given(core, u->rec->id, &p->id.at)) {
+        mr_error_set(u->err, MR_EDATALOSS,
                      "production '%.40s' is of dataset '%.80s', which does not exist or is another",
-                     rec->id, rec->dataset_id);
+                     u->rec->id, u->rec->dataset_id);
         mr_production_free(p);
-        return NULL;
+        return;
     }
     p->dataset->productions++;
     TAILQ_INSERT_TAIL(&core->production_list, p, link);
     TAILQ_INSERT_TAIL(&p->dataset->blob->productions, p, in_blob);
-    mr_core_index(core, &core->productions, rec->id, p);
-    return p;
-}
-
-void mr_apply_production_added(mr_core *core, const struct mr_production_added *u)
-{
-    *u->ret = add_production(core, u->rec, u->err);
-    if (*u->ret != NULL) {
-        touch(core, *u->ret);
-    }
+    mr_core_index(core, &core->productions, u->rec->id, p);
+    touch(core, p);
+    *u->ret = p;
 }
 
 void mr_apply_production_listed(mr_core *core, const struct mr_production_listed *u)
@@ -104,11 +92,9 @@ void mr_apply_production_closed(mr_core *core, const struct mr_production_closed
 
 static void append_user(mr_core *core, struct mr_production *p, const struct mr_iteration *it)
 {
-    Millrace__ProductionUser *user =
-        mr_core_new_record(core, &millrace__production_user__descriptor);
+    Millrace__ProductionUser *user = MR_ADD_RECORD(core, p->rec, users, production_user);
 
-    if (mr_core_append(core, &p->rec->users, p->rec->n_users, user)) {
-        p->rec->n_users++;
+    if (user != NULL) {
         mr_core_set(core, &user->job_id, it->rec->job_id);
         mr_core_set(core, &user->iteration_id, it->rec->id);
     }
@@ -132,9 +118,7 @@ static void unlist(struct mr_production *p, const char *iteration_id)
 
     for (size_t i = 0; i < rec->n_users; i++) {
         if (strcmp(rec->users[i]->iteration_id, iteration_id) == 0) {
-            mr_record_free(rec->users[i]);
-            rec->n_users--;
-            memmove(rec->users + i, rec->users + i + 1, (rec->n_users - i) * sizeof(rec->users[0]));
+            MR_REMOVE_RECORD(rec, users, i);
             p->is_behind = true;
             return;
         }
@@ -203,13 +187,11 @@ void mr_apply_production_compared(mr_core *core, const struct mr_production_comp
 {
     struct mr_production *p = u->production;
     const struct mr_iteration *it;
-    char key[MR_KEY_SIZE];
 
     for (size_t i = p->rec->n_users; i-- > 0;) {
         const char *id = p->rec->users[i]->iteration_id;
 
-        snprintf(key, sizeof key, "iterations/%.80s", id);
-        if (mr_flaw_find(core, key) != NULL) {
+        if (mr_flaw_of(core, MR_KEY_ITERATIONS, id) != NULL) {
             p->kept = true;
         } else if (!is_user(p, id)) {
             unlist(p, id);

@@ -1,8 +1,5 @@
 /* Owners that go, with their iterations. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 void mr_apply_production_removed(mr_core *core, const struct mr_production_removed *u)
 {

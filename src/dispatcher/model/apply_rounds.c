@@ -4,8 +4,6 @@
  * heard anew by each leader.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include "base/rng.h"
 
@@ -14,17 +12,15 @@
 
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job)
 {
-    struct mr_coordination *rounds = mr_calloc(1, sizeof *rounds);
+    struct mr_coordination *rounds = mr_core_alloc(core, 1, sizeof *rounds);
 
     if (rounds == NULL) {
-        mr_core_nomem(core);
         return NULL;
     }
     rounds->n = job->rec->num_consumers;
     rounds->asked = rounds->pace_since = MR_NEVER;
-    rounds->seats = mr_calloc(rounds->n, sizeof *rounds->seats);
+    rounds->seats = mr_core_alloc(core, rounds->n, sizeof *rounds->seats);
     if (rounds->seats == NULL) {
-        mr_core_nomem(core);
         mr_free(rounds);
         return NULL;
     }
@@ -92,13 +88,13 @@ void mr_rounds_drop(mr_core *core, struct mr_iteration *it)
 
 void mr_apply_rounds_begun(mr_core *core, const struct mr_rounds_begun *u)
 {
-    Millrace__RoundsRecord *rec = mr_core_new_record(core, &millrace__rounds_record__descriptor);
+    Millrace__RoundsRecord *rec = MR_NEW_RECORD(core, rounds_record);
 
     if (rec == NULL) {
         return;
     }
     u->iteration->rounds->rec = rec;
-    rec->schedule = mr_core_new_record(core, &millrace__round_schedule__descriptor);
+    rec->schedule = MR_NEW_RECORD(core, round_schedule);
     if (rec->schedule != NULL) {
         mr_rounds_add_segment(core, rec->schedule, 0, NULL, 0);
     }
@@ -132,8 +128,7 @@ void mr_apply_rounds_decided(mr_core *core, const struct mr_rounds_decided *u)
 {
     struct mr_iteration *it = u->iteration;
     Millrace__RoundOutcome *outcome =
-        mr_core_new_record(core, &millrace__round_outcome__descriptor);
-    Millrace__RoundSchedule *schedule = mr_rounds_schedule(it);
+        MR_ADD_RECORD(core, mr_rounds_schedule(it), outcomes, round_outcome);
     uint64_t horizon = it->rounds->rec->horizon;
 
     if (outcome == NULL) {
@@ -142,9 +137,6 @@ void mr_apply_rounds_decided(mr_core *core, const struct mr_rounds_decided *u)
     outcome->task = u->task;
     outcome->delivered_below = u->delivered_below < horizon ? u->delivered_below : horizon;
     outcome->void_below = horizon;
-    if (mr_core_append(core, &schedule->outcomes, schedule->n_outcomes, outcome)) {
-        schedule->n_outcomes++;
-    }
     mr_touch(core, MR_STORED_ROUNDS, it, 0);
     mr_rounds_note(core, it, true);
 }
@@ -203,7 +195,7 @@ void mr_apply_seat_taken(mr_core *core, const struct mr_seat_taken *u)
     struct mr_seat *seat = &it->rounds->seats[u->place];
 
     if (seat->rec == NULL) {
-        seat->rec = mr_core_new_record(core, &millrace__consumer_record__descriptor);
+        seat->rec = MR_NEW_RECORD(core, consumer_record);
     }
     if (seat->rec == NULL) {
         return;
@@ -247,14 +239,10 @@ static uint64_t as_far(uint64_t round)
 static void take_held(mr_core *core, struct mr_seat *seat, const Millrace__ConsumerReport *report)
 {
     size_t n = report->n_closing < MR_ROUND_TASKS_MAX ? report->n_closing : MR_ROUND_TASKS_MAX;
-    struct mr_held_turns *held = NULL;
+    struct mr_held_turns *held = n > 0 ? mr_core_alloc(core, n, sizeof *held) : NULL;
 
-    if (n > 0) {
-        held = mr_calloc(n, sizeof *held);
-        if (held == NULL) {
-            mr_core_nomem(core);
-            return;
-        }
+    if (n > 0 && held == NULL) {
+        return;
     }
     for (size_t i = 0; i < n; i++) {
         snprintf(held[i].task, sizeof held[i].task, "%s", report->closing[i]->task_id);

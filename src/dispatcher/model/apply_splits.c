@@ -1,17 +1,7 @@
 /* Updates of splits: cursors, and what each task was granted of them. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
 
 #include <inttypes.h>
-#include <string.h>
-
-static void remove_open(Millrace__GrantRecord *rec, size_t i)
-{
-    mr_record_free(rec->open[i]);
-    rec->n_open--;
-    memmove(rec->open + i, rec->open + i + 1, (rec->n_open - i) * sizeof *rec->open);
-}
 
 /* The two neighbours that have the least between them become one grant, finished when both are. */
 static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
@@ -38,19 +28,18 @@ static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
     }
     mr_split_list_squeeze(mr_open_ranges(grant), MR_SPLIT_RANGES_MAX / MR_GRANTS_OPEN_MAX);
     grant->last = mr_open_last(next);
-    remove_open(rec, at + 1);
+    MR_REMOVE_RECORD(rec, open, at + 1);
 }
 
 static void open_grant(mr_core *core, struct mr_task *task, size_t provider,
                        const struct mr_split_run *splits)
 {
     Millrace__GrantRecord *rec = task->grants[provider].rec;
-    Millrace__OpenGrant *grant = mr_core_new_record(core, &millrace__open_grant__descriptor);
+    Millrace__OpenGrant *grant = MR_ADD_RECORD(core, rec, open, open_grant);
 
-    if (!mr_core_append(core, &rec->open, rec->n_open, grant)) {
+    if (grant == NULL) {
         return;
     }
-    rec->n_open++;
     grant->seq = rec->seq;
     mr_split_list_add(core, mr_open_ranges(grant), splits->first, splits->count, splits->losses);
     if (rec->n_open > MR_GRANTS_OPEN_MAX && core->failed == 0) {
@@ -64,7 +53,7 @@ void mr_grants_void(struct mr_task *task)
         Millrace__GrantRecord *rec = task->grants[i].rec;
 
         while (rec != NULL && rec->n_open > 0) {
-            remove_open(rec, rec->n_open - 1);
+            MR_REMOVE_RECORD(rec, open, rec->n_open - 1);
         }
         task->grants[i].is_behind = false;
     }
@@ -78,7 +67,7 @@ static void cut_grants(mr_core *core, struct mr_task *task, size_t provider, uin
     for (size_t i = rec->n_open; i-- > 0;) {
         mr_split_list_cut(core, mr_open_ranges(rec->open[i]), first, count, fn, ctx);
         if (rec->open[i]->n_ranges == 0) {
-            remove_open(rec, i);
+            MR_REMOVE_RECORD(rec, open, i);
         }
     }
 }
@@ -133,10 +122,10 @@ void mr_apply_splits_asked(mr_core *core, const struct mr_splits_asked *u)
     struct mr_grant *grant = &u->task->grants[u->provider];
 
     if (cursor->rec == NULL) {
-        cursor->rec = mr_core_new_record(core, &millrace__cursor_record__descriptor);
+        cursor->rec = MR_NEW_RECORD(core, cursor_record);
     }
     if (grant->rec == NULL) {
-        grant->rec = mr_core_new_record(core, &millrace__grant_record__descriptor);
+        grant->rec = MR_NEW_RECORD(core, grant_record);
     }
 }
 
@@ -151,14 +140,12 @@ static void set_range(mr_core *core, Millrace__GrantRecord *grant,
         return;
     }
     if (one == NULL) {
-        one = mr_core_new_record(core, &millrace__split_range__descriptor);
-        if (!mr_core_append(core, &grant->ranges, 0, one)) {
-            return;
-        }
-        grant->n_ranges = 1;
+        one = MR_ADD_RECORD(core, grant, ranges, split_range);
     }
-    one->first = range->first;
-    one->count = range->count;
+    if (one != NULL) {
+        one->first = range->first;
+        one->count = range->count;
+    }
 }
 
 /* What is granted is not there to be had any more. */

@@ -1,35 +1,15 @@
 /* Updates of a takeover: parts that were loaded, and what is derived when all are there. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
-
-static void load_task(mr_core *core, struct mr_task *task, Millrace__TaskRecord *rec)
-{
-    task->rec = rec;
-    task->counted = rec->lost; /* in the transaction that closed it */
-    task->drained = rec->drained;
-    mr_task_move(core, task, rec->ended ? MR_TASK_ENDED : MR_TASK_LOST);
-}
 
 void mr_apply_part_loaded(mr_core *core, const struct mr_part_loaded *u)
 {
-    struct mr_iteration *it = u->object;
-    struct mr_task *task = u->object;
+    *mr_stored_slot(u->kind, u->object, u->index) = u->rec;
+    if (u->kind == MR_STORED_TASK) {
+        struct mr_task *task = u->object;
 
-    if (u->kind == MR_STORED_SCHEMA) {
-        core->schema = u->rec;
-    } else if (u->kind == MR_STORED_TASK) {
-        load_task(core, task, u->rec);
-    } else if (u->kind == MR_STORED_CURSOR) {
-        it->cursors[u->index].rec = u->rec;
-    } else if (u->kind == MR_STORED_GRANT) {
-        task->grants[u->index].rec = u->rec;
-    } else if (u->kind == MR_STORED_ROUNDS) {
-        it->rounds->rec = u->rec;
-    } else {
-        MR_ASSERT(u->kind == MR_STORED_CONSUMER);
-        it->rounds->seats[u->index].rec = u->rec;
+        task->counted = task->rec->lost; /* in the transaction that closed it */
+        task->drained = task->rec->drained;
+        mr_task_move(core, task, task->rec->ended ? MR_TASK_ENDED : MR_TASK_LOST);
     }
 }
 

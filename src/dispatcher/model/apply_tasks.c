@@ -10,9 +10,6 @@
  * are forgotten as soon as they have ended or their loss is counted.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 #include <stdio.h>
 
@@ -48,10 +45,9 @@ static void count_task(const struct mr_task *task, int sign)
 struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_core_worker *worker,
                             Millrace__TaskRecord *rec)
 {
-    struct mr_task *task = mr_calloc(1, sizeof *task);
+    struct mr_task *task = mr_core_alloc(core, 1, sizeof *task);
 
     if (task == NULL) {
-        mr_core_nomem(core);
         mr_record_free(rec);
         return NULL;
     }
@@ -66,9 +62,8 @@ struct mr_task *mr_task_add(mr_core *core, struct mr_iteration *it, struct mr_co
         snprintf(task->id, sizeof task->id, "%s/%s", it->rec->id, worker->ref);
     }
     if (it->rec->n_providers > 0) {
-        task->grants = mr_calloc(it->rec->n_providers, sizeof *task->grants);
+        task->grants = mr_core_alloc(core, it->rec->n_providers, sizeof *task->grants);
         if (task->grants == NULL) {
-            mr_core_nomem(core);
             mr_task_free(task);
             return NULL;
         }
@@ -155,7 +150,7 @@ void mr_apply_task_recovers(mr_core *core, const struct mr_task_recovers *u)
         *u->ret = mr_task_add(core, u->iteration, u->worker, u->rec);
         return;
     }
-    rec = mr_core_new_record(core, &millrace__task_record__descriptor);
+    rec = MR_NEW_RECORD(core, task_record);
     if (rec == NULL) {
         return;
     }
@@ -231,7 +226,7 @@ void mr_apply_task_counts_kept(mr_core *core, const struct mr_task_counts_kept *
 static bool give_record(mr_core *core, struct mr_task *task)
 {
     if (task->rec == NULL) {
-        task->rec = mr_core_new_record(core, &millrace__task_record__descriptor);
+        task->rec = MR_NEW_RECORD(core, task_record);
     }
     return task->rec != NULL;
 }
@@ -290,11 +285,9 @@ static void note_join(mr_core *core, struct mr_task *task, const Millrace__JoinA
 {
     struct mr_sharing_report *report = task->sharing;
 
-    if (report->join == NULL) {
-        report->join = mr_core_new_record(core, &millrace__join_answer__descriptor);
-    }
+    mr_record_free(report->join);
+    report->join = mr_core_copy(core, &join->base);
     if (report->join != NULL) {
-        report->join->first = join->first;
         mr_core_set_line(core, &report->join->refused, join->refused);
         mr_iteration_mark(core, task->iteration);
     }
@@ -303,15 +296,9 @@ static void note_join(mr_core *core, struct mr_task *task, const Millrace__JoinA
 static void note_window(mr_core *core, struct mr_sharing_report *report,
                         const Millrace__WindowProgress *window)
 {
-    if (report->window == NULL) {
-        report->window = mr_core_new_record(core, &millrace__window_progress__descriptor);
-    }
+    mr_record_free(report->window);
+    report->window = mr_core_copy(core, &window->base);
     if (report->window != NULL) {
-        report->window->first = window->first;
-        report->window->end = window->end;
-        report->window->bytes = window->bytes;
-        report->window->complete = window->complete;
-        report->window->held = window->held;
         mr_core_set_line(core, &report->window->degraded, window->degraded);
     }
 }
@@ -323,10 +310,9 @@ static void note_sharing(mr_core *core, struct mr_task *task,
     const struct mr_iteration *it = task->iteration;
 
     if (task->sharing == NULL) {
-        task->sharing = mr_calloc(1, sizeof *task->sharing);
+        task->sharing = mr_core_alloc(core, 1, sizeof *task->sharing);
     }
     if (task->sharing == NULL) {
-        mr_core_nomem(core);
         return;
     }
     task->sharing->skipped = progress->skipped;

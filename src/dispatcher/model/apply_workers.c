@@ -9,8 +9,6 @@
  * tasks of that life. The number of a life is for people.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
 
 #include <stdio.h>
 
@@ -37,14 +35,8 @@ void mr_newcomers_free(mr_core *core)
 static void set_tags(mr_core *core, Millrace__WorkerRecord *rec,
                      const Millrace__RegisterWorkerRequest *in)
 {
-    rec->tags = mr_calloc(in->n_tags, sizeof *rec->tags);
-    if (rec->tags == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
     for (size_t i = 0; i < in->n_tags; i++) {
-        rec->n_tags++;
-        mr_core_set_element(core, &rec->tags[i], in->tags[i]);
+        mr_core_append_string(core, &rec->tags, &rec->n_tags, in->tags[i]);
     }
 }
 
@@ -54,7 +46,7 @@ void mr_apply_newcomer_noted(mr_core *core, const struct mr_newcomer_noted *u)
 {
     const Millrace__RegisterWorkerRequest *in = u->request;
     struct mr_newcomer *before = mr_newcomer_find(core, in->incarnation);
-    struct mr_newcomer *one = mr_calloc(1, sizeof *one);
+    struct mr_newcomer *one = mr_core_alloc(core, 1, sizeof *one);
 
     if (before == NULL && core->nnewcomers >= MR_NEWCOMERS_MAX) {
         before = TAILQ_FIRST(&core->newcomers);
@@ -63,10 +55,9 @@ void mr_apply_newcomer_noted(mr_core *core, const struct mr_newcomer_noted *u)
         mr_record_free(take_newcomer(core, before));
     }
     if (one == NULL) {
-        mr_core_nomem(core);
         return;
     }
-    one->rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
+    one->rec = MR_NEW_RECORD(core, worker_record);
     if (one->rec == NULL) {
         mr_free(one);
         return;
@@ -95,11 +86,10 @@ void mr_core_worker_free(struct mr_core_worker *worker)
 static struct mr_core_worker *add_worker(mr_core *core, Millrace__WorkerRecord *rec,
                                          const char *ref, mr_error *err)
 {
-    struct mr_core_worker *worker = mr_calloc(1, sizeof *worker);
+    struct mr_core_worker *worker = mr_core_alloc(core, 1, sizeof *worker);
 
     if (worker == NULL) {
         mr_record_free(rec);
-        mr_core_nomem(core);
         mr_error_nomem(err);
         return NULL;
     }
@@ -191,13 +181,9 @@ void mr_apply_worker_cache(mr_core *core, const struct mr_worker_cache *u)
 {
     struct mr_core_worker *worker = u->worker;
 
-    if (worker->cache == NULL) {
-        worker->cache = mr_core_new_record(core, &millrace__cache_progress__descriptor);
-    }
+    mr_record_free(worker->cache);
+    worker->cache = mr_core_copy(core, &u->cache->base);
     if (worker->cache != NULL) {
-        worker->cache->bytes = u->cache->bytes;
-        worker->cache->bytes_max = u->cache->bytes_max;
-        worker->cache->failures = u->cache->failures;
         mr_core_set_line(core, &worker->cache->degraded, u->cache->degraded);
     }
 }

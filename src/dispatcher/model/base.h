@@ -125,18 +125,29 @@ void mr_core_note(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 /* Set a string of a record, the way protobuf-c frees it. */
 void mr_core_set(mr_core *core, char **slot, const char *value);
-/* Set a fresh string of a repeated field: protobuf-c frees each of those, so the "" that single
- * ones share cannot be one. */
-void mr_core_set_element(mr_core *core, char **slot, const char *value);
 /* A fresh record of @desc; NULL (and the core has failed) without memory. */
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc);
+#define MR_NEW_RECORD(core, type) mr_core_new_record(core, &millrace__##type##__descriptor)
+/* A copy of @message, with all that it contains; NULL (and the core has failed) without memory. */
+void *mr_core_copy(mr_core *core, const ProtobufCMessage *message);
 void mr_record_free(void *rec);
-/*
- * One more record at the end of the repeated field *@list, which has @n; the caller counts it.
- * Takes @one; NULL stands for one that could not be made. False (and the core has failed) without
- * memory.
- */
-bool mr_core_append(mr_core *core, void *list, size_t n, void *one);
+/* Put @one, which is taken, at the end of the repeated field *@list, which has *@n. NULL stands for
+ * one that could not be made. False (and the core has failed) without memory. */
+bool mr_core_append(mr_core *core, void *list, size_t *n, void *one);
+bool mr_core_append_string(mr_core *core, char ***list, size_t *n, const char *s);
+#define MR_APPEND(core, rec, field, one) mr_core_append(core, &(rec)->field, &(rec)->n_##field, one)
+/* A fresh record at the end of @field; NULL (and the core has failed) without memory. */
+void *mr_core_add(mr_core *core, void *list, size_t *n, const ProtobufCMessageDescriptor *desc);
+#define MR_ADD_RECORD(core, rec, field, type)                                                      \
+    mr_core_add(core, &(rec)->field, &(rec)->n_##field, &millrace__##type##__descriptor)
+/* Number @at of the repeated field *@list goes. */
+void mr_record_remove(void *list, size_t *n, size_t at);
+#define MR_REMOVE_RECORD(rec, field, at) mr_record_remove(&(rec)->field, &(rec)->n_##field, at)
+/* Room for one more behind the @n of *@array, which has room for *@cap. False (and the core has
+ * failed) without memory. */
+bool mr_core_grow(mr_core *core, void *array, size_t n, size_t *cap, size_t size);
+/* Zeroed; NULL (and the core has failed) without memory. */
+void *mr_core_alloc(mr_core *core, size_t n, size_t size);
 /* mr_map_put() whose failure is the core's. */
 void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value);
 void mr_core_set_line(mr_core *core, char **slot, const char *text);

@@ -3,7 +3,6 @@
  * once, when the step ends or somebody asks for room. A key that is deleted, and a record whose
  * object goes out of memory, is final at once.
  */
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
 
 #include "json/pbjson.h"
@@ -14,23 +13,13 @@
  * MR_TXN_BYTES_MAX. */
 #define STEP_BYTES (MR_TXN_BYTES_MAX / 4)
 
-static bool grow(mr_core *core)
+/* The value goes; its key stays. */
+static void empty(mr_core *core, struct mr_change *change)
 {
-    struct mr_outcome *out = core->out;
-    size_t cap = out->cap_changes == 0 ? 8 : 2 * out->cap_changes;
-    struct mr_change *bigger;
-
-    if (out->nchanges < out->cap_changes) {
-        return true;
-    }
-    bigger = mr_reallocarray(out->changes, cap, sizeof *bigger);
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return false;
-    }
-    out->changes = bigger;
-    out->cap_changes = cap;
-    return true;
+    core->change_bytes -= change->size;
+    mr_free(change->value);
+    change->value = NULL;
+    change->size = 0;
 }
 
 /* The change of @key in this step, an older one emptied; NULL without memory. */
@@ -43,7 +32,8 @@ static struct mr_change *change_of(mr_core *core, const char *key, struct mr_tou
         i++;
     }
     if (i == out->nchanges) {
-        char *copy = grow(core) ? mr_strdup(key) : NULL;
+        bool fits = mr_core_grow(core, &out->changes, i, &out->cap_changes, sizeof *out->changes);
+        char *copy = fits ? mr_strdup(key) : NULL;
 
         if (copy == NULL) {
             mr_core_nomem(core);
@@ -53,10 +43,7 @@ static struct mr_change *change_of(mr_core *core, const char *key, struct mr_tou
         out->changes[out->nchanges++] = (struct mr_change){copy, NULL, 0};
         core->change_bytes += strlen(key);
     }
-    core->change_bytes -= out->changes[i].size;
-    mr_free(out->changes[i].value);
-    out->changes[i].value = NULL;
-    out->changes[i].size = 0;
+    empty(core, &out->changes[i]);
     core->touched[i] = touched;
     return &out->changes[i];
 }
@@ -69,10 +56,7 @@ static void write(mr_core *core, struct mr_change *change, const ProtobufCMessag
     if (change == NULL || core->failed != 0) {
         return;
     }
-    core->change_bytes -= change->size;
-    mr_free(change->value);
-    change->value = NULL;
-    change->size = 0;
+    empty(core, change);
     rc = mr_pbjson_write(record, &change->value, &change->size, &err);
     if (rc < 0) {
         mr_error_wrap(&err, "writing '%s'", change->key);

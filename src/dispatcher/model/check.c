@@ -1,9 +1,6 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 
@@ -13,6 +10,31 @@
             return mr_error_set(err, MR_EINTERNAL, __VA_ARGS__);                                   \
         }                                                                                          \
     } while (0)
+
+static int check_rounds(const struct mr_iteration *it, mr_error *err)
+{
+    const struct mr_coordination *rounds = it->rounds;
+    bool expected = mr_job_is_coordinated(it->job) && !it->rec->finished;
+
+    REQUIRE((rounds != NULL) == expected, "iteration %s %s rounds", it->rec->id,
+            expected ? "has no" : "has");
+    if (rounds == NULL) {
+        return MR_OK;
+    }
+    REQUIRE(rounds->n == it->job->rec->num_consumers && !rounds->moved,
+            "iteration %s: its rounds are not written or not told", it->rec->id);
+    REQUIRE(mr_schedule_check(rounds->rec->schedule, err) == MR_OK,
+            "iteration %s: its schedule is out of order", it->rec->id);
+    REQUIRE(mr_rounds_last_segment(it)->from_round <= rounds->rec->horizon,
+            "iteration %s: a segment begins beyond the horizon", it->rec->id);
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        const struct mr_seat *seat = &rounds->seats[i];
+
+        REQUIRE(seat->rec == NULL ? !seat->known : seat->rec->session != 0,
+                "iteration %s: nobody has place %u, and it is known", it->rec->id, i);
+    }
+    return MR_OK;
+}
 
 static int check_cursor(const struct mr_iteration *it, size_t i, mr_error *err)
 {
@@ -120,7 +142,6 @@ static int check_content(const mr_core *core, const struct mr_iteration *it, siz
                          mr_error *err)
 {
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-
         MR_TRY(check_cursor(it, i, err));
     }
     return check_tasks(core, it, total, err);
@@ -157,9 +178,7 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
             it->rec->finished ? " not" : "");
     REQUIRE(it->rec->finished || (it->uses != NULL) == mr_job_shares(it->job),
             "iteration %s %s a production", it->rec->id, it->uses != NULL ? "has" : "lacks");
-    if (mr_rounds_check(core, it, err) < 0) {
-        return MR_EINTERNAL;
-    }
+    MR_TRY(check_rounds(it, err));
     REQUIRE(!it->rec->joining || (it->uses != NULL && !it->rec->finished),
             "iteration %s is joining nothing", it->rec->id);
     for (other = TAILQ_NEXT(it, in_job); other != NULL; other = TAILQ_NEXT(other, in_job)) {
@@ -237,7 +256,6 @@ static int check_productions(const mr_core *core, mr_error *err)
 
     TAILQ_FOREACH(p, &core->production_list, link)
     {
-
         MR_TRY(check_users(p, err));
         n++;
         REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration",
@@ -288,9 +306,7 @@ static int check_jobs(const mr_core *core, mr_error *err)
         REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0,
                 "dataset %s has another definition", dataset->rec->id);
     }
-    if (check_productions(core, err) < 0) {
-        return MR_EINTERNAL;
-    }
+    MR_TRY(check_productions(core, err));
     REQUIRE(jobs == core->jobs.count && uses == jobs, "%zu jobs; %zu are indexed, %zu use datasets",
             jobs, core->jobs.count, uses);
     return MR_OK;
@@ -307,20 +323,13 @@ int mr_core_check(const mr_core *core, mr_error *err)
 {
     const struct mr_iteration *it;
     size_t tasks = 0, open = 0;
-    int rc = check_workers(core, err);
 
-    if (rc == MR_OK) {
-        rc = check_jobs(core, err);
-    }
+    MR_TRY(check_workers(core, err));
+    MR_TRY(check_jobs(core, err));
     TAILQ_FOREACH(it, &core->iteration_list, link)
     {
-        if (rc == MR_OK) {
-            rc = check_iteration(core, it, &tasks, err);
-        }
+        MR_TRY(check_iteration(core, it, &tasks, err));
         open += it->rec->finished ? 0 : 1;
-    }
-    if (rc < 0) {
-        return rc;
     }
     REQUIRE(tasks == core->tasks && tasks == core->tasks_by_id.count,
             "%zu tasks; %zu are counted, %zu indexed", tasks, core->tasks, core->tasks_by_id.count);

@@ -1,5 +1,4 @@
 /* What is asked of datasets. */
-#include "dispatcher/model/job.h"
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

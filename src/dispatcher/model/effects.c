@@ -7,19 +7,10 @@ static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
 {
     struct mr_outcome *out = core->out;
 
-    if (out == NULL || core->failed != 0) { /* nobody is there to hear at a takeover */
+    if (out == NULL || core->failed != 0 || /* nobody is there to hear at a takeover */
+        !mr_core_grow(core, &out->effects, out->neffects, &out->cap_effects,
+                      sizeof *out->effects)) {
         return NULL;
-    }
-    if (out->neffects == out->cap_effects) {
-        size_t cap = out->cap_effects == 0 ? 8 : 2 * out->cap_effects;
-        struct mr_effect *bigger = mr_reallocarray(out->effects, cap, sizeof *bigger);
-
-        if (bigger == NULL) {
-            mr_core_nomem(core);
-            return NULL;
-        }
-        out->effects = bigger;
-        out->cap_effects = cap;
     }
     struct mr_effect *effect = &out->effects[out->neffects++];
 
@@ -27,9 +18,9 @@ static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
     return effect;
 }
 
-void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced)
+void *mr_core_reply(mr_core *core, bool fenced)
 {
-    void *message = mr_core_new_record(core, desc);
+    void *message = mr_core_new_record(core, core->reply);
     struct mr_effect *effect = add_effect(core, MR_EFFECT_REPLY);
 
     if (effect == NULL || message == NULL) {
@@ -42,10 +33,10 @@ void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool 
     return message;
 }
 
-void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error)
+void mr_core_refuse(mr_core *core, const mr_error *error)
 {
     MR_ASSERT(error->code < 0);
-    if (mr_core_reply(core, desc, true) != NULL) {
+    if (mr_core_reply(core, true) != NULL) {
         core->out->effects[core->out->neffects - 1].error = *error;
     }
 }

@@ -8,9 +8,6 @@
  * for ever.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <string.h>
 
@@ -21,23 +18,20 @@ static uint64_t end_of(const Millrace__SplitRange *range)
 
 static void remove_range(Millrace__JobRecord *rec, size_t at)
 {
-    mr_record_free(rec->ended[at]);
-    rec->n_ended--;
-    memmove(rec->ended + at, rec->ended + at + 1, (rec->n_ended - at) * sizeof(rec->ended[0]));
+    MR_REMOVE_RECORD(rec, ended, at);
 }
 
 static void insert_range(mr_core *core, Millrace__JobRecord *rec, size_t at, uint64_t repetition)
 {
-    Millrace__SplitRange *range = mr_core_new_record(core, &millrace__split_range__descriptor);
+    Millrace__SplitRange *range = MR_ADD_RECORD(core, rec, ended, split_range);
 
-    if (!mr_core_append(core, &rec->ended, rec->n_ended, range)) {
+    if (range == NULL) {
         return;
     }
-    memmove(rec->ended + at + 1, rec->ended + at, (rec->n_ended - at) * sizeof(rec->ended[0]));
+    memmove(rec->ended + at + 1, rec->ended + at, (rec->n_ended - 1 - at) * sizeof range);
     range->first = repetition;
     range->count = 1;
     rec->ended[at] = range;
-    rec->n_ended++;
 }
 
 /* Something between the ranges @at - 1 and @at is still open. */

@@ -3,15 +3,11 @@
  * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
  * with what they hold, and ask for nothing.
  */
-#include "dispatcher/model/flaws.h"
+#include "dispatcher/core/keys.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static const char jobs[] = "jobs/", iterations[] = "iterations/", productions[] = "productions/",
-                  clients[] = "clients/";
 
 bool mr_key_is_below(const char *key, const char *prefix)
 {
@@ -21,6 +17,22 @@ bool mr_key_is_below(const char *key, const char *prefix)
 struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key)
 {
     return mr_map_get(&core->flaws, key);
+}
+
+struct mr_flaw *mr_flaw_of(const mr_core *core, const char *prefix, const char *id)
+{
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", prefix, id);
+    return mr_flaw_find(core, key);
+}
+
+struct mr_flaw *mr_flaw_note_of(mr_core *core, const char *prefix, const char *id, const char *line)
+{
+    char key[MR_KEY_SIZE];
+
+    snprintf(key, sizeof key, "%s%s", prefix, id);
+    return mr_flaw_note(core, key, line, false);
 }
 
 static void flaw_free(struct mr_flaw *flaw)
@@ -51,9 +63,8 @@ struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, b
         flaw->is_root = flaw->is_root || is_root;
         return flaw;
     }
-    flaw = mr_calloc(1, sizeof *flaw);
+    flaw = mr_core_alloc(core, 1, sizeof *flaw);
     if (flaw == NULL) {
-        mr_core_nomem(core);
         return NULL;
     }
     mr_line_copy(line, copy, sizeof copy); /* it may quote any bytes */
@@ -102,19 +113,13 @@ void mr_core_each_flaw(const mr_core *core,
 
 bool mr_job_is_set_aside(const mr_core *core, const char *id)
 {
-    char by_id[MR_KEY_SIZE];
-
-    snprintf(by_id, sizeof by_id, "#%.80s", id);
-    return mr_flaw_find(core, by_id) != NULL || core->blind;
+    return mr_flaw_of(core, "#", id) != NULL || core->blind;
 }
 
 int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err)
 {
-    char key[MR_KEY_SIZE];
-    const struct mr_flaw *flaw;
+    const struct mr_flaw *flaw = mr_flaw_of(core, MR_KEY_JOBS, slot);
 
-    snprintf(key, sizeof key, "%s%s", jobs, slot);
-    flaw = mr_flaw_find(core, key);
     if (flaw == NULL) {
         return MR_OK;
     }
@@ -145,13 +150,12 @@ int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err)
  * production. */
 static const char *iteration_in(const char *key)
 {
-    return mr_key_is_below(key, iterations)    ? key + strlen(iterations)
-           : mr_key_is_below(key, productions) ? key + strlen(productions)
-                                               : NULL;
+    return mr_key_is_below(key, MR_KEY_ITERATIONS)    ? key + strlen(MR_KEY_ITERATIONS)
+           : mr_key_is_below(key, MR_KEY_PRODUCTIONS) ? key + strlen(MR_KEY_PRODUCTIONS)
+                                                      : NULL;
 }
 
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
-                       void *ctx)
+void mr_core_list_held(mr_core *core, char ***list, size_t *n)
 {
     const struct mr_flaw *flaw;
     struct mr_stamp stamp;
@@ -161,28 +165,24 @@ void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const
     {
         id = iteration_in(flaw->key);
         if (id != NULL && mr_stamp_parse(id, &stamp)) { /* no task is of another name */
-            fn(ctx, core, id);
+            mr_core_append_string(core, list, n, id);
         }
     }
 }
 
-/* Is the iteration, or the hidden one of a production, that @path begins with set aside? */
-static bool is_held(const mr_core *core, const char *path)
+bool mr_flaw_holds(const mr_core *core, const char *path)
 {
-    int n = (int)strcspn(path, "/");
-    char key[MR_KEY_SIZE];
+    char id[MR_KEY_SIZE - 16];
 
-    snprintf(key, sizeof key, "%s%.*s", iterations, n, path);
-    if (mr_flaw_find(core, key) == NULL) {
-        snprintf(key, sizeof key, "%s%.*s", productions, n, path);
-    }
-    return mr_flaw_find(core, key) != NULL;
+    snprintf(id, sizeof id, "%.*s", (int)strcspn(path, "/"), path);
+    return mr_flaw_of(core, MR_KEY_ITERATIONS, id) != NULL ||
+           mr_flaw_of(core, MR_KEY_PRODUCTIONS, id) != NULL;
 }
 
 int mr_client_refuse_held(const mr_core *core, const char *client, const char *iteration,
                           mr_error *err)
 {
-    if (!is_held(core, iteration)) {
+    if (!mr_flaw_holds(core, iteration)) {
         return MR_OK;
     }
     return mr_error_set_traits(
@@ -194,7 +194,7 @@ int mr_client_refuse_held(const mr_core *core, const char *client, const char *i
 
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
 {
-    if (!is_held(core, id)) {
+    if (!mr_flaw_holds(core, id)) {
         return MR_OK;
     }
     return mr_error_set_traits(
@@ -204,19 +204,13 @@ int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err)
 
 void mr_client_keep(mr_core *core, const char *id)
 {
-    char key[MR_KEY_SIZE];
-
-    snprintf(key, sizeof key, "%s%s", clients, id);
-    mr_flaw_note(core, key, "its job is set aside", false);
+    mr_flaw_note_of(core, MR_KEY_CLIENTS, id, "its job is set aside");
 }
 
 void mr_client_keep_no_more(mr_core *core, const char *id)
 {
-    struct mr_flaw *flaw;
-    char key[MR_KEY_SIZE];
+    struct mr_flaw *flaw = mr_flaw_of(core, MR_KEY_CLIENTS, id);
 
-    snprintf(key, sizeof key, "%s%s", clients, id);
-    flaw = mr_flaw_find(core, key);
     if (flaw != NULL && !flaw->is_root) {
         mr_flaw_drop(core, flaw, true);
     }

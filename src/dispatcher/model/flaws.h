@@ -16,8 +16,6 @@ struct mr_flaw {
     bool is_guess;     /* ... nor ever did: whoever it may belong to is set aside */
 };
 
-/* flaws.c: takeover, when a record of a dataset, job, production or iteration is bad: jobs are set
- * aside. */
 /* The one of @key; NULL: there is none. */
 struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key);
 /* @key cannot be used, as @line ("'<key>': <why>") says: of itself (@is_root), or of what it rests
@@ -25,14 +23,19 @@ struct mr_flaw *mr_flaw_find(const mr_core *core, const char *key);
 struct mr_flaw *mr_flaw_note(mr_core *core, const char *key, const char *line, bool is_root);
 /* The same with @err, which does not name the key yet. */
 struct mr_flaw *mr_flaw_note_error(mr_core *core, const char *key, mr_error *err);
+/* Of the key @prefix with @id behind it: find it, or note that it rests on what @line says. */
+struct mr_flaw *mr_flaw_of(const mr_core *core, const char *prefix, const char *id);
+struct mr_flaw *mr_flaw_note_of(mr_core *core, const char *prefix, const char *id,
+                                const char *line);
+/* Is the iteration that @path begins with set aside, or the production whose hidden one it is? */
+bool mr_flaw_holds(const mr_core *core, const char *path);
 /* The job whose id that is, is set aside, or may be. */
 bool mr_job_is_set_aside(const mr_core *core, const char *id);
 /* MR_EDATALOSS, for readers: the job of @slot, or dataset @id, is set aside. */
 int mr_job_refuse_flawed(const mr_core *core, const char *slot, mr_error *err);
 int mr_dataset_refuse_flawed(const mr_core *core, const char *id, mr_error *err);
 /* The iterations that are set aside, hidden ones included; perhaps some more than once. */
-void mr_core_each_held(mr_core *core, void (*fn)(void *ctx, mr_core *core, const char *iteration),
-                       void *ctx);
+void mr_core_list_held(mr_core *core, char ***list, size_t *n);
 /* MR_EUNAVAIL, for workers: task @id, which is not in memory, is of one of them. */
 int mr_task_refuse_held(const mr_core *core, const char *id, mr_error *err);
 /* The same, for a goodbye of @client: a word that cannot be kept is not taken. */

@@ -8,8 +8,7 @@
  * many may be open (a shuffle buffer needs input before it gives anything): neighbours are joined
  * instead, and later grants are larger (splits.c).
  */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/task.h"
+#include "dispatcher/model/model.h"
 
 #include <inttypes.h>
 

@@ -1,5 +1,5 @@
 /* Ids, stamps, names and their places in keys: text in, text out. */
-#include "dispatcher/model/job.h"
+#include "dispatcher/model/model.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,4 @@
 /* Iterations by id, and those that are to be looked at when a step has room. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
 void mr_iteration_mark(mr_core *core, struct mr_iteration *it)

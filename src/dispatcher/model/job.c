@@ -1,6 +1,4 @@
 /* What is asked of jobs. */
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>

@@ -1,10 +1,8 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/apply.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -86,38 +84,36 @@ void mr_stored_key(enum mr_stored_kind kind, const void *object, size_t index, c
     }
 }
 
+void **mr_stored_slot(enum mr_stored_kind kind, void *object, size_t index)
+{
+    static const size_t offsets[] = {
+        [MR_STORED_SCHEMA] = offsetof(struct mr_core, schema),
+        [MR_STORED_DATASET] = offsetof(struct mr_dataset_entry, rec),
+        [MR_STORED_JOB] = offsetof(struct mr_job, rec),
+        [MR_STORED_WORKER] = offsetof(struct mr_core_worker, rec),
+        [MR_STORED_PRODUCTION] = offsetof(struct mr_production, rec),
+        [MR_STORED_ITERATION] = offsetof(struct mr_iteration, rec),
+        [MR_STORED_TASK] = offsetof(struct mr_task, rec),
+        [MR_STORED_CLIENT] = offsetof(struct mr_client, rec),
+    };
+    struct mr_iteration *it = object;
+
+    if (kind == MR_STORED_CURSOR) {
+        return (void **)&it->cursors[index].rec;
+    }
+    if (kind == MR_STORED_GRANT) {
+        return (void **)&((struct mr_task *)object)->grants[index].rec;
+    }
+    if (kind == MR_STORED_ROUNDS) {
+        return (void **)&it->rounds->rec;
+    }
+    if (kind == MR_STORED_CONSUMER) {
+        return (void **)&it->rounds->seats[index].rec;
+    }
+    return (void **)(void *)((char *)object + offsets[kind]);
+}
+
 const ProtobufCMessage *mr_stored_record(enum mr_stored_kind kind, const void *object, size_t index)
 {
-    const struct mr_iteration *it = object;
-    const struct mr_task *task = object;
-
-    switch (kind) {
-    case MR_STORED_SCHEMA:
-        return &((const mr_core *)object)->schema->base;
-    case MR_STORED_DATASET:
-        return &((const struct mr_dataset_entry *)object)->rec->base;
-    case MR_STORED_JOB:
-        return &((const struct mr_job *)object)->rec->base;
-    case MR_STORED_WORKER:
-        return &((const struct mr_core_worker *)object)->rec->base;
-    case MR_STORED_PRODUCTION:
-        return &((const struct mr_production *)object)->rec->base;
-    case MR_STORED_ITERATION:
-        return &it->rec->base;
-    case MR_STORED_TASK:
-        return &task->rec->base;
-    case MR_STORED_CURSOR:
-        return &it->cursors[index].rec->base;
-    case MR_STORED_GRANT:
-        return &task->grants[index].rec->base;
-    case MR_STORED_ROUNDS:
-        return &it->rounds->rec->base;
-    case MR_STORED_CONSUMER:
-        return &it->rounds->seats[index].rec->base;
-    case MR_STORED_CLIENT:
-        return &((const struct mr_client *)object)->rec->base;
-    case MR_STORED_KINDS:
-        break;
-    }
-    return NULL;
+    return *mr_stored_slot(kind, (void *)(uintptr_t)object, index);
 }

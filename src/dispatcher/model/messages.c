@@ -1,29 +1,9 @@
 /* Tasks as messages, for clients and workers. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-
-/* Room for one more pointer in the array *@list of @n: it grows when @n is a power of two. */
-bool mr_core_make_room(mr_core *core, void *list, size_t n)
-{
-    void **slot = list;
-    void *bigger;
-
-    if ((n & (n - 1)) != 0) {
-        return true;
-    }
-    bigger = mr_reallocarray(*slot, n == 0 ? 1 : 2 * n, sizeof(void *));
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return false;
-    }
-    *slot = bigger;
-    return true;
-}
 
 Millrace__TaskInfo *mr_task_info(mr_core *core, const struct mr_task *task)
 {
-    Millrace__TaskInfo *info = mr_core_new_record(core, &millrace__task_info__descriptor);
+    Millrace__TaskInfo *info = MR_NEW_RECORD(core, task_info);
 
     if (info != NULL) {
         mr_core_set(core, &info->task_id, task->id);
@@ -36,45 +16,18 @@ Millrace__TaskInfo *mr_task_info(mr_core *core, const struct mr_task *task)
     return info;
 }
 
-Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end)
-{
-    Millrace__IterationEnd *copy = mr_core_new_record(core, &millrace__iteration_end__descriptor);
-
-    if (copy != NULL) {
-        copy->lost_splits = end->lost_splits;
-        copy->lost_elements = end->lost_elements;
-        copy->lost_workers = end->lost_workers;
-        copy->repeated_splits = end->repeated_splits;
-        copy->quarantined_splits = end->quarantined_splits;
-        copy->error_code = end->error_code;
-        copy->rounds = end->rounds;
-        copy->skipped = end->skipped;
-        copy->abandoned = end->abandoned;
-        mr_core_set(core, &copy->error, end->error);
-    }
-    return copy;
-}
-
-static bool assign_providers(mr_core *core, const struct mr_iteration *it,
+static void assign_providers(mr_core *core, const struct mr_iteration *it,
                              Millrace__TaskAssignment *assignment)
 {
-    assignment->providers = mr_calloc(it->rec->n_providers, sizeof *assignment->providers);
-    if (assignment->providers == NULL) {
-        mr_core_nomem(core);
-        return false;
-    }
     for (size_t i = 0; i < it->rec->n_providers; i++) {
-        Millrace__ProviderInfo *info =
-            mr_core_new_record(core, &millrace__provider_info__descriptor);
+        Millrace__ProviderInfo *info = MR_ADD_RECORD(core, assignment, providers, provider_info);
 
         if (info == NULL) {
-            return false;
+            return;
         }
         info->splits = it->rec->providers[i]->splits;
         mr_core_set(core, &info->source, it->rec->providers[i]->source);
-        assignment->providers[assignment->n_providers++] = info;
     }
-    return true;
 }
 
 static void assign_production(mr_core *core, const struct mr_iteration *it,
@@ -93,8 +46,7 @@ static void assign_production(mr_core *core, const struct mr_iteration *it,
 
 Millrace__TaskAssignment *mr_task_assignment(mr_core *core, const struct mr_task *task)
 {
-    Millrace__TaskAssignment *assignment =
-        mr_core_new_record(core, &millrace__task_assignment__descriptor);
+    Millrace__TaskAssignment *assignment = MR_NEW_RECORD(core, task_assignment);
     const struct mr_iteration *it = task->iteration;
 
     if (assignment == NULL) {
@@ -118,8 +70,6 @@ Millrace__TaskAssignment *mr_task_assignment(mr_core *core, const struct mr_task
     if (it->rounds != NULL) {
         assignment->rounds = mr_rounds_assignment_of(core, task);
     }
-    if (it->rec->n_providers > 0) {
-        assign_providers(core, it, assignment);
-    }
+    assign_providers(core, it, assignment);
     return assignment;
 }

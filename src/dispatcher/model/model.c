@@ -1,10 +1,5 @@
 /* The model as a whole: empty, and gone. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/production.h"
 
 void mr_model_init(mr_core *core)
 {
@@ -34,43 +29,43 @@ static void free_blobs(mr_core *core)
 
 void mr_model_free(mr_core *core)
 {
+    struct mr_map *maps[] = {
+        &core->blobs,      &core->datasets,    &core->jobs,    &core->jobs_by_id,
+        &core->iterations, &core->tasks_by_id, &core->workers, &core->workers_by_address,
+        &core->clients,    &core->productions, &core->readers, &core->workers_by_ref,
+        &core->trainers,
+    };
+    struct mr_iteration *it;
+    struct mr_client *client;
+    struct mr_core_worker *worker;
+    struct mr_job *job;
+    struct mr_production *p;
+    struct mr_dataset_entry *dataset;
     struct mr_left_over *left;
 
-    while (!TAILQ_EMPTY(&core->iteration_list)) {
-        struct mr_iteration *it = TAILQ_FIRST(&core->iteration_list);
-
+    while ((it = TAILQ_FIRST(&core->iteration_list)) != NULL) {
         TAILQ_REMOVE(&core->iteration_list, it, link);
         mr_iteration_free(it);
     }
-    while (!TAILQ_EMPTY(&core->client_list)) {
-        struct mr_client *client = TAILQ_FIRST(&core->client_list);
-
+    while ((client = TAILQ_FIRST(&core->client_list)) != NULL) {
         TAILQ_REMOVE(&core->client_list, client, link);
         mr_client_free(client);
     }
     mr_newcomers_free(core);
-    while (!TAILQ_EMPTY(&core->worker_list)) {
-        struct mr_core_worker *worker = TAILQ_FIRST(&core->worker_list);
-
+    while ((worker = TAILQ_FIRST(&core->worker_list)) != NULL) {
         TAILQ_REMOVE(&core->worker_list, worker, link);
         mr_core_worker_free(worker);
     }
-    while (!TAILQ_EMPTY(&core->job_list)) {
-        struct mr_job *job = TAILQ_FIRST(&core->job_list);
-
+    while ((job = TAILQ_FIRST(&core->job_list)) != NULL) {
         TAILQ_REMOVE(&core->job_list, job, link);
         mr_trainers_remove(core, job);
         mr_job_free(job);
     }
-    while (!TAILQ_EMPTY(&core->production_list)) {
-        struct mr_production *p = TAILQ_FIRST(&core->production_list);
-
+    while ((p = TAILQ_FIRST(&core->production_list)) != NULL) {
         TAILQ_REMOVE(&core->production_list, p, link);
         mr_production_free(p);
     }
-    while (!TAILQ_EMPTY(&core->dataset_list)) {
-        struct mr_dataset_entry *dataset = TAILQ_FIRST(&core->dataset_list);
-
+    while ((dataset = TAILQ_FIRST(&core->dataset_list)) != NULL) {
         TAILQ_REMOVE(&core->dataset_list, dataset, link);
         mr_dataset_free(dataset);
     }
@@ -80,20 +75,10 @@ void mr_model_free(mr_core *core)
     }
     free_blobs(core);
     mr_record_free(core->schema);
-    mr_map_free(&core->blobs);
-    mr_map_free(&core->datasets);
-    mr_map_free(&core->jobs);
-    mr_map_free(&core->jobs_by_id);
-    mr_map_free(&core->iterations);
-    mr_map_free(&core->tasks_by_id);
-    mr_map_free(&core->workers);
-    mr_map_free(&core->workers_by_address);
-    mr_map_free(&core->workers_by_ref);
-    mr_map_free(&core->clients);
-    mr_map_free(&core->productions);
-    mr_map_free(&core->trainers);
+    for (size_t i = 0; i < sizeof maps / sizeof maps[0]; i++) {
+        mr_map_free(maps[i]);
+    }
     mr_flaws_free(core);
-    mr_map_free(&core->readers);
     mr_free(core->alarms);
     mr_hosts_free(core);
 }

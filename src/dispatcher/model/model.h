@@ -1,10 +1,16 @@
 /*
  * What the dispatcher knows, as a whole. An object owns its record (the message that is its value in
- * the store) and adds what is derived or soft; only updates change it (update.h).
+ * the store) and adds what is derived or soft; only updates change it (update.h). This header has
+ * those of all objects with it.
  */
 #ifndef MR_DISPATCHER_MODEL_MODEL_H
 #define MR_DISPATCHER_MODEL_MODEL_H
 
+#include "dispatcher/model/client.h"
+#include "dispatcher/model/flaws.h"
+#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/production.h"
+#include "dispatcher/model/rounds.h"
 #include "dispatcher/model/step.h"
 
 /* At least so long after a takeover nothing is collected: those who may still want it look for the
@@ -95,6 +101,7 @@ struct mr_core {
 
     /* The step that is running. */
     const struct mr_command *in;
+    const ProtobufCMessageDescriptor *reply; /* of its answer; NULL: it has none */
     struct mr_outcome *out;
     size_t change_bytes;
     struct mr_touched touched[MR_CORE_CHANGES_MAX]; /* beside out->changes */

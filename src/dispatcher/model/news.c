@@ -5,7 +5,6 @@
  * committed.
  */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 
@@ -46,7 +45,7 @@ static Millrace__ClientUpdate *news_of(mr_core *core, struct mr_iteration *it)
     }
     touch(core, it);
     if (it->delta == NULL && it->live_clients > 0) {
-        it->delta = mr_core_new_record(core, &millrace__client_update__descriptor);
+        it->delta = MR_NEW_RECORD(core, client_update);
     }
     return it->delta;
 }
@@ -54,14 +53,9 @@ static Millrace__ClientUpdate *news_of(mr_core *core, struct mr_iteration *it)
 void mr_iteration_note_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__ClientUpdate *news = news_of(core, task->iteration);
-    Millrace__TaskInfo *info;
 
-    if (news == NULL || !mr_core_make_room(core, &news->tasks, news->n_tasks)) {
-        return;
-    }
-    info = mr_task_info(core, task);
-    if (info != NULL) {
-        news->tasks[news->n_tasks++] = info;
+    if (news != NULL) {
+        MR_APPEND(core, news, tasks, mr_task_info(core, task));
     }
 }
 
@@ -71,7 +65,7 @@ void mr_iteration_note_finished(mr_core *core, struct mr_iteration *it)
 
     if (news != NULL) {
         news->finished = true;
-        news->end = mr_end_copy(core, it->rec->end);
+        news->end = mr_core_copy(core, &it->rec->end->base);
     }
 }
 
@@ -83,7 +77,7 @@ static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_core_worker *wo
         return NULL;
     }
     if (worker->delta == NULL) {
-        worker->delta = mr_core_new_record(core, &millrace__worker_update__descriptor);
+        worker->delta = MR_NEW_RECORD(core, worker_update);
         if (worker->delta == NULL) {
             return NULL;
         }
@@ -95,22 +89,12 @@ static Millrace__WorkerUpdate *delta_of(mr_core *core, struct mr_core_worker *wo
     return worker->delta;
 }
 
-void mr_core_add_string(mr_core *core, char ***list, size_t *n, const char *s)
-{
-    if (mr_core_make_room(core, list, *n)) {
-        mr_core_set_element(core, &(*list)[(*n)++], s);
-    }
-}
-
 /* What was said of it earlier in this step: only a task that reads a production comes twice. */
 static void take_back(Millrace__WorkerUpdate *delta, const struct mr_task *task)
 {
     for (size_t i = 0; task->iteration->uses != NULL && i < delta->n_tasks; i++) {
         if (strcmp(delta->tasks[i]->task_id, task->id) == 0) {
-            mr_record_free(delta->tasks[i]);
-            delta->n_tasks--;
-            memmove(delta->tasks + i, delta->tasks + i + 1,
-                    (delta->n_tasks - i) * sizeof(delta->tasks[0]));
+            MR_REMOVE_RECORD(delta, tasks, i);
             return;
         }
     }
@@ -119,34 +103,23 @@ static void take_back(Millrace__WorkerUpdate *delta, const struct mr_task *task)
 void mr_core_worker_note_task(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
-    Millrace__TaskAssignment *assignment;
 
-    if (delta == NULL) {
-        return;
+    if (delta != NULL) {
+        take_back(delta, task);
+        MR_APPEND(core, delta, tasks, mr_task_assignment(core, task));
     }
-    take_back(delta, task);
-    assignment = mr_task_assignment(core, task);
-    if (assignment == NULL || !mr_core_make_room(core, &delta->tasks, delta->n_tasks)) {
-        mr_record_free(assignment);
-        return;
-    }
-    delta->tasks[delta->n_tasks++] = assignment;
 }
 
 /* Its horizon, its turns or its consumers have changed. */
 static void note_turns(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
-    Millrace__RoundChange *change;
+    Millrace__RoundChange *change =
+        delta != NULL ? MR_ADD_RECORD(core, delta, rounds, round_change) : NULL;
 
-    if (delta == NULL || !mr_core_make_room(core, &delta->rounds, delta->n_rounds)) {
-        return;
-    }
-    change = mr_core_new_record(core, &millrace__round_change__descriptor);
     if (change != NULL) {
         mr_core_set(core, &change->task_id, task->id);
         change->rounds = mr_rounds_assignment_of(core, task);
-        delta->rounds[delta->n_rounds++] = change;
     }
 }
 
@@ -189,11 +162,10 @@ void mr_core_worker_note_dropped(mr_core *core, const struct mr_task *task)
 {
     Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
 
-    if (delta == NULL) {
-        return;
+    if (delta != NULL) {
+        take_back(delta, task);
+        mr_core_append_string(core, &delta->dropped, &delta->n_dropped, task->id);
     }
-    take_back(delta, task);
-    mr_core_add_string(core, &delta->dropped, &delta->n_dropped, task->id);
 }
 
 void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, const char *client)
@@ -205,7 +177,8 @@ void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, co
         Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
 
         if (delta != NULL) {
-            mr_core_add_string(core, &delta->released_clients, &delta->n_released_clients, client);
+            mr_core_append_string(core, &delta->released_clients, &delta->n_released_clients,
+                                  client);
         }
     }
 }

@@ -1,7 +1,5 @@
 /* What an iteration lost, repeated and skipped, so far or at its end. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 
 uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)
 {

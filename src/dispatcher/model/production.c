@@ -1,6 +1,4 @@
 /* What is asked of productions. */
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>

@@ -1,9 +1,9 @@
 /* Records as messages; stamps, traces; and how a core fails. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 void mr_core_fail(mr_core *core, int rc, const mr_error *err)
 {
@@ -83,39 +83,121 @@ void mr_core_set(mr_core *core, char **slot, const char *value)
     *slot = copy;
 }
 
-void mr_core_set_element(mr_core *core, char **slot, const char *value)
+void *mr_core_alloc(mr_core *core, size_t n, size_t size)
 {
-    *slot = mr_strdup(value);
-    if (*slot == NULL) {
+    void *p = mr_calloc(n, size);
+
+    if (p == NULL) {
         mr_core_nomem(core);
     }
+    return p;
 }
 
-bool mr_core_append(mr_core *core, void *list, size_t n, void *one)
+bool mr_core_grow(mr_core *core, void *array, size_t n, size_t *cap, size_t size)
 {
-    void ***slot = list;
-    void **bigger = one != NULL ? mr_reallocarray(*slot, n + 1, sizeof(void *)) : NULL;
+    size_t more = *cap == 0 ? 8 : 2 * *cap;
+    void **slot = array;
+    void *bigger;
 
+    if (n < *cap) {
+        return true;
+    }
+    bigger = mr_reallocarray(*slot, more, size);
     if (bigger == NULL) {
         mr_core_nomem(core);
-        mr_record_free(one);
         return false;
     }
-    bigger[n] = one;
+    *slot = bigger;
+    *cap = more;
+    return true;
+}
+
+/* Room for one more pointer behind the @n of *@list. The size is a power of two, so that a list
+ * which grows is seldom moved. */
+static bool make_room(mr_core *core, void *list, size_t n)
+{
+    void **slot = list;
+    size_t cap = 1;
+    void *bigger;
+
+    while (cap <= n) {
+        cap *= 2;
+    }
+    bigger = mr_reallocarray(*slot, cap, sizeof(void *));
+    if (bigger == NULL) {
+        mr_core_nomem(core);
+        return false;
+    }
     *slot = bigger;
     return true;
 }
 
+bool mr_core_append(mr_core *core, void *list, size_t *n, void *one)
+{
+    void ***slot = list;
+
+    if (one == NULL || !make_room(core, list, *n)) {
+        mr_record_free(one);
+        return false;
+    }
+    (*slot)[(*n)++] = one;
+    return true;
+}
+
+bool mr_core_append_string(mr_core *core, char ***list, size_t *n, const char *s)
+{
+    char *copy = mr_strdup(s); /* even of "": protobuf-c frees each */
+
+    if (copy == NULL || !make_room(core, list, *n)) {
+        mr_core_nomem(core);
+        mr_free(copy);
+        return false;
+    }
+    (*list)[(*n)++] = copy;
+    return true;
+}
+
+void *mr_core_add(mr_core *core, void *list, size_t *n, const ProtobufCMessageDescriptor *desc)
+{
+    void *one = mr_core_new_record(core, desc);
+
+    return mr_core_append(core, list, n, one) ? one : NULL;
+}
+
+void mr_record_remove(void *list, size_t *n, size_t at)
+{
+    void ***slot = list;
+
+    mr_record_free((*slot)[at]);
+    --*n;
+    memmove(*slot + at, *slot + at + 1, (*n - at) * sizeof(void *));
+}
+
 void *mr_core_new_record(mr_core *core, const ProtobufCMessageDescriptor *desc)
 {
-    void *rec = mr_calloc(1, desc->sizeof_message);
+    void *rec = mr_core_alloc(core, 1, desc->sizeof_message);
 
-    if (rec == NULL) {
-        mr_core_nomem(core);
-        return NULL;
+    if (rec != NULL) {
+        desc->message_init(rec);
     }
-    desc->message_init(rec);
     return rec;
+}
+
+void *mr_core_copy(mr_core *core, const ProtobufCMessage *message)
+{
+    size_t size = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = mr_core_alloc(core, 1, size + 1);
+    ProtobufCMessage *copy = NULL;
+
+    if (bytes != NULL) {
+        protobuf_c_message_pack(message, bytes);
+        copy = protobuf_c_message_unpack(message->descriptor, NULL, size, bytes);
+        mr_free(bytes);
+    }
+    if (copy == NULL) {
+        mr_core_nomem(core);
+    }
+    return copy;
 }
 
 void mr_record_free(void *rec)

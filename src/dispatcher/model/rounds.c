@@ -1,6 +1,4 @@
 /* What is asked of coordinated reads: tasks in doubt, places and who has them. */
-#include "dispatcher/model/rounds.h"
-#include "dispatcher/model/client.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>

@@ -86,7 +86,6 @@ uint64_t mr_rounds_end(const struct mr_iteration *it);
 /* The place of task @i of the schedule is in doubt: it is neither open nor was anything decided. */
 bool mr_rounds_is_closing(const struct mr_iteration *it, uint32_t i, const mr_core *core);
 uint32_t mr_seat_index(const struct mr_iteration *it, const struct mr_seat *seat);
-int mr_rounds_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
 /* The client that has this place, if it is there; else NULL. */
 struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it,
                                  const struct mr_seat *seat);

@@ -1,11 +1,21 @@
 /* What consumers and workers are told of an iteration's rounds. */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
+
+/* The session of each place; 0: nobody has had it. */
+static uint64_t *list_sessions(mr_core *core, const struct mr_coordination *rounds, size_t *n)
+{
+    uint64_t *sessions = mr_core_alloc(core, rounds->n, sizeof *sessions);
+
+    for (uint32_t i = 0; sessions != NULL && i < rounds->n; i++) {
+        sessions[(*n)++] = rounds->seats[i].rec != NULL ? rounds->seats[i].rec->session : 0;
+    }
+    return sessions;
+}
 
 Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it,
                                             bool with_schedule)
 {
-    Millrace__RoundsUpdate *update = mr_core_new_record(core, &millrace__rounds_update__descriptor);
+    Millrace__RoundsUpdate *update = MR_NEW_RECORD(core, rounds_update);
     const struct mr_coordination *rounds = it->rounds;
 
     if (update == NULL) {
@@ -17,20 +27,11 @@ Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_itera
     if (with_schedule) {
         update->schedule = mr_rounds_without_first(core, mr_rounds_schedule(it), 0 /* segments */);
     }
-    update->sessions = mr_reallocarray(NULL, rounds->n, sizeof *update->sessions);
-    update->closing = mr_calloc(mr_rounds_schedule(it)->n_tasks + 1, sizeof *update->closing);
-    if (update->sessions == NULL || update->closing == NULL) {
-        mr_core_nomem(core);
-        return update;
-    }
-    for (uint32_t i = 0; i < rounds->n; i++) {
-        update->sessions[update->n_sessions++] =
-            rounds->seats[i].rec != NULL ? rounds->seats[i].rec->session : 0;
-    }
+    update->sessions = list_sessions(core, rounds, &update->n_sessions);
     for (uint32_t i = 0; i < mr_rounds_schedule(it)->n_tasks; i++) {
         if (mr_rounds_is_closing(it, i, core)) {
-            mr_core_set_element(core, &update->closing[update->n_closing++],
-                                mr_rounds_schedule(it)->tasks[i]);
+            mr_core_append_string(core, &update->closing, &update->n_closing,
+                                  mr_rounds_schedule(it)->tasks[i]);
         }
     }
     return update;
@@ -49,21 +50,17 @@ static void assign_span(mr_core *core, const struct mr_iteration *it, uint32_t t
     if (first >= end || segment->n_tasks == 0) {
         return;
     }
-    span = mr_core_new_record(core, &millrace__round_span__descriptor);
+    span = MR_ADD_RECORD(core, assignment, spans, round_span);
     if (span != NULL) {
         span->first = first;
         span->stride = segment->n_tasks;
         span->end = end != MR_ROUND_NEVER ? end : 0;
     }
-    if (mr_core_append(core, &assignment->spans, assignment->n_spans, span)) {
-        assignment->n_spans++;
-    }
 }
 
 Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task)
 {
-    Millrace__RoundAssignment *assignment =
-        mr_core_new_record(core, &millrace__round_assignment__descriptor);
+    Millrace__RoundAssignment *assignment = MR_NEW_RECORD(core, round_assignment);
     const struct mr_iteration *it = task->iteration;
     const struct mr_coordination *rounds = it->rounds;
     uint32_t i = mr_schedule_find(mr_rounds_schedule(it), task->id);
@@ -74,15 +71,7 @@ Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct m
     assignment->num_consumers = rounds->n;
     assignment->last_round = it->job->rec->last_round;
     assignment->horizon = rounds->rec->horizon;
-    assignment->sessions = mr_reallocarray(NULL, rounds->n, sizeof *assignment->sessions);
-    if (assignment->sessions == NULL) {
-        mr_core_nomem(core);
-        return assignment;
-    }
-    for (uint32_t k = 0; k < rounds->n; k++) {
-        assignment->sessions[assignment->n_sessions++] =
-            rounds->seats[k].rec != NULL ? rounds->seats[k].rec->session : 0;
-    }
+    assignment->sessions = list_sessions(core, rounds, &assignment->n_sessions);
     for (size_t s = 0;
          i != MR_ROUND_NOBODY && s < mr_rounds_schedule(it)->n_segments && core->failed == 0; s++) {
         assign_span(core, it, i, s, assignment);

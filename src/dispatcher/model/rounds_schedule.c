@@ -3,42 +3,32 @@
  * beginning when no consumer can ask for it any more.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/rounds.h"
 
 #include <string.h>
 
 uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, const char *id)
 {
     uint32_t i = mr_schedule_find(schedule, id);
-    char **bigger;
 
     if (i != MR_ROUND_NOBODY) {
         return i;
     }
-    bigger = mr_reallocarray(schedule->tasks, schedule->n_tasks + 1, sizeof *bigger);
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return 0;
-    }
-    schedule->tasks = bigger;
-    mr_core_set_element(core, &bigger[schedule->n_tasks], id);
-    return (uint32_t)schedule->n_tasks++;
+    return mr_core_append_string(core, &schedule->tasks, &schedule->n_tasks, id)
+               ? (uint32_t)schedule->n_tasks - 1
+               : 0;
 }
 
 void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from,
                            const uint32_t *tasks, size_t n)
 {
-    Millrace__RoundSegment *segment =
-        mr_core_new_record(core, &millrace__round_segment__descriptor);
+    Millrace__RoundSegment *segment = MR_NEW_RECORD(core, round_segment);
 
     if (segment == NULL) {
         return;
     }
     segment->from_round = from;
-    segment->tasks = mr_reallocarray(NULL, n + 1, sizeof *segment->tasks);
+    segment->tasks = mr_core_alloc(core, n, sizeof *segment->tasks);
     if (segment->tasks == NULL) {
-        mr_core_nomem(core);
         mr_record_free(segment);
         return;
     }
@@ -46,9 +36,7 @@ void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uin
         memcpy(segment->tasks, tasks, n * sizeof *tasks);
     }
     segment->n_tasks = n;
-    if (mr_core_append(core, &schedule->segments, schedule->n_segments, segment)) {
-        schedule->n_segments++;
-    }
+    MR_APPEND(core, schedule, segments, segment);
 }
 
 bool mr_rounds_is_used(const Millrace__RoundSchedule *schedule, uint32_t task, size_t from_segment)
@@ -66,7 +54,7 @@ bool mr_rounds_is_used(const Millrace__RoundSchedule *schedule, uint32_t task, s
 Millrace__RoundSchedule *
 mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop)
 {
-    Millrace__RoundSchedule *rest = mr_core_new_record(core, &millrace__round_schedule__descriptor);
+    Millrace__RoundSchedule *rest = MR_NEW_RECORD(core, round_schedule);
     uint32_t map[MR_ROUND_TASKS_MAX];
 
     if (rest == NULL) {
@@ -92,14 +80,11 @@ mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, 
         if (map[old->task] == MR_ROUND_NOBODY) {
             continue;
         }
-        outcome = mr_core_new_record(core, &millrace__round_outcome__descriptor);
+        outcome = MR_ADD_RECORD(core, rest, outcomes, round_outcome);
         if (outcome != NULL) {
             outcome->task = map[old->task];
             outcome->delivered_below = old->delivered_below;
             outcome->void_below = old->void_below;
-        }
-        if (mr_core_append(core, &rest->outcomes, rest->n_outcomes, outcome)) {
-            rest->n_outcomes++;
         }
     }
     return rest;

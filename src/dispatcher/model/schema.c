@@ -4,7 +4,6 @@
  * feature is recorded in the transaction that first uses it.
  */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/model.h"
 
 #include "json/pbjson.h"
 
@@ -53,7 +52,7 @@ int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err)
 
 void mr_schema_begin(mr_core *core)
 {
-    core->schema = mr_core_new_record(core, &millrace__schema_record__descriptor);
+    core->schema = MR_NEW_RECORD(core, schema_record);
     if (core->schema != NULL) {
         core->schema->version = MR_SCHEMA_VERSION;
         core->schema->min_reader = MR_SCHEMA_VERSION;
@@ -82,20 +81,12 @@ bool mr_schema_has(const mr_core *core, const char *feature)
 void mr_apply_feature_used(mr_core *core, const struct mr_feature_used *u)
 {
     const char *feature = u->feature;
-    Millrace__SchemaRecord *schema = core->schema;
-    char **bigger;
 
     MR_ASSERT(is_known(feature));
     if (mr_schema_has(core, feature)) {
         return;
     }
-    bigger = mr_reallocarray(schema->features, schema->n_features + 1, sizeof *bigger);
-    if (bigger == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    schema->features = bigger;
-    mr_core_set_element(core, &bigger[schema->n_features++], feature);
+    mr_core_append_string(core, &core->schema->features, &core->schema->n_features, feature);
     mr_core_note(core, "the state uses %s: older versions refuse it from now on", feature);
     mr_touch(core, MR_STORED_SCHEMA, core, 0);
 }

@@ -8,7 +8,6 @@
  * Sources without an end have no such product: there a position is the index.
  */
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/splits.h"
 
 #include <string.h>
 
@@ -33,11 +32,7 @@ static void swallow(Millrace__OwedRange *a, const Millrace__OwedRange *b)
 
 static void remove_at(struct mr_split_list list, size_t i)
 {
-    Millrace__OwedRange **ranges = *list.ranges;
-
-    mr_record_free(ranges[i]);
-    --*list.n;
-    memmove(ranges + i, ranges + i + 1, (*list.n - i) * sizeof *ranges);
+    mr_record_remove(list.ranges, list.n, i);
 }
 
 /* Do @a and @b, its successor, become one without adding a split that neither has, or losing a
@@ -70,20 +65,19 @@ void mr_split_list_add(struct mr_core *core, struct mr_split_list list, uint64_t
                        uint64_t count, uint32_t losses)
 {
     size_t i = place_of(list, first);
-    Millrace__OwedRange *range = mr_core_new_record(core, &millrace__owed_range__descriptor);
-    Millrace__OwedRange **ranges;
+    Millrace__OwedRange *range =
+        mr_core_add(core, list.ranges, list.n, &millrace__owed_range__descriptor);
+    Millrace__OwedRange **ranges = *list.ranges;
 
     MR_ASSERT(count > 0);
-    if (!mr_core_append(core, list.ranges, *list.n, range)) {
+    if (range == NULL) {
         return;
     }
-    ranges = *list.ranges;
     range->first = first;
     range->count = count;
     range->losses = losses;
-    memmove(ranges + i + 1, ranges + i, (*list.n - i) * sizeof *ranges);
+    memmove(ranges + i + 1, ranges + i, (*list.n - 1 - i) * sizeof *ranges);
     ranges[i] = range;
-    ++*list.n;
     if (i > 0 && is_one(ranges[i - 1], ranges[i])) {
         swallow(ranges[i - 1], ranges[i]);
         remove_at(list, i--);

@@ -1,6 +1,5 @@
 /* Positions of splits, and those that came back and wait for somebody to ask. */
-#include "dispatcher/model/splits.h"
-#include "dispatcher/model/iteration.h"
+#include "dispatcher/model/model.h"
 
 uint64_t mr_position(const struct mr_iteration *it, size_t provider, uint64_t repetition,
                      uint64_t index)

@@ -70,20 +70,17 @@ void mr_changes_write(mr_core *core);
 bool mr_core_has_room(mr_core *core, size_t n);
 /* A client may have attached again since its key was left over. */
 bool mr_left_over_is_in_use(const mr_core *core, const char *key);
-/* Answer the running command. The message's type is given by @desc; returned for filling in, NULL
- * if the core has failed. */
-void *mr_core_reply(mr_core *core, const ProtobufCMessageDescriptor *desc, bool fenced);
+/* Answer the running command. The message, of the type core->reply, is returned for filling in;
+ * NULL if the core has failed. */
+void *mr_core_reply(mr_core *core, bool fenced);
 /* Answer it with an error, which is always fenced. */
-void mr_core_refuse(mr_core *core, const ProtobufCMessageDescriptor *desc, const mr_error *error);
+void mr_core_refuse(mr_core *core, const mr_error *error);
 void mr_core_resign(mr_core *core);
 /* Takes @message. */
 void mr_core_push(mr_core *core, enum mr_effect_kind kind, const char *topic,
                   ProtobufCMessage *message);
 void mr_core_end_stream(mr_core *core, enum mr_effect_kind kind, const char *topic, int code,
                         const char *why);
-/* NULL: no memory. */
-Millrace__IterationEnd *mr_end_copy(mr_core *core, const Millrace__IterationEnd *end);
-bool mr_core_make_room(mr_core *core, void *list, size_t n);
 Millrace__TaskInfo *mr_task_info(mr_core *core, const struct mr_task *task);
 Millrace__TaskAssignment *mr_task_assignment(mr_core *core, const struct mr_task *task);
 /* What the clients of an iteration hear at the end of this step: a task is new or changed; it is
@@ -105,7 +102,6 @@ void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, co
 void mr_iteration_untouch(mr_core *core, struct mr_iteration *it);
 void mr_core_worker_untouch(mr_core *core, struct mr_core_worker *worker);
 void mr_core_push_touched(mr_core *core);
-void mr_core_add_string(mr_core *core, char ***list, size_t *n, const char *s);
 void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts);
 /* What consumers and workers are told; NULL without memory. */
 Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it,

@@ -1,7 +1,5 @@
 /* What is asked of tasks. */
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 
 #include <stdio.h>
 

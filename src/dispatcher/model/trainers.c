@@ -1,13 +1,8 @@
 /* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own
  * in everything else. */
 #include "dispatcher/model/apply.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
 
 #include <string.h>
-
-/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own
- * in everything else. */
 
 static struct mr_trainers *trainers_of(mr_core *core, const char *name)
 {
@@ -18,9 +13,8 @@ static struct mr_trainers *trainers_of(mr_core *core, const char *name)
         return trainers;
     }
     mr_name_encode(name, encoded, sizeof encoded);
-    trainers = mr_calloc(1, sizeof *trainers + strlen(encoded) + 1);
+    trainers = mr_core_alloc(core, 1, sizeof *trainers + strlen(encoded) + 1);
     if (trainers == NULL) {
-        mr_core_nomem(core);
         return NULL;
     }
     TAILQ_INIT(&trainers->jobs);
@@ -31,11 +25,6 @@ static struct mr_trainers *trainers_of(mr_core *core, const char *name)
         return NULL;
     }
     return trainers;
-}
-
-static void trainers_free(struct mr_trainers *trainers)
-{
-    mr_free(trainers);
 }
 
 void mr_trainers_add(mr_core *core, struct mr_job *job)
@@ -61,6 +50,6 @@ void mr_trainers_remove(mr_core *core, struct mr_job *job)
     TAILQ_REMOVE(&trainers->jobs, job, among_trainers);
     if (--trainers->njobs == 0) {
         mr_map_remove(&core->trainers, trainers->name);
-        trainers_free(trainers);
+        mr_free(trainers);
     }
 }

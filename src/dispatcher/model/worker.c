@@ -1,7 +1,4 @@
 /* What is asked of workers. */
-#include "dispatcher/model/worker.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
 #include "dispatcher/model/model.h"
 
 #include <string.h>

@@ -2,7 +2,6 @@
  * At least once: what a lost worker had not finished goes back into the pool of the cursor. Each
  * split carries how many crashes it was in; after too many it is given up (recovery.c).
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,38 +1,21 @@
 /* Iterations begin: with a task on every worker, and a production if the job shares. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
-/* The table of splits is fixed here, whatever becomes of the dataset. */
-void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
-                                 const Millrace__DatasetRecord *dataset)
-{
-    if (dataset->n_providers == 0) {
-        return;
-    }
-    rec->providers = mr_calloc(dataset->n_providers, sizeof *rec->providers);
-    if (rec->providers == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    for (size_t i = 0; i < dataset->n_providers; i++) {
-        Millrace__ProviderInfo *info =
-            mr_core_new_record(core, &millrace__provider_info__descriptor);
+#include <inttypes.h>
 
-        if (info == NULL) {
-            return;
-        }
-        info->splits = dataset->providers[i]->splits;
-        info->split_elements = dataset->providers[i]->split_elements;
-        mr_core_set(core, &info->source, dataset->providers[i]->source);
-        rec->providers[rec->n_providers++] = info;
+/* The table of splits is fixed here, whatever becomes of the dataset. */
+static void copy_providers(mr_core *core, Millrace__IterationRecord *rec,
+                           const Millrace__DatasetRecord *dataset)
+{
+    for (size_t i = 0; i < dataset->n_providers; i++) {
+        MR_APPEND(core, rec, providers, mr_core_copy(core, &dataset->providers[i]->base));
     }
 }
 
-Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
-                                                   uint64_t repetition, uint64_t seed)
+static Millrace__IterationRecord *new_record(mr_core *core, const char *id, uint64_t repetition,
+                                             uint64_t seed)
 {
-    Millrace__IterationRecord *rec =
-        mr_core_new_record(core, &millrace__iteration_record__descriptor);
+    Millrace__IterationRecord *rec = MR_NEW_RECORD(core, iteration_record);
 
     if (rec != NULL) {
         mr_core_set(core, &rec->id, id);
@@ -44,10 +27,10 @@ Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id
 }
 
 /* @rec is taken. */
-struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
-                                        struct mr_production *production,
-                                        const struct mr_iteration_rules *rules,
-                                        Millrace__IterationRecord *rec)
+static struct mr_iteration *begin(mr_core *core, struct mr_job *job,
+                                  struct mr_production *production,
+                                  const struct mr_iteration_rules *rules,
+                                  Millrace__IterationRecord *rec)
 {
     struct mr_iteration *it = NULL;
     mr_error err;
@@ -71,10 +54,43 @@ struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_product
                                                 uint64_t seed)
 {
     Millrace__IterationRecord *rec =
-        mr_iteration_new_record(core, production->rec->id, production->rec->repetition, seed);
+        new_record(core, production->rec->id, production->rec->repetition, seed);
 
     if (rec != NULL && production->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
-        mr_iteration_copy_providers(core, rec, production->dataset->rec);
+        copy_providers(core, rec, production->dataset->rec);
     }
-    return mr_iteration_begin(core, NULL, production, &mr_producing_rules, rec);
+    return begin(core, NULL, production, &mr_producing_rules, rec);
+}
+
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
+                                         uint64_t seed)
+{
+    struct mr_production *production = NULL;
+    Millrace__IterationRecord *rec;
+    struct mr_iteration *it;
+    char id[MR_STAMP_SIZE];
+
+    mr_stamp_print(mr_core_stamp(core), id);
+    rec = new_record(core, id, repetition, seed);
+    if (rec == NULL) {
+        return NULL;
+    }
+    mr_core_set(core, &rec->job_id, job->rec->id);
+    if (mr_job_shares(job)) {
+        production = mr_join_choose(core, job, rec);
+    } else if (job->rec->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        copy_providers(core, rec, job->dataset->rec);
+    }
+    it = begin(core, job, production, mr_kind_choose(job, production), rec);
+    if (it == NULL) {
+        return NULL;
+    }
+    mr_core_trace(core, "iteration %s: repetition %" PRIu64 " of job %s", id, repetition,
+                  mr_job_label(job));
+    if (production != NULL) {
+        mr_alarm_by(core, &it->alarm, mr_join_due(it));
+        mr_core_trace(core, "iteration %s: %s production %s", id, rec->joining ? "joins" : "uses",
+                      rec->production);
+    }
+    return it;
 }

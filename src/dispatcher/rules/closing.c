@@ -2,11 +2,27 @@
  * Tasks that are closed though their worker lives, so that reading ends: none of their readers
  * reaches it, or nothing comes of them and that was not to be waited for.
  */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>
+
+static void close_task(mr_core *core, struct mr_task *task)
+{
+    struct mr_iteration *it = task->iteration;
+
+    MR_APPLY(core, task_closed, task);
+    mr_iteration_review(core, it);
+}
+
+bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why)
+{
+    if (core->full || !mr_core_has_room(core, 1 + mr_iteration_review_changes(task->iteration))) {
+        return false; /* the worker says it again */
+    }
+    mr_core_note(core, "%s: closed", why->message);
+    close_task(core, task);
+    return true;
+}
 
 /* ---------------------------------------------------------------- workers that no client
  * reaches */
@@ -85,7 +101,7 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
             return false;
         }
         mr_core_note(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
-        mr_task_close_unreachable(core, task);
+        close_task(core, task);
     }
     return true;
 }
@@ -124,7 +140,7 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
         if (task != NULL) {
             mr_core_note(core, "task %s: %s refuses connections and is silent, closed", task->id,
                          task->worker->rec->address);
-            mr_task_close_unreachable(core, task);
+            close_task(core, task);
         }
     }
 }
@@ -163,7 +179,7 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
         if (producing != NULL) {
             MR_APPLY(core, task_barren, producing, true); /* so nobody else is to read there */
         }
-        mr_task_close_unreachable(core, task);
+        close_task(core, task);
     }
     return true;
 }

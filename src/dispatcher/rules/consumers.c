@@ -9,8 +9,6 @@
  * is remembered: reading alone proves nothing, since the receipts of whoever was there before let a
  * new one go on for some rounds.
  */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>
@@ -115,25 +113,20 @@ static void find_condemned(const mr_core *core, const char *name, struct condemn
     }
 }
 
-void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
+int mr_core_do_delete_job(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__DeleteJobRequest *in = command->delete_job;
     struct condemned all = {0};
-    mr_error err;
-    int rc = mr_name_check("job name", in->job, MR_NAME_BYTES_MAX + 1 + MR_TRAINER_BYTES_MAX, &err);
 
-    if (rc == MR_OK) {
-        find_condemned(core, in->job, &all);
+    MR_TRY(mr_name_check("job name", in->job, MR_NAME_BYTES_MAX + 1 + MR_TRAINER_BYTES_MAX, err));
+    find_condemned(core, in->job, &all);
+    if (all.n == 0 && !is_any_flawed(core, in->job)) {
+        return mr_error_set(err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
     }
-    if (rc == MR_OK && all.n == 0 && !is_any_flawed(core, in->job)) {
-        rc = mr_error_set(&err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
-    } else if (rc == MR_OK && all.clients > 0 && !in->force) {
-        rc = mr_error_set(&err, MR_EPRECOND,
-                          "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
-                          in->job, all.clients, all.clients > 1 ? "s" : "");
-    }
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
-        return;
+    if (all.clients > 0 && !in->force) {
+        return mr_error_set(err, MR_EPRECOND,
+                            "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
+                            in->job, all.clients, all.clients > 1 ? "s" : "");
     }
     for (size_t i = 0; i < all.n; i++) {
         evict_clients(core, all.jobs[i]);
@@ -141,17 +134,15 @@ void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in)
     }
     delete_flawed(core, in->job);
     if (is_any_flawed(core, in->job)) {
-        mr_error_set_traits(
-            &err, MR_EUNAVAIL, MR_RETRYABLE,
+        return mr_error_set_traits(
+            err, MR_EUNAVAIL, MR_RETRYABLE,
             "a part of job '%.120s' is deleted, and more of it is set aside: delete it again",
             in->job);
-        mr_core_refuse(core, &millrace__delete_job_reply__descriptor, &err);
-        return;
     }
-    Millrace__DeleteJobReply *reply =
-        mr_core_reply(core, &millrace__delete_job_reply__descriptor, true /* fenced */);
+    Millrace__DeleteJobReply *reply = mr_core_reply(core, true /* fenced */);
 
     if (reply != NULL) {
         reply->clients = all.clients;
     }
+    return MR_OK;
 }

@@ -16,7 +16,6 @@
  * The end of a task that drained says nothing about the pipeline: an iteration does not finish by
  * it.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

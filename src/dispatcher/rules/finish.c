@@ -1,13 +1,42 @@
 /* The end of an iteration: it is over, failed, was collected, or a record of it is bad. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
 
+static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)
+{
+    struct mr_loss_counted loss = {.task = task};
+
+    mr_guarantee_of(task->iteration)->task_lost(core, task, &loss, why, size);
+    mr_apply(core, &(struct mr_update){MR_UPDATE_loss_counted, .loss_counted = loss});
+}
+
+/* Losses that the record does not have yet. @why: see mr_recovery_return(). */
+static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size)
+{
+    struct mr_task *task, *next;
+
+    if (it->uncounted_tasks == 0) {
+        return; /* nearly always: no walk over all tasks for each one that ends */
+    }
+    TAILQ_FOREACH(task, &it->tasks, in_iteration)
+    {
+        if (task->state == MR_TASK_LOST && !task->counted) {
+            count_loss(core, task, why, size);
+        }
+    }
+    for (task = TAILQ_FIRST(&it->tasks); task != NULL; task = next) {
+        next = TAILQ_NEXT(task, in_iteration);
+        if (task->state == MR_TASK_LOST && mr_task_is_recovery(task)) {
+            MR_APPLY(core, task_retired, task);
+        }
+    }
+}
+
 static void finish(mr_core *core, struct mr_iteration *it, int code, const char *why,
                    bool is_collected)
 {
-    Millrace__IterationEnd *end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    Millrace__IterationEnd *end = MR_NEW_RECORD(core, iteration_end);
 
     if (end == NULL) {
         return;
@@ -44,7 +73,7 @@ void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it)
 {
     char why[MR_ERROR_MESSAGE_SIZE] = "";
 
-    mr_iteration_count_losses(core, it, why, sizeof why);
+    count_losses(core, it, why, sizeof why);
     if (why[0] != '\0') {
         mr_iteration_finish(core, it, MR_EDATALOSS, why);
     }
@@ -55,7 +84,7 @@ void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const c
     char other[MR_ERROR_MESSAGE_SIZE]; /* a second reason to fail adds nothing */
 
     MR_ASSERT(code < 0);
-    mr_iteration_count_losses(core, it, other, sizeof other);
+    count_losses(core, it, other, sizeof other);
     mr_iteration_finish(core, it, code, why);
 }
 
@@ -83,6 +112,6 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
 
     MR_ASSERT(it->live_clients == 0);
     mr_collected_print((uint64_t)core->wall_ms, why);
-    mr_iteration_count_losses(core, it, other, sizeof other);
+    count_losses(core, it, other, sizeof other);
     finish(core, it, MR_OK, why, true /* is_collected */);
 }

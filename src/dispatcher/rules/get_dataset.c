@@ -1,25 +1,20 @@
 /* GetDataset: what is registered, and where its definition is. */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
-void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in)
+int mr_core_do_get_dataset(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__GetDatasetRequest *in = command->get_dataset;
     struct mr_dataset_entry *dataset = mr_dataset_find(core, in->dataset_id);
-    mr_error err;
 
     if (dataset == NULL) {
-        if (mr_dataset_refuse_flawed(core, in->dataset_id, &err) == MR_OK) {
-            mr_error_set(&err, MR_ENOTFOUND, "there is no dataset '%s'", in->dataset_id);
-        }
-        mr_core_refuse(core, &millrace__get_dataset_reply__descriptor, &err);
-        return;
+        MR_TRY(mr_dataset_refuse_flawed(core, in->dataset_id, err));
+        return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", in->dataset_id);
     }
-    Millrace__GetDatasetReply *reply =
-        mr_core_reply(core, &millrace__get_dataset_reply__descriptor, false);
+    Millrace__GetDatasetReply *reply = mr_core_reply(core, false);
 
     if (reply == NULL) {
-        return;
+        return MR_OK;
     }
     mr_core_set(core, &reply->dataset_id, dataset->rec->id);
     mr_core_set(core, &reply->fingerprint, dataset->rec->fingerprint);
@@ -35,4 +30,5 @@ void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in
         effect->blob = dataset->blob->id;
         effect->parts = dataset->blob->parts;
     }
+    return MR_OK;
 }

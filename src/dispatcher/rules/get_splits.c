@@ -13,16 +13,36 @@
  * What the request reports finished is taken in before its number is looked at: a repeated request
  * may report more than the first one did.
  */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
 
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
+                     mr_error *err)
+{
+    int rc = mr_grants_check_report(task, report, err);
+
+    if (rc == MR_OK && task->grants[report->provider].rec != NULL &&
+        mr_iteration_repeats(task->iteration)) {
+        MR_APPLY(core, grants_reported, task, report);
+    }
+    return rc;
+}
+
+void mr_grants_write(mr_core *core, struct mr_task *task)
+{
+    for (size_t i = 0; i < task->iteration->rec->n_providers; i++) {
+        if (task->grants[i].is_behind && !core->full &&
+            mr_splits_are_handed_out(task->iteration, i) && mr_core_has_room(core, 1)) {
+            MR_APPLY(core, grants_stored, task, i);
+        }
+    }
+}
+
 static void answer(mr_core *core, const Millrace__GrantRecord *grant)
 {
-    Millrace__GetSplitsReply *reply =
-        mr_core_reply(core, &millrace__get_splits_reply__descriptor, true /* fenced */);
+    Millrace__GetSplitsReply *reply = mr_core_reply(core, true /* fenced */);
     Millrace__SplitRange *range;
 
     if (reply == NULL) {
@@ -32,9 +52,8 @@ static void answer(mr_core *core, const Millrace__GrantRecord *grant)
     reply->ahead = grant->ahead;
     reply->keep = grant->keep;
     if (grant->n_ranges > 0) {
-        range = mr_core_new_record(core, &millrace__split_range__descriptor);
-        if (mr_core_append(core, &reply->ranges, 0, range)) {
-            reply->n_ranges = 1;
+        range = MR_ADD_RECORD(core, reply, ranges, split_range);
+        if (range != NULL) {
             range->first = grant->ranges[0]->first;
             range->count = grant->ranges[0]->count;
         }
@@ -124,39 +143,36 @@ static void account_losses(mr_core *core, const Millrace__GetSplitsRequest *in)
     }
 }
 
-void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
+int mr_core_do_get_splits(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__GetSplitsRequest *in = command->get_splits;
     struct mr_task *task = NULL;
     bool contradicts = false;
-    mr_error err;
     int rc;
 
     account_losses(core, in);
-    rc = judge(core, in, &task, &err);
+    rc = judge(core, in, &task, err);
     if (rc == MR_OK && in->report != NULL) {
-        rc = mr_grants_report(core, task, in->report, &err);
+        rc = mr_grants_report(core, task, in->report, err);
         contradicts = rc == MR_ERANGE;
     }
     if (rc == MR_OK) {
-        rc = check_number(task, in, &err);
+        rc = check_number(task, in, err);
         contradicts = rc == MR_ERANGE && is_ahead(task, in);
     }
     if (contradicts) {
         MR_APPLY(core, worker_seen, task->worker);
-        if (mr_task_disown(core, task, &err)) {
-            err.code = MR_EPRECOND; /* nothing is wrong with the pipeline */
+        if (mr_task_disown(core, task, err)) {
+            err->code = MR_EPRECOND; /* nothing is wrong with the pipeline */
         } else {
-            mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE,
+            mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
                                 "the task is to be closed: try again");
         }
     }
     if (rc == MR_OK && in->n_given_back > 0 && is_new(task, in)) {
-        rc = mr_give_back_check(task, in, &err);
+        rc = mr_give_back_check(task, in, err);
     }
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__get_splits_reply__descriptor, &err);
-        return;
-    }
+    MR_TRY(rc);
     MR_APPLY(core, worker_seen, task->worker);
     if (is_new(task, in)) {
         mr_splits_hand_out(core, task, in);
@@ -165,4 +181,5 @@ void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in)
     if (core->failed == 0) {
         answer(core, task->grants[in->provider].rec);
     }
+    return MR_OK;
 }

@@ -1,6 +1,5 @@
 /* What a task of a worker that drains gives back: may it, and what follows. */
 #include "base/scope.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

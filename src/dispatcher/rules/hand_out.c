@@ -7,7 +7,6 @@
  * in the pool of the cursor and goes first. The end is told as soon as the pool is empty, even if
  * others may still be lost (buffers wait for it); what comes back later is recovery.c's.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

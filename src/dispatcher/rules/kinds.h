@@ -41,8 +41,8 @@ struct mr_iteration_rules {
 };
 
 extern const struct mr_iteration_rules mr_plain_rules;     /* kinds.c */
-extern const struct mr_iteration_rules mr_producing_rules; /* producing.c */
-extern const struct mr_iteration_rules mr_reading_rules;   /* join.c */
+extern const struct mr_iteration_rules mr_producing_rules; /* kinds.c */
+extern const struct mr_iteration_rules mr_reading_rules;   /* reading.c */
 extern const struct mr_iteration_rules mr_rounds_rules;    /* rounds.c */
 
 /* Of an iteration of @job that uses @production, or, without @job, makes it. */
@@ -60,7 +60,6 @@ struct mr_guarantee_rules {
 };
 
 const struct mr_guarantee_rules *mr_guarantee_of(const struct mr_iteration *it);
-extern const struct mr_guarantee_rules mr_at_most_once;  /* at_most_once.c */
 extern const struct mr_guarantee_rules mr_at_least_once; /* at_least_once.c */
 
 #endif

@@ -1,6 +1,5 @@
 /* The end of a worker's life: one record, whatever the number of its tasks. That they are lost is a
  * comparison of stamps. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>

@@ -3,9 +3,6 @@
  * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
 #include "base/scope.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>
@@ -16,7 +13,6 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in,
 {
     struct mr_job *job = NULL;
     char slot[MR_KEY_SIZE];
-    int rc;
 
     mr_job_slot(wish->name, wish->trainer, wish->name[0] != '\0' ? "" : in->client, slot,
                 sizeof slot);
@@ -35,9 +31,8 @@ static int find_job(const mr_core *core, const Millrace__OpenRequest *in,
         return mr_error_set(err, MR_EINVAL, "job %.40s is trainer '%.64s', requested '%.64s'",
                             in->job_id, job->rec->trainer, wish->trainer);
     }
-    rc = job != NULL ? mr_open_compare(job, wish, err) : MR_OK;
-    if (rc < 0) {
-        return rc;
+    if (job != NULL) {
+        MR_TRY(mr_open_compare(job, wish, err));
     }
     *ret = job;
     return MR_OK;
@@ -88,9 +83,7 @@ static int check_creation(const mr_core *core, const struct mr_wish *wish, mr_er
 {
     const struct mr_dataset_entry *dataset = mr_dataset_find(core, wish->dataset_id);
 
-    if (mr_dataset_refuse_flawed(core, wish->dataset_id, err) < 0) {
-        return MR_EDATALOSS;
-    }
+    MR_TRY(mr_dataset_refuse_flawed(core, wish->dataset_id, err));
     if (dataset == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "there is no dataset '%s'", wish->dataset_id);
     }
@@ -104,7 +97,6 @@ static int check_creation(const mr_core *core, const struct mr_wish *wish, mr_er
         return refuse_sources(dataset->rec, err);
     }
     if (wish->name[0] != '\0') {
-
         MR_TRY(check_name_use(core, wish, err));
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX && mr_job_superfluous(core) == NULL) {
@@ -135,10 +127,10 @@ static Millrace__IterationEnd *end_of(mr_core *core, const struct mr_job *job,
     Millrace__IterationEnd *end = NULL;
 
     if (it != NULL && it->rec->end != NULL) {
-        return mr_end_copy(core, it->rec->end);
+        return mr_core_copy(core, &it->rec->end->base);
     }
     if (collected != NULL) {
-        end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+        end = MR_NEW_RECORD(core, iteration_end);
     }
     if (end != NULL) {
         char why[MR_COLLECTED_SIZE];
@@ -163,8 +155,8 @@ static int check_room(const mr_core *core, const struct mr_job *job, mr_error *e
         return mr_error_set(err, MR_EEXHAUSTED, "job '%.80s' has %u iterations that somebody reads",
                             mr_job_label(job), job->niterations);
     }
-    int rc = mr_hosts_check(core, &core->hosts.iterations, err);
-    return rc == MR_OK ? mr_hosts_check_tasks(core, err) : rc;
+    MR_TRY(mr_hosts_check(core, &core->hosts.iterations, err));
+    return mr_hosts_check_tasks(core, err);
 }
 
 /* Names that are used once, as in a sweep of parameters, would otherwise fill the table for all of
@@ -181,7 +173,7 @@ static void make_room(mr_core *core)
 
 static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, const char *client)
 {
-    Millrace__JobRecord *rec = mr_core_new_record(core, &millrace__job_record__descriptor);
+    Millrace__JobRecord *rec = MR_NEW_RECORD(core, job_record);
     char id[MR_STAMP_SIZE];
     mr_error err;
 
@@ -213,7 +205,6 @@ static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, cons
     struct mr_job *job = NULL;
 
     MR_APPLY(core, job_added, rec, &job, &err);
-
     if (job != NULL) {
         MR_APPLY(core, dataset_used, job->dataset);
         if (wish->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
@@ -238,16 +229,11 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
 {
     const Millrace__CollectedRepetition *collected;
     const struct mr_client *client;
-    int rc = mr_open_check(in, wish, err);
 
-    if (rc == MR_OK) {
-        rc = find_job(core, in, wish, job, err);
-    }
-    if (rc == MR_OK && *job == NULL) {
-        rc = check_creation(core, wish, err);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(mr_open_check(in, wish, err));
+    MR_TRY(find_job(core, in, wish, job, err));
+    if (*job == NULL) {
+        MR_TRY(check_creation(core, wish, err));
     }
     if (*job != NULL) {
         *it = mr_job_repetition(*job, in->repetition);
@@ -281,8 +267,10 @@ static int judge_open(const mr_core *core, const Millrace__OpenRequest *in, stru
         return mr_error_set(err, MR_EPRECOND, "client %.8s has released this iteration already",
                             in->client);
     }
-    rc = client == NULL ? mr_hosts_check(core, &core->hosts.clients, err) : MR_OK;
-    return rc == MR_OK && *it == NULL ? check_room(core, *job, err) : rc;
+    if (client == NULL) {
+        MR_TRY(mr_hosts_check(core, &core->hosts.clients, err));
+    }
+    return *it == NULL ? check_room(core, *job, err) : MR_OK;
 }
 
 /* How long ago @it ended, which is finished. Without its record: some time ago. */
@@ -308,22 +296,18 @@ static void note_asked(mr_core *core, struct mr_job *job)
     }
 }
 
-void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
+int mr_core_do_open(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__OpenRequest *in = command->open;
     struct mr_iteration *it = NULL;
     struct mr_job *job = NULL;
     struct mr_wish wish = {0};
     bool finished = false;
-    mr_error err;
     uint64_t from_round = 0;
-    int rc = judge_open(core, in, &wish, &job, &it, &finished, &err);
 
-    if (rc == MR_OK && wish.consumers > 0 && !finished) {
-        rc = mr_consumer_judge(core, it, job, in, &from_round, &err);
-    }
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__open_reply__descriptor, &err);
-        return;
+    MR_TRY(judge_open(core, in, &wish, &job, &it, &finished, err));
+    if (wish.consumers > 0 && !finished) {
+        MR_TRY(mr_consumer_judge(core, it, job, in, &from_round, err));
     }
     if (job == NULL) {
         make_room(core);
@@ -333,7 +317,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         note_asked(core, job);
     } else if (job != NULL) {
         if (it == NULL) {
-            it = mr_iteration_create(core, job, in->repetition, core->in->seed);
+            it = mr_iteration_create(core, job, in->repetition, command->seed);
         }
         if (it != NULL) {
             mr_client_attach(core, in->client, it);
@@ -343,8 +327,7 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
         }
     }
 
-    Millrace__OpenReply *reply =
-        mr_core_reply(core, &millrace__open_reply__descriptor, true /* fenced */);
+    Millrace__OpenReply *reply = mr_core_reply(core, true /* fenced */);
 
     if (reply != NULL) {
         mr_core_set(core, &reply->job_id, job->rec->id);
@@ -359,4 +342,5 @@ void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in)
             it->rules->answer(core, it, in, reply);
         }
     }
+    return MR_OK;
 }

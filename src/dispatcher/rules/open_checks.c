@@ -1,4 +1,5 @@
 /* What Open asks of a job: is it right, and the same as what exists? */
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 #include "terms/terms.h"
 
@@ -39,17 +40,10 @@ int mr_open_check(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_erro
         .consumer_index = {coordinated || in->consumer_index > 0, in->consumer_index},
         .resume_round = {in->resume != NULL, 0}, /* any round that can be counted: see below */
     };
-    int rc = mr_name_check("job_name", spec->name, MR_NAME_BYTES_MAX, err);
 
-    if (rc == MR_OK) {
-        rc = mr_name_check("trainer_id", spec->trainer, MR_TRAINER_BYTES_MAX, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_terms_check(&terms, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_name_check("job_name", spec->name, MR_NAME_BYTES_MAX, err));
+    MR_TRY(mr_name_check("trainer_id", spec->trainer, MR_TRAINER_BYTES_MAX, err));
+    MR_TRY(mr_terms_check(&terms, err));
     if (!mr_id_is_valid(in->client)) {
         return mr_error_set(err, MR_EINVAL, "a client id is 32 hex digits");
     }

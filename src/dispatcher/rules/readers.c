@@ -1,6 +1,4 @@
 /* Readers come to iterations, and go: what follows from it. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>

@@ -13,17 +13,16 @@
  * longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job
  * up.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
-                                           uint64_t repetition, uint64_t seed)
+/* A new one for @job, with its hidden iteration; both are put. */
+static struct mr_production *create(mr_core *core, const struct mr_job *job, uint64_t repetition,
+                                    uint64_t seed)
 {
-    Millrace__ProductionRecord *rec =
-        mr_core_new_record(core, &millrace__production_record__descriptor);
+    Millrace__ProductionRecord *rec = MR_NEW_RECORD(core, production_record);
     struct mr_production *p = NULL;
     char id[MR_STAMP_SIZE];
     mr_error err;
@@ -53,7 +52,7 @@ struct mr_production *mr_production_create(mr_core *core, const struct mr_job *j
     return core->failed == 0 ? p : NULL;
 }
 
-bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
+static bool refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE])
 {
     uint64_t lost = mr_iteration_lost_splits(p->hidden);
 
@@ -85,13 +84,13 @@ struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
     struct mr_production *p = mr_production_newest(core, job, rec->repetition);
     char why[MR_REFUSAL_SIZE];
 
-    if (p != NULL && !mr_production_refuses(p, why) && !is_full(p, why)) {
+    if (p != NULL && !refuses(p, why) && !is_full(p, why)) {
         rec->joining = !p->rec->endless;
     } else {
         if (p != NULL) {
             mr_core_set_line(core, &rec->unshared, why);
         }
-        p = mr_production_create(core, job, rec->repetition, rec->seed);
+        p = create(core, job, rec->repetition, rec->seed);
     }
     if (p != NULL) {
         mr_core_set(core, &rec->production, p->rec->id);
@@ -135,7 +134,7 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
     enum verdict verdict = SHARE;
     const struct mr_task *task;
 
-    if (mr_production_refuses(it->uses, why)) {
+    if (refuses(it->uses, why)) {
         return APART;
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
@@ -168,7 +167,7 @@ static bool decide(mr_core *core, struct mr_iteration *it)
     }
     old = it->uses;
     if (verdict != SHARE) {
-        own = mr_production_create(core, it->job, it->rec->repetition, it->rec->seed);
+        own = create(core, it->job, it->rec->repetition, it->rec->seed);
         if (own == NULL) {
             return true;
         }

@@ -24,7 +24,6 @@
  * knows that nothing comes twice (docs/adr/0010): so there is one reader of an iteration on a
  * worker, and only where the production is still made.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* With the last of its open tasks nobody would be left to go on. */

@@ -1,6 +1,5 @@
 /* RegisterDataset, and the parts of the definition before it. */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stdio.h>
@@ -8,8 +7,9 @@
 
 #define PLAIN_BYTES_MAX 4096
 
-void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in)
+int mr_core_do_store_part(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const struct mr_part_store *in = command->part;
     Millrace__BlobPart part = MILLRACE__BLOB_PART__INIT;
     char key[MR_KEY_SIZE];
 
@@ -20,6 +20,7 @@ void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in)
     part.data.len = in->size;
     mr_part_key(in->blob, in->index, key, sizeof key);
     mr_put(core, key, &part.base);
+    return MR_OK;
 }
 
 static int check_registration(const mr_core *core, const struct mr_dataset_register *in,
@@ -92,35 +93,23 @@ static void set_plain(mr_core *core, char **slot, const char *from)
     mr_core_set(core, slot, text);
 }
 
-static Millrace__ProviderInfo **copy_providers(mr_core *core, const struct mr_dataset_register *in)
+static void add_provider(mr_core *core, Millrace__DatasetRecord *rec,
+                         const struct mr_dataset_register *in, size_t i)
 {
-    Millrace__ProviderInfo **providers = mr_calloc(in->nproviders, sizeof *providers);
+    Millrace__ProviderInfo *info = MR_ADD_RECORD(core, rec, providers, provider_info);
 
-    if (providers == NULL) {
-        mr_core_nomem(core);
-        return NULL;
-    }
-    for (size_t i = 0; i < in->nproviders; i++) {
-        providers[i] = mr_core_new_record(core, &millrace__provider_info__descriptor);
-        if (providers[i] == NULL) {
-            while (i-- > 0) {
-                mr_record_free(providers[i]);
-            }
-            mr_free(providers);
-            return NULL;
-        }
-        providers[i]->splits = in->providers[i];
-        providers[i]->split_elements =
+    if (info != NULL) {
+        info->splits = in->providers[i];
+        info->split_elements =
             in->split_elements != NULL ? mr_count_add(in->split_elements[i], 0) : 0;
-        set_plain(core, &providers[i]->source, in->sources != NULL ? in->sources[i] : "");
+        set_plain(core, &info->source, in->sources != NULL ? in->sources[i] : "");
     }
-    return providers;
 }
 
 static Millrace__DatasetRecord *make_record(mr_core *core, const char *id,
                                             const struct mr_dataset_register *in)
 {
-    Millrace__DatasetRecord *rec = mr_core_new_record(core, &millrace__dataset_record__descriptor);
+    Millrace__DatasetRecord *rec = MR_NEW_RECORD(core, dataset_record);
     const struct mr_blob *stored = mr_map_get(&core->blobs, in->fingerprint);
 
     if (rec == NULL) {
@@ -141,9 +130,8 @@ static Millrace__DatasetRecord *make_record(mr_core *core, const char *id,
         rec->spec.data = mr_memdup(in->spec, in->spec_size);
         rec->spec.len = rec->spec.data != NULL ? in->spec_size : 0;
     }
-    if (in->nproviders > 0) {
-        rec->providers = copy_providers(core, in);
-        rec->n_providers = rec->providers != NULL ? in->nproviders : 0;
+    for (size_t i = 0; i < in->nproviders; i++) {
+        add_provider(core, rec, in, i);
     }
     if (in->spec_size > 0 && rec->spec.data == NULL) {
         mr_core_nomem(core);
@@ -204,14 +192,14 @@ static int decide_registration(mr_core *core, const struct mr_dataset_register *
     return MR_OK;
 }
 
-void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in)
+int mr_core_do_register_dataset(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const struct mr_dataset_register *in = command->dataset;
     char id[MR_NAME_BYTES_MAX + 1];
-    mr_error err;
-    int rc = mr_name_check("dataset id", in->dataset_id, MR_NAME_BYTES_MAX, &err);
+    int rc = mr_name_check("dataset id", in->dataset_id, MR_NAME_BYTES_MAX, err);
 
     if (rc == MR_OK && in->known) {
-        rc = mr_name_check("fingerprint", in->fingerprint, MR_ID_HEX, &err);
+        rc = mr_name_check("fingerprint", in->fingerprint, MR_ID_HEX, err);
     }
     if (rc == MR_OK) {
         if (in->dataset_id[0] != '\0') {
@@ -219,7 +207,7 @@ void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register
         } else {
             mr_dataset_id_of_content(in->fingerprint, in->compression, id, sizeof id);
         }
-        rc = decide_registration(core, in, id, &err);
+        rc = decide_registration(core, in, id, err);
     }
 
     /* Parts that came along and are not the ones in use: somebody else was first, or it was
@@ -229,14 +217,11 @@ void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register
     if (in->parts > 0 && (stored == NULL || strcmp(stored->id, in->blob) != 0)) {
         mr_parts_leave_over(core, in->blob, in->parts);
     }
-    if (rc < 0) {
-        mr_core_refuse(core, &millrace__register_dataset_reply__descriptor, &err);
-        return;
-    }
-    Millrace__RegisterDatasetReply *reply =
-        mr_core_reply(core, &millrace__register_dataset_reply__descriptor, true /* fenced */);
+    MR_TRY(rc);
+    Millrace__RegisterDatasetReply *reply = mr_core_reply(core, true /* fenced */);
 
     if (reply != NULL) {
         mr_core_set(core, &reply->dataset_id, id);
     }
+    return MR_OK;
 }

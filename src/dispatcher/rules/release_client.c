@@ -1,7 +1,5 @@
 /* ReleaseClient: a client goes, and says what it took along. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
 #include <string.h>
@@ -29,15 +27,12 @@ static uint64_t taken_along(mr_core *core, struct mr_client *client,
     return mr_count_add(in->abandoned, ended < client->rec->held ? ended : client->rec->held);
 }
 
-void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in)
+int mr_core_do_release_client(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__ReleaseClientRequest *in = command->release_client;
     struct mr_client *client = mr_map_get(&core->clients, in->client);
-    mr_error err;
 
-    if (mr_client_refuse_held(core, in->client, in->iteration_id, &err) < 0) {
-        mr_core_refuse(core, &millrace__release_client_reply__descriptor, &err);
-        return;
-    }
+    MR_TRY(mr_client_refuse_held(core, in->client, in->iteration_id, err));
     /* Not attached (any more) is what was wanted: the call may be a repeated one. One that was
      * given up says it late. */
     if (client != NULL && client->iteration != NULL &&
@@ -52,5 +47,6 @@ void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientReque
             mr_client_release(core, client, true /* by_itself */);
         }
     }
-    mr_core_reply(core, &millrace__release_client_reply__descriptor, true /* fenced */);
+    mr_core_reply(core, true /* fenced */);
+    return MR_OK;
 }

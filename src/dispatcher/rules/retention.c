@@ -1,5 +1,4 @@
 /* How long what has ended is kept. */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* Wall time later than now (another leader's clock was ahead) counts as now. */

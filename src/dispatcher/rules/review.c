@@ -9,7 +9,6 @@
  * A change of a task only marks its iteration; it is reviewed when a step has room for all that
  * follows.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 /* Nobody reads, nothing has come back, and somebody saw that this is all. */

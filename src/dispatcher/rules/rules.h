@@ -2,29 +2,21 @@
 #ifndef MR_DISPATCHER_RULES_RULES_H
 #define MR_DISPATCHER_RULES_RULES_H
 
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
+#include "dispatcher/model/model.h"
 #include "dispatcher/rules/kinds.h"
 #include "dispatcher/views/views.h"
 
 /* ---------------------------------------------------------------- one file a request, and time */
 
-void mr_core_do_store_part(mr_core *core, const struct mr_part_store *in);
-void mr_core_do_register_dataset(mr_core *core, const struct mr_dataset_register *in);
-void mr_core_do_get_dataset(mr_core *core, const Millrace__GetDatasetRequest *in);
-void mr_core_do_delete_dataset(mr_core *core, const Millrace__DeleteDatasetRequest *in);
-void mr_core_do_delete_job(mr_core *core, const Millrace__DeleteJobRequest *in);
-void mr_core_do_open(mr_core *core, const Millrace__OpenRequest *in);
-void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in);
-void mr_core_do_get_splits(mr_core *core, const Millrace__GetSplitsRequest *in);
-void mr_core_do_worker_heartbeat(mr_core *core, const Millrace__WorkerHeartbeatRequest *in);
-void mr_core_do_register_worker(mr_core *core, const Millrace__RegisterWorkerRequest *in,
-                                bool watches);
-void mr_core_do_watch_client(mr_core *core, const Millrace__WatchClientRequest *in);
-void mr_core_do_client_heartbeat(mr_core *core, const Millrace__ClientHeartbeatRequest *in);
-void mr_core_do_release_client(mr_core *core, const Millrace__ReleaseClientRequest *in);
-void mr_core_do_timer(mr_core *core);
-void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *in, bool watches);
+/* MR_OK: it is done and, unless it is the timer or a part, answered. < 0: it is refused, as @err
+ * says. */
+typedef int mr_rule_fn(mr_core *core, const struct mr_command *command, mr_error *err);
+
+mr_rule_fn mr_core_do_store_part, mr_core_do_register_dataset, mr_core_do_get_dataset,
+    mr_core_do_delete_dataset, mr_core_do_delete_job, mr_core_do_open, mr_core_do_task_ended,
+    mr_core_do_get_splits, mr_core_do_worker_heartbeat, mr_core_do_register_worker,
+    mr_core_do_watch_worker, mr_core_do_watch_client, mr_core_do_client_heartbeat,
+    mr_core_do_release_client, mr_core_do_timer;
 
 /* ---------------------------------------------------------------- what they share */
 
@@ -35,18 +27,25 @@ void mr_core_do_watch_worker(mr_core *core, const Millrace__WatchWorkerRequest *
 #define MR_REVIEW_CHANGES (3 + 3 * MR_RECOVERIES_MAX + MR_ROUNDS_CHANGES)
 #define MR_JOIN_CHANGES 4
 
-/* ---------------------------------------------------------------- retention.c */
+/* ---------------------------------------------------------------- iterations */
 
-/* The one that makes room for a new one when there are too many: nobody has used it for longer than
- * any other, and for longer than an anonymous one is kept, and all that was read of it has ended.
- * NULL:
- * none. */
-struct mr_job *mr_job_superfluous(const mr_core *core);
-int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
-int64_t mr_retention_again(const mr_core *core, int64_t left);
-
-/* ---------------------------------------------------------------- closing.c */
-
+/* Create, derive its tasks and put it; with a production, if the job shares. */
+struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
+                                         uint64_t seed);
+/* The hidden one of @production, with its id. */
+struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
+                                                uint64_t seed);
+size_t mr_iteration_review_changes(const struct mr_iteration *it);
+void mr_iteration_review(mr_core *core, struct mr_iteration *it);
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. */
+void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it);
+/* End it at once, because one of its tasks failed. */
+void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
+/* End it at takeover for what is `broken`. */
+void mr_iteration_break(mr_core *core, struct mr_iteration *it);
+/* Nobody reads it, and nobody will: it counts as ended. */
+void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
+void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all.
  * *@again: when to look next because of what readers reported. */
 bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *again);
@@ -54,26 +53,84 @@ bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *a
  * too, have their tasks of a coordinated iteration closed at once. */
 void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *const *incarnations,
                                  size_t n);
+/* Its worker and the records contradict each other, as @why says (somebody's hand was in the
+ * store): close it. False: there is no room now. @task may be gone afterwards. */
+bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
+/* May it need recovery tasks, or have some? */
+bool mr_iteration_recovers(const struct mr_iteration *it);
+/* May one of its tasks come for more splits of @provider? */
+bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider);
+/* A worker came, or can be reached again: review it if it waited for one. */
+void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
+/* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
+void mr_recovery_open(mr_core *core, struct mr_iteration *it);
 
-/* ---------------------------------------------------------------- create.c */
+/* ---------------------------------------------------------------- splits */
 
-/* Create, derive its tasks and put it; with a production, if the job shares. */
-struct mr_iteration *mr_iteration_create(mr_core *core, struct mr_job *job, uint64_t repetition,
-                                         uint64_t seed);
+void mr_splits_hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+/* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
+int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
+                     mr_error *err);
+/* Write what was reported if no grant will carry it, as far as there is room. */
+void mr_grants_write(mr_core *core, struct mr_task *task);
+/* Can @task have what the request gives back? MR_EINVAL: it cannot. */
+int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
+                       mr_error *err);
+/* It does; false: they are not taken, it has to read them. That is an answer like any other, stored
+ * under its number: a copy of the request could have another one later. */
+bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
+/* @recovery came to its end without asking for what it was opened for: nor would another one. */
+void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
+                                 const struct mr_task *recovery);
 
-/* ---------------------------------------------------------------- begin.c */
+/* ---------------------------------------------------------------- workers, readers, jobs */
 
-/* The hidden one of @production, with its id. */
-struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_production *production,
-                                                uint64_t seed);
-void mr_iteration_copy_providers(mr_core *core, Millrace__IterationRecord *rec,
-                                 const Millrace__DatasetRecord *dataset);
-Millrace__IterationRecord *mr_iteration_new_record(mr_core *core, const char *id,
-                                                   uint64_t repetition, uint64_t seed);
-struct mr_iteration *mr_iteration_begin(mr_core *core, struct mr_job *job,
-                                        struct mr_production *production,
-                                        const struct mr_iteration_rules *rules,
-                                        Millrace__IterationRecord *rec);
+/* It gets no more tasks. */
+void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker);
+void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
+int mr_core_worker_refuse_unknown(const mr_core *core, const char *incarnation, mr_error *err);
+/* Attach @id to @it, moving it there if it was elsewhere. */
+void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
+/* It left, or nothing was heard of it. Its job may be gone afterwards. */
+void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
+/* @task of @it has ended while @holder had elements of it. */
+void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
+                    const Millrace__Holder *holder);
+/* Its job goes while it reads: it is told, its record goes with the iteration. */
+void mr_client_evict(mr_core *core, struct mr_client *client);
+/* The job that makes room for a new one when there are too many: nobody has used it for longer than
+ * any other, and for longer than an anonymous one is kept, and all that was read of it has ended.
+ * NULL: none. */
+struct mr_job *mr_job_superfluous(const mr_core *core);
+int64_t mr_retention_left(const mr_core *core, int64_t since, uint64_t stored_ms, int64_t keep_ms);
+int64_t mr_retention_again(const mr_core *core, int64_t left);
+
+/* ---------------------------------------------------------------- coordinated reads, sharing */
+
+/* Somebody came further: move the horizon if it is near. */
+void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
+/*
+ * May @in take the place that it asks for? On MR_OK *@from is where it would begin. MR_EUNAVAIL:
+ * not known yet, the others are being asked. @it: NULL if it is to be created.
+ */
+int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
+                      const Millrace__OpenRequest *in, uint64_t *from, mr_error *err);
+/* It takes it, and whoever had it loses it; nothing changes if it is its own. It is attached
+ * already. */
+void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
+                      uint64_t from);
+void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
+                       const Millrace__OpenRequest *in, Millrace__OpenReply *reply);
+/* What it says in a heartbeat. */
+void mr_consumer_report(mr_core *core, struct mr_client *client,
+                        const Millrace__ConsumerReport *report);
+
+/* The production that a new iteration of @job uses, made if there is none to join; says in @rec
+ * whether that is decided. */
+struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
+                                     Millrace__IterationRecord *rec);
+
+/* ---------------------------------------------------------------- what Open asks of a job */
 
 #define MR_UNSHARED_REPEATS                                                                        \
     "what comes back from a lost worker would come again for every job that shares"
@@ -91,162 +148,6 @@ struct mr_wish {
     uint32_t consumers; /* coordinated reads; else 0 */
     Millrace__LastRound last_round;
 };
-
-/* ---------------------------------------------------------------- count_losses.c */
-
-void mr_iteration_count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size);
-
-/* ---------------------------------------------------------------- review.c */
-
-size_t mr_iteration_review_changes(const struct mr_iteration *it);
-void mr_iteration_review(mr_core *core, struct mr_iteration *it);
-
-/* ---------------------------------------------------------------- finish.c */
-
-/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. */
-void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it);
-/* End it at once, because one of its tasks failed. */
-void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);
-/* End it at takeover for what is `broken`. */
-void mr_iteration_break(mr_core *core, struct mr_iteration *it);
-/* Nobody reads it, and nobody will: it counts as ended. */
-void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
-void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
-
-/* ---------------------------------------------------------------- task_progress.c */
-
-/* What its worker says of it. */
-void mr_task_note_progress(mr_core *core, struct mr_task *task,
-                           const Millrace__TaskProgress *progress);
-
-/* ---------------------------------------------------------------- close_task.c */
-
-/* Close it as if its worker were lost, for good. @task may be gone afterwards. */
-void mr_task_close_unreachable(mr_core *core, struct mr_task *task);
-/* Its worker and the records contradict each other, as @why says (somebody's hand was in the
- * store): close it. False: there is no room now. @task may be gone afterwards. */
-bool mr_task_disown(mr_core *core, struct mr_task *task, const mr_error *why);
-
-/* ---------------------------------------------------------------- hand_out.c, reports.c */
-
-void mr_splits_hand_out(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
-/* MR_EINVAL: such a report cannot be. MR_ERANGE: it is about grants that were not given. */
-int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
-                     mr_error *err);
-/* Write what was reported if no grant will carry it, as far as there is room. */
-void mr_grants_write(mr_core *core, struct mr_task *task);
-
-/* ---------------------------------------------------------------- drain.c */
-
-/* It gets no more tasks. */
-void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker);
-/* @recovery came to its end without asking for what it was opened for: nor would another one. */
-void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
-                                 const struct mr_task *recovery);
-
-/* ---------------------------------------------------------------- give_back.c */
-
-/* Can @task have what the request gives back? MR_EINVAL: it cannot. */
-int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
-                       mr_error *err);
-/* It does; false: they are not taken, it has to read them. That is an answer like any other, stored
- * under its number: a copy of the request could have another one later. */
-bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
-
-/* ---------------------------------------------------------------- recovery.c */
-
-/* May it need recovery tasks, or have some? */
-bool mr_iteration_recovers(const struct mr_iteration *it);
-/* May one of its tasks come for more splits of @provider? */
-bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider);
-/* A worker came, or can be reached again: review it if it waited for one. */
-void mr_iteration_look_again(mr_core *core, struct mr_iteration *it);
-/* Open the recovery tasks that are needed, up to MR_RECOVERIES_MAX. */
-void mr_recovery_open(mr_core *core, struct mr_iteration *it);
-
-/* ---------------------------------------------------------------- lose_worker.c */
-
-void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_loss why);
-
-/* ---------------------------------------------------------------- watch_worker.c */
-
-void mr_core_worker_refuse_unknown(mr_core *core, const ProtobufCMessageDescriptor *desc,
-                                   const char *incarnation);
-
-/* ---------------------------------------------------------------- arrive.c */
-
-/* It watches: its life begins. NULL: it is not registered (MR_ENOTFOUND), or something stands
- * against it. @watches: see struct mr_command, worker_watches. */
-struct mr_core_worker *mr_core_worker_arrive(mr_core *core, const char *incarnation, bool watches,
-                                             mr_error *err);
-int mr_core_worker_check_new_life(const mr_core *core, const char *incarnation, const char *address,
-                                  bool watches, mr_error *err);
-
-/* ---------------------------------------------------------------- readers.c */
-
-/* Attach @id to @it, moving it there if it was elsewhere. */
-void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it);
-/* It left, or nothing was heard of it. Its job may be gone afterwards. */
-void mr_client_release(mr_core *core, struct mr_client *client, bool by_itself);
-/* @task of @it has ended while @holder had elements of it. */
-void mr_client_hold(mr_core *core, struct mr_iteration *it, const char *task,
-                    const Millrace__Holder *holder);
-/* Its job goes while it reads: it is told, its record goes with the iteration. */
-void mr_client_evict(mr_core *core, struct mr_client *client);
-
-/* ---------------------------------------------------------------- write_late.c */
-
-/* Put what was ended, as far as there is room. True: all of it is. */
-bool mr_core_write_spoiled(mr_core *core);
-/* Put what was made again, as far as there is room. */
-void mr_core_write_revived(mr_core *core);
-
-/* ---------------------------------------------------------------- rounds_horizon.c */
-
-/* Somebody came further: move the horizon if it is near. */
-void mr_rounds_move_horizon(mr_core *core, struct mr_iteration *it);
-/* Forget what nobody needs any more. With a write that is to be made anyway. */
-void mr_rounds_prune(mr_core *core, struct mr_iteration *it);
-/* The position of the consumer that has come furthest. */
-uint64_t mr_rounds_furthest(const struct mr_coordination *rounds);
-/* So far ahead of round @from as the pace asks for; never back. */
-bool mr_rounds_set_horizon(mr_core *core, struct mr_iteration *it, uint64_t from);
-
-/* ---------------------------------------------------------------- consumers.c */
-
-/*
- * May @in take the place that it asks for? On MR_OK *@from is where it would begin. MR_EUNAVAIL:
- * not known yet, the others are being asked. @it: NULL if it is to be created.
- */
-int mr_consumer_judge(mr_core *core, struct mr_iteration *it, const struct mr_job *job,
-                      const Millrace__OpenRequest *in, uint64_t *from, mr_error *err);
-/* It takes it, and whoever had it loses it; nothing changes if it is its own. It is attached
- * already. */
-void mr_consumer_take(mr_core *core, struct mr_iteration *it, const Millrace__OpenRequest *in,
-                      uint64_t from);
-void mr_consumer_reply(mr_core *core, const struct mr_iteration *it,
-                       const Millrace__OpenRequest *in, Millrace__OpenReply *reply);
-/* What it says in a heartbeat. */
-void mr_consumer_report(mr_core *core, struct mr_client *client,
-                        const Millrace__ConsumerReport *report);
-
-/* ---------------------------------------------------------------- join.c */
-
-/* A new one for @job, with its hidden iteration; both are put. */
-struct mr_production *mr_production_create(mr_core *core, const struct mr_job *job,
-                                           uint64_t repetition, uint64_t seed);
-bool mr_production_refuses(const struct mr_production *p, char why[MR_REFUSAL_SIZE]);
-/* The production that a new iteration of @job uses, made if there is none to join; says in @rec
- * whether that is decided. */
-struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
-                                     Millrace__IterationRecord *rec);
-
-/* ---------------------------------------------------------------- find_session.c */
-
-struct mr_client *mr_client_session(mr_core *core, const char *id, const char *iteration_id,
-                                    mr_error *err);
-
-/* ---------------------------------------------------------------- open_checks.c */
 
 const char *mr_mode_name(Millrace__ProcessingMode mode);
 int mr_open_check(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_error *err);

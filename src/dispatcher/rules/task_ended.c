@@ -1,6 +1,5 @@
 /* A worker says that a task has come to its end. */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
+#include "base/scope.h"
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
@@ -70,39 +69,29 @@ static void end_task(mr_core *core, struct mr_task *task, int code,
     }
 }
 
-void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
+int mr_core_do_task_ended(mr_core *core, const struct mr_command *command, mr_error *err)
 {
+    const Millrace__TaskEndedRequest *in = command->task_ended;
     struct mr_core_worker *worker = mr_core_worker_live(core, in->incarnation);
     struct mr_task *task = mr_task_find(core, in->task_id);
-    mr_error err;
 
     if (worker == NULL) {
-        mr_error_set(&err, MR_ENOTFOUND, "worker %.8s is not registered", in->incarnation);
-        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
-        return;
+        return mr_error_set(err, MR_ENOTFOUND, "worker %.8s is not registered", in->incarnation);
     }
     MR_APPLY(core, worker_seen, worker);
     if (task != NULL && task->worker != worker) {
-        mr_error_set(&err, MR_EPRECOND, "task %s is not of worker %.8s", task->id, in->incarnation);
-        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
-        return;
+        return mr_error_set(err, MR_EPRECOND, "task %s is not of worker %.8s", task->id,
+                            in->incarnation);
     }
-    if (task != NULL && task->iteration->rules->check_end != NULL &&
-        task->iteration->rules->check_end(task, &err) < 0) {
-        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
-        return;
-    }
-    if (task == NULL && mr_task_refuse_held(core, in->task_id, &err) <
-                            0) { /* its end counts when it is there again */
-        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
-        return;
+    if (task == NULL) { /* its end counts when it is there again */
+        MR_TRY(mr_task_refuse_held(core, in->task_id, err));
+    } else if (task->iteration->rules->check_end != NULL) {
+        MR_TRY(task->iteration->rules->check_end(task, err));
     }
     if (in->end_round > MR_COUNT_SAID_MAX) {
-        mr_error_set(&err, MR_EINVAL,
-                     "task %.100s ended at round %" PRIu64 ": nothing counts that far", in->task_id,
-                     in->end_round);
-        mr_core_refuse(core, &millrace__task_ended_reply__descriptor, &err);
-        return;
+        return mr_error_set(err, MR_EINVAL,
+                            "task %.100s ended at round %" PRIu64 ": nothing counts that far",
+                            in->task_id, in->end_round);
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */
     if (task != NULL && task->state == MR_TASK_OPEN && in->code >= 0 &&
@@ -112,5 +101,6 @@ void mr_core_do_task_ended(mr_core *core, const Millrace__TaskEndedRequest *in)
     if (task != NULL && task->state == MR_TASK_OPEN) {
         end_task(core, task, in->code <= 0 ? in->code : MR_EUNKNOWN, in);
     }
-    mr_core_reply(core, &millrace__task_ended_reply__descriptor, true /* fenced */);
+    mr_core_reply(core, true /* fenced */);
+    return MR_OK;
 }

@@ -6,11 +6,43 @@
  * here walks over all objects of a kind, except over the workers when one of them is to be given
  * up.
  */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/rules/rules.h"
 
 #include <stddef.h>
+
+static void write_revived(mr_core *core)
+{
+    struct mr_core_worker *worker;
+
+    TAILQ_FOREACH(worker, &core->worker_list, link)
+    {
+        if (core->revived == 0 || core->full || !mr_core_has_room(core, 1)) {
+            return;
+        }
+        if (worker->is_revived) {
+            MR_APPLY(core, worker_revival_written, worker);
+        }
+    }
+}
+
+/* With the job, which notes what has ended. */
+#define WRITE_CHANGES 2
+
+static bool write_spoiled(mr_core *core)
+{
+    struct mr_iteration *it;
+
+    TAILQ_FOREACH(it, &core->iteration_list, link)
+    {
+        if (core->spoiled == 0 || core->full || !mr_core_has_room(core, WRITE_CHANGES)) {
+            break;
+        }
+        if (it->broken != NULL) {
+            MR_APPLY(core, iteration_break_written, it);
+        }
+    }
+    return core->spoiled == 0;
+}
 
 /* Alarms that ring in one step, so that messages need not wait for many that change nothing. */
 #define RINGS_MAX 1000
@@ -122,11 +154,11 @@ static void ring_lost_worker(mr_core *core, struct mr_core_worker *worker)
     }
 }
 
-static bool ring_worker(mr_core *core, struct mr_core_worker *worker)
+#define OWNER(alarm, type) ((type *)(void *)((char *)(alarm)-offsetof(type, alarm)))
+
+static bool ring_worker(mr_core *core, struct mr_alarm *alarm)
 {
-    if (!mr_core_has_room(core, 1)) {
-        return false;
-    }
+    struct mr_core_worker *worker = OWNER(alarm, struct mr_core_worker);
     if (!mr_core_worker_is_live(worker)) {
         ring_lost_worker(core, worker);
     } else if (worker->deadline > core->now) {
@@ -142,13 +174,11 @@ static bool ring_worker(mr_core *core, struct mr_core_worker *worker)
     return true;
 }
 
-static bool ring_client(mr_core *core, struct mr_client *client)
+static bool ring_client(mr_core *core, struct mr_alarm *alarm)
 {
+    struct mr_client *client = OWNER(alarm, struct mr_client);
     bool live = client->iteration != NULL && !client->rec->released;
 
-    if (!mr_core_has_room(core, 3)) {
-        return false;
-    }
     if (live && client->deadline > core->now) {
         mr_alarm_at(core, &client->alarm, client->deadline);
         return true;
@@ -230,8 +260,9 @@ static void end_of_iteration(mr_core *core, struct mr_iteration *it)
     }
 }
 
-static bool ring_iteration(mr_core *core, struct mr_iteration *it)
+static bool ring_iteration(mr_core *core, struct mr_alarm *alarm)
 {
+    struct mr_iteration *it = OWNER(alarm, struct mr_iteration);
     int64_t report, left;
 
     if (it->job == NULL) { /* it goes with its production */
@@ -261,14 +292,12 @@ static bool ring_iteration(mr_core *core, struct mr_iteration *it)
     return true;
 }
 
-static bool ring_job(mr_core *core, struct mr_job *job)
+static bool ring_job(mr_core *core, struct mr_alarm *alarm)
 {
+    struct mr_job *job = OWNER(alarm, struct mr_job);
     int64_t keep =
         mr_job_is_anonymous(job) ? core->config.job_gc_timeout_ms : core->config.job_retention_ms;
 
-    if (!mr_core_has_room(core, 2)) {
-        return false;
-    }
     mr_alarm_off(core, &job->alarm);
     if (!mr_job_is_idle(job)) {
         return true; /* its last client rings it */
@@ -290,14 +319,12 @@ static bool ring_job(mr_core *core, struct mr_job *job)
     return true;
 }
 
-static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
+static bool ring_dataset(mr_core *core, struct mr_alarm *alarm)
 {
+    struct mr_dataset_entry *dataset = OWNER(alarm, struct mr_dataset_entry);
     int64_t keep = core->config.dataset_retention_ms;
     int64_t left;
 
-    if (!mr_core_has_room(core, 1)) {
-        return false;
-    }
     mr_alarm_off(core, &dataset->alarm);
     if (dataset->jobs > 0 || dataset->productions > 0 || mr_dataset_is_named(dataset)) {
         return true; /* its last user rings it */
@@ -312,11 +339,9 @@ static bool ring_dataset(mr_core *core, struct mr_dataset_entry *dataset)
     return true;
 }
 
-static bool ring_production(mr_core *core, struct mr_production *p)
+static bool ring_production(mr_core *core, struct mr_alarm *alarm)
 {
-    if (!mr_core_has_room(core, 2)) {
-        return false;
-    }
+    struct mr_production *p = OWNER(alarm, struct mr_production);
     mr_alarm_off(core, &p->alarm);
     if (mr_production_is_over(p)) {
         MR_APPLY(core, production_removed, p);
@@ -328,26 +353,22 @@ static bool ring_production(mr_core *core, struct mr_production *p)
     return true;
 }
 
-#define OWNER(alarm, type) ((type *)(void *)((char *)(alarm)-offsetof(type, alarm)))
+/* What rings, and how many keys that changes at most. An iteration counts them itself. */
+static const struct {
+    bool (*ring)(mr_core *core, struct mr_alarm *alarm); /* false: there is no room */
+    size_t changes;
+} rings[] = {
+    [MR_ALARM_WORKER] = {ring_worker, 1},    [MR_ALARM_CLIENT] = {ring_client, 3},
+    [MR_ALARM_ITERATION] = {ring_iteration}, [MR_ALARM_JOB] = {ring_job, 2},
+    [MR_ALARM_DATASET] = {ring_dataset, 1},  [MR_ALARM_PRODUCTION] = {ring_production, 2},
+};
 
-/* False: there is no room for what it would change. */
 static bool ring(mr_core *core, struct mr_alarm *alarm)
 {
-    switch (alarm->kind) {
-    case MR_ALARM_WORKER:
-        return ring_worker(core, OWNER(alarm, struct mr_core_worker));
-    case MR_ALARM_CLIENT:
-        return ring_client(core, OWNER(alarm, struct mr_client));
-    case MR_ALARM_ITERATION:
-        return ring_iteration(core, OWNER(alarm, struct mr_iteration));
-    case MR_ALARM_JOB:
-        return ring_job(core, OWNER(alarm, struct mr_job));
-    case MR_ALARM_DATASET:
-        return ring_dataset(core, OWNER(alarm, struct mr_dataset_entry));
-    case MR_ALARM_PRODUCTION:
-        return ring_production(core, OWNER(alarm, struct mr_production));
-    }
-    return false;
+    size_t changes = rings[alarm->kind].changes;
+
+    return (changes == 0 || mr_core_has_room(core, changes)) &&
+           rings[alarm->kind].ring(core, alarm);
 }
 
 static void review_marked(mr_core *core)
@@ -373,12 +394,12 @@ static void sweep(mr_core *core)
     }
 }
 
-void mr_core_do_timer(mr_core *core)
+int mr_core_do_timer(mr_core *core, const struct mr_command *command, mr_error *err)
 {
-    bool written = mr_core_write_spoiled(core);
+    bool written = write_spoiled(core);
     struct mr_alarm *alarm;
 
-    mr_core_write_revived(core); /* where that finds no room, nothing is reviewed either */
+    write_revived(core); /* where that finds no room, nothing is reviewed either */
     review_marked(core);
     for (int i = 0; i < RINGS_MAX && core->failed == 0; i++) {
         alarm = mr_alarm_first(core);
@@ -390,4 +411,5 @@ void mr_core_do_timer(mr_core *core)
     if (written) {
         sweep(core);
     }
+    return MR_OK;
 }

@@ -11,29 +11,27 @@
  * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
  * on: datasets, definitions, iterations without a job.
  */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
+#include "dispatcher/core/keys.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char jobs[] = "jobs/", iterations[] = "iterations/", productions[] = "productions/";
-
 void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root)
 {
-    char key[MR_KEY_SIZE], by_id[MR_KEY_SIZE];
+    char by_id[MR_KEY_SIZE];
     struct mr_flaw *flaw;
 
-    snprintf(key, sizeof key, "%s%s", jobs, slot);
-    if (mr_flaw_find(core, key) != NULL) {
+    if (mr_flaw_of(core, MR_KEY_JOBS, slot) != NULL) {
         return;
     }
-    flaw = mr_flaw_note(core, key, line, is_root);
+    flaw = mr_flaw_note_of(core, MR_KEY_JOBS, slot, line);
     core->blind = core->blind || is_root || id[0] == '\0'; /* a bad record may say a wrong one */
+    if (flaw != NULL) {
+        flaw->is_root = is_root;
+    }
     if (flaw != NULL && id[0] != '\0') {
-        snprintf(by_id, sizeof by_id, "#%.80s", id);
+        snprintf(by_id, sizeof by_id, "#%.*s", MR_KEY_SIZE - 2, id);
         flaw->by_id = mr_strdup(by_id);
         if (flaw->by_id == NULL) {
             mr_core_nomem(core);
@@ -72,9 +70,8 @@ static void spoil_candidates(mr_core *core, const char *id, const char *line)
 
 static void spoil_iteration(mr_core *core, const char *key, const char *owner, mr_error *err)
 {
-    const char *id = key + strlen(iterations);
+    const char *id = key + strlen(MR_KEY_ITERATIONS);
     const struct mr_job *job = mr_job_by_id(core, owner);
-    char production[MR_KEY_SIZE];
     struct mr_stamp stamp;
     struct mr_flaw *flaw;
 
@@ -93,8 +90,7 @@ static void spoil_iteration(mr_core *core, const char *key, const char *owner, m
     if (job != NULL) {
         mr_job_spoil(core, job, flaw->why);
     } else if (mr_production_find(core, id) != NULL) {
-        snprintf(production, sizeof production, "%s%s", productions, id);
-        mr_flaw_note(core, production, flaw->why, false);
+        mr_flaw_note_of(core, MR_KEY_PRODUCTIONS, id, flaw->why);
     } else {
         flaw->is_ownerless = owner[0] == '\0';
     }
@@ -102,11 +98,11 @@ static void spoil_iteration(mr_core *core, const char *key, const char *owner, m
 
 void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_error *err)
 {
-    if (mr_key_is_below(key, iterations)) {
+    if (mr_key_is_below(key, MR_KEY_ITERATIONS)) {
         spoil_iteration(core, key, owner, err);
-    } else if (mr_key_is_below(key, jobs)) {
+    } else if (mr_key_is_below(key, MR_KEY_JOBS)) {
         mr_error_wrap(err, "'%.160s'", key);
-        mr_slot_spoil(core, key + strlen(jobs), owner, err->message, true);
+        mr_slot_spoil(core, key + strlen(MR_KEY_JOBS), owner, err->message, true);
     } else { /* what rests on it comes later, and does not find it */
         mr_flaw_note_error(core, key, err);
     }
@@ -115,19 +111,11 @@ void mr_core_spoil_jobs(mr_core *core, const char *key, const char *owner, mr_er
 /* ---------------------------------------------------------------- out of memory, and nothing
  * else */
 
-static void note_iteration(mr_core *core, const struct mr_iteration *it, const char *line)
-{
-    char key[MR_KEY_SIZE];
-
-    snprintf(key, sizeof key, "%s%s", iterations, it->rec->id);
-    mr_flaw_note(core, key, line, false);
-}
-
 static void take_out_iteration(mr_core *core, struct mr_iteration *it, const char *line)
 {
     struct mr_client *client;
 
-    note_iteration(core, it, line);
+    mr_flaw_note_of(core, MR_KEY_ITERATIONS, it->rec->id, line);
     while ((client = TAILQ_FIRST(&it->clients)) != NULL && core->failed == 0) {
         if (!client->rec->released) {
             mr_client_evict(core, client);
@@ -159,7 +147,7 @@ static void take_out_job(mr_core *core, struct mr_job *job, const char *line)
 static void take_out_production(mr_core *core, struct mr_production *p, const char *line)
 {
     if (p->hidden != NULL) {
-        note_iteration(core, p->hidden, line);
+        mr_flaw_note_of(core, MR_KEY_ITERATIONS, p->hidden->rec->id, line);
     }
     MR_APPLY(core, production_removed, p);
 }
@@ -175,13 +163,13 @@ static void spoil_users(mr_core *core)
 
     TAILQ_FOREACH(p, &core->production_list, link)
     {
-        snprintf(key, sizeof key, "%s%s", productions, p->rec->id);
         if (p->hidden == NULL) {
             (void)mr_error_set(&err, MR_EDATALOSS,
                                "its hidden iteration, 'iterations/%.40s', is missing", p->rec->id);
+            snprintf(key, sizeof key, MR_KEY_PRODUCTIONS "%s", p->rec->id);
             mr_flaw_note_error(core, key, &err);
         }
-        flaw = mr_flaw_find(core, key);
+        flaw = mr_flaw_of(core, MR_KEY_PRODUCTIONS, p->rec->id);
         TAILQ_FOREACH(it, &p->users, in_production)
         {
             if (flaw != NULL && !it->rec->finished) {
@@ -195,12 +183,10 @@ static void take_out_productions(mr_core *core)
 {
     struct mr_production *p, *next;
     const struct mr_flaw *flaw;
-    char key[MR_KEY_SIZE];
 
     for (p = TAILQ_FIRST(&core->production_list); p != NULL && core->failed == 0; p = next) {
         next = TAILQ_NEXT(p, link);
-        snprintf(key, sizeof key, "%s%s", productions, p->rec->id);
-        flaw = mr_flaw_find(core, key);
+        flaw = mr_flaw_of(core, MR_KEY_PRODUCTIONS, p->rec->id);
         if (flaw != NULL) {
             take_out_production(core, p, flaw->why);
         }
@@ -211,12 +197,10 @@ static void take_out_jobs(mr_core *core)
 {
     struct mr_job *job, *next;
     const struct mr_flaw *flaw;
-    char key[MR_KEY_SIZE];
 
     for (job = TAILQ_FIRST(&core->job_list); job != NULL && core->failed == 0; job = next) {
         next = TAILQ_NEXT(job, link);
-        snprintf(key, sizeof key, "%s%s", jobs, job->slot);
-        flaw = mr_flaw_find(core, key);
+        flaw = mr_flaw_of(core, MR_KEY_JOBS, job->slot);
         if (flaw != NULL) {
             take_out_job(core, job, flaw->why);
         }
@@ -226,8 +210,9 @@ static void take_out_jobs(mr_core *core)
 /* Bad parts of one pass, workers and clients are dealt with otherwise. */
 static bool is_of_jobs(const struct mr_flaw *flaw)
 {
-    return mr_key_is_below(flaw->key, jobs) || mr_key_is_below(flaw->key, "datasets/") ||
-           mr_key_is_below(flaw->key, iterations) || mr_key_is_below(flaw->key, productions);
+    return mr_key_is_below(flaw->key, MR_KEY_JOBS) || mr_key_is_below(flaw->key, MR_KEY_DATASETS) ||
+           mr_key_is_below(flaw->key, MR_KEY_ITERATIONS) ||
+           mr_key_is_below(flaw->key, MR_KEY_PRODUCTIONS);
 }
 
 void mr_core_set_aside_flawed(mr_core *core)
@@ -239,7 +224,7 @@ void mr_core_set_aside_flawed(mr_core *core)
         if (flaw->is_ownerless) {
             flaw->is_ownerless = false;
             flaw->is_guess = true;
-            spoil_candidates(core, flaw->key + strlen(iterations), flaw->why);
+            spoil_candidates(core, flaw->key + strlen(MR_KEY_ITERATIONS), flaw->why);
         }
     }
     spoil_users(core);
@@ -254,21 +239,14 @@ void mr_core_set_aside_flawed(mr_core *core)
 /* Of which iteration or production is @key? */
 static bool is_of_flawed(const mr_core *core, const char *key)
 {
-    static const char *const kinds[] = {iterations, "tasks/",     "cursors/", "grants/",
-                                        "rounds/",  "consumers/", productions};
-    char of[MR_KEY_SIZE];
+    static const char *const kinds[] = {
+        MR_KEY_ITERATIONS, MR_KEY_TASKS,     MR_KEY_CURSORS,     MR_KEY_GRANTS,
+        MR_KEY_ROUNDS,     MR_KEY_CONSUMERS, MR_KEY_PRODUCTIONS,
+    };
 
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
         if (mr_key_is_below(key, kinds[i])) {
-            const char *id = key + strlen(kinds[i]);
-            int n = (int)strcspn(id, "/");
-
-            snprintf(of, sizeof of, "%s%.*s", iterations, n, id);
-            if (mr_flaw_find(core, of) != NULL) {
-                return true;
-            }
-            snprintf(of, sizeof of, "%s%.*s", productions, n, id);
-            return mr_flaw_find(core, of) != NULL;
+            return mr_flaw_holds(core, key + strlen(kinds[i]));
         }
     }
     return false;

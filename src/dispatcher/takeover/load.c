@@ -6,8 +6,6 @@
  */
 #include "base/scope.h"
 #include "dispatcher/core/keys.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"
@@ -105,45 +103,43 @@ static int stage_bad(struct staged_list *list, const char *key, const mr_error *
     return copy != NULL ? stage(list, key, NULL, copy, err) : mr_error_nomem(err);
 }
 
-int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err)
+static int load_value(mr_core *core, size_t kind, const char *key, const void *value, size_t size,
+                      mr_error *err)
 {
-    struct mr_staged *staged = staged_of(core);
+    struct staged_list *list = &core->staged->lists[kind];
     ProtobufCMessage *rec = NULL;
+    mr_error why;
+    int rc = mr_pbjson_parse(mr_stored_kinds[kind].desc, value, size, &rec, &why);
 
-    MR_CHECK_ALLOC(staged, err);
-    core->loaded_keys++;
-    for (size_t i = 0; i < MR_STORED_KINDS; i++) {
-        if (strncmp(key, mr_stored_kinds[i].prefix, strlen(mr_stored_kinds[i].prefix)) != 0) {
-            continue;
-        }
-        mr_error why;
-        int rc = mr_pbjson_parse(mr_stored_kinds[i].desc, value, size, &rec, &why);
-
-        if (rc == MR_EINVAL && kinds[i].bad != MR_SPOILS_ALL) {
-            return stage_bad(&staged->lists[i], key, &why, err);
-        }
-        if (rc < 0) {
-            mr_error_wrap(&why, "the value of '%.120s'", key);
-            return mr_error_set(err, rc == MR_EINVAL ? MR_EDATALOSS : rc, "%s", why.message);
-        }
-        if (strcmp(key, "schema") ==
-            0) { /* before anything else of a newer format fails to parse */
-            rc = mr_schema_check((const Millrace__SchemaRecord *)rec, err);
-            if (rc < 0) {
-                mr_record_free(rec);
-                return rc;
-            }
-        }
-        rc = mr_validate_record(rec, &why);
+    /* Before anything else of a newer format fails to parse. */
+    if (rc == MR_OK && strcmp(key, MR_KEY_SCHEMA) == 0) {
+        rc = mr_schema_check((const Millrace__SchemaRecord *)rec, err);
         if (rc < 0) {
             mr_record_free(rec);
-            if (kinds[i].bad != MR_SPOILS_ALL) {
-                return stage_bad(&staged->lists[i], key, &why, err);
-            }
-            mr_error_wrap(&why, "the value of '%.120s'", key);
-            return mr_error_set(err, rc, "%s", why.message);
+            return rc;
         }
-        return stage(&staged->lists[i], key, rec, NULL, err);
+    }
+    rc = rc == MR_OK ? mr_validate_record(rec, &why) : rc;
+    if (rc == MR_OK) {
+        return stage(list, key, rec, NULL, err);
+    }
+    mr_record_free(rec);
+    rc = rc == MR_EINVAL ? MR_EDATALOSS : rc;
+    if (rc == MR_EDATALOSS && kinds[kind].bad != MR_SPOILS_ALL) {
+        return stage_bad(list, key, &why, err);
+    }
+    mr_error_wrap(&why, "the value of '%.120s'", key);
+    return mr_error_set(err, rc, "%s", why.message);
+}
+
+int mr_core_load(mr_core *core, const char *key, const void *value, size_t size, mr_error *err)
+{
+    MR_CHECK_ALLOC(staged_of(core), err);
+    core->loaded_keys++;
+    for (size_t i = 0; i < MR_STORED_KINDS; i++) {
+        if (mr_key_is_below(key, mr_stored_kinds[i].prefix)) {
+            return load_value(core, i, key, value, size, err);
+        }
     }
     return mr_error_set(err, MR_EDATALOSS, "'%.120s' is no key of this state", key);
 }

@@ -4,11 +4,8 @@
  * nothing refers to what comes later.
  */
 #include "base/scope.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +13,15 @@
 static int contradiction(mr_error *err)
 {
     return mr_error_set(err, MR_EDATALOSS, "the key does not fit its own value");
+}
+
+/* Is @key what the record of @object is stored under? "007" would be a second name of 7. */
+static bool is_key_of(enum mr_stored_kind kind, const void *object, size_t index, const char *key)
+{
+    char made[MR_KEY_SIZE];
+
+    mr_stored_key(kind, object, index, made, sizeof made);
+    return strcmp(key, made) == 0;
 }
 
 static void *take(void **rec)
@@ -306,23 +312,18 @@ int mr_load_task(mr_core *core, const char *key, void **rec, mr_error *err)
     return MR_OK;
 }
 
-/* "<iteration>/<provider>" or "<iteration>/<provider>/<rest>" behind the prefix. */
-static struct mr_iteration *split_key(const mr_core *core, const char *path,
-                                      unsigned long *provider, const char **rest)
+/* "<iteration>/<number>" or "<iteration>/<number>/<rest>" behind the prefix. */
+static struct mr_iteration *split_key(const mr_core *core, const char *path, unsigned long *number,
+                                      const char **rest)
 {
     char id[MR_STAMP_SIZE];
-    const char *number = take_segment(path, id, sizeof id);
-    char again[24];
+    const char *digits = take_segment(path, id, sizeof id);
     char *end;
 
-    if (number == NULL) {
+    if (digits == NULL) {
         return NULL;
     }
-    *provider = strtoul(number, &end, 10);
-    snprintf(again, sizeof again, "%lu", *provider);
-    if (strncmp(number, again, strlen(again)) != 0 || end != number + strlen(again)) {
-        *provider = ULONG_MAX; /* "007" would be a second name of 7 */
-    }
+    *number = strtoul(digits, &end, 10);
     *rest = *end == '/' ? end + 1 : end;
     return mr_iteration_find(core, id);
 }
@@ -351,7 +352,7 @@ int mr_load_cursor(mr_core *core, const char *key, void **rec, mr_error *err)
     if (it == NULL || it->rec->finished) {
         return leave_over(core, key);
     }
-    if (provider >= it->rec->n_providers || rest[0] != '\0' || key[strlen(key) - 1] == '/' ||
+    if (provider >= it->rec->n_providers || !is_key_of(MR_STORED_CURSOR, it, provider, key) ||
         it->cursors[provider].rec != NULL ||
         (it->rec->providers[provider]->splits >= 0 &&
          cursor->next > (uint64_t)it->rec->providers[provider]->splits)) {
@@ -380,13 +381,15 @@ int mr_load_grant(mr_core *core, const char *key, void **rec, mr_error *err)
     if (task == NULL) {
         return leave_over(core, key);
     }
-    if (provider < it->rec->n_providers && it->cursors[provider].rec == NULL) {
+    if (provider >= it->rec->n_providers || !is_key_of(MR_STORED_GRANT, task, provider, key)) {
+        return contradiction(err);
+    }
+    if (it->cursors[provider].rec == NULL) {
         return mr_error_set(err, MR_EDATALOSS, "its cursor, 'cursors/%s/%lu', is missing",
                             it->rec->id, provider);
     }
-    if (provider >= it->rec->n_providers || task->grants[provider].rec != NULL || grant->seq == 0 ||
-        grant->n_ranges > 1 || grant->end != (grant->n_ranges == 0) ||
-        (!mr_iteration_repeats(it) && grant->n_open > 0) ||
+    if (task->grants[provider].rec != NULL || grant->seq == 0 || grant->n_ranges > 1 ||
+        grant->end != (grant->n_ranges == 0) || (!mr_iteration_repeats(it) && grant->n_open > 0) ||
         !mr_grants_are_sound(it, provider, grant)) {
         return contradiction(err);
     }
@@ -413,23 +416,19 @@ int mr_load_rounds(mr_core *core, const char *key, void **rec, mr_error *err)
     return MR_OK;
 }
 
-/* "<iteration>/<index>" behind the prefix. */
 int mr_load_consumer(mr_core *core, const char *key, void **rec, mr_error *err)
 {
-    const char *path = key + strlen("consumers/");
-    char id[MR_STAMP_SIZE], again[MR_STAMP_SIZE + 12];
-    const char *number = take_segment(path, id, sizeof id);
-    struct mr_iteration *it = number != NULL ? mr_iteration_find(core, id) : NULL;
-    const Millrace__ConsumerRecord *consumer = *rec;
     unsigned long index;
+    const char *rest;
+    struct mr_iteration *it = split_key(core, key + strlen("consumers/"), &index, &rest);
+    const Millrace__ConsumerRecord *consumer = *rec;
 
-    if (number != NULL && (it == NULL || it->rec->finished)) {
+    if (it == NULL || it->rec->finished) {
         return leave_over(core, key);
     }
-    index = number != NULL ? strtoul(number, NULL, 10) : 0;
-    snprintf(again, sizeof again, "%s/%lu", id, index);
-    if (number == NULL || strcmp(path, again) != 0 || it->rounds == NULL ||
-        index >= it->rounds->n || it->rounds->seats[index].rec != NULL || consumer->session == 0 ||
+    if (it->rounds == NULL || index >= it->rounds->n ||
+        !is_key_of(MR_STORED_CONSUMER, it, index, key) || it->rounds->seats[index].rec != NULL ||
+        consumer->session == 0 ||
         (consumer->client[0] != '\0' && !mr_id_is_valid(consumer->client))) {
         return contradiction(err);
     }

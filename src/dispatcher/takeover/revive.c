@@ -7,7 +7,6 @@
  *
  * The record is written before any loss is counted, so that the next leader finds both or neither.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <string.h>
@@ -38,7 +37,7 @@ bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
     if (!parse_ref(ref, incarnation, &registered) || core->nworkers >= MR_CORE_WORKERS_MAX) {
         return false;
     }
-    Millrace__WorkerRecord *rec = mr_core_new_record(core, &millrace__worker_record__descriptor);
+    Millrace__WorkerRecord *rec = MR_NEW_RECORD(core, worker_record);
     if (rec == NULL) {
         return false;
     }

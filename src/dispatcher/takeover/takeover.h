@@ -15,13 +15,10 @@ mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load
 
 /* ---------------------------------------------------------------- validate.c */
 
-/* Take @rec, which was stored under @key, in. MR_EDATALOSS: it contradicts its key or what is
- * there. */
 /* its numbers and enumerators, whatever it is */
 int mr_validate_record(const ProtobufCMessage *rec, mr_error *err);
 int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_error *err);
 int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *dataset, mr_error *err);
-int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err);
 int mr_validate_iteration(const struct mr_job *job, const struct mr_production *production,
                           const Millrace__IterationRecord *rec, mr_error *err);
 int mr_validate_grant(const struct mr_iteration *it, size_t provider,
@@ -45,18 +42,18 @@ void mr_core_keep_flawed(mr_core *core);
 
 /* ---------------------------------------------------------------- set_aside.c */
 
-/* set_aside.c: takeover, when a record of an iteration is bad. */
 /* @key, of @it, cannot be used, as @err says: @it is to end for it, or its jobs are set aside. */
 void mr_iteration_spoil(mr_core *core, struct mr_iteration *it, const char *key, mr_error *err);
 /* @key, of a worker or client, cannot be used, as @err says: go on without what it says. False: the
  * core has failed. */
 bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
-/* When all records are there: end what is spoiled. */
+/* When all records are there: each coordinated iteration needs the one of its rounds; and end what
+ * is spoiled. */
+void mr_rounds_ready(mr_core *core);
 void mr_core_end_spoiled(mr_core *core);
 
 /* ---------------------------------------------------------------- revive.c */
 
-/* revive.c: takeover, when the record of a life is gone. */
 /* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be
  * made of that name, or the core has failed. */
 bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored);
@@ -69,10 +66,5 @@ void mr_core_worker_revive_holder(mr_core *core, const char *path);
 void mr_staged_free(struct mr_staged *staged);
 /* Another record is of that repetition of that job, too; @rec is not taken in yet. */
 bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);
-
-/* ---------------------------------------------------------------- rounds.c */
-
-/* Everything is loaded. */
-void mr_rounds_ready(mr_core *core);
 
 #endif

@@ -5,7 +5,6 @@
  * otherwise have to ask at each step: that numbers can be added up, that enumerators are known,
  * that stamps will not be given again.
  */
-#include "dispatcher/model/model.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <inttypes.h>
@@ -98,7 +97,7 @@ int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_erro
     return MR_OK;
 }
 
-int mr_validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err)
+static int validate_providers(Millrace__ProviderInfo *const *providers, size_t n, mr_error *err)
 {
     if (n > MR_CORE_PROVIDERS_MAX) {
         return mr_error_set(err, MR_EDATALOSS, "has %zu sources to split", n);
@@ -132,7 +131,7 @@ int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *data
                             "has blob '%.40s', others of its fingerprint '%.40s'", dataset->blob,
                             blob->id);
     }
-    return mr_validate_providers(dataset->providers, dataset->n_providers, err);
+    return validate_providers(dataset->providers, dataset->n_providers, err);
 }
 
 /* The table of splits is copied from the dataset when it begins; who reads a production has
@@ -176,7 +175,7 @@ int mr_validate_iteration(const struct mr_job *job, const struct mr_production *
                             other->rec->id);
     }
     if (rec->finished) {
-        return mr_validate_providers(rec->providers, rec->n_providers, err);
+        return validate_providers(rec->providers, rec->n_providers, err);
     }
     if (job != NULL && mr_job_has_ended(job, rec->repetition)) {
         return mr_error_set(err, MR_EDATALOSS,

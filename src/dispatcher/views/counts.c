@@ -1,13 +1,6 @@
 /* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
  * allocated. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/views/views.h"
-
-/* Numbers for metrics: what the status document says, counted instead of listed. Nothing is
- * allocated. */
 
 static const char *const shown_names[MR_SHOWN_COUNT] = {[MR_SHOWN_OPEN] = "open",
                                                         [MR_SHOWN_ENDED] = "ended",

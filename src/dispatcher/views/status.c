@@ -1,36 +1,90 @@
 /* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/job.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
-
 #include "json/pbjson.h"
 
+#include <stdio.h>
 #include <string.h>
 
-/* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
- * capabilities are cut short. */
+static Millrace__ConsumerStatus *consumer_status(mr_core *core, const struct mr_iteration *it,
+                                                 const struct mr_seat *seat)
+{
+    Millrace__ConsumerStatus *status = MR_NEW_RECORD(core, consumer_status);
+    bool there = mr_seat_client(core, it, seat) != NULL;
+    char client[9] = "";
+
+    if (status == NULL) {
+        return NULL;
+    }
+    status->index = mr_seat_index(it, seat);
+    if (there) {
+        snprintf(client, sizeof client, "%.8s", seat->rec->client);
+    }
+    mr_core_set(core, &status->client, client);
+    status->session = seat->rec != NULL ? seat->rec->session : 0;
+    status->known = seat->known;
+    status->position = seat->position;
+    status->silent_ms = seat->known ? (uint64_t)(core->now - seat->heard) : 0;
+    status->missed_ms = mr_seat_missed_ms(core, seat);
+    return status;
+}
+
+static void fill_closing(mr_core *core, const struct mr_iteration *it,
+                         Millrace__RoundsStatus *status)
+{
+    const Millrace__RoundSchedule *schedule = it->rounds->rec->schedule;
+
+    for (uint32_t i = 0; i < schedule->n_tasks; i++) {
+        const struct mr_task *task = mr_task_find(core, schedule->tasks[i]);
+
+        if (mr_rounds_is_closing(it, i, core)) {
+            mr_core_append_string(core, &status->closing, &status->n_closing,
+                                  task != NULL ? task->worker->rec->address : schedule->tasks[i]);
+        }
+    }
+}
+
+static Millrace__RoundsStatus *rounds_status(mr_core *core, const struct mr_iteration *it)
+{
+    const struct mr_coordination *rounds = it->rounds;
+    Millrace__RoundsStatus *status;
+
+    if (rounds == NULL) {
+        return NULL;
+    }
+    status = MR_NEW_RECORD(core, rounds_status);
+    if (status == NULL) {
+        return NULL;
+    }
+    status->horizon = rounds->rec->horizon;
+    status->rounds_per_s = rounds->pace / 1000;
+    status->outcomes = rounds->rec->schedule->n_outcomes;
+    for (uint32_t i = 0; i < rounds->n; i++) {
+        Millrace__ConsumerStatus *one = consumer_status(core, it, &rounds->seats[i]);
+
+        if (MR_APPEND(core, status, consumers, one)) {
+            status->position = mr_larger(status->position, one->position);
+        }
+    }
+    fill_closing(core, it, status);
+    return status;
+}
 
 static void set_strings(mr_core *core, char ***list, size_t *count, const char *const *from,
                         size_t n)
 {
-    *list = mr_status_array(core, n);
-    for (size_t i = 0; *list != NULL && i < n; i++) {
-        *count = i + 1;
-        mr_core_set_element(core, &(*list)[i], from[i]);
+    for (size_t i = 0; i < n; i++) {
+        mr_core_append_string(core, list, count, from[i]);
     }
 }
 
-static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core_worker *worker)
+static void add_worker(mr_core *core, const struct mr_core_worker *worker, Millrace__Status *all)
 {
-    Millrace__WorkerStatus *status = mr_core_new_record(core, &millrace__worker_status__descriptor);
+    Millrace__WorkerStatus *status = MR_ADD_RECORD(core, all, workers, worker_status);
     const struct mr_task *task;
 
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->address, worker->rec->address);
     mr_core_set(core, &status->version, worker->rec->version);
@@ -40,7 +94,7 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core
     status->lost = !mr_core_worker_is_live(worker);
     status->left = status->lost && !mr_core_worker_is_missing(worker);
     if (worker->cache != NULL) {
-        status->cache = mr_status_cache(core, worker->cache);
+        status->cache = mr_core_copy(core, &worker->cache->base);
     }
     status->draining = !status->lost && mr_core_worker_is_draining(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
@@ -48,56 +102,51 @@ static Millrace__WorkerStatus *worker_status(mr_core *core, const struct mr_core
     {
         status->tasks += task->state == MR_TASK_OPEN ? 1 : 0;
     }
-    return status;
 }
 
-static Millrace__DatasetStatus *dataset_status(mr_core *core,
-                                               const struct mr_dataset_entry *dataset)
+static void add_dataset(mr_core *core, const struct mr_dataset_entry *dataset,
+                        Millrace__Status *all)
 {
-    Millrace__DatasetStatus *status =
-        mr_core_new_record(core, &millrace__dataset_status__descriptor);
+    Millrace__DatasetStatus *status = MR_ADD_RECORD(core, all, datasets, dataset_status);
 
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->id, dataset->rec->id);
     mr_core_set(core, &status->fingerprint, dataset->rec->fingerprint);
     mr_core_set(core, &status->summary, dataset->rec->summary);
     status->cardinality = dataset->rec->cardinality;
     status->definition_size = dataset->rec->definition_size;
-    return status;
 }
 
-static Millrace__IterationStatus *iteration_status(mr_core *core, const struct mr_iteration *it)
+static void add_iteration(mr_core *core, const struct mr_iteration *it, Millrace__JobStatus *all)
 {
-    Millrace__IterationStatus *status =
-        mr_core_new_record(core, &millrace__iteration_status__descriptor);
+    Millrace__IterationStatus *status = MR_ADD_RECORD(core, all, iterations, iteration_status);
 
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->id, it->rec->id);
     status->repetition = it->rec->repetition;
     status->finished = it->rec->finished;
     status->clients = it->live_clients;
-    status->end = mr_core_new_record(core, &millrace__iteration_end__descriptor);
+    status->end = MR_NEW_RECORD(core, iteration_end);
     if (status->end != NULL) {
         mr_iteration_end_fill(core, it, status->end);
     }
     mr_status_sharing(core, it, status);
-    status->rounds = mr_rounds_status(core, it);
+    status->rounds = rounds_status(core, it);
     mr_status_list_tasks(core, it, &status->tasks, &status->n_tasks);
     mr_status_list_providers(core, it, &status->providers, &status->n_providers);
-    return status;
 }
 
-static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
+static void add_job(mr_core *core, const struct mr_job *job, Millrace__Status *all)
 {
-    Millrace__JobStatus *status = mr_core_new_record(core, &millrace__job_status__descriptor);
+    Millrace__JobStatus *status = MR_ADD_RECORD(core, all, jobs, job_status);
     const struct mr_iteration *it;
 
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->id, job->rec->id);
     mr_core_set(core, &status->name, job->rec->name);
@@ -112,19 +161,10 @@ static Millrace__JobStatus *job_status(mr_core *core, const struct mr_job *job)
     status->mode = job->rec->mode;
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
-    status->iterations = mr_status_array(core, job->niterations);
-    if (status->iterations == NULL) {
-        return status;
-    }
     TAILQ_FOREACH(it, &job->iterations, in_job)
     {
-        Millrace__IterationStatus *one = iteration_status(core, it);
-
-        if (one != NULL) {
-            status->iterations[status->n_iterations++] = one;
-        }
+        add_iteration(core, it, status);
     }
-    return status;
 }
 
 /* Jobs that are set aside: their names, and why. */
@@ -140,11 +180,10 @@ static void list_flawed(mr_core *core, Millrace__Status *status)
         if (strncmp(flaw->key, "jobs/", 5) != 0) {
             continue;
         }
-        one = mr_core_new_record(core, &millrace__job_status__descriptor);
-        if (!mr_core_append(core, &status->jobs, status->n_jobs, one)) {
+        one = MR_ADD_RECORD(core, status, jobs, job_status);
+        if (one == NULL) {
             return;
         }
-        status->n_jobs++;
         mr_line_copy(flaw->key + 5, name, sizeof name);
         mr_line_copy(flaw->by_id != NULL ? flaw->by_id + 1 : "", id, sizeof id);
         mr_core_set(core, &one->name, name);
@@ -159,48 +198,30 @@ static void list_objects(mr_core *core, Millrace__Status *status)
     const struct mr_core_worker *worker;
     const struct mr_job *job;
 
-    status->workers = mr_status_array(core, core->nworkers);
-    status->datasets = mr_status_array(core, core->datasets.count);
-    status->jobs = mr_status_array(core, core->jobs.count);
-    if (core->failed != 0) {
-        return;
-    }
     TAILQ_FOREACH(worker, &core->worker_list, link)
     {
-        Millrace__WorkerStatus *one = worker_status(core, worker);
-
-        if (one != NULL) {
-            status->workers[status->n_workers++] = one;
-        }
+        add_worker(core, worker, status);
     }
     TAILQ_FOREACH(dataset, &core->dataset_list, link)
     {
-        Millrace__DatasetStatus *one = dataset_status(core, dataset);
-
-        if (one != NULL) {
-            status->datasets[status->n_datasets++] = one;
-        }
+        add_dataset(core, dataset, status);
     }
     TAILQ_FOREACH(job, &core->job_list, link)
     {
-        Millrace__JobStatus *one = job_status(core, job);
-
-        if (one != NULL) {
-            status->jobs[status->n_jobs++] = one;
-        }
+        add_job(core, job, status);
     }
     list_flawed(core, status);
 }
 
-void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
+int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error *err)
 {
-    Millrace__Status *status = mr_core_new_record(core, &millrace__status__descriptor);
+    const struct mr_status_about *about = command->status;
+    Millrace__Status *status = MR_NEW_RECORD(core, status);
     Millrace__StatusReply *reply;
     char *json = NULL;
-    mr_error err;
 
     if (status == NULL) {
-        return;
+        return MR_OK; /* the core has failed */
     }
     mr_core_set(core, &status->cluster, about->cluster);
     mr_core_set(core, &status->incarnation, about->incarnation);
@@ -216,22 +237,19 @@ void mr_core_do_status(mr_core *core, const struct mr_status_about *about)
     list_objects(core, status);
     mr_status_productions(core, status);
     if (core->failed == 0) {
-        int rc = mr_pbjson_write(&status->base, &json, NULL, &err);
+        int rc = mr_pbjson_write(&status->base, &json, NULL, err);
 
         if (rc < 0) {
-            mr_core_fail(core, rc, &err);
+            mr_core_fail(core, rc, err);
         }
     }
     mr_record_free(status);
-    if (core->failed != 0) {
-        return;
-    }
-    reply =
-        mr_core_reply(core, &millrace__status_reply__descriptor, true /* fenced: it may deny */);
+    reply = mr_core_reply(core, true /* fenced: it may deny */);
     if (reply == NULL) {
         mr_free(json);
-        return;
+        return MR_OK;
     }
     reply->json = json;
     core->out->effects[core->out->neffects - 1].from_memory = about->store_silent_ms > 0;
+    return MR_OK;
 }

@@ -1,21 +1,5 @@
 /* The part of the status document that is about productions and who reads them. */
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/views/views.h"
-
-Millrace__CacheProgress *mr_status_cache(mr_core *core, const Millrace__CacheProgress *cache)
-{
-    Millrace__CacheProgress *copy = mr_core_new_record(core, &millrace__cache_progress__descriptor);
-
-    if (copy != NULL) {
-        copy->bytes = cache->bytes;
-        copy->bytes_max = cache->bytes_max;
-        copy->failures = cache->failures;
-        mr_core_set(core, &copy->degraded, cache->degraded);
-    }
-    return copy;
-}
 
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
                        Millrace__IterationStatus *status)
@@ -26,14 +10,14 @@ void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
     status->skipped = mr_iteration_skipped(it);
 }
 
-static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct mr_iteration *it)
+static void add_user(mr_core *core, const struct mr_iteration *it, Millrace__ProductionStatus *all)
 {
     Millrace__ProductionUserStatus *status =
-        mr_core_new_record(core, &millrace__production_user_status__descriptor);
+        MR_ADD_RECORD(core, all, users, production_user_status);
     const struct mr_task *task;
 
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->job_id, it->rec->job_id);
     mr_core_set(core, &status->job, mr_job_is_anonymous(it->job) ? "" : mr_job_label(it->job));
@@ -46,32 +30,15 @@ static Millrace__ProductionUserStatus *user_status(mr_core *core, const struct m
     {
         status->delivered += task->delivered;
     }
-    return status;
 }
 
-static void list_users(mr_core *core, const struct mr_production *p,
-                       Millrace__ProductionStatus *status)
+static void add_production(mr_core *core, const struct mr_production *p, Millrace__Status *all)
 {
+    Millrace__ProductionStatus *status = MR_ADD_RECORD(core, all, productions, production_status);
     const struct mr_iteration *it;
 
-    status->users = mr_status_array(core, p->nusers);
-    TAILQ_FOREACH(it, &p->users, in_production)
-    {
-        Millrace__ProductionUserStatus *one = core->failed == 0 ? user_status(core, it) : NULL;
-
-        if (one != NULL) {
-            status->users[status->n_users++] = one;
-        }
-    }
-}
-
-static Millrace__ProductionStatus *production_status(mr_core *core, const struct mr_production *p)
-{
-    Millrace__ProductionStatus *status =
-        mr_core_new_record(core, &millrace__production_status__descriptor);
-
     if (status == NULL) {
-        return NULL;
+        return;
     }
     mr_core_set(core, &status->id, p->rec->id);
     mr_core_set(core, &status->scope, p->rec->scope);
@@ -84,23 +51,20 @@ static Millrace__ProductionStatus *production_status(mr_core *core, const struct
     status->endless = p->rec->endless;
     status->lost_splits = mr_iteration_lost_splits(p->hidden);
     status->lost_workers = p->hidden->rec->lost_workers;
-    list_users(core, p, status);
+    TAILQ_FOREACH(it, &p->users, in_production)
+    {
+        add_user(core, it, status);
+    }
     mr_status_list_tasks(core, p->hidden, &status->tasks, &status->n_tasks);
     mr_status_list_providers(core, p->hidden, &status->providers, &status->n_providers);
-    return status;
 }
 
 void mr_status_productions(mr_core *core, Millrace__Status *status)
 {
     const struct mr_production *p;
 
-    status->productions = mr_status_array(core, core->productions.count);
     TAILQ_FOREACH(p, &core->production_list, link)
     {
-        Millrace__ProductionStatus *one = core->failed == 0 ? production_status(core, p) : NULL;
-
-        if (one != NULL) {
-            status->productions[status->n_productions++] = one;
-        }
+        add_production(core, p, status);
     }
 }

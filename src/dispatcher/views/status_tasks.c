@@ -1,8 +1,4 @@
 /* The part of the status document that is about tasks and hand-out. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
 #include "dispatcher/views/views.h"
 
 #include <stdio.h>
@@ -13,40 +9,24 @@
 void mr_status_set_short(mr_core *core, char **slot, const char *id)
 {
     char text[SHORT_ID + 1];
-    size_t n = strnlen(id, SHORT_ID);
 
-    memcpy(text, id, n);
-    text[n] = '\0';
+    snprintf(text, sizeof text, "%s", id);
     mr_core_set(core, slot, text);
-}
-
-/* An array of @n messages, filled as far as memory goes; the caller counts them. */
-void *mr_status_array(mr_core *core, size_t n)
-{
-    void *list = mr_calloc(n, sizeof(void *));
-
-    if (list == NULL) {
-        mr_core_nomem(core);
-    }
-    return list;
 }
 
 static void list_reporters(mr_core *core, const struct mr_task *task, Millrace__TaskStatus *status)
 {
     const struct mr_client *client;
 
-    status->unreachable_by = mr_status_array(core, task->iteration->live_clients);
-    if (status->unreachable_by == NULL) {
-        return;
-    }
     TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
     {
         for (size_t i = 0; !client->rec->released && i < client->nunreachable; i++) {
             if (strcmp(client->unreachable[i].incarnation, task->worker->rec->incarnation) == 0) {
-                char **slot = &status->unreachable_by[status->n_unreachable_by++];
+                char text[SHORT_ID + 1];
 
-                *slot = (char *)protobuf_c_empty_string;
-                mr_status_set_short(core, slot, client->rec->client);
+                snprintf(text, sizeof text, "%s", client->rec->client);
+                mr_core_append_string(core, &status->unreachable_by, &status->n_unreachable_by,
+                                      text);
                 break;
             }
         }
@@ -68,23 +48,12 @@ static void task_sharing(mr_core *core, const struct mr_task *task, Millrace__Ta
     const Millrace__WindowProgress *window = task->sharing != NULL ? task->sharing->window : NULL;
 
     status->skipped = mr_task_skipped(task);
-    if (window == NULL) {
-        return;
-    }
-    status->window = mr_core_new_record(core, &millrace__window_progress__descriptor);
-    if (status->window != NULL) {
-        status->window->first = window->first;
-        status->window->end = window->end;
-        status->window->bytes = window->bytes;
-        status->window->complete = window->complete;
-        status->window->held = window->held;
-        mr_core_set(core, &status->window->degraded, window->degraded);
-    }
+    status->window = window != NULL ? mr_core_copy(core, &window->base) : NULL;
 }
 
 static Millrace__TaskStatus *task_status(mr_core *core, const struct mr_task *task)
 {
-    Millrace__TaskStatus *status = mr_core_new_record(core, &millrace__task_status__descriptor);
+    Millrace__TaskStatus *status = MR_NEW_RECORD(core, task_status);
 
     if (status == NULL) {
         return NULL;
@@ -123,8 +92,7 @@ static void fill_pool(const Millrace__CursorRecord *cursor, Millrace__ProviderSt
 static Millrace__ProviderStatus *provider_status(mr_core *core, const struct mr_iteration *it,
                                                  size_t i)
 {
-    Millrace__ProviderStatus *status =
-        mr_core_new_record(core, &millrace__provider_status__descriptor);
+    Millrace__ProviderStatus *status = MR_NEW_RECORD(core, provider_status);
     const Millrace__CursorRecord *cursor = it->cursors[i].rec;
 
     if (status == NULL) {
@@ -147,32 +115,17 @@ void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
                           Millrace__TaskStatus ***list, size_t *count)
 {
     const struct mr_task *task;
-    size_t n = 0;
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        n++;
-    }
-    *list = mr_status_array(core, n);
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        Millrace__TaskStatus *one = core->failed == 0 ? task_status(core, task) : NULL;
-
-        if (one != NULL) {
-            (*list)[(*count)++] = one;
-        }
+        mr_core_append(core, list, count, task_status(core, task));
     }
 }
 
 void mr_status_list_providers(mr_core *core, const struct mr_iteration *it,
                               Millrace__ProviderStatus ***list, size_t *count)
 {
-    *list = mr_status_array(core, it->rec->n_providers);
-    for (size_t i = 0; i < it->rec->n_providers && core->failed == 0; i++) {
-        Millrace__ProviderStatus *one = provider_status(core, it, i);
-
-        if (one != NULL) {
-            (*list)[(*count)++] = one;
-        }
+    for (size_t i = 0; i < it->rec->n_providers; i++) {
+        mr_core_append(core, list, count, provider_status(core, it, i));
     }
 }

@@ -1,9 +1,4 @@
 /* Task lists, complete, for a client and a worker that ask; and two updates as one. */
-#include "dispatcher/model/client.h"
-#include "dispatcher/model/flaws.h"
-#include "dispatcher/model/iteration.h"
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/task.h"
 #include "dispatcher/views/views.h"
 
 #include <string.h>
@@ -12,33 +7,18 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it,
                            Millrace__ClientUpdate *update)
 {
     const struct mr_task *task;
-    size_t n = 0;
 
     update->version = it->version;
     update->finished = it->rec->finished;
     if (it->rec->finished && it->rec->end != NULL) {
-        update->end = mr_end_copy(core, it->rec->end);
+        update->end = mr_core_copy(core, &it->rec->end->base);
     }
     if (it->rounds != NULL) {
         update->rounds = mr_rounds_update_of(core, it, true /* with_schedule */);
     }
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
-        n++;
-    }
-    update->tasks = mr_calloc(n, sizeof *update->tasks);
-    if (update->tasks == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
-        Millrace__TaskInfo *info = mr_task_info(core, task);
-
-        if (info == NULL) {
-            return;
-        }
-        update->tasks[update->n_tasks++] = info;
+        MR_APPEND(core, update, tasks, mr_task_info(core, task));
     }
 }
 
@@ -85,71 +65,33 @@ static void list_released(mr_core *core, const struct mr_core_worker *worker,
 {
     const struct mr_client *client;
     const struct mr_task *task;
-    size_t n = 0;
 
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
         TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
         {
-            n += client->rec->released ? 1 : 0;
-        }
-    }
-    n = n < MR_RELEASED_LISTED_MAX ? n : MR_RELEASED_LISTED_MAX;
-    update->released_clients = mr_calloc(n, sizeof *update->released_clients);
-    if (update->released_clients == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
-        TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
-        {
-            if (client->rec->released && update->n_released_clients < n) {
-                char **slot = &update->released_clients[update->n_released_clients++];
-
-                mr_core_set_element(core, slot, client->rec->client);
+            if (client->rec->released && update->n_released_clients < MR_RELEASED_LISTED_MAX) {
+                mr_core_append_string(core, &update->released_clients, &update->n_released_clients,
+                                      client->rec->client);
             }
         }
     }
-}
-
-static void add_held(void *ctx, mr_core *core, const char *iteration)
-{
-    Millrace__WorkerUpdate *update = ctx;
-
-    mr_core_add_string(core, &update->held, &update->n_held, iteration);
 }
 
 void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *worker,
                                 Millrace__WorkerUpdate *update)
 {
     const struct mr_task *task;
-    size_t n = 0;
 
     update->version = worker->version;
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
-        n += task->state == MR_TASK_OPEN ? 1 : 0;
-    }
-    update->tasks = mr_calloc(n, sizeof *update->tasks);
-    if (update->tasks == NULL) {
-        mr_core_nomem(core);
-        return;
-    }
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
-        if (task->state != MR_TASK_OPEN) {
-            continue;
+        if (task->state == MR_TASK_OPEN) {
+            MR_APPEND(core, update, tasks, mr_task_assignment(core, task));
         }
-        Millrace__TaskAssignment *assignment = mr_task_assignment(core, task);
-
-        if (assignment == NULL) {
-            return;
-        }
-        update->tasks[update->n_tasks++] = assignment;
     }
     list_released(core, worker, update);
-    mr_core_each_held(core, add_held, update);
+    mr_core_list_held(core, &update->held, &update->n_held);
 }
 
 /* A worker takes what an update drops before what it adds, and who is gone last: of two updates

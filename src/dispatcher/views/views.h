@@ -2,7 +2,7 @@
 #ifndef MR_DISPATCHER_VIEWS_VIEWS_H
 #define MR_DISPATCHER_VIEWS_VIEWS_H
 
-#include "dispatcher/model/base.h"
+#include "dispatcher/model/model.h"
 
 /* What holds @it up, as a line for people; empty: nothing that is known here. */
 #define MR_WAITS_FOR_SIZE 200
@@ -21,31 +21,26 @@ void mr_iteration_waits_for(const mr_core *core, const struct mr_iteration *it, 
 
 /* ---------------------------------------------------------------- status.c */
 
-void mr_core_do_status(mr_core *core, const struct mr_status_about *about);
+int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error *err);
 
 /* ---------------------------------------------------------------- counts.c */
 
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);
 
-/* ---------------------------------------------------------------- status_rounds.c */
-
-Millrace__RoundsStatus *mr_rounds_status(mr_core *core, const struct mr_iteration *it);
-
 /* ---------------------------------------------------------------- status_sharing.c */
 
 void mr_status_productions(mr_core *core, Millrace__Status *status);
 void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
                        Millrace__IterationStatus *status);
-Millrace__CacheProgress *mr_status_cache(mr_core *core, const Millrace__CacheProgress *cache);
 
 /* ---------------------------------------------------------------- status_tasks.c */
 
 void mr_status_set_short(mr_core *core, char **slot, const char *id);
+/* Behind the @*count that *@list has. */
 void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
                           Millrace__TaskStatus ***list, size_t *count);
 void mr_status_list_providers(mr_core *core, const struct mr_iteration *it,
                               Millrace__ProviderStatus ***list, size_t *count);
-void *mr_status_array(mr_core *core, size_t n);
 
 #endif

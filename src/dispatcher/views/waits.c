@@ -3,9 +3,6 @@
  * is known here. The client knows by itself whom it cannot reach, and says something of its own
  * where this is empty.
  */
-#include "dispatcher/model/model.h"
-#include "dispatcher/model/production.h"
-#include "dispatcher/model/rounds.h"
 #include "dispatcher/views/views.h"
 
 #include <inttypes.h>
@@ -13,6 +10,17 @@
 
 /* Less may be the ordinary course of things. */
 #define WORTH_MS 1000
+
+#define MORE_SIZE 48
+
+/* " (and 2 more)", or nothing. */
+static void say_more(uint32_t others, char more[MORE_SIZE])
+{
+    more[0] = '\0';
+    if (others > 0) {
+        snprintf(more, MORE_SIZE, " (and %u more)", others);
+    }
+}
 
 static uint64_t seconds(uint64_t ms)
 {
@@ -120,11 +128,9 @@ static bool say_rounds(const mr_core *core, const struct mr_iteration *it, char 
     if (vacant != NULL) {
         const char *text =
             vacant->rec == NULL ? "has not come yet" : "has gone, and nobody has taken its place";
-        char more[48] = "";
+        char more[MORE_SIZE];
 
-        if (others > 0) {
-            snprintf(more, sizeof more, " (and %u more)", others);
-        }
+        say_more(others, more);
         snprintf(out, size, "consumer %u%s of %u %s", mr_seat_index(it, vacant), more,
                  it->rounds->n, text);
         return true;
@@ -176,7 +182,7 @@ static bool say_stalled(const mr_core *core, const struct mr_iteration *it, char
     const struct mr_task *most = NULL;
     const struct mr_task *task;
     uint32_t others = 0;
-    char more[48] = "";
+    char more[MORE_SIZE];
 
     TAILQ_FOREACH(task, &it->tasks, in_iteration)
     {
@@ -190,9 +196,7 @@ static bool say_stalled(const mr_core *core, const struct mr_iteration *it, char
     if (most == NULL) {
         return false;
     }
-    if (others > 0) {
-        snprintf(more, sizeof more, " (and %u more)", others);
-    }
+    say_more(others, more);
     snprintf(out, size,
              "the pipeline at worker %.60s%s has given nothing for %" PRIu64 " s, %" PRIu64
              " elements came before",
@@ -207,7 +211,7 @@ static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
     const struct mr_task *first = NULL;
     const struct mr_task *task;
     uint32_t others = 0;
-    char more[48] = "";
+    char more[MORE_SIZE];
 
     if (it->live_clients < 2) {
         return false;
@@ -222,9 +226,7 @@ static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
     if (first == NULL) {
         return false;
     }
-    if (others > 0) {
-        snprintf(more, sizeof more, " (and %u more)", others);
-    }
+    say_more(others, more);
     snprintf(out, size,
              "the pipeline at worker %.60s%s has ended, and %u other reader%s of the job may not "
              "have used the last elements yet",
