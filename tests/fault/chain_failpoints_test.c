@@ -28,6 +28,8 @@
 /* More often than this nothing fails in a row. */
 #define TRIES_MAX 20
 
+static char dir[] = "/tmp/mr-failpoints-XXXXXX"; /* the windows make it; nothing is written there */
+
 static mr_storage *storage; /* of the cache that was opened last */
 static enum mr_storage_fake_fault fault_kind;
 static uint64_t fault_nth; /* 0: none */
@@ -144,7 +146,7 @@ static void append(mr_chain *chain)
 /* Did anything of it fail? */
 static bool live(void)
 {
-    struct mr_windows_options opts = {.dir = "/nowhere", .memory_bytes_max = 32 * MIB};
+    struct mr_windows_options opts = {.dir = dir, .memory_bytes_max = 32 * MIB};
     struct mr_windows_progress progress;
     struct reader early, late;
     mr_windows *windows;
@@ -258,5 +260,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_call_of_the_storage_fails_once),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (mkdtemp(dir) == NULL) {
+        return 1;
+    }
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    (void)rmdir(dir);
+    return failed;
 }
