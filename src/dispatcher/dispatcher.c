@@ -146,8 +146,7 @@ static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_S
 
 /* ---- life ---- */
 
-static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_store *store,
-                      mr_error *err)
+static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_error *err)
 {
     const struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
                                          .ca_file = opts->etcd.ca,
@@ -158,8 +157,7 @@ static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts
                                          .password_file = opts->etcd.password_file,
                                          .seconds = &d->etcd_seconds};
 
-    d->store = store;
-    return store != NULL ? MR_OK : mr_etcd_open(&etcd, &d->store, err);
+    return d->store != NULL ? MR_OK : mr_etcd_open(&etcd, &d->store, err);
 }
 
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
@@ -168,8 +166,7 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
     return mr_dispatcher_start_with(opts, NULL, ret, err);
 }
 
-static int start(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_store *store,
-                 mr_error *err)
+static int start(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_error *err)
 {
     const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
                                          .memory_bytes = RPC_BYTES_MAX,
@@ -182,7 +179,7 @@ static int start(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_
     MR_TRY(mr_rpc_server_new(d->rpc, &limits, &d->server, err));
     MR_TRY(mr_rpc_server_listen(d->server, opts->listen, NULL, &port, err));
     MR_TRY(advertise(d, opts->advertise, opts->listen, port, err));
-    MR_TRY(open_store(d, opts, store, err));
+    MR_TRY(open_store(d, opts, err));
     socket_identity(opts->listen, port, d->socket);
     loop.store = d->store;
     loop.address = d->address;
@@ -198,9 +195,15 @@ int mr_dispatcher_start_with(const struct mr_dispatcher_options *options, mr_sto
     struct mr_dispatcher_options opts = *options;
     mr_dispatcher *d = mr_calloc(1, sizeof *d);
 
-    MR_CHECK_ALLOC(d, err);
+    if (d == NULL) {
+        if (store != NULL) {
+            store->ops->close(store);
+        }
+        return mr_error_nomem(err);
+    }
+    d->store = store;
     mr_dispatcher_options_fill(&opts);
-    int rc = start(d, &opts, store, err);
+    int rc = start(d, &opts, err);
 
     if (rc < 0) {
         mr_error_wrap(err, "starting a dispatcher");
