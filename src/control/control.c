@@ -328,11 +328,8 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
     char leader[MR_ADDRESS_BYTES_MAX + 1];
     char **list = NULL;
     size_t n = 0;
-    int rc = mr_addresses_parse(opts->service, &list, &n, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_addresses_parse(opts->service, &list, &n, err));
     mr_control *c = mr_calloc(1, sizeof *c);
     if (c == NULL) {
         mr_addresses_free(list, n);
@@ -350,9 +347,8 @@ int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr
         (void)snprintf(c->cluster, sizeof c->cluster, "%s", opts->cluster);
     }
     c->service = mr_strdup(opts->service);
-    if (c->service == NULL) {
-        rc = mr_error_nomem(err);
-    }
+    int rc = c->service == NULL ? mr_error_nomem(err) : MR_OK;
+
     for (size_t i = 0; i < n && rc == MR_OK; i++) {
         rc = mr_member_learn_locked(c, list[i], true, NULL, err);
     }

@@ -57,7 +57,6 @@ static int check_timeout(const char *who, int64_t ms, int64_t heartbeat_ms, mr_e
 static int check_options(const struct mr_dispatcher_options *o, mr_error *err)
 {
     char root[MR_ROOT_SIZE];
-    int rc;
 
     if (o->etcd_endpoints == NULL) {
         return mr_error_set(err, MR_EINVAL,
@@ -68,14 +67,10 @@ static int check_options(const struct mr_dispatcher_options *o, mr_error *err)
                             "--lease-ttl %lld ms: whole seconds from 1s to 60s are allowed",
                             (long long)o->lease_ttl_ms);
     }
-    rc = mr_dispatcher_options_check(o, err);
-    if (rc >= 0) {
-        rc = check_timeout("worker", o->worker_timeout_ms, o->heartbeat_ms, err);
-    }
-    if (rc >= 0) {
-        rc = check_timeout("client", o->client_timeout_ms, o->heartbeat_ms, err);
-    }
-    return rc < 0 ? rc : mr_root_of(o->cluster, root, err);
+    MR_TRY(mr_dispatcher_options_check(o, err));
+    MR_TRY(check_timeout("worker", o->worker_timeout_ms, o->heartbeat_ms, err));
+    MR_TRY(check_timeout("client", o->client_timeout_ms, o->heartbeat_ms, err));
+    return mr_root_of(o->cluster, root, err);
 }
 
 static struct mr_turn_options loop_options(const struct mr_dispatcher_options *o)
@@ -151,8 +146,7 @@ static void socket_identity(const char *listen, int port, char out[MR_INSTANCE_S
 
 /* ---- life ---- */
 
-static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_store *store,
-                      mr_error *err)
+static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_error *err)
 {
     const struct mr_etcd_options etcd = {.endpoints = opts->etcd_endpoints,
                                          .ca_file = opts->etcd.ca,
@@ -163,8 +157,7 @@ static int open_store(mr_dispatcher *d, const struct mr_dispatcher_options *opts
                                          .password_file = opts->etcd.password_file,
                                          .seconds = &d->etcd_seconds};
 
-    d->store = store;
-    return store != NULL ? MR_OK : mr_etcd_open(&etcd, &d->store, err);
+    return d->store != NULL ? MR_OK : mr_etcd_open(&etcd, &d->store, err);
 }
 
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
@@ -173,51 +166,45 @@ int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher 
     return mr_dispatcher_start_with(opts, NULL, ret, err);
 }
 
+static int start(mr_dispatcher *d, const struct mr_dispatcher_options *opts, mr_error *err)
+{
+    const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
+                                         .memory_bytes = RPC_BYTES_MAX,
+                                         .calls = RPC_CALLS_MAX};
+    struct mr_turn_options loop = loop_options(opts);
+    int port = 0;
+
+    MR_TRY(check_options(opts, err));
+    MR_TRY(mr_rpc_acquire(&d->rpc, err));
+    MR_TRY(mr_rpc_server_new(d->rpc, &limits, &d->server, err));
+    MR_TRY(mr_rpc_server_listen(d->server, opts->listen, NULL, &port, err));
+    MR_TRY(advertise(d, opts->advertise, opts->listen, port, err));
+    MR_TRY(open_store(d, opts, err));
+    socket_identity(opts->listen, port, d->socket);
+    loop.store = d->store;
+    loop.address = d->address;
+    loop.socket = d->socket;
+    MR_TRY(mr_loop_start(&loop, d->rpc, &d->loop, err));
+    MR_TRY(mr_loop_serve(d->loop, d->server, err));
+    return mr_rpc_server_start(d->server, err);
+}
+
 int mr_dispatcher_start_with(const struct mr_dispatcher_options *options, mr_store *store,
                              mr_dispatcher **ret, mr_error *err)
 {
     struct mr_dispatcher_options opts = *options;
     mr_dispatcher *d = mr_calloc(1, sizeof *d);
-    int port = 0;
-    int rc;
 
-    MR_CHECK_ALLOC(d, err);
+    if (d == NULL) {
+        if (store != NULL) {
+            store->ops->close(store);
+        }
+        return mr_error_nomem(err);
+    }
+    d->store = store;
     mr_dispatcher_options_fill(&opts);
-    rc = check_options(&opts, err);
-    if (rc >= 0) {
-        rc = mr_rpc_acquire(&d->rpc, err);
-    }
-    if (rc >= 0) {
-        const struct mr_rpc_limits limits = {.message_bytes = MR_RPC_DEFINITION_BYTES_MAX,
-                                             .memory_bytes = RPC_BYTES_MAX,
-                                             .calls = RPC_CALLS_MAX};
+    int rc = start(d, &opts, err);
 
-        rc = mr_rpc_server_new(d->rpc, &limits, &d->server, err);
-    }
-    if (rc >= 0) {
-        rc = mr_rpc_server_listen(d->server, opts.listen, NULL, &port, err);
-    }
-    if (rc >= 0) {
-        rc = advertise(d, opts.advertise, opts.listen, port, err);
-    }
-    if (rc >= 0) {
-        rc = open_store(d, &opts, store, err);
-    }
-    if (rc >= 0) {
-        struct mr_turn_options loop = loop_options(&opts);
-
-        loop.store = d->store;
-        loop.address = d->address;
-        loop.socket = d->socket;
-        socket_identity(opts.listen, port, d->socket);
-        rc = mr_loop_start(&loop, d->rpc, &d->loop, err);
-    }
-    if (rc >= 0) {
-        rc = mr_loop_serve(d->loop, d->server, err);
-    }
-    if (rc >= 0) {
-        rc = mr_rpc_server_start(d->server, err);
-    }
     if (rc < 0) {
         mr_error_wrap(err, "starting a dispatcher");
         mr_dispatcher_free(d);
@@ -288,8 +275,6 @@ void mr_dispatcher_free(mr_dispatcher *d)
     mr_dispatcher_stop(d);
     mr_loop_free(d->loop);
     mr_rpc_server_free(d->server);
-    if (d->rpc != NULL) {
-        mr_rpc_release(d->rpc);
-    }
+    mr_rpc_release(d->rpc);
     mr_free(d);
 }

@@ -29,7 +29,8 @@ typedef struct mr_dispatcher mr_dispatcher;
 int mr_dispatcher_start(const struct mr_dispatcher_options *opts, mr_dispatcher **ret,
                         mr_error *err);
 
-/* The same over @store, which is closed with the dispatcher: for tests. NULL: etcd. */
+/* The same over @store, which is closed with the dispatcher, also if it does not start: for tests.
+ * NULL: etcd. */
 int mr_dispatcher_start_with(const struct mr_dispatcher_options *opts, mr_store *store,
                              mr_dispatcher **ret, mr_error *err);
 

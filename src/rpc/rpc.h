@@ -149,7 +149,7 @@ void mr_rpc_stream_cancel(mr_rpc_stream *s);
 mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s);
 /* the opener (or the accept callback) owns one reference */
 void mr_rpc_stream_unref(mr_rpc_stream *s);
-const char *mr_rpc_stream_peer(const mr_rpc_stream *s);
+const char *mr_rpc_stream_peer(mr_rpc_stream *s);
 /* Server: whose it is, the peer without its port; what is on this machine alone is "local". Lent,
  * within callbacks. */
 const char *mr_rpc_stream_host(const mr_rpc_stream *s);

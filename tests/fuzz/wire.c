@@ -599,7 +599,7 @@ void mr_rpc_stream_unref(mr_rpc_stream *s)
     }
 }
 
-const char *mr_rpc_stream_peer(const mr_rpc_stream *s)
+const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 {
     (void)s;
     return "peer";

@@ -20,8 +20,18 @@ struct mr_live_store {
 struct client {
     mr_store head;
     struct mr_live_store *live;
-    mr_store *store; /* of the fake */
+    mr_store *store;   /* of the fake */
+    uint64_t requests; /* so far */
+    uint64_t fail_at;
 };
+
+static const mr_error failed = {
+    .code = MR_EUNAVAIL, .traits = MR_RETRYABLE, .message = "etcd is told to fail"};
+
+static bool fails(struct client *c)
+{
+    return ++c->requests == c->fail_at;
+}
 
 static void *run(void *arg)
 {
@@ -79,6 +89,10 @@ static void do_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr
                    void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, NULL, &failed);
+        return;
+    }
     c->store->ops->txn(c->store, txn, timeout_ms, done, ctx);
 }
 
@@ -87,18 +101,30 @@ static void do_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int6
                      void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, NULL, &failed);
+        return;
+    }
     c->store->ops->range(c->store, key, end, revision, limit, keys_only, timeout_ms, done, ctx);
 }
 
 static void do_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, 0, 0, &failed);
+        return;
+    }
     c->store->ops->lease_grant(c->store, ttl_s, timeout_ms, done, ctx);
 }
 
 static void do_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, 0, 0, &failed);
+        return;
+    }
     c->store->ops->lease_renew(c->store, lease, timeout_ms, done, ctx);
 }
 
@@ -106,18 +132,30 @@ static void do_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_d
                       void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, 0, 0, &failed);
+        return;
+    }
     c->store->ops->lease_revoke(c->store, lease, timeout_ms, done, ctx);
 }
 
 static void do_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, 0, 0, &failed);
+        return;
+    }
     c->store->ops->lease_ttl(c->store, lease, timeout_ms, done, ctx);
 }
 
 static void do_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
     INNER(s);
+    if (fails(c)) {
+        done(ctx, failed.code, NULL, &failed);
+        return;
+    }
     c->store->ops->status(c->store, timeout_ms, done, ctx);
 }
 
@@ -173,4 +211,16 @@ void mr_live_store_cut(mr_store *s)
 {
     INNER(s);
     mr_fake_cut(c->store, true);
+}
+
+void mr_live_store_fail_at(mr_store *s, uint64_t nth)
+{
+    INNER(s);
+    c->fail_at = nth;
+}
+
+uint64_t mr_live_store_requests(mr_store *s)
+{
+    INNER(s);
+    return c->requests;
 }

@@ -16,5 +16,9 @@ void mr_live_store_free(struct mr_live_store *l);
 mr_store *mr_live_store_connect(struct mr_live_store *l); /* closed with its `close` */
 /* From now on this client gets no answer: mr_fake_cut(). */
 void mr_live_store_cut(mr_store *s);
+/* Its nth request, counted from the first, is refused with MR_EUNAVAIL before it is tried; 0: none.
+ * Watches are no requests. */
+void mr_live_store_fail_at(mr_store *s, uint64_t nth);
+uint64_t mr_live_store_requests(mr_store *s); /* so far */
 
 #endif

@@ -130,7 +130,7 @@ void rpc_count_release(void *ctx)
 {
     struct rpc_fixture *f = ctx;
 
-    (void)atomic_fetch_add(&f->released, 1);
+    seen_bump(&f->server, &f->server.released);
 }
 
 static void flood_send(void *ctx, mr_rpc_stream *s)

@@ -26,6 +26,7 @@ struct seen {
     unsigned sent;
     unsigned done;
     unsigned ended;
+    unsigned released; /* slices; the server's */
     int rc;
     char text[MR_ERROR_MESSAGE_SIZE];
     uint8_t last[64];
@@ -38,7 +39,6 @@ struct rpc_fixture {
     char address[64];
     struct seen client;
     struct seen server;
-    atomic_uint released;
     mr_rpc_request *_Atomic held;
     mr_rpc_stream *_Atomic accepted;
 };
@@ -61,6 +61,6 @@ extern const struct mr_rpc_stream_ops rpc_client_ops;
 mr_rpc_stream *rpc_open_stream(struct rpc_fixture *f, const char *path);
 void rpc_send_text(mr_rpc_stream *s, const char *text);
 void rpc_call_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err);
-void rpc_count_release(void *ctx); /* f->released */
+void rpc_count_release(void *ctx); /* f->server.released */
 
 #endif

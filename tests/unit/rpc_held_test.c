@@ -26,7 +26,7 @@ struct pair {
 };
 
 struct fixture {
-    struct mr_grpc_runtime rt;
+    struct mr_rpc_runtime rt;
     struct mr_grpc_floods floods;
     int listener;
     struct sockaddr_in at;

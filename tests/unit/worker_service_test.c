@@ -1007,7 +1007,7 @@ static void so_many_tasks_are_at_work_and_no_more(void **state)
 /* What is said by hand goes over a socket. */
 static void needs_sockets(void)
 {
-    if (strcmp(mr_rpc_linked->name, "grpc") != 0) {
+    if (strcmp(mr_rpc_transport, "grpc") != 0) {
         skip();
     }
 }

@@ -61,21 +61,15 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
         (void)snprintf(d->fingerprint + 2 * i, 3, "%02x", fingerprint[i]);
     }
     d->cardinality = mr_dataset_cardinality(ds);
-    int rc = mr_dataset_providers(ds, d->providers, MR_CORE_PROVIDERS_MAX, &d->nproviders, &why);
-    if (rc < 0) {
+    if (mr_dataset_providers(ds, d->providers, MR_CORE_PROVIDERS_MAX, &d->nproviders, &why) < 0) {
         /* Not an error yet: only DYNAMIC needs splits, and says this then. */
         d->nproviders = 0;
         d->unsplittable = mr_strdup(why.message);
         MR_CHECK_ALLOC(d->unsplittable, err);
     }
     for (size_t i = 0; i < d->nproviders; i++) {
-        rc = mr_dataset_provider_elements(ds, i, &d->split_elements[i], err);
-        if (rc == MR_OK) {
-            rc = mr_dataset_provider_name(ds, i, d->names[i], sizeof d->names[i], err);
-        }
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_dataset_provider_elements(ds, i, &d->split_elements[i], err));
+        MR_TRY(mr_dataset_provider_name(ds, i, d->names[i], sizeof d->names[i], err));
         d->sources[i] = d->names[i];
     }
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);

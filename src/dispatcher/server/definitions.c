@@ -91,16 +91,13 @@ static void on_read(void *ctx, int rc, const struct mr_range_result *r, const mr
 static int take_part(const struct mr_buf *json, struct mr_buf *out, mr_error *err)
 {
     ProtobufCMessage *msg = NULL;
-    int rc;
+    int rc = MR_OK;
 
     if (json->failed) {
         return mr_error_nomem(err);
     }
-    rc = mr_pbjson_parse(&millrace__blob_part__descriptor, (const char *)json->data, json->len,
-                         &msg, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_pbjson_parse(&millrace__blob_part__descriptor, (const char *)json->data, json->len,
+                           &msg, err));
     const Millrace__BlobPart *part = (const Millrace__BlobPart *)msg;
 
     if (out->len + part->data.len > MR_DEFINITION_SENT_BYTES_MAX) {
@@ -136,23 +133,17 @@ static int read_keys(mr_definition_thread *s, const char *key, struct mr_bytes e
 static int read_page(mr_definition_thread *s, const char *blob, uint32_t from, struct mr_buf *out,
                      uint32_t *got, mr_error *err)
 {
-    char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
-    char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
-    int rc;
+    MR_AUTO(mr_free) char *key = mr_asprintf("%sblobs/%s/%04u", s->root, blob, from);
+    MR_AUTO(mr_free) char *end = mr_asprintf("%sblobs/%s0", s->root, blob);
 
-    if (key == NULL || end == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
+    MR_CHECK_ALLOC(key, err);
+    MR_CHECK_ALLOC(end, err);
+    MR_TRY(read_keys(s, key, mr_bytes_str(end), err));
+    for (size_t i = 0; i < s->read_count; i++) {
+        MR_TRY(take_part(&s->read_parts[i], out, err));
     }
-    rc = read_keys(s, key, mr_bytes_str(end), err);
     *got = (uint32_t)s->read_count;
-    for (size_t i = 0; rc >= 0 && i < s->read_count; i++) {
-        rc = take_part(&s->read_parts[i], out, err);
-    }
-out:
-    mr_free(key);
-    mr_free(end);
-    return rc;
+    return MR_OK;
 }
 
 static int read_blob(mr_definition_thread *s, const char *blob, uint32_t parts, struct mr_buf *out,
@@ -215,13 +206,13 @@ static int definition_of(mr_definition_thread *s, const char *blob, uint32_t par
 {
     struct mr_buf b = MR_BUF_INIT;
     struct cached *c = lookup(s, blob);
-    int rc;
 
     if (c != NULL) {
         *ret = c;
         return MR_OK;
     }
-    rc = read_blob(s, blob, parts, &b, err);
+    int rc = read_blob(s, blob, parts, &b, err);
+
     if (rc < 0) {
         mr_buf_free(&b);
         return rc;
@@ -337,26 +328,23 @@ static int find_record(mr_definition_thread *s, const Millrace__GetDatasetReques
 {
     char name[MR_NAME_BYTES_MAX * 3 + 16];
     ProtobufCMessage *msg = NULL;
-    int rc;
 
     if (strlen(r->dataset_id) > MR_NAME_BYTES_MAX) {
         return mr_error_set(err, MR_ENOTFOUND, "an id of %zu bytes", strlen(r->dataset_id));
     }
     mr_dataset_key(r->dataset_id, name, sizeof name);
-    char *key = mr_asprintf("%s%s", s->root, name);
+    MR_AUTO(mr_free) char *key = mr_asprintf("%s%s", s->root, name);
 
-    rc = key == NULL ? mr_error_nomem(err) : read_keys(s, key, (struct mr_bytes){NULL, 0}, err);
-    mr_free(key);
-    if (rc >= 0 && s->read_count == 0) {
-        rc = mr_error_set(err, MR_ENOTFOUND, "no record of dataset '%s'", r->dataset_id);
+    MR_CHECK_ALLOC(key, err);
+    MR_TRY(read_keys(s, key, (struct mr_bytes){NULL, 0}, err));
+    if (s->read_count == 0) {
+        return mr_error_set(err, MR_ENOTFOUND, "no record of dataset '%s'", r->dataset_id);
     }
-    if (rc >= 0) {
-        rc = mr_pbjson_parse(&millrace__dataset_record__descriptor,
-                             (const char *)s->read_parts[0].data, s->read_parts[0].len, &msg, err);
+    if (s->read_parts[0].failed) {
+        return mr_error_nomem(err);
     }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_pbjson_parse(&millrace__dataset_record__descriptor,
+                           (const char *)s->read_parts[0].data, s->read_parts[0].len, &msg, err));
     if (strcmp(((Millrace__DatasetRecord *)msg)->fingerprint, r->fingerprint) != 0) {
         protobuf_c_message_free_unpacked(msg, NULL);
         return mr_error_set(err, MR_ENOTFOUND, "dataset '%s' has other content", r->dataset_id);

@@ -167,33 +167,25 @@ static int make_turn(struct mr_loop *l, const struct mr_turn_options *opts, mr_r
         .ctx = l};
     char root[MR_ROOT_SIZE], instance[MR_INSTANCE_SIZE], secret[MR_INSTANCE_SIZE];
     struct mr_turn_options o = *opts;
-    int rc = mr_root_of(o.cluster, root, err);
 
+    MR_TRY(mr_root_of(o.cluster, root, err));
     mr_random_id(instance);
     mr_random_id(secret);
     o.instance = instance;
     o.secret = secret;
     o.seed = mr_random_u64();
     o.started_ms = (uint64_t)mr_wall_ms();
-    if (rc >= 0) {
-        rc = mr_turn_new(&o, &port, mr_now_ms(), &l->turn, err);
-    }
-    if (rc >= 0) {
-        rc = mr_leader_link_start(rpc, o.cluster, instance, &l->mailbox, &l->link, err);
-    }
-    if (rc >= 0) {
-        rc = mr_definition_thread_start(root, o.store, &l->mailbox, &l->definitions, err);
-    }
-    return rc;
+    MR_TRY(mr_turn_new(&o, &port, mr_now_ms(), &l->turn, err));
+    MR_TRY(mr_leader_link_start(rpc, o.cluster, instance, &l->mailbox, &l->link, err));
+    return mr_definition_thread_start(root, o.store, &l->mailbox, &l->definitions, err);
 }
 
 static int make_services(struct mr_loop *l, mr_error *err)
 {
     l->numbers.methods = mr_calloc(mr_methods_count, sizeof *l->numbers.methods);
     l->services = mr_calloc(mr_methods_count, sizeof *l->services);
-    if (l->numbers.methods == NULL || l->services == NULL) {
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(l->numbers.methods, err);
+    MR_CHECK_ALLOC(l->services, err);
     for (size_t i = 0; i < mr_methods_count; i++) {
         l->services[i] = (struct mr_rpc_service){
             .mailbox = &l->mailbox, .method = &mr_methods[i], .numbers = &l->numbers.methods[i]};
@@ -204,28 +196,18 @@ static int make_services(struct mr_loop *l, mr_error *err)
 int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_loop **ret,
                   mr_error *err)
 {
-    struct mr_loop *l = mr_calloc(1, sizeof *l);
-    int rc;
+    MR_AUTO(mr_loop_free) mr_loop *l = mr_calloc(1, sizeof *l);
 
     MR_CHECK_ALLOC(l, err);
     mr_mailbox_init(&l->mailbox);
     mr_mutex_init(&l->lock);
     mr_cond_init(&l->left_cond);
     atomic_store(&l->numbers.turned_ms, mr_now_ms());
-    rc = make_services(l, err);
-    if (rc >= 0) {
-        rc = make_turn(l, opts, rpc, err);
-    }
-    if (rc >= 0) {
-        rc = mr_thread_start(&l->thread, "mr-loop", loop_main, l, err);
-    }
-    if (rc < 0) {
-        mr_loop_stop_helpers(l);
-        mr_loop_free(l);
-        return rc;
-    }
+    MR_TRY(make_services(l, err));
+    MR_TRY(make_turn(l, opts, rpc, err));
+    MR_TRY(mr_thread_start(&l->thread, "mr-loop", loop_main, l, err));
     l->started = true;
-    *ret = l;
+    *ret = MR_TAKE(l);
     return MR_OK;
 }
 
@@ -288,6 +270,7 @@ void mr_loop_free(mr_loop *l)
     if (l == NULL) {
         return;
     }
+    mr_loop_stop_helpers(l);
     if (l->started) {
         mr_mailbox_put(&l->mailbox, &leave);
         (void)pthread_join(l->thread, NULL);

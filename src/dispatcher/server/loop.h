@@ -7,6 +7,7 @@
 #ifndef MR_DISPATCHER_SERVER_LOOP_H
 #define MR_DISPATCHER_SERVER_LOOP_H
 
+#include "base/scope.h"
 #include "dispatcher/turn/turn.h"
 #include "rpc/rpc.h"
 
@@ -28,5 +29,6 @@ void mr_loop_stop_helpers(mr_loop *l);
 /* Ends the thread; what is still in the mailbox is dropped. After the store was closed. NULL is
  * fine. */
 void mr_loop_free(mr_loop *l);
+MR_AUTO_DEFINE(mr_loop, mr_loop_free)
 
 #endif

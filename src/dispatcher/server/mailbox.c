@@ -7,6 +7,7 @@
 #include "base/sync.h"
 
 #include <millrace/base.h>
+#include <time.h>
 
 void mr_mailbox_init(struct mr_mailbox *m)
 {
@@ -38,9 +39,12 @@ static void append_locked(struct mr_mailbox *m, struct mr_item *item)
 
 void mr_mailbox_put(struct mr_mailbox *m, const struct mr_item *item)
 {
-    struct mr_item *copy = mr_memdup(item, sizeof *item);
+    struct mr_item *copy;
 
-    MR_ASSERT(copy != NULL); /* An event that is lost here would leave the loop waiting for ever. */
+    /* An event that is lost here would leave the loop waiting for ever: wait for memory. */
+    while ((copy = mr_memdup(item, sizeof *item)) == NULL) {
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     MR_LOCK(&m->lock);
     append_locked(m, copy);
 }

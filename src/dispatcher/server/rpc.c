@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 /* ---- unary calls ---- */
 
@@ -182,10 +183,8 @@ static int serve(mr_rpc_server *server, struct mr_rpc_service *s, mr_error *err)
 
 int mr_rpc_serve(mr_rpc_server *server, struct mr_rpc_service *services, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < mr_methods_count && rc >= 0; i++) {
-        rc = serve(server, &services[i], err);
+    for (size_t i = 0; i < mr_methods_count; i++) {
+        MR_TRY(serve(server, &services[i], err));
     }
-    return rc;
+    return MR_OK;
 }

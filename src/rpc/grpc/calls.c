@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/sync.h"
 
-void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_grpc_runtime *rt,
+void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_rpc_runtime *rt,
                         const struct mr_rpc_limits *l)
 {
     calls->rt = rt;
@@ -64,7 +64,7 @@ void mr_grpc_calls_refused(struct mr_grpc_calls *calls, struct mr_share *share)
 
 void mr_grpc_calls_over(struct mr_grpc_calls *calls, struct mr_share *share)
 {
-    struct mr_grpc_runtime *rt = calls->rt;
+    struct mr_rpc_runtime *rt = calls->rt;
 
     mr_grpc_calls_refused(calls, share);
     mr_grpc_call_ended(rt); /* @calls may be gone. */

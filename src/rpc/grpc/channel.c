@@ -19,12 +19,12 @@
 #define MR_RECONNECT_MS 500
 
 /*
- * With gRPC's poll engine (mr_grpc_keep_forkable()) our thread looks at a connection only while
+ * With gRPC's poll engine (mr_rpc_keep_forkable()) our thread looks at a connection only while
  * something waits on it; between two calls nobody does but a backup poller, every 5 s. So a
  * channel's state is watched for as long as it lives: then a server that comes late is seen when it
  * comes. The watch ends when the channel is destroyed, and takes the rest along.
  */
-static void watch_locked(struct mr_grpc_channel *ch)
+static void watch_locked(struct mr_rpc_channel *ch)
 {
     grpc_connectivity_state state =
         grpc_channel_check_connectivity_state(ch->channel, 0 /* do not connect */);
@@ -35,8 +35,8 @@ static void watch_locked(struct mr_grpc_channel *ch)
 
 static void on_state(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_channel *ch = MR_RPC_CONTAINER(tag, struct mr_grpc_channel, watch_tag);
-    struct mr_grpc_runtime *rt = ch->rt;
+    struct mr_rpc_channel *ch = MR_RPC_CONTAINER(tag, struct mr_rpc_channel, watch_tag);
+    struct mr_rpc_runtime *rt = ch->rt;
 
     (void)ok;
     mr_mutex_lock(&ch->lock);
@@ -54,7 +54,7 @@ static void on_state(struct mr_grpc_tag *tag, bool ok)
     }
 }
 
-static void watch_begin(struct mr_grpc_channel *ch)
+static void watch_begin(struct mr_rpc_channel *ch)
 {
     ch->watched = true;
     mr_mutex_init(&ch->lock);
@@ -71,10 +71,10 @@ static void watch_begin(struct mr_grpc_channel *ch)
  * attempt, and with it keep gRPC open for good. An attempt ends by itself within MR_RECONNECT_MS,
  * so wait for that.
  */
-static void close_watched(struct mr_grpc_channel *ch)
+static void close_watched(struct mr_rpc_channel *ch)
 {
     int64_t until = mr_now_ms() + 2 * MR_RECONNECT_MS;
-    bool may_wait = !mr_grpc_is_own_thread();
+    bool may_wait = !mr_rpc_is_own_thread();
     grpc_channel *channel = ch->channel;
 
     mr_mutex_lock(&ch->lock);
@@ -99,8 +99,8 @@ static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
                                           NULL /* no further checks */, NULL);
 }
 
-int mr_grpc_channel_new(mr_rpc_runtime *runtime, const char *address, const struct mr_rpc_tls *tls,
-                        mr_rpc_channel **ret, mr_error *err)
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+                       mr_rpc_channel **ret, mr_error *err)
 {
     grpc_arg args[] = {
         MR_INT_ARG(GRPC_ARG_ENABLE_HTTP_PROXY,
@@ -128,29 +128,27 @@ int mr_grpc_channel_new(mr_rpc_runtime *runtime, const char *address, const stru
     size_t n = sizeof args / sizeof args[0];
     grpc_channel_args list = {.num_args = tls != NULL && tls->server_name != NULL ? n : n - 1,
                               .args = args};
-    struct mr_grpc_runtime *rt = MR_RPC_OF(runtime, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
 
+    struct mr_address parsed;
+
+    MR_TRY(mr_rpc_parse_address(address, &parsed, err));
     MR_TRY(mr_grpc_check(rt, err));
-    struct mr_grpc_channel *ch = mr_calloc(1, sizeof *ch);
+    struct mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     MR_CHECK_ALLOC(ch, err);
     grpc_channel_credentials *creds = credentials_of(tls);
-    ch->head.transport = runtime->transport;
-    ch->magic = MR_GRPC_CHANNEL;
     ch->rt = rt;
     ch->channel = grpc_channel_create(address, creds, &list);
     grpc_channel_credentials_release(creds);
     if (mr_grpc_is_forkable()) {
         watch_begin(ch);
     }
-    *ret = &ch->head;
+    *ret = ch;
     return MR_OK;
 }
 
-void mr_grpc_channel_free(mr_rpc_channel *head)
+void mr_rpc_channel_free(mr_rpc_channel *ch)
 {
-    struct mr_grpc_channel *ch = MR_RPC_OF(head, struct mr_grpc_channel, MR_GRPC_CHANNEL);
-
-    if (mr_grpc_inherited(ch->rt)) {
+    if (ch == NULL || mr_grpc_inherited(ch->rt)) {
         return;
     }
     if (ch->watched) {

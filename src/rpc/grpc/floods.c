@@ -147,7 +147,7 @@ static void each_connection(struct mr_grpc_floods *f,
     }
 }
 
-void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_grpc_runtime *rt, int64_t now_ms)
+void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_rpc_runtime *rt, int64_t now_ms)
 {
     unsigned events = atomic_load_explicit(&rt->events, memory_order_relaxed);
     int64_t used_ms = cpu_ms(rt->thread);

@@ -31,23 +31,12 @@ struct mr_grpc_tag {
     void (*fn)(struct mr_grpc_tag *tag, bool ok);
 };
 
-enum {
-    MR_GRPC_RUNTIME = 0x4d526772,
-    MR_GRPC_CHANNEL,
-    MR_GRPC_SERVER,
-    MR_GRPC_CALL,
-    MR_GRPC_REQUEST,
-    MR_GRPC_STREAM
-};
-
 static inline void mr_grpc_tag_init(struct mr_grpc_tag *tag,
                                     void (*fn)(struct mr_grpc_tag *tag, bool ok))
 {
     tag->magic = MR_GRPC_TAG_MAGIC;
     tag->fn = fn;
 }
-
-struct mr_grpc_server;
 
 /* What a server has for the runtime's thread to look at every so often. */
 struct mr_grpc_ticker {
@@ -56,9 +45,7 @@ struct mr_grpc_ticker {
 };
 #define MR_GRPC_TICK_MS 1000
 
-struct mr_grpc_runtime {
-    mr_rpc_runtime head;
-    uint32_t magic;
+struct mr_rpc_runtime {
     pid_t pid;
     grpc_completion_queue *cq;
     pthread_t thread;
@@ -70,10 +57,8 @@ struct mr_grpc_runtime {
     LIST_HEAD(, mr_grpc_ticker) tickers; /* of servers that run */
 };
 
-struct mr_grpc_channel {
-    mr_rpc_channel head;
-    uint32_t magic;
-    struct mr_grpc_runtime *rt;
+struct mr_rpc_channel {
+    struct mr_rpc_runtime *rt;
     grpc_channel *channel;
     /* Only with the poll engine: see channel.c. */
     bool watched;
@@ -83,17 +68,12 @@ struct mr_grpc_channel {
     bool closing;
 };
 
-struct mr_grpc_message {
-    mr_rpc_message head;
-    grpc_byte_buffer *bytes;
-};
-
 /* MR_EPRECOND in a forked child. */
-int mr_grpc_check(const struct mr_grpc_runtime *rt, mr_error *err);
-bool mr_grpc_inherited(const struct mr_grpc_runtime *rt);
+int mr_grpc_check(const struct mr_rpc_runtime *rt, mr_error *err);
+bool mr_grpc_inherited(const struct mr_rpc_runtime *rt);
 bool mr_grpc_is_forkable(void);
-void mr_grpc_call_began(struct mr_grpc_runtime *rt);
-void mr_grpc_call_ended(struct mr_grpc_runtime *rt);
+void mr_grpc_call_began(struct mr_rpc_runtime *rt);
+void mr_grpc_call_ended(struct mr_rpc_runtime *rt);
 gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
 
 /* Pairs of strings to gRPC's form; how many. */
@@ -102,6 +82,12 @@ void mr_grpc_metadata_drop(grpc_metadata *md, size_t n);
 
 /* A status and its text as code and error; takes nothing. */
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
+
+/* @bb as a message of rpc.h, which owns it then. */
+static inline mr_rpc_message *mr_grpc_message(grpc_byte_buffer *bb)
+{
+    return (mr_rpc_message *)(void *)bb;
+}
 
 /* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL
  * without memory. */
@@ -206,8 +192,7 @@ struct mr_grpc_floods {
     size_t cap;
 };
 
-void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_grpc_runtime *rt,
-                         int64_t now_ms);
+void mr_grpc_floods_look(struct mr_grpc_floods *f, const struct mr_rpc_runtime *rt, int64_t now_ms);
 void mr_grpc_floods_free(struct mr_grpc_floods *f);
 
 /* ---- connections that take back their calls (resets.c) ---- */
@@ -218,7 +203,7 @@ struct mr_grpc_resets {
     /* which are looked at by the same thread; set before it starts */
     struct mr_grpc_accepts accepts;
     struct mr_grpc_floods floods; /* the same */
-    const struct mr_grpc_runtime *rt;
+    const struct mr_rpc_runtime *rt;
     int64_t seen; /* calls of the server when all connections were looked at, or fewer since */
     pthread_t thread;
     bool watching;
@@ -237,7 +222,7 @@ void mr_grpc_resets_free(struct mr_grpc_resets *r);
 /* ---- the calls of a server that gRPC still works on (calls.c). Any thread. ---- */
 
 struct mr_grpc_calls {
-    struct mr_grpc_runtime *rt;
+    struct mr_rpc_runtime *rt;
     struct mr_grpc_ticker ticker; /* of those without a message: the runtime's thread alone */
     pthread_mutex_t lock;         /* guards everything below; after a call's lock */
     pthread_cond_t changed;
@@ -247,7 +232,7 @@ struct mr_grpc_calls {
     struct mr_shares reply_bytes; /* that their callers have not taken yet */
 };
 
-void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_grpc_runtime *rt,
+void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_rpc_runtime *rt,
                         const struct mr_rpc_limits *limits);
 void mr_grpc_calls_free(struct mr_grpc_calls *calls);
 void mr_grpc_calls_tick(struct mr_grpc_calls *calls, bool on); /* be looked at every so often */
@@ -267,8 +252,5 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
 /* The same of one message each way. @method NULL: there is none of that name. */
 void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
                            const struct mr_rpc_method *method, const char *path);
-
-/* The slots of the port, each in the file of its object. */
-MR_RPC_SLOTS(MR_RPC_DECLARE, mr_grpc_)
 
 #endif

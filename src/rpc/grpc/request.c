@@ -16,9 +16,7 @@
 
 /* A unary call at the server. Two holders: gRPC (until no batch is out) and whoever has to
  * answer. */
-struct mr_grpc_request {
-    mr_rpc_request head;
-    uint32_t magic;
+struct mr_rpc_request {
     struct mr_grpc_calls *calls; /* the server's, valid until gRPC is through with the call */
     struct mr_share *share;      /* the same */
     const struct mr_rpc_method *method;
@@ -39,12 +37,7 @@ struct mr_grpc_request {
     int cancelled;
 };
 
-static struct mr_grpc_request *of(const mr_rpc_request *req)
-{
-    return MR_RPC_OF(req, struct mr_grpc_request, MR_GRPC_REQUEST);
-}
-
-static void request_unref(struct mr_grpc_request *req)
+static void request_unref(struct mr_rpc_request *req)
 {
     if (atomic_fetch_sub(&req->refs, 1) != 1) {
         return;
@@ -53,7 +46,7 @@ static void request_unref(struct mr_grpc_request *req)
     mr_free(req);
 }
 
-static void request_start_locked(struct mr_grpc_request *req, const grpc_op *ops, size_t n,
+static void request_start_locked(struct mr_rpc_request *req, const grpc_op *ops, size_t n,
                                  struct mr_grpc_tag *tag)
 {
     grpc_call_error rc = grpc_call_start_batch(req->call, ops, n, tag, NULL);
@@ -66,7 +59,7 @@ static void request_start_locked(struct mr_grpc_request *req, const grpc_op *ops
  * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its
  * share of all that is kept. Before the bytes are copied.
  */
-static int charge_reply(struct mr_grpc_request *req, size_t size, mr_error *err)
+static int charge_reply(struct mr_rpc_request *req, size_t size, mr_error *err)
 {
     if (size <= REPLY_FREE_BYTES) {
         return MR_OK;
@@ -80,7 +73,7 @@ static int charge_reply(struct mr_grpc_request *req, size_t size, mr_error *err)
     return mr_shares_take(&req->calls->reply_bytes, req->share->host, size, &req->reply_share, err);
 }
 
-static void give_back_reply(struct mr_grpc_request *req)
+static void give_back_reply(struct mr_rpc_request *req)
 {
     if (req->reply_share != NULL) {
         MR_LOCK(&req->calls->lock);
@@ -89,7 +82,7 @@ static void give_back_reply(struct mr_grpc_request *req)
 }
 
 /* One batch came back; after the last of a closed call gRPC's part goes. */
-static void request_back(struct mr_grpc_request *req)
+static void request_back(struct mr_rpc_request *req)
 {
     grpc_call *call = NULL;
 
@@ -120,7 +113,7 @@ static void request_back(struct mr_grpc_request *req)
 
 static void cut_request(struct mr_rpc_first *f, const char *why)
 {
-    struct mr_grpc_request *req = MR_RPC_CONTAINER(f, struct mr_grpc_request, first);
+    struct mr_rpc_request *req = MR_RPC_CONTAINER(f, struct mr_rpc_request, first);
 
     MR_LOCK(&req->lock);
     if (req->call != NULL && !req->close_seen) {
@@ -130,7 +123,7 @@ static void cut_request(struct mr_rpc_first *f, const char *why)
 
 static void on_request_close(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_request *req = MR_RPC_CONTAINER(tag, struct mr_grpc_request, close_tag);
+    struct mr_rpc_request *req = MR_RPC_CONTAINER(tag, struct mr_rpc_request, close_tag);
 
     (void)ok;
     mr_mutex_lock(&req->lock);
@@ -145,53 +138,47 @@ static void on_request_close(struct mr_grpc_tag *tag, bool ok)
 static void on_reply_sent(struct mr_grpc_tag *tag, bool ok)
 {
     (void)ok;
-    request_back(MR_RPC_CONTAINER(tag, struct mr_grpc_request, reply_tag));
+    request_back(MR_RPC_CONTAINER(tag, struct mr_rpc_request, reply_tag));
 }
 
-static void refuse_size(struct mr_grpc_request *req)
+static void refuse_size(struct mr_rpc_request *req)
 {
     mr_error err;
 
     (void)mr_rpc_too_large(req->method, grpc_byte_buffer_length(req->received), &err);
-    mr_grpc_reply(&req->head, err.code, err.message, NULL, 0);
+    mr_rpc_reply(req, err.code, err.message, NULL, 0);
 }
 
-static void hand_over_bulk(struct mr_grpc_request *req)
+static void hand_over_bulk(struct mr_rpc_request *req)
 {
-    struct mr_grpc_message *m = mr_malloc(sizeof *m);
+    mr_rpc_message *m = mr_grpc_message(req->received);
 
-    if (m == NULL) {
-        mr_grpc_reply(&req->head, MR_EEXHAUSTED, "out of memory", NULL, 0);
-        return;
-    }
-    m->head.transport = req->head.transport;
-    m->bytes = req->received;
     req->received = NULL;
-    req->method->handle_bulk(req->method->ctx, &req->head, &m->head);
+    req->method->handle_bulk(req->method->ctx, req, m);
 }
 
-static void hand_over(struct mr_grpc_request *req)
+static void hand_over(struct mr_rpc_request *req)
 {
     void *copy = NULL;
     size_t size = 0;
     const void *bytes = mr_grpc_bytes_flat(req->received, &size, &copy);
 
     if (bytes == NULL) {
-        mr_grpc_reply(&req->head, MR_EEXHAUSTED, "out of memory", NULL, 0);
+        mr_rpc_reply(req, MR_EEXHAUSTED, "out of memory", NULL, 0);
     } else {
         /* This batch is still counted, so the bytes stay until the handler returns. */
-        req->method->handle(req->method->ctx, &req->head, bytes, size);
+        req->method->handle(req->method->ctx, req, bytes, size);
     }
     mr_free(copy);
 }
 
 static void on_request_message(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_request *req = MR_RPC_CONTAINER(tag, struct mr_grpc_request, receive_tag);
+    struct mr_rpc_request *req = MR_RPC_CONTAINER(tag, struct mr_rpc_request, receive_tag);
 
     mr_rpc_first_came(&req->calls->ticker.firsts, &req->first);
     if (!ok || req->received == NULL) {
-        mr_grpc_reply(&req->head, MR_EINVAL, "a call without a message", NULL, 0);
+        mr_rpc_reply(req, MR_EINVAL, "a call without a message", NULL, 0);
     } else if (grpc_byte_buffer_length(req->received) > req->method->bytes_max) {
         refuse_size(req);
     } else if (req->method->handle_bulk != NULL) {
@@ -202,10 +189,9 @@ static void on_request_message(struct mr_grpc_tag *tag, bool ok)
     request_back(req);
 }
 
-void mr_grpc_reply(mr_rpc_request *head, int code, const char *message, const void *bytes,
-                   size_t size)
+void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
+                  size_t size)
 {
-    struct mr_grpc_request *req = of(head);
     grpc_op ops[3];
     size_t n = 0;
     grpc_byte_buffer *bb = NULL;
@@ -245,21 +231,21 @@ void mr_grpc_reply(mr_rpc_request *head, int code, const char *message, const vo
     request_unref(req);
 }
 
-bool mr_grpc_request_cancelled(const mr_rpc_request *req)
+bool mr_rpc_request_cancelled(const mr_rpc_request *req)
 {
-    return atomic_load(&of(req)->gone);
+    return atomic_load(&req->gone);
 }
 
-const char *mr_grpc_request_host(const mr_rpc_request *req)
+const char *mr_rpc_request_host(const mr_rpc_request *req)
 {
-    return of(req)->share->host;
+    return req->share->host;
 }
 
 /* @method NULL: there is none of that name. */
 void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
                            const struct mr_rpc_method *method, const char *path)
 {
-    struct mr_grpc_request *req = mr_calloc(1, sizeof *req);
+    struct mr_rpc_request *req = mr_calloc(1, sizeof *req);
     mr_error err;
     grpc_op op;
 
@@ -271,8 +257,6 @@ void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct 
     mr_grpc_tag_init(&req->receive_tag, on_request_message);
     mr_grpc_tag_init(&req->close_tag, on_request_close);
     mr_grpc_tag_init(&req->reply_tag, on_reply_sent);
-    req->head.transport = calls->rt->head.transport;
-    req->magic = MR_GRPC_REQUEST;
     req->calls = calls;
     req->share = share;
     req->method = method;
@@ -300,6 +284,6 @@ void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct 
     } else {
         int rc = mr_rpc_no_method(path, &err);
 
-        mr_grpc_reply(&req->head, rc, err.message, NULL, 0);
+        mr_rpc_reply(req, rc, err.message, NULL, 0);
     }
 }

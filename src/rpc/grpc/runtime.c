@@ -11,7 +11,7 @@
  * gRPC's epoll engine keeps its epoll descriptor for the life of the process, through
  * grpc_shutdown() too: parent and child would then share one set and take each other's events
  * (seen: hangs, and crashes on the other's pointers). So a process that wants to fork takes the
- * poll engine (mr_grpc_keep_forkable()), which leaves nothing open behind it.
+ * poll engine (mr_rpc_keep_forkable()), which leaves nothing open behind it.
  */
 #include "rpc/grpc/internal.h"
 
@@ -31,9 +31,11 @@
 #define SHUTDOWN_MS_MAX 2000
 #define SHUTDOWN_AGAIN_MS_MAX 50
 
+const char mr_rpc_transport[] = "grpc";
+
 static struct {
     pthread_mutex_t lock; /* guards everything below; held across fork() */
-    struct mr_grpc_runtime *rt;
+    struct mr_rpc_runtime *rt;
     unsigned users;
     pid_t stuck; /* the process in which gRPC did not close; 0: none */
 } global = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -130,7 +132,7 @@ static void once_per_process(void)
     }
 }
 
-void mr_grpc_keep_forkable(void)
+void mr_rpc_keep_forkable(void)
 {
     atomic_store(&forkable, true);
     /* Now, not with the first use of ours: gRPC has chosen for good when anybody in the process has
@@ -144,7 +146,7 @@ bool mr_grpc_is_forkable(void)
 }
 
 /* Returns when to do so again; -1: there is no server. */
-static int64_t tick(struct mr_grpc_runtime *rt, int64_t due_ms)
+static int64_t tick(struct mr_rpc_runtime *rt, int64_t due_ms)
 {
     int64_t now = mr_now_ms();
     struct mr_grpc_ticker *ticker;
@@ -167,7 +169,7 @@ static _Thread_local bool is_callback_thread;
 
 static void *poll_events(void *arg)
 {
-    struct mr_grpc_runtime *rt = arg;
+    struct mr_rpc_runtime *rt = arg;
     int64_t due_ms = 0;
 
     is_callback_thread = true;
@@ -190,16 +192,7 @@ static void *poll_events(void *arg)
     }
 }
 
-static int opened_before_fork(pid_t pid, mr_error *err)
-{
-    return mr_error_set(
-        err, MR_EPRECOND,
-        "opened before fork (in process %ld): open it in the child, or start the child with spawn",
-        (long)pid);
-}
-
-static int runtime_new_locked(const struct mr_rpc_transport *transport,
-                              struct mr_grpc_runtime **ret, mr_error *err)
+static int runtime_new_locked(struct mr_rpc_runtime **ret, mr_error *err)
 {
     if (global.stuck != 0 && global.stuck != getpid()) {
         return mr_error_set(err, MR_EPRECOND,
@@ -207,11 +200,9 @@ static int runtime_new_locked(const struct mr_rpc_transport *transport,
                             "it, and is of no use here: start the child with spawn",
                             (long)global.stuck);
     }
-    struct mr_grpc_runtime *rt = mr_calloc(1, sizeof *rt);
+    struct mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
 
     MR_CHECK_ALLOC(rt, err);
-    rt->head.transport = transport;
-    rt->magic = MR_GRPC_RUNTIME;
     rt->pid = getpid();
     mr_mutex_init(&rt->lock);
     mr_cond_init(&rt->idle);
@@ -231,27 +222,18 @@ static int runtime_new_locked(const struct mr_rpc_transport *transport,
     return MR_OK;
 }
 
-int mr_grpc_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, mr_error *err)
+int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
 {
-    int rc = MR_OK;
-
     (void)pthread_once(&once, once_per_process);
     MR_LOCK(&global.lock);
-    if (global.rt == NULL) {
-        rc = runtime_new_locked(self, &global.rt, err);
-    } else {
-        rc = mr_grpc_check(global.rt, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(global.rt == NULL ? runtime_new_locked(&global.rt, err) : mr_grpc_check(global.rt, err));
     global.users++;
-    *ret = &global.rt->head;
+    *ret = global.rt;
     return MR_OK;
 }
 
 /* Returns whether nobody uses the runtime any more. */
-static bool drop_user(struct mr_grpc_runtime *rt)
+static bool drop_user(struct mr_rpc_runtime *rt)
 {
     MR_LOCK(&global.lock);
     MR_ASSERT(rt == global.rt);
@@ -259,7 +241,7 @@ static bool drop_user(struct mr_grpc_runtime *rt)
     if (--global.users > 0) {
         return false;
     }
-    MR_ASSERT(!mr_grpc_is_own_thread());
+    MR_ASSERT(!mr_rpc_is_own_thread());
     /* A batch on a queue that is shut down is fatal in gRPC: what was cancelled must have come back
      * first. */
     mr_mutex_lock(&rt->lock);
@@ -279,42 +261,43 @@ static bool drop_user(struct mr_grpc_runtime *rt)
     return true;
 }
 
-void mr_grpc_release(mr_rpc_runtime *head)
+void mr_rpc_release(mr_rpc_runtime *rt)
 {
-    struct mr_grpc_runtime *rt = MR_RPC_OF(head, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
-
-    if (!mr_grpc_inherited(rt) && drop_user(rt)) {
+    if (rt != NULL && !mr_grpc_inherited(rt) && drop_user(rt)) {
         /* The next to come makes threads of its own, which find what these leave in other
          * arenas. */
         mr_heap_trim();
     }
 }
 
-bool mr_grpc_is_own_thread(void)
+bool mr_rpc_is_own_thread(void)
 {
     return is_callback_thread;
 }
 
-bool mr_grpc_inherited(const struct mr_grpc_runtime *rt)
+bool mr_grpc_inherited(const struct mr_rpc_runtime *rt)
 {
     return rt->pid != getpid();
 }
 
-int mr_grpc_check(const struct mr_grpc_runtime *rt, mr_error *err)
+int mr_grpc_check(const struct mr_rpc_runtime *rt, mr_error *err)
 {
     if (mr_grpc_inherited(rt)) {
-        return opened_before_fork(rt->pid, err);
+        return mr_error_set(err, MR_EPRECOND,
+                            "opened before fork (in process %ld): open it in the child, or start "
+                            "the child with spawn",
+                            (long)rt->pid);
     }
     return MR_OK;
 }
 
-void mr_grpc_call_began(struct mr_grpc_runtime *rt)
+void mr_grpc_call_began(struct mr_rpc_runtime *rt)
 {
     MR_LOCK(&rt->lock);
     rt->calls++;
 }
 
-void mr_grpc_call_ended(struct mr_grpc_runtime *rt)
+void mr_grpc_call_ended(struct mr_rpc_runtime *rt)
 {
     MR_LOCK(&rt->lock);
     MR_ASSERT(rt->calls > 0);

@@ -33,15 +33,13 @@
 
 struct slot {
     struct mr_grpc_tag tag;
-    struct mr_grpc_server *srv;
+    struct mr_rpc_server *srv;
     grpc_call *call;
     grpc_call_details details;
     grpc_metadata_array metadata;
 };
 
-struct mr_grpc_server {
-    mr_rpc_server head;
-    uint32_t magic;
+struct mr_rpc_server {
     struct mr_grpc_calls calls;
     struct mr_grpc_resets resets;
     unsigned connections; /* that there may be */
@@ -53,11 +51,6 @@ struct mr_grpc_server {
     atomic_bool stopping;
 };
 
-static struct mr_grpc_server *of(mr_rpc_server *srv)
-{
-    return MR_RPC_OF(srv, struct mr_grpc_server, MR_GRPC_SERVER);
-}
-
 /* ---- slots ---- */
 
 static void on_call(struct mr_grpc_tag *tag, bool ok);
@@ -65,7 +58,7 @@ static void on_call(struct mr_grpc_tag *tag, bool ok);
 /* The caller has counted the slot as busy. */
 static bool post_slot(struct slot *slot)
 {
-    struct mr_grpc_server *srv = slot->srv;
+    struct mr_rpc_server *srv = slot->srv;
 
     slot->call = NULL;
     grpc_call_details_init(&slot->details);
@@ -77,7 +70,7 @@ static bool post_slot(struct slot *slot)
 }
 
 /* NULL: the call was refused, since its host has so many that others need the room. */
-static struct mr_share *admit(struct mr_grpc_server *srv, grpc_call *call)
+static struct mr_share *admit(struct mr_rpc_server *srv, grpc_call *call)
 {
     struct mr_share *share = NULL;
     char host[MR_GRPC_HOST_SIZE];
@@ -97,7 +90,7 @@ static struct mr_share *admit(struct mr_grpc_server *srv, grpc_call *call)
 static void on_call(struct mr_grpc_tag *tag, bool ok)
 {
     struct slot *slot = MR_RPC_CONTAINER(tag, struct slot, tag);
-    struct mr_grpc_server *srv = slot->srv;
+    struct mr_rpc_server *srv = slot->srv;
     grpc_call *call = slot->call;
     char path[MR_NAME_BYTES_MAX + 1];
 
@@ -131,8 +124,7 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
 
 static void on_shutdown(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_calls *calls =
-        &MR_RPC_CONTAINER(tag, struct mr_grpc_server, shutdown_tag)->calls;
+    struct mr_grpc_calls *calls = &MR_RPC_CONTAINER(tag, struct mr_rpc_server, shutdown_tag)->calls;
 
     (void)ok;
     MR_LOCK(&calls->lock);
@@ -154,10 +146,10 @@ static unsigned connections_max(unsigned calls)
     return half < calls ? (unsigned)half : calls;
 }
 
-int mr_grpc_server_new(mr_rpc_runtime *runtime, const struct mr_rpc_limits *l, mr_rpc_server **ret,
-                       mr_error *err)
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret,
+                      mr_error *err)
 {
-    struct mr_grpc_runtime *rt = MR_RPC_OF(runtime, struct mr_grpc_runtime, MR_GRPC_RUNTIME);
+    const struct mr_rpc_limits l = mr_rpc_limits_of(limits);
     grpc_resource_quota *quota = NULL;
     grpc_arg args[] = {
         MR_INT_ARG(GRPC_ARG_ALLOW_REUSEPORT,
@@ -165,8 +157,8 @@ int mr_grpc_server_new(mr_rpc_runtime *runtime, const struct mr_rpc_limits *l, m
         MR_INT_ARG(GRPC_ARG_ENABLE_CHANNELZ, 1), /* resets.c reads it, */
         MR_INT_ARG(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE,
                    READ_BYTES), /* and stops nothing that was read */
-        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l->message_bytes),
-        MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l->calls_per_connection),
+        MR_INT_ARG(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)l.message_bytes),
+        MR_INT_ARG(GRPC_ARG_MAX_CONCURRENT_STREAMS, (int)l.calls_per_connection),
         MR_INT_ARG(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, -1),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIME_MS, 10000),
         MR_INT_ARG(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5000),
@@ -179,36 +171,36 @@ int mr_grpc_server_new(mr_rpc_runtime *runtime, const struct mr_rpc_limits *l, m
     grpc_channel_args list = {.num_args = sizeof args / sizeof args[0], .args = args};
 
     MR_TRY(mr_grpc_check(rt, err));
-    struct mr_grpc_server *srv = mr_calloc(1, sizeof *srv);
+    struct mr_rpc_server *srv = mr_calloc(1, sizeof *srv);
     MR_CHECK_ALLOC(srv, err);
-    srv->head.transport = runtime->transport;
-    srv->magic = MR_GRPC_SERVER;
     srv->resets.rt = rt;
-    srv->resets.floods.memory_bytes = l->memory_bytes;
-    mr_grpc_calls_init(&srv->calls, rt, l);
+    srv->resets.floods.memory_bytes = l.memory_bytes;
+    mr_grpc_calls_init(&srv->calls, rt, &l);
     mr_grpc_tag_init(&srv->shutdown_tag, on_shutdown);
     quota = grpc_resource_quota_create("mr-server");
-    grpc_resource_quota_resize(quota, l->memory_bytes);
+    grpc_resource_quota_resize(quota, l.memory_bytes);
     args[list.num_args - 1].value.pointer.p = quota;
     args[list.num_args - 1].value.pointer.vtable = grpc_resource_quota_arg_vtable();
-    srv->server = mr_grpc_resets_server_create(&srv->resets, &list, l->calls_per_connection);
-    srv->connections = l->connections != 0 ? l->connections : connections_max(l->calls);
+    srv->server = mr_grpc_resets_server_create(&srv->resets, &list, l.calls_per_connection);
+    srv->connections = l.connections != 0 ? l.connections : connections_max(l.calls);
     grpc_resource_quota_unref(quota); /* The server has its own. */
     grpc_server_register_completion_queue(srv->server, rt->cq, NULL);
-    *ret = &srv->head;
+    *ret = srv;
     return MR_OK;
 }
 
-int mr_grpc_server_method(mr_rpc_server *head, const struct mr_rpc_method *method, mr_error *err)
+struct mr_rpc_methods *mr_rpc_server_methods(mr_rpc_server *srv)
 {
-    MR_ASSERT(!of(head)->started);
-    return mr_rpc_methods_add(&of(head)->methods, method, err);
+    MR_ASSERT(!srv->started);
+    return &srv->methods;
 }
 
-int mr_grpc_server_listen(mr_rpc_server *head, const char *address, int *port, mr_error *err)
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
+                         int *port, mr_error *err)
 {
-    struct mr_grpc_server *srv = of(head);
+    struct mr_address parsed;
 
+    MR_TRY(mr_rpc_parse_listen(address, tls, &parsed, err));
     MR_ASSERT(!srv->started);
     grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
     int bound = grpc_server_add_http2_port(srv->server, address, creds);
@@ -227,19 +219,12 @@ int mr_grpc_server_listen(mr_rpc_server *head, const char *address, int *port, m
     return MR_OK;
 }
 
-int mr_grpc_server_start(mr_rpc_server *head, mr_error *err)
+int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 {
-    struct mr_grpc_server *srv = of(head);
-
     MR_TRY(mr_grpc_check(srv->calls.rt, err));
     MR_ASSERT(!srv->started);
-    int rc = mr_grpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err);
-    if (rc == MR_OK) {
-        rc = mr_grpc_resets_start(&srv->resets, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_accepts_start(&srv->resets.accepts, srv->connections, descriptors(), err));
+    MR_TRY(mr_grpc_resets_start(&srv->resets, err));
     srv->started = true;
     mr_grpc_calls_tick(&srv->calls, true);
     grpc_server_start(srv->server);
@@ -257,11 +242,9 @@ int mr_grpc_server_start(mr_rpc_server *head, mr_error *err)
     return MR_OK;
 }
 
-void mr_grpc_server_stop(mr_rpc_server *head, int64_t grace_ms)
+void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms)
 {
-    struct mr_grpc_server *srv = of(head);
-
-    MR_ASSERT(!mr_grpc_is_own_thread());
+    MR_ASSERT(!mr_rpc_is_own_thread());
     if (atomic_exchange(&srv->stopping, true)) {
         return;
     }
@@ -272,14 +255,12 @@ void mr_grpc_server_stop(mr_rpc_server *head, int64_t grace_ms)
     }
 }
 
-void mr_grpc_server_free(mr_rpc_server *head)
+void mr_rpc_server_free(mr_rpc_server *srv)
 {
-    struct mr_grpc_server *srv = of(head);
-
-    if (mr_grpc_inherited(srv->calls.rt)) {
+    if (srv == NULL || mr_grpc_inherited(srv->calls.rt)) {
         return;
     }
-    mr_grpc_server_stop(head, 0);
+    mr_rpc_server_stop(srv, 0);
     mr_grpc_resets_free(&srv->resets);
     mr_grpc_accepts_free(&srv->resets.accepts);
     if (srv->started) {

@@ -20,10 +20,8 @@
 #include <grpc/support/alloc.h>
 #include <string.h>
 
-struct mr_grpc_stream {
-    mr_rpc_stream head;
-    uint32_t magic;
-    struct mr_grpc_runtime *rt;
+struct mr_rpc_stream {
+    struct mr_rpc_runtime *rt;
     struct mr_grpc_calls *calls; /* of the server; NULL on the client's side */
     struct mr_share *share;      /* the same: its host's, until the call is over */
     atomic_uint refs;            /* the users' and, until it is over, gRPC's */
@@ -61,12 +59,7 @@ struct mr_grpc_stream {
     char *peer;
 };
 
-static struct mr_grpc_stream *of(const mr_rpc_stream *s)
-{
-    return MR_RPC_OF(s, struct mr_grpc_stream, MR_GRPC_STREAM);
-}
-
-static void stream_unref(struct mr_grpc_stream *s)
+static void stream_unref(struct mr_rpc_stream *s)
 {
     if (atomic_fetch_sub(&s->refs, 1) != 1) {
         return;
@@ -76,16 +69,14 @@ static void stream_unref(struct mr_grpc_stream *s)
     mr_free(s);
 }
 
-mr_rpc_stream *mr_grpc_stream_ref(mr_rpc_stream *head)
+mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
-
     (void)atomic_fetch_add(&s->user_refs, 1);
     (void)atomic_fetch_add(&s->refs, 1);
-    return head;
+    return s;
 }
 
-static void cancel_locked(struct mr_grpc_stream *s)
+static void cancel_locked(struct mr_rpc_stream *s)
 {
     if (s->call != NULL && !s->status_seen) {
         s->cancelled = true;
@@ -93,11 +84,9 @@ static void cancel_locked(struct mr_grpc_stream *s)
     }
 }
 
-void mr_grpc_stream_unref(mr_rpc_stream *head)
+void mr_rpc_stream_unref(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
-
-    if (mr_grpc_inherited(s->rt)) {
+    if (s == NULL || mr_grpc_inherited(s->rt)) {
         return;
     }
     if (atomic_fetch_sub(&s->user_refs, 1) == 1) {
@@ -111,10 +100,8 @@ void mr_grpc_stream_unref(mr_rpc_stream *head)
     stream_unref(s);
 }
 
-void mr_grpc_stream_cancel(mr_rpc_stream *head)
+void mr_rpc_stream_cancel(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
-
     if (mr_grpc_inherited(s->rt)) {
         return;
     }
@@ -122,10 +109,8 @@ void mr_grpc_stream_cancel(mr_rpc_stream *head)
     cancel_locked(s);
 }
 
-const char *mr_grpc_stream_peer(const mr_rpc_stream *head)
+const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
-
     MR_LOCK(&s->lock);
     if (s->peer == NULL && s->call != NULL) {
         s->peer = grpc_call_get_peer(s->call);
@@ -133,14 +118,14 @@ const char *mr_grpc_stream_peer(const mr_rpc_stream *head)
     return s->peer != NULL ? s->peer : "unknown";
 }
 
-const char *mr_grpc_stream_host(const mr_rpc_stream *head)
+const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
-    return of(head)->share->host;
+    return s->share->host;
 }
 
 /* ---- batches ---- */
 
-static void start_locked(struct mr_grpc_stream *s, const grpc_op *ops, size_t n,
+static void start_locked(struct mr_rpc_stream *s, const grpc_op *ops, size_t n,
                          struct mr_grpc_tag *tag)
 {
     grpc_call_error rc = grpc_call_start_batch(s->call, ops, n, tag, NULL);
@@ -150,7 +135,7 @@ static void start_locked(struct mr_grpc_stream *s, const grpc_op *ops, size_t n,
     s->pending++;
 }
 
-static void start_close_locked(struct mr_grpc_stream *s)
+static void start_close_locked(struct mr_rpc_stream *s)
 {
     grpc_op ops[2];
     size_t n = 0;
@@ -177,9 +162,9 @@ static void start_close_locked(struct mr_grpc_stream *s)
 
 /* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the
  * runtime's thread. */
-static void over(struct mr_grpc_stream *s)
+static void over(struct mr_rpc_stream *s)
 {
-    struct mr_grpc_runtime *rt = s->rt;
+    struct mr_rpc_runtime *rt = s->rt;
     struct mr_grpc_calls *calls = s->calls;
     struct mr_share *share = s->share;
     mr_error err;
@@ -194,7 +179,7 @@ static void over(struct mr_grpc_stream *s)
         rc = mr_error_set(&err, MR_ECANCELED, "the client is gone");
     }
     if (s->ops != NULL) {
-        s->ops->ended(s->ctx, &s->head, rc, rc < 0 ? &err : NULL);
+        s->ops->ended(s->ctx, s, rc, rc < 0 ? &err : NULL);
     }
     mr_mutex_lock(&s->lock);
     grpc_call *call = s->call;
@@ -215,7 +200,7 @@ static void over(struct mr_grpc_stream *s)
     }
 }
 
-static void batch_back(struct mr_grpc_stream *s)
+static void batch_back(struct mr_rpc_stream *s)
 {
     mr_mutex_lock(&s->lock);
     MR_ASSERT(s->pending > 0);
@@ -230,18 +215,18 @@ static void batch_back(struct mr_grpc_stream *s)
 static void on_start(struct mr_grpc_tag *tag, bool ok)
 {
     (void)ok;
-    batch_back(MR_RPC_CONTAINER(tag, struct mr_grpc_stream, start_tag));
+    batch_back(MR_RPC_CONTAINER(tag, struct mr_rpc_stream, start_tag));
 }
 
 static void on_close(struct mr_grpc_tag *tag, bool ok)
 {
     (void)ok;
-    batch_back(MR_RPC_CONTAINER(tag, struct mr_grpc_stream, close_tag));
+    batch_back(MR_RPC_CONTAINER(tag, struct mr_rpc_stream, close_tag));
 }
 
 static void on_status(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, status_tag);
+    struct mr_rpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_rpc_stream, status_tag);
 
     (void)ok;
     mr_mutex_lock(&s->lock);
@@ -252,8 +237,7 @@ static void on_status(struct mr_grpc_tag *tag, bool ok)
 
 static void on_receive(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, receive_tag);
-    struct mr_grpc_message *m = NULL;
+    struct mr_rpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_rpc_stream, receive_tag);
 
     if (s->calls != NULL) {
         mr_rpc_first_came(&s->calls->ticker.firsts, &s->first);
@@ -262,33 +246,20 @@ static void on_receive(struct mr_grpc_tag *tag, bool ok)
     s->receiving = false;
     grpc_byte_buffer *bytes = s->received;
     s->received = NULL;
-    if (ok && bytes != NULL) {
-        m = mr_malloc(sizeof *m);
-        if (m == NULL) {
-            cancel_locked(
-                s); /* A message lost in the middle must not look like a shorter stream. */
-        } else {
-            m->head.transport = s->head.transport;
-            m->bytes = bytes;
-            bytes = NULL;
-        }
-    }
-    if (m == NULL) {
-        s->receive_ended = true;
-    }
+    s->receive_ended = !ok || bytes == NULL;
+    bool ended = s->receive_ended;
     mr_mutex_unlock(&s->lock);
-    if (bytes != NULL) {
+    if (!ended) {
+        s->ops->message(s->ctx, s, mr_grpc_message(bytes));
+    } else {
         grpc_byte_buffer_destroy(bytes);
-    }
-    if (m != NULL) {
-        s->ops->message(s->ctx, &s->head, &m->head);
     }
     batch_back(s);
 }
 
 static void on_send(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_grpc_stream, send_tag);
+    struct mr_rpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_rpc_stream, send_tag);
 
     mr_mutex_lock(&s->lock);
     s->sending = false;
@@ -298,14 +269,13 @@ static void on_send(struct mr_grpc_tag *tag, bool ok)
     }
     mr_mutex_unlock(&s->lock);
     if (tell && s->ops->sent != NULL) {
-        s->ops->sent(s->ctx, &s->head);
+        s->ops->sent(s->ctx, s);
     }
     batch_back(s);
 }
 
-void mr_grpc_stream_receive(mr_rpc_stream *head)
+void mr_rpc_stream_receive(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
     grpc_op op;
 
     MR_LOCK(&s->lock);
@@ -364,10 +334,9 @@ static grpc_byte_buffer *make_bytes(const struct mr_rpc_slice *slices, size_t n)
     return bb;
 }
 
-int mr_grpc_stream_send(mr_rpc_stream *head, const struct mr_rpc_slice *slices, size_t n,
-                        bool more_follows, mr_error *err)
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
+                       bool more_follows, mr_error *err)
 {
-    struct mr_grpc_stream *s = of(head);
     grpc_op op;
     int rc = mr_grpc_check(s->rt, err);
 
@@ -394,7 +363,7 @@ int mr_grpc_stream_send(mr_rpc_stream *head, const struct mr_rpc_slice *slices, 
     return rc;
 }
 
-static void close_locked(struct mr_grpc_stream *s)
+static void close_locked(struct mr_rpc_stream *s)
 {
     s->closing = true;
     if (!s->sending) {
@@ -402,10 +371,8 @@ static void close_locked(struct mr_grpc_stream *s)
     }
 }
 
-void mr_grpc_stream_half_close(mr_rpc_stream *head)
+void mr_rpc_stream_half_close(mr_rpc_stream *s)
 {
-    struct mr_grpc_stream *s = of(head);
-
     MR_ASSERT(s->calls == NULL);
     MR_LOCK(&s->lock);
     if (s->call != NULL && !s->status_seen && !s->closing) {
@@ -413,10 +380,8 @@ void mr_grpc_stream_half_close(mr_rpc_stream *head)
     }
 }
 
-void mr_grpc_stream_finish(mr_rpc_stream *head, int code, const char *message)
+void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
-    struct mr_grpc_stream *s = of(head);
-
     MR_ASSERT(s->calls != NULL);
     MR_LOCK(&s->lock);
     if (s->call == NULL || s->status_seen || s->closing) {
@@ -433,15 +398,13 @@ void mr_grpc_stream_finish(mr_rpc_stream *head, int code, const char *message)
 
 /* ---- beginning ---- */
 
-static struct mr_grpc_stream *stream_new(struct mr_grpc_runtime *rt)
+static struct mr_rpc_stream *stream_new(struct mr_rpc_runtime *rt)
 {
-    struct mr_grpc_stream *s = mr_calloc(1, sizeof *s);
+    struct mr_rpc_stream *s = mr_calloc(1, sizeof *s);
 
     if (s == NULL) {
         return NULL;
     }
-    s->head.transport = rt->head.transport;
-    s->magic = MR_GRPC_STREAM;
     s->rt = rt;
     atomic_init(&s->refs, 2);
     atomic_init(&s->user_refs, 1);
@@ -459,7 +422,7 @@ static struct mr_grpc_stream *stream_new(struct mr_grpc_runtime *rt)
 }
 
 /* The two batches every client stream begins with. */
-static grpc_call_error start_client(struct mr_grpc_stream *s, grpc_metadata *md, size_t nmd,
+static grpc_call_error start_client(struct mr_rpc_stream *s, grpc_metadata *md, size_t nmd,
                                     bool wait_for_ready)
 {
     grpc_op ops[2];
@@ -489,16 +452,15 @@ static grpc_call_error start_client(struct mr_grpc_stream *s, grpc_metadata *md,
     return rc;
 }
 
-int mr_grpc_stream_open(mr_rpc_channel *channel, const char *path, const char *const *metadata,
-                        int64_t timeout_ms, bool wait_for_ready,
-                        const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
-                        mr_error *err)
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                       int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
+                       void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
-    struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
     grpc_metadata md[MR_RPC_METADATA_MAX];
 
+    MR_TRY(mr_rpc_check_metadata(metadata, err));
     MR_TRY(mr_grpc_check(ch->rt, err));
-    struct mr_grpc_stream *s = stream_new(ch->rt);
+    struct mr_rpc_stream *s = stream_new(ch->rt);
     MR_CHECK_ALLOC(s, err);
     s->ops = ops;
     s->ctx = ctx;
@@ -506,7 +468,7 @@ int mr_grpc_stream_open(mr_rpc_channel *channel, const char *path, const char *c
     s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
                                        method, NULL, mr_grpc_deadline(timeout_ms), NULL);
     grpc_slice_unref(method);
-    *ret = &s->head; /* Before the first callback can run. */
+    *ret = s; /* Before the first callback can run. */
     size_t nmd = mr_grpc_metadata_make(metadata, md);
     grpc_call_error rv = start_client(s, md, nmd, wait_for_ready);
     mr_grpc_metadata_drop(md, nmd);
@@ -524,7 +486,7 @@ int mr_grpc_stream_open(mr_rpc_channel *channel, const char *path, const char *c
 
 static void cut(struct mr_rpc_first *f, const char *why)
 {
-    struct mr_grpc_stream *s = MR_RPC_CONTAINER(f, struct mr_grpc_stream, first);
+    struct mr_rpc_stream *s = MR_RPC_CONTAINER(f, struct mr_rpc_stream, first);
 
     MR_LOCK(&s->lock);
     if (s->call != NULL && !s->status_seen) {
@@ -537,7 +499,7 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
                           const struct mr_rpc_method *method)
 {
     grpc_op op;
-    struct mr_grpc_stream *s = stream_new(calls->rt);
+    struct mr_rpc_stream *s = stream_new(calls->rt);
 
     if (s == NULL) {
         grpc_call_unref(call); /* The client sees the stream reset. */
@@ -556,12 +518,11 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
     s->first.cut = cut;
     s->first.host = share->host;
     mr_rpc_first_wait(&calls->ticker.firsts, &s->first, mr_now_ms());
-    method->accept(method->ctx, &s->head);
+    method->accept(method->ctx, s);
 }
 
-void mr_grpc_stream_accept(mr_rpc_stream *head, const struct mr_rpc_stream_ops *ops, void *ctx)
+void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
 {
-    struct mr_grpc_stream *s = of(head);
     grpc_op op;
 
     MR_ASSERT(s->calls != NULL);

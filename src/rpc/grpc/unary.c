@@ -8,12 +8,10 @@
 
 #include <string.h>
 
-struct mr_grpc_call {
-    mr_rpc_call head;
-    uint32_t magic;
+struct mr_rpc_call {
     struct mr_grpc_tag tag;
     atomic_uint refs; /* one is gRPC's until the batch is back */
-    struct mr_grpc_runtime *rt;
+    struct mr_rpc_runtime *rt;
     pthread_mutex_t lock; /* guards `call` */
     grpc_call *call;      /* NULL once it is over */
     grpc_metadata_array initial;
@@ -25,26 +23,17 @@ struct mr_grpc_call {
     void *ctx;
 };
 
-static struct mr_grpc_call *of(mr_rpc_call *call)
+void mr_rpc_call_unref(mr_rpc_call *call)
 {
-    return MR_RPC_OF(call, struct mr_grpc_call, MR_GRPC_CALL);
-}
-
-void mr_grpc_call_unref(mr_rpc_call *head)
-{
-    struct mr_grpc_call *call = of(head);
-
-    if (atomic_fetch_sub(&call->refs, 1) != 1) {
+    if (call == NULL || atomic_fetch_sub(&call->refs, 1) != 1) {
         return;
     }
     (void)pthread_mutex_destroy(&call->lock);
     mr_free(call);
 }
 
-void mr_grpc_call_cancel(mr_rpc_call *head)
+void mr_rpc_call_cancel(mr_rpc_call *call)
 {
-    struct mr_grpc_call *call = of(head);
-
     MR_LOCK(&call->lock);
     if (call->call != NULL) {
         (void)grpc_call_cancel(call->call, NULL);
@@ -52,7 +41,7 @@ void mr_grpc_call_cancel(mr_rpc_call *head)
 }
 
 /* gRPC's part of the object, when no batch is out. */
-static void drop_call(struct mr_grpc_call *call)
+static void drop_call(struct mr_rpc_call *call)
 {
     mr_mutex_lock(&call->lock);
     grpc_call *c = call->call;
@@ -69,8 +58,8 @@ static void drop_call(struct mr_grpc_call *call)
 
 static void call_over(struct mr_grpc_tag *tag, bool ok)
 {
-    struct mr_grpc_call *call = MR_RPC_CONTAINER(tag, struct mr_grpc_call, tag);
-    struct mr_grpc_runtime *rt = call->rt;
+    struct mr_rpc_call *call = MR_RPC_CONTAINER(tag, struct mr_rpc_call, tag);
+    struct mr_rpc_runtime *rt = call->rt;
     mr_error err;
     const void *bytes = NULL;
     void *copy = NULL;
@@ -95,11 +84,11 @@ static void call_over(struct mr_grpc_tag *tag, bool ok)
     call->done(call->ctx, rc, bytes, size, rc < 0 ? &err : NULL);
     mr_free(copy);
     drop_call(call);
-    mr_grpc_call_unref(&call->head);
+    mr_rpc_call_unref(call);
     mr_grpc_call_ended(rt);
 }
 
-static grpc_call_error start_unary(struct mr_grpc_call *call, const void *request, size_t size,
+static grpc_call_error start_unary(struct mr_rpc_call *call, const void *request, size_t size,
                                    grpc_metadata *md, size_t nmd, bool wait_for_ready)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
@@ -133,18 +122,16 @@ static grpc_call_error start_unary(struct mr_grpc_call *call, const void *reques
     return rc;
 }
 
-int mr_grpc_unary(mr_rpc_channel *channel, const char *path, const void *request, size_t size,
-                  const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
-                  mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
+int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
+                 const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                 mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
 {
-    struct mr_grpc_channel *ch = MR_RPC_OF(channel, struct mr_grpc_channel, MR_GRPC_CHANNEL);
     grpc_metadata md[MR_RPC_METADATA_MAX];
 
+    MR_TRY(mr_rpc_check_metadata(metadata, err));
     MR_TRY(mr_grpc_check(ch->rt, err));
-    struct mr_grpc_call *call = mr_calloc(1, sizeof *call);
+    struct mr_rpc_call *call = mr_calloc(1, sizeof *call);
     MR_CHECK_ALLOC(call, err);
-    call->head.transport = channel->transport;
-    call->magic = MR_GRPC_CALL;
     mr_grpc_tag_init(&call->tag, call_over);
     atomic_init(&call->refs, 2);
     call->rt = ch->rt;
@@ -165,10 +152,10 @@ int mr_grpc_unary(mr_rpc_channel *channel, const char *path, const void *request
     if (rv != GRPC_CALL_OK) {
         drop_call(call);
         mr_grpc_call_ended(ch->rt);
-        mr_grpc_call_unref(&call->head);
-        mr_grpc_call_unref(&call->head);
+        mr_rpc_call_unref(call);
+        mr_rpc_call_unref(call);
         return mr_error_set(err, MR_EINVAL, "calling %s: %s", path, grpc_call_error_to_string(rv));
     }
-    *ret = &call->head;
+    *ret = call;
     return MR_OK;
 }

@@ -8,9 +8,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 
-struct mr_local_call {
-    mr_rpc_call head;
-    uint32_t magic;
+struct mr_rpc_call {
     atomic_uint refs;
     mr_rpc_stream *stream;
     mr_rpc_message *reply; /* the thread's */
@@ -18,25 +16,22 @@ struct mr_local_call {
     void *ctx;
 };
 
-void mr_local_call_unref(mr_rpc_call *head)
+void mr_rpc_call_unref(mr_rpc_call *call)
 {
-    struct mr_local_call *call = MR_RPC_OF(head, struct mr_local_call, MR_LOCAL_CALL);
-
-    if (atomic_fetch_sub(&call->refs, 1) == 1) {
-        mr_local_stream_unref(call->stream);
-        call->magic = 0;
+    if (call != NULL && atomic_fetch_sub(&call->refs, 1) == 1) {
+        mr_rpc_stream_unref(call->stream);
         mr_free(call);
     }
 }
 
-void mr_local_call_cancel(mr_rpc_call *head)
+void mr_rpc_call_cancel(mr_rpc_call *call)
 {
-    mr_local_stream_cancel(MR_RPC_OF(head, struct mr_local_call, MR_LOCAL_CALL)->stream);
+    mr_rpc_stream_cancel(call->stream);
 }
 
 static void on_reply(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    struct mr_local_call *call = ctx;
+    struct mr_rpc_call *call = ctx;
 
     (void)s;
     call->reply = m;
@@ -44,8 +39,8 @@ static void on_reply(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 
 static void on_reply_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *why)
 {
-    struct mr_local_call *call = ctx;
-    const struct mr_local_message *m = (const struct mr_local_message *)call->reply;
+    struct mr_rpc_call *call = ctx;
+    const struct mr_rpc_message *m = call->reply;
     mr_error err;
 
     (void)s;
@@ -57,35 +52,33 @@ static void on_reply_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *
     call->done(call->ctx, rc, rc == MR_OK ? m->bytes : NULL, rc == MR_OK ? m->size : 0,
                rc < 0 ? &err : NULL);
     mr_free(call->reply);
-    mr_local_call_unref(&call->head);
+    mr_rpc_call_unref(call);
 }
 
-int mr_local_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
-                   const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
-                   mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
+int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
+                 const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
+                 mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
 {
     static const struct mr_rpc_stream_ops ops = {.message = on_reply, .ended = on_reply_ended};
     const struct mr_rpc_slice slice = {.data = request, .size = size};
-    struct mr_local_call *call = mr_calloc(1, sizeof *call);
+    struct mr_rpc_call *call = mr_calloc(1, sizeof *call);
 
     MR_CHECK_ALLOC(call, err);
-    call->head.transport = ch->transport;
-    call->magic = MR_LOCAL_CALL;
     call->done = done;
     call->ctx = ctx;
     atomic_init(&call->refs, 3); /* one is this function's */
-    *ret = &call->head;
-    int rc = mr_local_stream_open(ch, path, metadata, timeout_ms, wait_for_ready, &ops, call,
-                                  &call->stream, err);
+    *ret = call;
+    int rc = mr_rpc_stream_open(ch, path, metadata, timeout_ms, wait_for_ready, &ops, call,
+                                &call->stream, err);
     if (rc < 0) {
         mr_free(call);
         return rc;
     }
-    if (mr_local_stream_send(call->stream, &slice, 1, false, NULL) < 0) {
-        mr_local_stream_cancel(call->stream); /* No memory: the call ends so. */
+    if (mr_rpc_stream_send(call->stream, &slice, 1, false, NULL) < 0) {
+        mr_rpc_stream_cancel(call->stream); /* No memory: the call ends so. */
     }
-    mr_local_stream_half_close(call->stream);
-    mr_local_stream_receive(call->stream);
-    mr_local_call_unref(&call->head);
+    mr_rpc_stream_half_close(call->stream);
+    mr_rpc_stream_receive(call->stream);
+    mr_rpc_call_unref(call);
     return MR_OK;
 }

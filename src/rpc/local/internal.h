@@ -22,17 +22,8 @@
 #define MR_LOCAL_WINDOW_BYTES (64 * MR_KIB)
 #define MR_LOCAL_HOST "127.0.0.1"
 
-enum {
-    MR_LOCAL_RUNTIME = 0x4d526c72,
-    MR_LOCAL_CHANNEL,
-    MR_LOCAL_SERVER,
-    MR_LOCAL_STREAM,
-    MR_LOCAL_REQUEST,
-    MR_LOCAL_CALL
-};
-
-TAILQ_HEAD(mr_local_streams, mr_local_stream);
-LIST_HEAD(mr_local_servers, mr_local_server);
+TAILQ_HEAD(mr_local_streams, mr_rpc_stream);
+LIST_HEAD(mr_local_servers, mr_rpc_server);
 
 extern struct mr_local {
     pthread_mutex_t lock; /* guards everything below, and all that is made of this transport */
@@ -53,17 +44,13 @@ extern struct mr_local {
 } mr_local;
 
 /* One user of the transport: what is killed together. */
-struct mr_local_runtime {
-    mr_rpc_runtime head;
-    uint32_t magic;
+struct mr_rpc_runtime {
     unsigned objects; /* channels and servers of it */
     bool killed;
 };
 
-struct mr_local_channel {
-    mr_rpc_channel head;
-    uint32_t magic;
-    struct mr_local_runtime *rt;
+struct mr_rpc_channel {
+    struct mr_rpc_runtime *rt;
     char host[MR_ADDRESS_BYTES_MAX + 1];
     int port;
     unsigned number;
@@ -71,11 +58,9 @@ struct mr_local_channel {
     unsigned open;  /* of these, at the server */
 };
 
-struct mr_local_server {
-    mr_rpc_server head;
-    uint32_t magic;
-    struct mr_local_runtime *rt;
-    LIST_ENTRY(mr_local_server) link;
+struct mr_rpc_server {
+    struct mr_rpc_runtime *rt;
+    LIST_ENTRY(mr_rpc_server) link;
     struct mr_rpc_limits limits;
     struct mr_rpc_methods methods;
     struct mr_rpc_firsts firsts;
@@ -87,9 +72,8 @@ struct mr_local_server {
     bool stopping;
 };
 
-struct mr_local_message {
-    mr_rpc_message head;
-    TAILQ_ENTRY(mr_local_message) link;
+struct mr_rpc_message {
+    TAILQ_ENTRY(mr_rpc_message) link;
     size_t size;
     unsigned char bytes[];
 };
@@ -109,21 +93,19 @@ enum mr_local_state {
 };
 
 /* One end of a stream. */
-struct mr_local_stream {
-    mr_rpc_stream head;
-    uint32_t magic;
+struct mr_rpc_stream {
     enum mr_local_state state;
     unsigned users;
-    unsigned refs;                /* the users', and the transport's until `ended` has returned */
-    struct mr_local_stream *peer; /* NULL: there is none yet, or it is over */
+    unsigned refs;              /* the users', and the transport's until `ended` has returned */
+    struct mr_rpc_stream *peer; /* NULL: there is none yet, or it is over */
     const struct mr_rpc_stream_ops *ops;
     void *ctx;
     char name[32]; /* of the other side */
 
-    TAILQ_ENTRY(mr_local_stream) work;
+    TAILQ_ENTRY(mr_rpc_stream) work;
     bool queued;
 
-    TAILQ_HEAD(, mr_local_message) inbox;
+    TAILQ_HEAD(, mr_rpc_message) inbox;
     size_t inbox_bytes;
     bool asked;
     bool closing;     /* half close or finish was asked for: after the parcel */
@@ -134,15 +116,15 @@ struct mr_local_stream {
     mr_error end; /* code MR_OK: clean */
 
     /* the client's end */
-    TAILQ_ENTRY(mr_local_stream) client;
-    struct mr_local_channel *channel; /* NULL on the server's side */
+    TAILQ_ENTRY(mr_rpc_stream) client;
+    struct mr_rpc_channel *channel; /* NULL on the server's side */
     char *path;
     bool wait_for_ready;
     int64_t due_ms;
 
     /* the server's end */
-    TAILQ_ENTRY(mr_local_stream) served;
-    struct mr_local_server *server; /* until it has ended */
+    TAILQ_ENTRY(mr_rpc_stream) served;
+    struct mr_rpc_server *server; /* until it has ended */
     const struct mr_rpc_method *method;
     struct mr_share *share;
     struct mr_rpc_first first;
@@ -154,31 +136,27 @@ struct mr_local_stream {
 
 /* state.c */
 void mr_local_this_is_own_thread(void);
-void mr_local_due_locked(int64_t due_ms);                 /* the thread looks at deadlines then */
-void mr_local_schedule_locked(struct mr_local_stream *s); /* the thread looks at @s soon */
+void mr_local_due_locked(int64_t due_ms);               /* the thread looks at deadlines then */
+void mr_local_schedule_locked(struct mr_rpc_stream *s); /* the thread looks at @s soon */
 
-/* stream.c: functions of the port (ops.h), and: */
-struct mr_local_stream *mr_local_stream_new_locked(const struct mr_rpc_transport *transport,
-                                                   mr_error *err);
+/* stream.c */
+struct mr_rpc_stream *mr_local_stream_new_locked(mr_error *err);
 /* It is over for this end because of @why, and for the other because of @other. */
-void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other);
+void mr_local_break_locked(struct mr_rpc_stream *s, const mr_error *why, const mr_error *other);
 /* Those that are late end; *@due_ms: no later than the next deadline of the others. */
 void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms);
 /* what it has to do; gives the lock up meanwhile */
-void mr_local_stream_run_locked(struct mr_local_stream *s);
+void mr_local_stream_run_locked(struct mr_rpc_stream *s);
 
 /* server.c */
-struct mr_local_server *mr_local_server_find_locked(const char *host, int port);
+struct mr_rpc_server *mr_local_server_find_locked(const char *host, int port);
 /* Find the server of a client's end that waits, and make the other end. */
-void mr_local_connect_locked(struct mr_local_stream *client);
-void mr_local_server_shut_locked(struct mr_local_server *srv); /* it listens no more */
+void mr_local_connect_locked(struct mr_rpc_stream *client);
+void mr_local_server_shut_locked(struct mr_rpc_server *srv); /* it listens no more */
 /* All its streams end; for their clients, because of @why. */
-void mr_local_server_break_locked(struct mr_local_server *srv, const mr_error *why);
+void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why);
 
 /* request.c: the stream of a unary call has come. */
 void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);
-
-/* The slots of the port, each in the file of its object. */
-MR_RPC_SLOTS(MR_RPC_DECLARE, mr_local_)
 
 #endif

@@ -7,9 +7,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-struct mr_local_request {
-    mr_rpc_request head;
-    uint32_t magic;
+struct mr_rpc_request {
     atomic_uint refs;
     atomic_bool gone; /* the caller is */
     bool handed;      /* the thread's: somebody has to answer */
@@ -17,43 +15,36 @@ struct mr_local_request {
     const struct mr_rpc_method *method;
 };
 
-static struct mr_local_request *of(const mr_rpc_request *req)
-{
-    return MR_RPC_OF(req, struct mr_local_request, MR_LOCAL_REQUEST);
-}
-
-static void request_unref(struct mr_local_request *req)
+static void request_unref(struct mr_rpc_request *req)
 {
     if (atomic_fetch_sub(&req->refs, 1) == 1) {
-        mr_local_stream_unref(req->stream);
-        req->magic = 0;
+        mr_rpc_stream_unref(req->stream);
         mr_free(req);
     }
 }
 
-static void on_request(void *ctx, mr_rpc_stream *s, mr_rpc_message *message)
+static void on_request(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
-    struct mr_local_request *req = ctx;
+    struct mr_rpc_request *req = ctx;
     const struct mr_rpc_method *method = req->method;
-    struct mr_local_message *m = (struct mr_local_message *)message;
     mr_error err;
 
     (void)s;
     req->handed = true;
     if (m->size > method->bytes_max) {
-        mr_local_reply(&req->head, mr_rpc_too_large(method, m->size, &err), err.message, NULL, 0);
+        mr_rpc_reply(req, mr_rpc_too_large(method, m->size, &err), err.message, NULL, 0);
     } else if (method->handle_bulk != NULL) {
-        method->handle_bulk(method->ctx, &req->head, message);
+        method->handle_bulk(method->ctx, req, m);
         return; /* The message is the handler's. */
     } else {
-        method->handle(method->ctx, &req->head, m->bytes, m->size);
+        method->handle(method->ctx, req, m->bytes, m->size);
     }
-    mr_free(message);
+    mr_free(m);
 }
 
 static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
-    struct mr_local_request *req = ctx;
+    struct mr_rpc_request *req = ctx;
 
     (void)s;
     (void)err;
@@ -67,44 +58,40 @@ static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error
 void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s)
 {
     static const struct mr_rpc_stream_ops ops = {.message = on_request, .ended = on_request_ended};
-    struct mr_local_request *req = mr_calloc(1, sizeof *req);
+    struct mr_rpc_request *req = mr_calloc(1, sizeof *req);
 
     if (req == NULL) {
-        mr_local_stream_unref(s);
+        mr_rpc_stream_unref(s);
         return;
     }
-    req->head.transport = s->transport;
-    req->magic = MR_LOCAL_REQUEST;
     atomic_init(&req->refs, 2);
     atomic_init(&req->gone, false);
     req->stream = s;
     req->method = method;
-    mr_local_stream_accept(s, &ops, req);
-    mr_local_stream_receive(s);
+    mr_rpc_stream_accept(s, &ops, req);
+    mr_rpc_stream_receive(s);
 }
 
-void mr_local_reply(mr_rpc_request *head, int code, const char *message, const void *bytes,
-                    size_t size)
+void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
+                  size_t size)
 {
-    struct mr_local_request *req = of(head);
     const struct mr_rpc_slice slice = {.data = bytes, .size = size};
 
-    if (code == MR_OK &&
-        mr_local_stream_send(req->stream, &slice, 1, false, NULL) == MR_EEXHAUSTED) {
+    if (code == MR_OK && mr_rpc_stream_send(req->stream, &slice, 1, false, NULL) == MR_EEXHAUSTED) {
         code = MR_EEXHAUSTED;
         message = "out of memory";
     }
-    mr_local_stream_finish(req->stream, code, message);
+    mr_rpc_stream_finish(req->stream, code, message);
     request_unref(req);
 }
 
-bool mr_local_request_cancelled(const mr_rpc_request *req)
+bool mr_rpc_request_cancelled(const mr_rpc_request *req)
 {
-    return atomic_load(&of(req)->gone);
+    return atomic_load(&req->gone);
 }
 
-const char *mr_local_request_host(const mr_rpc_request *req)
+const char *mr_rpc_request_host(const mr_rpc_request *req)
 {
-    (void)of(req);
+    (void)req;
     return MR_LOCAL_HOST;
 }

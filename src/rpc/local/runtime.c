@@ -15,16 +15,11 @@
 /* guards `thread`, `pid` and `users` of mr_local; taken before its lock */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-static struct mr_local_runtime *of(const mr_rpc_runtime *rt)
-{
-    return MR_RPC_OF(rt, struct mr_local_runtime, MR_LOCAL_RUNTIME);
-}
-
 /* ---- the thread ---- */
 
 static void look_at_deadlines_locked(int64_t now_ms)
 {
-    struct mr_local_server *srv;
+    struct mr_rpc_server *srv;
 
     mr_local.due_ms = INT64_MAX;
     mr_local_expire_locked(&mr_local.waiting, now_ms, &mr_local.due_ms);
@@ -43,10 +38,10 @@ static void look_at_deadlines_locked(int64_t now_ms)
 
 static void let_in_locked(void)
 {
-    struct mr_local_stream *next;
+    struct mr_rpc_stream *next;
 
     mr_local.room = false;
-    for (struct mr_local_stream *s = TAILQ_FIRST(&mr_local.waiting); s != NULL; s = next) {
+    for (struct mr_rpc_stream *s = TAILQ_FIRST(&mr_local.waiting); s != NULL; s = next) {
         next = TAILQ_NEXT(s, client);
         mr_local_connect_locked(s);
     }
@@ -78,14 +73,12 @@ static void *run(void *arg)
 
 /* ---- users ---- */
 
-int mr_local_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, mr_error *err)
+int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
 {
-    struct mr_local_runtime *rt = mr_calloc(1, sizeof *rt);
+    struct mr_rpc_runtime *rt = mr_calloc(1, sizeof *rt);
     int rc = MR_OK;
 
     MR_CHECK_ALLOC(rt, err);
-    rt->head.transport = self;
-    rt->magic = MR_LOCAL_RUNTIME;
     MR_LOCK(&opening);
     if (mr_local.users == 0) {
         mr_local.pid = getpid();
@@ -101,19 +94,19 @@ int mr_local_acquire(const struct mr_rpc_transport *self, mr_rpc_runtime **ret, 
         return rc;
     }
     mr_local.users++;
-    *ret = &rt->head;
+    *ret = rt;
     return MR_OK;
 }
 
-void mr_local_release(mr_rpc_runtime *head)
+void mr_rpc_release(mr_rpc_runtime *rt)
 {
-    struct mr_local_runtime *rt = of(head);
-
-    MR_ASSERT(!mr_local_is_own_thread());
+    MR_ASSERT(!mr_rpc_is_own_thread());
+    if (rt == NULL) {
+        return;
+    }
     mr_mutex_lock(&mr_local.lock);
     MR_ASSERT(rt->objects == 0);
     mr_mutex_unlock(&mr_local.lock);
-    rt->magic = 0;
     mr_free(rt);
     MR_LOCK(&opening);
     if (--mr_local.users > 0) {
@@ -130,7 +123,7 @@ void mr_local_release(mr_rpc_runtime *head)
     (void)pthread_cond_destroy(&mr_local.wake);
 }
 
-void mr_local_keep_forkable(void)
+void mr_rpc_keep_forkable(void)
 {
 }
 
@@ -139,8 +132,8 @@ bool mr_rpc_local_kill(const char *address)
     static const mr_error broken = {.code = MR_EUNAVAIL, .message = "connection reset"};
     static const mr_error gone = {.code = MR_ECANCELED, .message = "the client is gone"};
     struct mr_local_streams *const clients[] = {&mr_local.waiting, &mr_local.open};
-    struct mr_local_server *srv, *next_server;
-    struct mr_local_stream *s, *next;
+    struct mr_rpc_server *srv, *next_server;
+    struct mr_rpc_stream *s, *next;
     struct mr_address parsed;
 
     if (!mr_address_parse(address, &parsed)) {
@@ -151,7 +144,7 @@ bool mr_rpc_local_kill(const char *address)
     if (srv == NULL) {
         return false;
     }
-    struct mr_local_runtime *rt = srv->rt;
+    struct mr_rpc_runtime *rt = srv->rt;
     rt->killed = true;
     for (srv = LIST_FIRST(&mr_local.servers); srv != NULL; srv = next_server) {
         next_server = LIST_NEXT(srv, link);
@@ -173,15 +166,13 @@ bool mr_rpc_local_kill(const char *address)
 
 /* ---- messages ---- */
 
-size_t mr_local_message_size(const mr_rpc_message *m)
+size_t mr_rpc_message_size(const mr_rpc_message *m)
 {
-    return ((const struct mr_local_message *)m)->size;
+    return m->size;
 }
 
-void mr_local_message_copy(const mr_rpc_message *head, size_t offset, size_t n, void *dst)
+void mr_rpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void *dst)
 {
-    const struct mr_local_message *m = (const struct mr_local_message *)head;
-
     MR_ASSERT(offset <= m->size);
     MR_ASSERT(n <= m->size - offset);
     if (n > 0) {
@@ -189,45 +180,43 @@ void mr_local_message_copy(const mr_rpc_message *head, size_t offset, size_t n, 
     }
 }
 
-void mr_local_message_free(mr_rpc_message *m)
+void mr_rpc_message_free(mr_rpc_message *m)
 {
     mr_free(m);
 }
 
 /* ---- channels ---- */
 
-int mr_local_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
-                         mr_rpc_channel **ret, mr_error *err)
+int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_rpc_tls *tls,
+                       mr_rpc_channel **ret, mr_error *err)
 {
     struct mr_address parsed;
 
-    MR_ASSERT(mr_address_parse(address, &parsed));
+    MR_TRY(mr_rpc_parse_address(address, &parsed, err));
     if (tls != NULL) {
         return mr_error_set(err, MR_EUNIMPL, "connecting to '%s': there is no TLS within a process",
                             MR_SHOWN(address));
     }
-    struct mr_local_channel *ch = mr_calloc(1, sizeof *ch);
+    struct mr_rpc_channel *ch = mr_calloc(1, sizeof *ch);
     MR_CHECK_ALLOC(ch, err);
-    ch->head.transport = rt->transport;
-    ch->magic = MR_LOCAL_CHANNEL;
-    ch->rt = of(rt);
+    ch->rt = rt;
     memcpy(ch->host, parsed.host, sizeof ch->host);
     ch->port = (int)strtol(parsed.port, NULL, 10);
-    *ret = &ch->head;
+    *ret = ch;
     MR_LOCK(&mr_local.lock);
     ch->number = ++mr_local.channels;
     ch->rt->objects++;
     return MR_OK;
 }
 
-void mr_local_channel_free(mr_rpc_channel *head)
+void mr_rpc_channel_free(mr_rpc_channel *ch)
 {
-    struct mr_local_channel *ch = MR_RPC_OF(head, struct mr_local_channel, MR_LOCAL_CHANNEL);
-
+    if (ch == NULL) {
+        return;
+    }
     mr_mutex_lock(&mr_local.lock);
     MR_ASSERT(ch->calls == 0);
     ch->rt->objects--;
     mr_mutex_unlock(&mr_local.lock);
-    ch->magic = 0;
     mr_free(ch);
 }

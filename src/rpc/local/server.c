@@ -15,11 +15,6 @@
 #define PORT_MIN 2000
 #define PORT_MAX 65535
 
-static struct mr_local_server *of(mr_rpc_server *srv)
-{
-    return MR_RPC_OF(srv, struct mr_local_server, MR_LOCAL_SERVER);
-}
-
 /* ---- coming together ---- */
 
 static bool is_here(const char *host)
@@ -33,9 +28,9 @@ static bool is_any(const char *host)
     return host[0] == '\0' || strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
 }
 
-static struct mr_local_server *at_port_locked(int port)
+static struct mr_rpc_server *at_port_locked(int port)
 {
-    struct mr_local_server *srv;
+    struct mr_rpc_server *srv;
 
     LIST_FOREACH(srv, &mr_local.servers, link)
     {
@@ -46,16 +41,16 @@ static struct mr_local_server *at_port_locked(int port)
     return NULL;
 }
 
-struct mr_local_server *mr_local_server_find_locked(const char *host, int port)
+struct mr_rpc_server *mr_local_server_find_locked(const char *host, int port)
 {
-    struct mr_local_server *srv = at_port_locked(port);
+    struct mr_rpc_server *srv = at_port_locked(port);
     bool same = srv != NULL && (is_any(srv->host) || strcmp(host, srv->host) == 0 ||
                                 (is_here(host) && is_here(srv->host)));
 
     return same && srv->started ? srv : NULL;
 }
 
-static void refuse_locked(struct mr_local_stream *client, int code, const char *why)
+static void refuse_locked(struct mr_rpc_stream *client, int code, const char *why)
 {
     mr_error err;
 
@@ -69,7 +64,7 @@ static void cut_locked(struct mr_rpc_first *f, const char *why)
     mr_error err;
 
     (void)mr_error_set(&err, MR_EDEADLINE, "%s", why);
-    mr_local_break_locked(MR_RPC_CONTAINER(f, struct mr_local_stream, first), &cut, &err);
+    mr_local_break_locked(MR_RPC_CONTAINER(f, struct mr_rpc_stream, first), &cut, &err);
 }
 
 static void accept_stream(const struct mr_rpc_method *method, mr_rpc_stream *s)
@@ -78,11 +73,11 @@ static void accept_stream(const struct mr_rpc_method *method, mr_rpc_stream *s)
 }
 
 /* The server's end of @client. */
-static void serve_locked(struct mr_local_server *srv, const struct mr_rpc_method *method,
-                         struct mr_local_stream *client)
+static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *method,
+                         struct mr_rpc_stream *client)
 {
     struct mr_share *share;
-    struct mr_local_stream *s;
+    struct mr_rpc_stream *s;
     mr_error err;
 
     if (mr_shares_take(&srv->calls, MR_LOCAL_HOST, 1, &share, &err) < 0) {
@@ -90,7 +85,7 @@ static void serve_locked(struct mr_local_server *srv, const struct mr_rpc_method
                       err.message); /* Nobody has looked at it, so it may be asked again. */
         return;
     }
-    s = mr_local_stream_new_locked(srv->head.transport, &err);
+    s = mr_local_stream_new_locked(&err);
     if (s == NULL) {
         mr_share_give(share, 1);
         refuse_locked(client, MR_EUNAVAIL, err.message);
@@ -118,10 +113,10 @@ static void serve_locked(struct mr_local_server *srv, const struct mr_rpc_method
     mr_local_due_locked(mr_now_ms() + srv->limits.silent_ms);
 }
 
-void mr_local_connect_locked(struct mr_local_stream *client)
+void mr_local_connect_locked(struct mr_rpc_stream *client)
 {
-    const struct mr_local_channel *ch = client->channel;
-    struct mr_local_server *srv =
+    const struct mr_rpc_channel *ch = client->channel;
+    struct mr_rpc_server *srv =
         ch->rt->killed ? NULL : mr_local_server_find_locked(ch->host, ch->port);
     const struct mr_rpc_method *method =
         srv != NULL ? mr_rpc_methods_find(&srv->methods, client->path) : NULL;
@@ -139,18 +134,16 @@ void mr_local_connect_locked(struct mr_local_stream *client)
     }
 }
 
-int mr_local_stream_open(mr_rpc_channel *channel, const char *path, const char *const *metadata,
-                         int64_t timeout_ms, bool wait_for_ready,
-                         const struct mr_rpc_stream_ops *ops, void *ctx, mr_rpc_stream **ret,
-                         mr_error *err)
+int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                       int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
+                       void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
-    struct mr_local_channel *ch = MR_RPC_OF(channel, struct mr_local_channel, MR_LOCAL_CHANNEL);
-    char *copy = mr_strdup(path);
 
-    (void)metadata; /* No server of ours looks at it. */
+    MR_TRY(mr_rpc_check_metadata(metadata, err)); /* No server of ours looks at it. */
+    char *copy = mr_strdup(path);
     MR_CHECK_ALLOC(copy, err);
     MR_LOCK(&mr_local.lock);
-    struct mr_local_stream *s = mr_local_stream_new_locked(ch->head.transport, err);
+    struct mr_rpc_stream *s = mr_local_stream_new_locked(err);
     if (s == NULL) {
         mr_free(copy);
         return MR_EEXHAUSTED;
@@ -167,44 +160,42 @@ int mr_local_stream_open(mr_rpc_channel *channel, const char *path, const char *
     }
     ch->calls++;
     TAILQ_INSERT_TAIL(&mr_local.waiting, s, client);
-    *ret = &s->head;
+    *ret = s;
     mr_local_connect_locked(s);
     return MR_OK;
 }
 
 /* ---- servers ---- */
 
-int mr_local_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret,
-                        mr_error *err)
+int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr_rpc_server **ret,
+                      mr_error *err)
 {
-    struct mr_local_server *srv = mr_calloc(1, sizeof *srv);
+    struct mr_rpc_server *srv = mr_calloc(1, sizeof *srv);
 
     MR_CHECK_ALLOC(srv, err);
-    srv->head.transport = rt->transport;
-    srv->magic = MR_LOCAL_SERVER;
-    srv->rt = MR_RPC_OF(rt, struct mr_local_runtime, MR_LOCAL_RUNTIME);
-    srv->limits = *limits;
-    mr_shares_init(&srv->calls, "open calls", limits->calls);
-    mr_rpc_firsts_init(&srv->firsts, limits->silent_calls, limits->silent_ms);
+    srv->rt = rt;
+    srv->limits = mr_rpc_limits_of(limits);
+    mr_shares_init(&srv->calls, "open calls", srv->limits.calls);
+    mr_rpc_firsts_init(&srv->firsts, srv->limits.silent_calls, srv->limits.silent_ms);
     TAILQ_INIT(&srv->streams);
-    *ret = &srv->head;
+    *ret = srv;
     MR_LOCK(&mr_local.lock);
     srv->rt->objects++;
     return MR_OK;
 }
 
-int mr_local_server_method(mr_rpc_server *server, const struct mr_rpc_method *method, mr_error *err)
+struct mr_rpc_methods *mr_rpc_server_methods(mr_rpc_server *srv)
 {
-    MR_ASSERT(!of(server)->started);
-    return mr_rpc_methods_add(&of(server)->methods, method, err);
+    MR_ASSERT(!srv->started);
+    return &srv->methods;
 }
 
-int mr_local_server_listen(mr_rpc_server *server, const char *address, int *port, mr_error *err)
+int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
+                         int *port, mr_error *err)
 {
-    struct mr_local_server *srv = of(server);
     struct mr_address parsed;
 
-    MR_ASSERT(mr_address_parse_listen(address, &parsed));
+    MR_TRY(mr_rpc_parse_listen(address, tls, &parsed, err));
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(srv->port == 0);
     int wanted = (int)strtol(parsed.port, NULL, 10);
@@ -227,10 +218,8 @@ int mr_local_server_listen(mr_rpc_server *server, const char *address, int *port
     return MR_OK;
 }
 
-int mr_local_server_start(mr_rpc_server *server, mr_error *err)
+int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 {
-    struct mr_local_server *srv = of(server);
-
     (void)err;
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(!srv->started);
@@ -240,7 +229,7 @@ int mr_local_server_start(mr_rpc_server *server, mr_error *err)
     return MR_OK;
 }
 
-void mr_local_server_shut_locked(struct mr_local_server *srv)
+void mr_local_server_shut_locked(struct mr_rpc_server *srv)
 {
     if (srv->port != 0) {
         LIST_REMOVE(srv, link);
@@ -248,10 +237,10 @@ void mr_local_server_shut_locked(struct mr_local_server *srv)
     }
 }
 
-void mr_local_server_break_locked(struct mr_local_server *srv, const mr_error *why)
+void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why)
 {
     static const mr_error here = {.code = MR_ECANCELED, .message = "the server stops"};
-    struct mr_local_stream *s;
+    struct mr_rpc_stream *s;
 
     TAILQ_FOREACH(s, &srv->streams, served)
     {
@@ -259,13 +248,12 @@ void mr_local_server_break_locked(struct mr_local_server *srv, const mr_error *w
     }
 }
 
-void mr_local_server_stop(mr_rpc_server *server, int64_t grace_ms)
+void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms)
 {
     static const mr_error stops = {.code = MR_EUNAVAIL, .message = "the server stops"};
-    struct mr_local_server *srv = of(server);
     int64_t until = mr_now_ms() + grace_ms;
 
-    MR_ASSERT(!mr_local_is_own_thread());
+    MR_ASSERT(!mr_rpc_is_own_thread());
     MR_LOCK(&mr_local.lock);
     if (srv->stopping) {
         return;
@@ -281,17 +269,17 @@ void mr_local_server_stop(mr_rpc_server *server, int64_t grace_ms)
     }
 }
 
-void mr_local_server_free(mr_rpc_server *server)
+void mr_rpc_server_free(mr_rpc_server *srv)
 {
-    struct mr_local_server *srv = of(server);
-
-    mr_local_server_stop(server, 0);
+    if (srv == NULL) {
+        return;
+    }
+    mr_rpc_server_stop(srv, 0);
     mr_rpc_firsts_free(&srv->firsts);
     mr_shares_free(&srv->calls);
     mr_rpc_methods_free(&srv->methods);
     mr_mutex_lock(&mr_local.lock);
     srv->rt->objects--;
     mr_mutex_unlock(&mr_local.lock);
-    srv->magic = 0;
     mr_free(srv);
 }

@@ -1,6 +1,8 @@
 /* What all of this transport share, and how something gets done. */
 #include "rpc/local/internal.h"
 
+const char mr_rpc_transport[] = "local";
+
 static _Thread_local bool is_callback_thread;
 
 struct mr_local mr_local = {
@@ -20,7 +22,7 @@ void mr_local_due_locked(int64_t due_ms)
     }
 }
 
-void mr_local_schedule_locked(struct mr_local_stream *s)
+void mr_local_schedule_locked(struct mr_rpc_stream *s)
 {
     if (!s->queued && s->state != MR_LOCAL_ENDED) {
         s->queued = true;
@@ -30,7 +32,7 @@ void mr_local_schedule_locked(struct mr_local_stream *s)
     }
 }
 
-bool mr_local_is_own_thread(void)
+bool mr_rpc_is_own_thread(void)
 {
     return is_callback_thread;
 }

@@ -20,29 +20,21 @@
 
 static const mr_error client_gone = {.code = MR_ECANCELED, .message = "the client is gone"};
 
-static struct mr_local_stream *of(const mr_rpc_stream *s)
-{
-    return MR_RPC_OF(s, struct mr_local_stream, MR_LOCAL_STREAM);
-}
-
-static bool is_server(const struct mr_local_stream *s)
+static bool is_server(const struct mr_rpc_stream *s)
 {
     return s->method != NULL;
 }
 
 /* ---- holding, and being held ---- */
 
-struct mr_local_stream *mr_local_stream_new_locked(const struct mr_rpc_transport *transport,
-                                                   mr_error *err)
+struct mr_rpc_stream *mr_local_stream_new_locked(mr_error *err)
 {
-    struct mr_local_stream *s = mr_calloc(1, sizeof *s);
+    struct mr_rpc_stream *s = mr_calloc(1, sizeof *s);
 
     if (s == NULL) {
         (void)mr_error_nomem(err);
         return NULL;
     }
-    s->head.transport = transport;
-    s->magic = MR_LOCAL_STREAM;
     s->users = 1;
     s->refs = 2;
     s->due_ms = INT64_MAX;
@@ -51,12 +43,11 @@ struct mr_local_stream *mr_local_stream_new_locked(const struct mr_rpc_transport
     return s;
 }
 
-static void unref_locked(struct mr_local_stream *s)
+static void unref_locked(struct mr_rpc_stream *s)
 {
     if (--s->refs > 0) {
         return;
     }
-    s->magic = 0;
     mr_free(s->path);
     mr_free(s);
 }
@@ -108,16 +99,14 @@ static struct mr_local_parcel *parcel_new(const struct mr_rpc_slice *slices, siz
     return p;
 }
 
-static struct mr_local_message *unpack(const struct mr_rpc_transport *transport,
-                                       const struct mr_local_parcel *p)
+static struct mr_rpc_message *unpack(const struct mr_local_parcel *p)
 {
-    struct mr_local_message *m = mr_malloc(sizeof *m + p->size);
+    struct mr_rpc_message *m = mr_malloc(sizeof *m + p->size);
     size_t at = 0;
 
     if (m == NULL) {
         return NULL;
     }
-    m->head.transport = transport;
     m->size = p->size;
     for (size_t i = 0; i < p->n; i++) {
         if (p->slices[i].size > 0) {
@@ -129,16 +118,16 @@ static struct mr_local_message *unpack(const struct mr_rpc_transport *transport,
 }
 
 /* The largest message that @s takes. */
-static size_t largest(const struct mr_local_stream *s)
+static size_t largest(const struct mr_rpc_stream *s)
 {
     return is_server(s) ? s->server->limits.message_bytes : MR_RPC_REPLY_BYTES_MAX;
 }
 
 /* ---- ends ---- */
 
-static void over_locked(struct mr_local_stream *s, const mr_error *end)
+static void over_locked(struct mr_rpc_stream *s, const mr_error *end)
 {
-    struct mr_local_channel *ch = s->channel;
+    struct mr_rpc_channel *ch = s->channel;
     bool open = s->state == MR_LOCAL_OPEN;
 
     if (s->state >= MR_LOCAL_OVER) {
@@ -156,9 +145,9 @@ static void over_locked(struct mr_local_stream *s, const mr_error *end)
     mr_local_schedule_locked(s);
 }
 
-void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const mr_error *other)
+void mr_local_break_locked(struct mr_rpc_stream *s, const mr_error *why, const mr_error *other)
 {
-    struct mr_local_stream *peer = s->peer;
+    struct mr_rpc_stream *peer = s->peer;
 
     if (s->state >= MR_LOCAL_OVER) {
         return;
@@ -172,14 +161,14 @@ void mr_local_break_locked(struct mr_local_stream *s, const mr_error *why, const
 }
 
 /* What was sent before is not overtaken, if the other end has asked for it. */
-static void hurry_parcel_locked(struct mr_local_stream *s)
+static void hurry_parcel_locked(struct mr_rpc_stream *s)
 {
-    struct mr_local_stream *peer = s->peer;
-    struct mr_local_message *m = NULL;
+    struct mr_rpc_stream *peer = s->peer;
+    struct mr_rpc_message *m = NULL;
 
     if (s->parcel != NULL && peer != NULL && peer->asked && TAILQ_EMPTY(&peer->inbox) &&
         s->parcel->size <= largest(peer)) {
-        m = unpack(s->head.transport, s->parcel);
+        m = unpack(s->parcel);
     }
     if (m != NULL) {
         TAILQ_INSERT_TAIL(&peer->inbox, m, link);
@@ -187,7 +176,7 @@ static void hurry_parcel_locked(struct mr_local_stream *s)
     }
 }
 
-static void cancel_locked(struct mr_local_stream *s)
+static void cancel_locked(struct mr_rpc_stream *s)
 {
     static const mr_error cancelled = {.code = MR_ECANCELED, .message = "cancelled"};
 
@@ -199,7 +188,7 @@ static void cancel_locked(struct mr_local_stream *s)
 void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, int64_t *due_ms)
 {
     static const mr_error late = {.code = MR_EDEADLINE, .message = "deadline exceeded"};
-    struct mr_local_stream *s, *next;
+    struct mr_rpc_stream *s, *next;
 
     for (s = TAILQ_FIRST(clients); s != NULL; s = next) {
         next = TAILQ_NEXT(s, client);
@@ -212,10 +201,10 @@ void mr_local_expire_locked(struct mr_local_streams *clients, int64_t now_ms, in
 }
 
 /* All that was sent is with the other end. */
-static void close_locked(struct mr_local_stream *s)
+static void close_locked(struct mr_rpc_stream *s)
 {
     static const mr_error clean = {.code = MR_OK};
-    struct mr_local_stream *client = s->peer;
+    struct mr_rpc_stream *client = s->peer;
 
     if (!is_server(s)) {
         return; /* Who half-closes sends no more: nobody is told. */
@@ -237,9 +226,9 @@ static void close_locked(struct mr_local_stream *s)
 /* ---- what the thread does ---- */
 
 /* @s has sent what cannot arrive: too large, or (@size is no more than @max) there is no memory. */
-static void break_lost_locked(struct mr_local_stream *s, size_t size, size_t max)
+static void break_lost_locked(struct mr_rpc_stream *s, size_t size, size_t max)
 {
-    struct mr_local_stream *client = is_server(s) ? s->peer : s;
+    struct mr_rpc_stream *client = is_server(s) ? s->peer : s;
     mr_error err;
 
     if (size > max) {
@@ -252,12 +241,12 @@ static void break_lost_locked(struct mr_local_stream *s, size_t size, size_t max
 }
 
 /* Into the other's inbox, if there is room; into nothing, if the other end is over. */
-static void move_parcel_locked(struct mr_local_stream *s)
+static void move_parcel_locked(struct mr_rpc_stream *s)
 {
     struct mr_local_parcel *p = s->parcel;
     size_t size = p->size;
     size_t max = s->peer != NULL ? largest(s->peer) : 0;
-    struct mr_local_message *m = NULL;
+    struct mr_rpc_message *m = NULL;
 
     if (s->peer != NULL && s->peer->inbox_bytes >= MR_LOCAL_WINDOW_BYTES) {
         return;
@@ -265,7 +254,7 @@ static void move_parcel_locked(struct mr_local_stream *s)
     s->parcel = NULL;
     mr_mutex_unlock(&mr_local.lock);
     if (size <= max) {
-        m = unpack(s->head.transport, p);
+        m = unpack(p);
     }
     parcel_free(p);
     mr_mutex_lock(&mr_local.lock);
@@ -287,14 +276,14 @@ static void move_parcel_locked(struct mr_local_stream *s)
         close_locked(s);
     } else if (s->ops->sent != NULL) {
         mr_mutex_unlock(&mr_local.lock);
-        s->ops->sent(s->ctx, &s->head);
+        s->ops->sent(s->ctx, s);
         mr_mutex_lock(&mr_local.lock);
     }
 }
 
-static void deliver_locked(struct mr_local_stream *s)
+static void deliver_locked(struct mr_rpc_stream *s)
 {
-    struct mr_local_message *m = TAILQ_FIRST(&s->inbox);
+    struct mr_rpc_message *m = TAILQ_FIRST(&s->inbox);
 
     s->asked = false;
     TAILQ_REMOVE(&s->inbox, m, link);
@@ -309,15 +298,15 @@ static void deliver_locked(struct mr_local_stream *s)
         over_locked(s, &s->end); /* `ended` comes after this message */
     }
     mr_mutex_unlock(&mr_local.lock);
-    s->ops->message(s->ctx, &s->head, &m->head);
+    s->ops->message(s->ctx, s, m);
     mr_mutex_lock(&mr_local.lock);
 }
 
-static void end_locked(struct mr_local_stream *s)
+static void end_locked(struct mr_rpc_stream *s)
 {
-    struct mr_local_server *srv = s->server;
+    struct mr_rpc_server *srv = s->server;
     struct mr_local_parcel *parcel = s->parcel;
-    struct mr_local_message *m;
+    struct mr_rpc_message *m;
     mr_error end = s->end;
 
     s->state = MR_LOCAL_ENDED;
@@ -332,7 +321,7 @@ static void end_locked(struct mr_local_stream *s)
     }
     parcel_free(parcel);
     if (s->ops != NULL) {
-        s->ops->ended(s->ctx, &s->head, end.code, end.code < 0 ? &end : NULL);
+        s->ops->ended(s->ctx, s, end.code, end.code < 0 ? &end : NULL);
     }
     mr_mutex_lock(&mr_local.lock);
     if (srv != NULL) {
@@ -346,14 +335,14 @@ static void end_locked(struct mr_local_stream *s)
     unref_locked(s);
 }
 
-void mr_local_stream_run_locked(struct mr_local_stream *s)
+void mr_local_stream_run_locked(struct mr_rpc_stream *s)
 {
     s->queued = false;
     TAILQ_REMOVE(&mr_local.work, s, work);
     if (s->accept_due) {
         s->accept_due = false;
         mr_mutex_unlock(&mr_local.lock);
-        s->accept(s->method, &s->head);
+        s->accept(s->method, s);
         mr_mutex_lock(&mr_local.lock);
     }
     if (s->state == MR_LOCAL_OPEN && s->parcel != NULL) {
@@ -370,10 +359,8 @@ void mr_local_stream_run_locked(struct mr_local_stream *s)
 
 /* ---- the port ---- */
 
-void mr_local_stream_receive(mr_rpc_stream *stream)
+void mr_rpc_stream_receive(mr_rpc_stream *s)
 {
-    struct mr_local_stream *s = of(stream);
-
     MR_LOCK(&mr_local.lock);
     if (s->state >= MR_LOCAL_OVER) {
         return;
@@ -385,10 +372,9 @@ void mr_local_stream_receive(mr_rpc_stream *stream)
     }
 }
 
-int mr_local_stream_send(mr_rpc_stream *stream, const struct mr_rpc_slice *slices, size_t n,
-                         bool more_follows, mr_error *err)
+int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
+                       bool more_follows, mr_error *err)
 {
-    struct mr_local_stream *s = of(stream);
     struct mr_local_parcel *p = parcel_new(slices, n);
 
     (void)more_follows;
@@ -409,7 +395,7 @@ int mr_local_stream_send(mr_rpc_stream *stream, const struct mr_rpc_slice *slice
     return MR_OK;
 }
 
-static void begin_close(struct mr_local_stream *s, int code, const char *message)
+static void begin_close(struct mr_rpc_stream *s, int code, const char *message)
 {
     MR_LOCK(&mr_local.lock);
     if (s->state >= MR_LOCAL_OVER || s->closing) {
@@ -425,38 +411,37 @@ static void begin_close(struct mr_local_stream *s, int code, const char *message
     }
 }
 
-void mr_local_stream_half_close(mr_rpc_stream *stream)
+void mr_rpc_stream_half_close(mr_rpc_stream *s)
 {
-    MR_ASSERT(!is_server(of(stream)));
-    begin_close(of(stream), MR_OK, NULL);
+    MR_ASSERT(!is_server(s));
+    begin_close(s, MR_OK, NULL);
 }
 
-void mr_local_stream_finish(mr_rpc_stream *stream, int code, const char *message)
+void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
-    MR_ASSERT(is_server(of(stream)));
-    begin_close(of(stream), code, message);
+    MR_ASSERT(is_server(s));
+    begin_close(s, code, message);
 }
 
-void mr_local_stream_cancel(mr_rpc_stream *stream)
+void mr_rpc_stream_cancel(mr_rpc_stream *s)
 {
     MR_LOCK(&mr_local.lock);
-    cancel_locked(of(stream));
+    cancel_locked(s);
 }
 
-mr_rpc_stream *mr_local_stream_ref(mr_rpc_stream *stream)
+mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
 {
-    struct mr_local_stream *s = of(stream);
-
     MR_LOCK(&mr_local.lock);
     s->users++;
     s->refs++;
-    return stream;
+    return s;
 }
 
-void mr_local_stream_unref(mr_rpc_stream *stream)
+void mr_rpc_stream_unref(mr_rpc_stream *s)
 {
-    struct mr_local_stream *s = of(stream);
-
+    if (s == NULL) {
+        return;
+    }
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(s->users > 0);
     if (--s->users == 0 && !(is_server(s) && s->closing)) {
@@ -465,21 +450,19 @@ void mr_local_stream_unref(mr_rpc_stream *stream)
     unref_locked(s);
 }
 
-const char *mr_local_stream_peer(const mr_rpc_stream *stream)
+const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 {
-    return of(stream)->name;
+    return s->name;
 }
 
-const char *mr_local_stream_host(const mr_rpc_stream *stream)
+const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
-    (void)of(stream);
+    (void)s;
     return MR_LOCAL_HOST;
 }
 
-void mr_local_stream_accept(mr_rpc_stream *stream, const struct mr_rpc_stream_ops *ops, void *ctx)
+void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
 {
-    struct mr_local_stream *s = of(stream);
-
     MR_ASSERT(is_server(s));
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(s->ops == NULL);

@@ -1,3 +1,0 @@
-#include "rpc/port.h"
-
-const struct mr_rpc_transport *const mr_rpc_linked = &mr_rpc_local;
