@@ -14,6 +14,7 @@
 #ifndef MR_CACHE_INTERNAL_H
 #define MR_CACHE_INTERNAL_H
 
+#include "base/scope.h"
 #include "base/sync.h"
 #include "cache/cache.h"
 #include "cache/record.h"
@@ -108,6 +109,7 @@ int mr_cache_run_load(mr_cache *cache, uint64_t log, uint64_t first, struct mr_s
                       struct mr_cache_run **ret, mr_error *err);
 struct mr_cache_run *mr_cache_run_ref(struct mr_cache_run *run);
 void mr_cache_run_unref(struct mr_cache_run *run); /* NULL is fine; not under a lock */
+MR_AUTO_DEFINE(struct mr_cache_run, mr_cache_run_unref)
 
 /* Chunks of @run from the one with element @index on. */
 int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max,

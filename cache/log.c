@@ -19,6 +19,9 @@
 
 static void destroy(mr_cache_log *log)
 {
+    if (log == NULL) {
+        return;
+    }
     mr_window_free(log->window);
     mr_free(log->tail.runs);
     mr_free(log->name);
@@ -28,6 +31,7 @@ static void destroy(mr_cache_log *log)
     pthread_cond_destroy(&log->idle);
     mr_free(log);
 }
+MR_AUTO_DEFINE(mr_cache_log, destroy)
 
 void mr_cache_log_unref(mr_cache_log *log)
 {
@@ -40,8 +44,7 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
                 mr_cache_log **ret, mr_error *err)
 {
     struct mr_window_limits limits = {.bytes_max = bytes_max, .ahead_bytes = ahead_bytes};
-    mr_cache_log *log = mr_calloc(1, sizeof *log);
-    int rc;
+    MR_AUTO(destroy) mr_cache_log *log = mr_calloc(1, sizeof *log);
 
     MR_CHECK_ALLOC(log, err);
     limits.unstored_bytes_max =
@@ -58,12 +61,9 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
     mr_cond_init(&log->idle);
     LIST_INIT(&log->readers);
     log->name = mr_strdup(name);
-    rc = log->name == NULL ? mr_error_nomem(err) : mr_window_new(&limits, &log->window, err);
-    if (rc < 0) {
-        destroy(log);
-        return rc;
-    }
-    *ret = log;
+    MR_CHECK_ALLOC(log->name, err);
+    MR_TRY(mr_window_new(&limits, &log->window, err));
+    *ret = MR_TAKE(log);
     return MR_OK;
 }
 
@@ -71,7 +71,6 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
 static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err)
 {
     uint64_t left;
-    int rc;
 
     MR_LOCK(&cache->lock);
     if (cache->logs == cache->logs_max) {
@@ -92,10 +91,7 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     }
     if (cache->failed && cache->logs == 0 && atomic_load(&cache->pinned) == 0) {
         /* No log: nobody else is in the storage or waits for this lock but to be counted in. */
-        rc = cache->storage->ops->reset(cache->storage, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(cache->storage->ops->reset(cache->storage, err));
         cache->failed = false;
     }
     cache->logs++;
@@ -104,45 +100,47 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     return MR_OK;
 }
 
+/* Of the bytes that were reserved for it. */
+static int open_reserved(mr_cache *cache, const char *name, uint64_t bytes, uint64_t ahead,
+                         uint64_t id, mr_cache_log **ret, mr_error *err)
+{
+    MR_AUTO(destroy) mr_cache_log *log = NULL;
+
+    MR_TRY(make(cache, name, bytes, ahead == 0 ? AHEAD_BYTES : ahead, &log, err));
+    log->id = id;
+    int rc = cache->storage->ops->create(cache->storage, id, &log->storage, err);
+    if (rc < 0) {
+        mr_cache_set_failed(cache);
+        return rc;
+    }
+    rc = mr_thread_start(&log->writer, "cache-writer", mr_cache_writer_main, log, err);
+    if (rc < 0) {
+        (void)cache->storage->ops->drop(log->storage, NULL);
+        return rc;
+    }
+    *ret = MR_TAKE(log);
+    return MR_OK;
+}
+
 int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts,
                       mr_cache_log **ret, mr_error *err)
 {
     uint64_t bytes = opts == NULL ? 0 : opts->bytes_max,
              ahead = opts == NULL ? 0 : opts->ahead_bytes, id = 0;
-    mr_cache_log *log = NULL;
     int rc = reserve(cache, &bytes, &id, err);
 
-    if (rc < 0) {
-        goto out;
-    }
-    rc = make(cache, name, bytes, ahead == 0 ? AHEAD_BYTES : ahead, &log, err);
-    if (rc < 0) {
-        mr_cache_release_log(cache, bytes);
-        goto out;
-    }
-    log->id = id;
-    rc = cache->storage->ops->create(cache->storage, id, &log->storage, err);
     if (rc == MR_OK) {
-        rc = mr_thread_start(&log->writer, "cache-writer", mr_cache_writer_main, log, err);
-    }
-    if (rc < 0) {
-        if (log->storage != NULL) {
-            (void)cache->storage->ops->drop(log->storage, NULL);
-        } else {
-            mr_cache_set_failed(cache);
+        rc = open_reserved(cache, name, bytes, ahead, id, ret, err);
+        if (rc < 0) {
+            mr_cache_release_log(cache, bytes);
         }
-        destroy(log);
-        mr_cache_release_log(cache, bytes);
-        goto out;
     }
-    atomic_fetch_add(&cache->refs, 1);
-    *ret = log;
-
-out:
     if (rc < 0) {
         mr_error_wrap(err, "opening log '%s' in %s", name, cache->storage->place);
+        return rc;
     }
-    return rc;
+    atomic_fetch_add(&cache->refs, 1);
+    return MR_OK;
 }
 
 void mr_cache_log_close(mr_cache_log *log)
@@ -261,16 +259,12 @@ int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_
 {
     int64_t deadline = timeout_ms < 0 ? -1 : mr_now_ms() + timeout_ms;
     uint64_t demand;
-    int rc;
 
     MR_LOCK(&log->lock);
     for (;;) {
         int64_t left = deadline < 0 ? -1 : deadline - mr_now_ms();
 
-        rc = stopped_locked(log, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(stopped_locked(log, err));
         if (log->finished) {
             return MR_END;
         }
@@ -312,18 +306,20 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
     return MR_OK;
 }
 
-/* The record that takes the next chunk. */
-static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, mr_error *err)
+/* The record that takes the next chunk, the last of the tail; *@fresh: it is new. */
+static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, bool *fresh, mr_error *err)
 {
-    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
-    if (run != NULL && !run->sealed) {
-        *ret = run;
+    *ret = mr_cache_tail_last(&log->tail);
+    *fresh = *ret == NULL || (*ret)->sealed;
+    if (!*fresh) {
         return MR_OK;
     }
     MR_TRY(mr_cache_run_new(mr_window_end(log->window), &run, err));
     run->opened_ms = mr_now_ms();
-    *ret = run;
+    MR_TRY(mr_cache_tail_push(&log->tail, run, err));
+    *ret = MR_TAKE(run);
     return MR_OK;
 }
 
@@ -346,25 +342,13 @@ static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uin
     struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
     uint64_t charge;
     bool fresh;
-    int rc;
 
     if (run != NULL && mr_now_ms() - run->opened_ms >= MR_CACHE_RECORD_AGE_MS) {
         sealed[0] = seal_locked(log);
     }
-    rc = open_run_locked(log, &run, err);
-    if (rc < 0) {
-        return rc;
-    }
-    fresh = run->rows == 0;
+    MR_TRY(open_run_locked(log, &run, &fresh, err));
     charge = fresh ? 0 : run->charge;
-    if (fresh) {
-        rc = mr_cache_tail_push(&log->tail, run, err);
-        if (rc < 0) {
-            mr_cache_run_unref(run);
-            return rc;
-        }
-    }
-    rc = mr_cache_run_add(run, chunk, bytes, copied, err);
+    int rc = mr_cache_run_add(run, chunk, bytes, copied, err);
     if (rc < 0) {
         if (fresh) {
             log->tail.n--;
@@ -380,34 +364,36 @@ static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uin
     return MR_OK;
 }
 
-/* Give @run, whose reference it takes, to the storage. Takes log->lock to say so. */
-static void put(mr_cache_log *log, struct mr_cache_run *run)
+static int store(mr_cache_log *log, const struct mr_cache_run *run, size_t front, mr_error *err)
 {
     struct mr_record_head head = {.log = log->id,
                                   .first = run->first,
                                   .payload = run->payload,
                                   .rows = run->rows,
                                   .chunks = (uint32_t)run->nchunks};
-    size_t front = mr_record_front_bytes(head.chunks), niov = run->niov + 1;
+    size_t niov = run->niov + 1;
+    MR_AUTO(mr_free)
     struct iovec *iov =
         mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
-    struct mr_record_entry *entries;
-    mr_error err;
-    int rc;
+    MR_CHECK_ALLOC(iov, err);
+    struct mr_record_entry *entries = (struct mr_record_entry *)(iov + niov);
 
-    if (iov == NULL) {
-        rc = mr_error_nomem(&err);
-    } else {
-        entries = (struct mr_record_entry *)(iov + niov);
-        iov[0] = (struct iovec){entries + run->nchunks, front};
-        memcpy(iov + 1, run->iov, run->niov * sizeof *iov);
-        for (size_t i = 0; i < run->nchunks; i++) {
-            entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
-        }
-        mr_record_encode(&head, entries, iov[0].iov_base);
-        rc = log->cache->storage->ops->put(log->storage, run->first, iov, niov, &err);
+    iov[0] = (struct iovec){entries + run->nchunks, front};
+    memcpy(iov + 1, run->iov, run->niov * sizeof *iov);
+    for (size_t i = 0; i < run->nchunks; i++) {
+        entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
     }
-    mr_free(iov);
+    mr_record_encode(&head, entries, iov[0].iov_base);
+    return log->cache->storage->ops->put(log->storage, run->first, iov, niov, err);
+}
+
+/* Give @run, whose reference it takes, to the storage. Takes log->lock to say so. */
+static void put(mr_cache_log *log, struct mr_cache_run *run)
+{
+    size_t front = mr_record_front_bytes((uint32_t)run->nchunks);
+    mr_error err;
+    int rc = store(log, run, front, &err);
+
     mr_mutex_lock(&log->lock);
     if (rc < 0) {
         mr_cache_log_fail_locked(log, &err);

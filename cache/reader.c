@@ -11,23 +11,18 @@
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
                          mr_cache_reader **ret, uint64_t *first, mr_error *err)
 {
-    mr_cache_reader *r = mr_calloc(1, sizeof *r);
-    int rc;
+    MR_AUTO(mr_free) mr_cache_reader *r = mr_calloc(1, sizeof *r);
 
     MR_CHECK_ALLOC(r, err);
     r->ready = opts->ready;
     r->ctx = opts->ctx;
     MR_LOCK(&log->lock);
-    rc = mr_window_join(log->window, opts->name, opts->lag, &r->cursor, err);
-    if (rc < 0) {
-        mr_free(r);
-        return rc;
-    }
+    MR_TRY(mr_window_join(log->window, opts->name, opts->lag, &r->cursor, err));
     r->log = log;
     atomic_fetch_add(&log->refs, 1);
     LIST_INSERT_HEAD(&log->readers, r, link);
     *first = mr_window_reader_first(r->cursor);
-    *ret = r;
+    *ret = MR_TAKE(r);
     return MR_OK;
 }
 
@@ -111,26 +106,20 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
 {
     const struct mr_storage_ops *ops = log->cache->storage->ops;
     struct mr_storage_value value;
-    struct mr_cache_run *run;
-    int rc = known ? MR_OK : ops->floor(log->storage, index, &key, err);
+    MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
-    if (rc == MR_OK) {
-        rc = ops->get(log->storage, key, &value, err);
+    if (!known) {
+        MR_TRY(ops->floor(log->storage, index, &key, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_cache_run_load(log->cache, log->id, key, &value, &run, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(ops->get(log->storage, key, &value, err));
+    MR_TRY(mr_cache_run_load(log->cache, log->id, key, &value, &run, err));
     if (index - run->first >= run->rows) {
-        rc = mr_error_set(err, MR_EDATALOSS,
-                          "the record of elements %" PRIu64 " to %" PRIu64 " should hold %" PRIu64,
-                          run->first, run->first + run->rows, index);
-        mr_cache_run_unref(run);
-        return rc;
+        return mr_error_set(err, MR_EDATALOSS,
+                            "the record of elements %" PRIu64 " to %" PRIu64
+                            " should hold %" PRIu64,
+                            run->first, run->first + run->rows, index);
     }
-    *ret = run;
+    *ret = MR_TAKE(run);
     return MR_OK;
 }
 

@@ -147,7 +147,6 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
 {
     struct mr_record_head head;
     uint64_t checksum, found;
-
     MR_TRY(mr_record_parse(data, size, &head, err));
     memcpy(&checksum, data, sizeof checksum);
     found = checksum_of(data, head.chunks);

@@ -26,28 +26,13 @@ int mr_cache_run_new(uint64_t first, struct mr_cache_run **ret, mr_error *err)
     return MR_OK;
 }
 
-/* Room for @more elements of @size in a growing array. */
-static int reserve(void *array, size_t *cap, size_t n, size_t more, size_t size, mr_error *err)
+/* Room for @chunks more, which have @slices slices together. */
+static int reserve(struct mr_cache_run *run, size_t chunks, size_t slices, mr_error *err)
 {
-    void **p = array;
-    void *grown;
-    size_t want = 2 * *cap > n + more ? 2 * *cap : n + more;
-
-    if (n + more <= *cap) {
-        return MR_OK;
-    }
-    grown = mr_reallocarray(*p, want, size);
-    MR_CHECK_ALLOC(grown, err);
-    *p = grown;
-    *cap = want;
-    return MR_OK;
-}
-
-static int reserve_chunk(struct mr_cache_run *run, size_t pieces, mr_error *err)
-{
-    MR_TRY(reserve(&run->chunks, &run->chunks_cap, run->nchunks, 1, sizeof *run->chunks, err));
-    MR_TRY(reserve(&run->iov, &run->iov_cap, run->niov, pieces, sizeof *run->iov, err));
-    return reserve(&run->pieces, &run->pieces_cap, run->npieces, 1, sizeof *run->pieces, err);
+    return mr_grow(&run->chunks, &run->chunks_cap, run->nchunks, chunks, sizeof *run->chunks) &&
+                   mr_grow(&run->iov, &run->iov_cap, run->niov, slices, sizeof *run->iov)
+               ? MR_OK
+               : mr_error_nomem(err);
 }
 
 /* Room for @bytes in the arena. There is room for one more piece. */
@@ -85,16 +70,14 @@ int mr_cache_run_add(struct mr_cache_run *run, const struct mr_cache_chunk *chun
                      bool *copied, mr_error *err)
 {
     bool copy = bytes < MR_CACHE_COPY_BYTES;
-    size_t pieces = copy ? 1 : chunk->n, iov_first = run->niov;
-    int rc = reserve_chunk(run, pieces, err);
+    size_t iov_first = run->niov;
 
-    if (rc == MR_OK && copy) {
-        rc = reserve_arena(run, (size_t)bytes, err);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(reserve(run, 1, copy ? 1 : chunk->n, err));
+    if (!mr_grow(&run->pieces, &run->pieces_cap, run->npieces, 1, sizeof *run->pieces)) {
+        return mr_error_nomem(err);
     }
     if (copy) {
+        MR_TRY(reserve_arena(run, (size_t)bytes, err));
         copy_chunk(run, chunk, (size_t)bytes);
     } else {
         memcpy(run->iov + run->niov, chunk->iov, chunk->n * sizeof *chunk->iov);
@@ -116,19 +99,15 @@ static int list_chunks(struct mr_cache_run *run, const struct mr_record_head *he
 {
     const unsigned char *data = run->value.data;
     size_t at = mr_record_front_bytes(head->chunks);
-    int rc = reserve(&run->chunks, &run->chunks_cap, 0, head->chunks, sizeof *run->chunks, err);
 
-    if (rc == MR_OK) {
-        rc = reserve(&run->iov, &run->iov_cap, 0, head->chunks, sizeof *run->iov, err);
-    }
-    for (uint32_t i = 0; rc == MR_OK && i < head->chunks; i++) {
+    MR_TRY(reserve(run, head->chunks, head->chunks, err));
+    for (uint32_t i = 0; i < head->chunks; i++) {
         struct mr_record_entry entry = mr_record_entry(data, i);
 
         run->chunks[i] = (struct mr_cache_view_chunk){entry.rows, entry.bytes, i, 1};
         run->iov[i] = (struct iovec){(void *)(data + at), entry.bytes};
         at += entry.bytes;
     }
-    MR_TRY(rc);
     run->nchunks = run->niov = head->chunks;
     run->rows = head->rows;
     run->payload = head->payload;
@@ -139,7 +118,7 @@ int mr_cache_run_load(mr_cache *cache, uint64_t log, uint64_t first, struct mr_s
                       struct mr_cache_run **ret, mr_error *err)
 {
     struct mr_record_head head;
-    struct mr_cache_run *run = NULL;
+    MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
     int rc = mr_cache_run_new(first, &run, err);
 
     if (rc < 0) {
@@ -151,15 +130,9 @@ int mr_cache_run_load(mr_cache *cache, uint64_t log, uint64_t first, struct mr_s
     run->cache = cache;
     atomic_fetch_add(&cache->refs, 1);
     atomic_fetch_add(&cache->pinned, 1);
-    rc = mr_record_decode(value->data, value->size, log, first, &head, err);
-    if (rc == MR_OK) {
-        rc = list_chunks(run, &head, err);
-    }
-    if (rc < 0) {
-        mr_cache_run_unref(run);
-        return rc;
-    }
-    *ret = run;
+    MR_TRY(mr_record_decode(value->data, value->size, log, first, &head, err));
+    MR_TRY(list_chunks(run, &head, err));
+    *ret = MR_TAKE(run);
     return MR_OK;
 }
 

@@ -8,19 +8,13 @@
 
 int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run, mr_error *err)
 {
-    if (tail->first + tail->n == tail->cap) {
-        if (tail->first > tail->cap / 2) {
-            memmove(tail->runs, tail->runs + tail->first, tail->n * sizeof(struct mr_cache_run *));
-            tail->first = 0;
-        } else {
-            size_t cap = tail->cap == 0 ? 64 : 2 * tail->cap;
-            struct mr_cache_run **runs =
-                mr_reallocarray(tail->runs, cap, sizeof(struct mr_cache_run *));
-
-            MR_CHECK_ALLOC(runs, err);
-            tail->runs = runs;
-            tail->cap = cap;
-        }
+    if (tail->first + tail->n == tail->cap && tail->first > tail->cap / 2) {
+        memmove(tail->runs, tail->runs + tail->first, tail->n * sizeof(struct mr_cache_run *));
+        tail->first = 0;
+    }
+    if (!mr_grow(&tail->runs, &tail->cap, tail->first + tail->n, 1,
+                 sizeof(struct mr_cache_run *))) {
+        return mr_error_nomem(err);
     }
     tail->runs[tail->first + tail->n++] = run;
     return MR_OK;

@@ -33,10 +33,8 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
                        struct mr_cache_run ***ret, size_t *n, mr_error *err)
 {
     struct mr_cache_tail *tail = &log->tail;
-    struct mr_cache_run **runs, *last;
     uint64_t charge = 0, ready = 0;
     size_t count = 0;
-    int rc;
 
     while (count < tail->n && tail->runs[tail->first + count]->first <= file->last) {
         count++;
@@ -46,19 +44,15 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
                             "a file up to element %" PRIu64 " holds nothing that was not stored",
                             file->last);
     }
-    runs = mr_reallocarray(NULL, count, sizeof(struct mr_cache_run *));
+    MR_AUTO(mr_free)
+    struct mr_cache_run **runs = mr_memdup(tail->runs + tail->first, count * sizeof *runs);
     MR_CHECK_ALLOC(runs, err);
     for (size_t i = 0; i < count; i++) {
-        runs[i] = tail->runs[tail->first + i];
         charge += runs[i]->charge;
         ready += runs[i]->put ? runs[i]->charge : 0;
     }
-    last = runs[count - 1];
-    rc = mr_window_stored(log->window, last->first + last->rows, charge, file->bytes, err);
-    if (rc < 0) {
-        mr_free(runs);
-        return rc;
-    }
+    const struct mr_cache_run *last = runs[count - 1];
+    MR_TRY(mr_window_stored(log->window, last->first + last->rows, charge, file->bytes, err));
     for (size_t i = 0; i < count; i++) {
         runs[i]->put = true; /* the producer need not count it any more */
     }
@@ -66,7 +60,7 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
     tail->n -= count;
     log->ready_bytes -= ready;
     log->written_bytes += file->bytes;
-    *ret = runs;
+    *ret = MR_TAKE(runs);
     *n = count;
     return MR_OK;
 }
@@ -82,12 +76,8 @@ static int write_file_locked(mr_cache_log *log, mr_error *err)
     mr_mutex_unlock(&log->lock);
     rc = log->cache->storage->ops->flush(log->storage, &file, err);
     mr_mutex_lock(&log->lock);
-    if (rc == MR_OK) {
-        rc = move_locked(log, &file, &runs, &n, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(rc);
+    MR_TRY(move_locked(log, &file, &runs, &n, err));
     pthread_cond_broadcast(&log->producer);
     mr_mutex_unlock(&log->lock);
     for (size_t i = 0; i < n; i++) {

@@ -14,18 +14,13 @@
 #define FLIPPED_BYTES 64u
 
 struct fake {
-    mr_storage base;
-    mr_storage *memory;
-    pthread_mutex_t lock; /* guards everything below */
+    struct mr_memory_storage memory;
+    struct mr_storage_ops ops; /* those of the memory, but for what may fail */
+    pthread_mutex_t lock;      /* guards everything below */
     pthread_cond_t released;
     bool hold;
     uint64_t faults[MR_FAKE_FAULTS];
     unsigned resets;
-};
-
-struct fake_log {
-    mr_storage_log base;
-    mr_storage_log *memory;
 };
 
 /* What a value's handle is. */
@@ -34,14 +29,11 @@ struct fake_value {
     unsigned char flipped[]; /* what was given instead, if it was */
 };
 
+static const struct mr_storage_ops *const memory = &mr_memory_storage_ops;
+
 static struct fake *fake_of(mr_storage_log *log)
 {
     return (struct fake *)log->storage;
-}
-
-static mr_storage_log *memory_of(mr_storage_log *log)
-{
-    return ((struct fake_log *)log)->memory;
 }
 
 /* Is it the one that is to fail? */
@@ -53,23 +45,10 @@ static bool fault(struct fake *f, enum mr_storage_fake_fault kind)
 
 static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *err)
 {
-    struct fake *f = (struct fake *)s;
-    struct fake_log *log;
-    int rc;
-
-    if (fault(f, MR_FAKE_CREATE)) {
+    if (fault((struct fake *)s, MR_FAKE_CREATE)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of create");
     }
-    log = mr_calloc(1, sizeof *log);
-    MR_CHECK_ALLOC(log, err);
-    log->base.storage = s;
-    rc = f->memory->ops->create(f->memory, id, &log->memory, err);
-    if (rc < 0) {
-        mr_free(log);
-        return rc;
-    }
-    *ret = &log->base;
-    return MR_OK;
+    return memory->create(s, id, ret, err);
 }
 
 static int put(mr_storage_log *log, uint64_t key, const struct iovec *iov, size_t n, mr_error *err)
@@ -77,7 +56,7 @@ static int put(mr_storage_log *log, uint64_t key, const struct iovec *iov, size_
     if (fault(fake_of(log), MR_FAKE_PUT)) {
         return mr_error_set(err, MR_EEXHAUSTED, "an injected fault of put");
     }
-    return fake_of(log)->memory->ops->put(memory_of(log), key, iov, n, err);
+    return memory->put(log, key, iov, n, err);
 }
 
 static int flush(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err)
@@ -92,7 +71,7 @@ static int flush(mr_storage_log *log, struct mr_storage_file *ret, mr_error *err
     if (fault(f, MR_FAKE_FLUSH)) {
         return mr_error_set(err, MR_EEXHAUSTED, "an injected fault of flush");
     }
-    return f->memory->ops->flush(memory_of(log), ret, err);
+    return memory->flush(log, ret, err);
 }
 
 static int remove_oldest(mr_storage_log *log, mr_error *err)
@@ -100,7 +79,7 @@ static int remove_oldest(mr_storage_log *log, mr_error *err)
     if (fault(fake_of(log), MR_FAKE_REMOVE)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of remove");
     }
-    return fake_of(log)->memory->ops->remove_oldest(memory_of(log), err);
+    return memory->remove_oldest(log, err);
 }
 
 static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err)
@@ -114,11 +93,11 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of get");
     }
     MR_TRY(fault(f, MR_FAKE_LOSE) ? mr_error_set(err, MR_ENOTFOUND, "an injected loss")
-                                  : f->memory->ops->get(memory_of(log), key, &real, err));
+                                  : memory->get(log, key, &real, err));
     flip = fault(f, MR_FAKE_FLIP);
     value = mr_malloc(sizeof *value + (flip ? real.size : 0));
     if (value == NULL) {
-        f->memory->ops->release(f->memory, &real);
+        memory->release(log->storage, &real);
         return mr_error_nomem(err);
     }
     value->real = real;
@@ -133,29 +112,10 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
 
 static void release(mr_storage *s, struct mr_storage_value *ret)
 {
-    struct fake *f = (struct fake *)s;
     struct fake_value *value = ret->handle;
 
-    f->memory->ops->release(f->memory, &value->real);
+    memory->release(s, &value->real);
     mr_free(value);
-}
-
-static int floor_key(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return fake_of(log)->memory->ops->floor(memory_of(log), key, ret, err);
-}
-
-static int ceiling_key(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return fake_of(log)->memory->ops->ceiling(memory_of(log), key, ret, err);
-}
-
-static int drop(mr_storage_log *log, mr_error *err)
-{
-    int rc = fake_of(log)->memory->ops->drop(memory_of(log), err);
-
-    mr_free(log);
-    return rc;
 }
 
 static int reset(mr_storage *s, mr_error *err)
@@ -164,47 +124,36 @@ static int reset(mr_storage *s, mr_error *err)
 
     MR_LOCK(&f->lock);
     f->resets++;
-    return f->memory->ops->reset(f->memory, err);
+    return memory->reset(s, err);
 }
 
 static void close_fake(mr_storage *s)
 {
     struct fake *f = (struct fake *)s;
 
-    f->memory->ops->close(f->memory);
     pthread_mutex_destroy(&f->lock);
     pthread_cond_destroy(&f->released);
-    mr_free(f);
+    memory->close(s);
 }
 
 int mr_storage_fake_new(mr_storage **ret, mr_error *err)
 {
-    static const struct mr_storage_ops ops = {
-        .create = create,
-        .put = put,
-        .flush = flush,
-        .remove_oldest = remove_oldest,
-        .get = get,
-        .release = release,
-        .floor = floor_key,
-        .ceiling = ceiling_key,
-        .drop = drop,
-        .reset = reset,
-        .close = close_fake,
-    };
     struct fake *f = mr_calloc(1, sizeof *f);
-    int rc;
 
     MR_CHECK_ALLOC(f, err);
-    rc = mr_storage_memory_new(&f->memory, err);
-    if (rc < 0) {
-        mr_free(f);
-        return rc;
-    }
-    f->base = (mr_storage){&ops, "memory"};
+    f->ops = mr_memory_storage_ops;
+    f->ops.create = create;
+    f->ops.put = put;
+    f->ops.flush = flush;
+    f->ops.remove_oldest = remove_oldest;
+    f->ops.get = get;
+    f->ops.release = release;
+    f->ops.reset = reset;
+    f->ops.close = close_fake;
+    f->memory.base = (mr_storage){&f->ops, "memory"};
     mr_mutex_init(&f->lock);
     mr_cond_init(&f->released);
-    *ret = &f->base;
+    *ret = &f->memory.base;
     return MR_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "base/sync.h"
 
 #include <millrace/base.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -20,12 +19,6 @@ struct record {
     unsigned char data[];
 };
 
-struct memory {
-    mr_storage base;
-    _Atomic uint64_t bytes;
-    _Atomic unsigned logs;
-};
-
 struct memory_log {
     mr_storage_log base;
     pthread_mutex_t lock; /* guards everything below */
@@ -34,9 +27,9 @@ struct memory_log {
     records; /* by key; as many as a window in memory has, which are not many */
 };
 
-static struct memory *memory_of(mr_storage_log *log)
+static struct mr_memory_storage *memory_of(mr_storage_log *log)
 {
-    return (struct memory *)log->storage;
+    return (struct mr_memory_storage *)log->storage;
 }
 
 static void unref(struct record *r)
@@ -54,7 +47,7 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
     log->base.storage = s;
     mr_mutex_init(&log->lock);
     TAILQ_INIT(&log->records);
-    atomic_fetch_add(&((struct memory *)s)->logs, 1);
+    atomic_fetch_add(&((struct mr_memory_storage *)s)->logs, 1);
     *ret = &log->base;
     return MR_OK;
 }
@@ -204,38 +197,39 @@ static int drop(mr_storage_log *base, mr_error *err)
 
 static int reset(mr_storage *s, mr_error *err)
 {
-    MR_ASSERT(atomic_load(&((struct memory *)s)->logs) == 0);
+    MR_ASSERT(atomic_load(&((struct mr_memory_storage *)s)->logs) == 0);
     return MR_OK;
 }
 
 static void close_memory(mr_storage *s)
 {
-    struct memory *m = (struct memory *)s;
+    struct mr_memory_storage *m = (struct mr_memory_storage *)s;
 
     MR_ASSERT(atomic_load(&m->logs) == 0);
     MR_ASSERT(atomic_load(&m->bytes) == 0);
     mr_free(m);
 }
 
+const struct mr_storage_ops mr_memory_storage_ops = {
+    .create = create,
+    .put = put,
+    .flush = flush,
+    .remove_oldest = remove_oldest,
+    .get = get,
+    .release = release,
+    .floor = floor_key,
+    .ceiling = ceiling_key,
+    .drop = drop,
+    .reset = reset,
+    .close = close_memory,
+};
+
 int mr_storage_memory_new(mr_storage **ret, mr_error *err)
 {
-    static const struct mr_storage_ops ops = {
-        .create = create,
-        .put = put,
-        .flush = flush,
-        .remove_oldest = remove_oldest,
-        .get = get,
-        .release = release,
-        .floor = floor_key,
-        .ceiling = ceiling_key,
-        .drop = drop,
-        .reset = reset,
-        .close = close_memory,
-    };
-    struct memory *m = mr_calloc(1, sizeof *m);
+    struct mr_memory_storage *m = mr_calloc(1, sizeof *m);
 
     MR_CHECK_ALLOC(m, err);
-    m->base = (mr_storage){&ops, "memory"};
+    m->base = (mr_storage){&mr_memory_storage_ops, "memory"};
     *ret = &m->base;
     return MR_OK;
 }

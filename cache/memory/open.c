@@ -1,6 +1,7 @@
 /* A cache without a disk. */
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "cache/internal.h"
 #include "cache/memory/memory.h"
 
@@ -21,6 +22,6 @@ int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err)
                             "%" PRIu64 " bytes are too few for a window, %llu is the least",
                             bytes_max, BYTES_MIN);
     }
-    int rc = mr_storage_memory_new(&storage, err);
-    return rc < 0 ? rc : mr_cache_new(storage, &limits, ret, err);
+    MR_TRY(mr_storage_memory_new(&storage, err));
+    return mr_cache_new(storage, &limits, ret, err);
 }

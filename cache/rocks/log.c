@@ -74,12 +74,9 @@ static int drop(mr_storage_log *base, mr_error *err)
     struct rocks_log *log = (struct rocks_log *)base;
     struct mr_rocks *s = rocks_of(base);
     char *why = NULL;
-    int rc = MR_OK;
 
     rocksdb_drop_column_family(s->db, log->cf, &why);
-    if (why != NULL) {
-        rc = mr_rocks_error(err, why);
-    }
+    int rc = why == NULL ? MR_OK : mr_rocks_error(err, why);
     rocksdb_column_family_handle_destroy(log->cf); /* the files go with it */
     rocksdb_writebatch_destroy(log->batch);
     while (!STAILQ_EMPTY(&log->files)) {
@@ -159,26 +156,25 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
 {
     struct rocks_log *log = (struct rocks_log *)base;
     struct mr_rocks *s = rocks_of(base);
-    struct file *entry = mr_malloc(sizeof *entry);
+    MR_AUTO(mr_free) struct file *entry = mr_malloc(sizeof *entry);
+    MR_AUTO(mr_free) char *name = NULL;
     struct mr_storage_file file = {0, 0};
     char *why = NULL;
     size_t count;
-    int rc;
 
     MR_CHECK_ALLOC(entry, err);
     rocksdb_flush_cf(s->db, s->flush, log->cf, &why);
-    rc = why == NULL ? list_files(s, log, &file, &entry->name, &count, err)
-                     : mr_rocks_error(err, why);
-    if (rc == MR_OK && count != log->nfiles + 1) {
-        rc = mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", count,
-                          log->nfiles + 1);
-        mr_free(entry->name);
+    if (why != NULL) {
+        return mr_rocks_error(err, why);
     }
-    if (rc < 0) {
-        mr_free(entry);
-        return rc;
+    MR_TRY(list_files(s, log, &file, &name, &count, err));
+    if (count != log->nfiles + 1) {
+        return mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", count,
+                            log->nfiles + 1);
     }
+    entry->name = MR_TAKE(name);
     STAILQ_INSERT_TAIL(&log->files, entry, link);
+    entry = NULL; /* the list's */
     log->nfiles++;
     *ret = file;
     return MR_OK;
@@ -189,22 +185,19 @@ static int remove_oldest(mr_storage_log *base, mr_error *err)
     struct rocks_log *log = (struct rocks_log *)base;
     struct mr_rocks *s = rocks_of(base);
     struct mr_storage_file newest;
-    char *name = NULL;
+    MR_AUTO(mr_free) char *name = NULL;
     size_t count;
-    int rc;
 
     MR_ASSERT(!STAILQ_EMPTY(&log->files));
     /* Allowed for the oldest file of level 0 while there are no others; it says nothing when it
      * fails. */
     rocksdb_delete_file(s->db, STAILQ_FIRST(&log->files)->name);
-    rc = list_files(s, log, &newest, &name, &count, err);
-    mr_free(name);
-    if (rc == MR_OK && count != log->nfiles - 1) {
-        rc = mr_error_set(err, MR_EUNAVAIL,
-                          "file %s cannot be dropped: is the directory still writable?",
-                          STAILQ_FIRST(&log->files)->name);
+    MR_TRY(list_files(s, log, &newest, &name, &count, err));
+    if (count != log->nfiles - 1) {
+        return mr_error_set(err, MR_EUNAVAIL,
+                            "file %s cannot be dropped: is the directory still writable?",
+                            STAILQ_FIRST(&log->files)->name);
     }
-    MR_TRY(rc);
     forget_file(log);
     return MR_OK;
 }

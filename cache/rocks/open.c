@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "cache/internal.h"
 
 #include <inttypes.h>
@@ -19,7 +20,7 @@
  * record being put 2. */
 #define QUARTERS_PER_LOG 10
 
-int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
+static int open_over_rocks(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
 {
     uint64_t disk = opts->disk_bytes_max == 0 ? DISK_BYTES : opts->disk_bytes_max;
     uint64_t memory = opts->memory_bytes_max == 0 ? MEMORY_BYTES : opts->memory_bytes_max;
@@ -29,26 +30,25 @@ int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error 
                                      .logs_max = logs};
     struct mr_rocks_options rocks = {
         .dir = opts->dir, .log_memory_bytes = limits.log_memory_bytes, .logs_max = logs};
-    mr_storage *storage;
-    int rc;
+    mr_storage *storage = NULL;
 
     if (disk < DISK_BYTES_MIN || memory < MEMORY_BYTES_MIN || logs > LOGS_LIMIT) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64
-                          " of memory (at least %llu), %" PRIu32 " logs (at most %u)",
-                          disk, DISK_BYTES_MIN, memory, MEMORY_BYTES_MIN, logs, LOGS_LIMIT);
-    } else if (limits.log_memory_bytes < MR_MIB) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory,
-                          logs);
-    } else {
-        rc = mr_rocks_open(&rocks, &storage, err);
+        return mr_error_set(err, MR_EINVAL,
+                            "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64
+                            " of memory (at least %llu), %" PRIu32 " logs (at most %u)",
+                            disk, DISK_BYTES_MIN, memory, MEMORY_BYTES_MIN, logs, LOGS_LIMIT);
     }
-    if (rc == MR_OK) {
-        rc = mr_cache_new(storage, &limits, ret, err);
+    if (limits.log_memory_bytes < MR_MIB) {
+        return mr_error_set(err, MR_EINVAL,
+                            "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory,
+                            logs);
     }
-    if (rc < 0) {
-        mr_error_wrap(err, "cache directory '%s'", opts->dir);
-    }
-    return rc;
+    MR_TRY(mr_rocks_open(&rocks, &storage, err));
+    return mr_cache_new(storage, &limits, ret, err);
+}
+
+int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
+{
+    MR_TRY_WRAP(open_over_rocks(opts, ret, err), err, "cache directory '%s'", opts->dir);
+    return MR_OK;
 }

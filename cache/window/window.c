@@ -140,32 +140,18 @@ bool mr_window_flush_due(const mr_window *w, uint64_t ready)
 /* Room for one more at the end of files[]. */
 static int reserve_file(mr_window *w, mr_error *err)
 {
-    struct file *files;
-    size_t cap;
-
-    if (w->first_file + w->nfiles < w->cap) {
-        return MR_OK;
-    }
-    if (w->first_file > w->cap / 2) {
+    if (w->first_file + w->nfiles == w->cap && w->first_file > w->cap / 2) {
         memmove(w->files, w->files + w->first_file, w->nfiles * sizeof *w->files);
         w->first_file = 0;
-        return MR_OK;
     }
-    cap = w->cap == 0 ? 16 : 2 * w->cap;
-    files = mr_reallocarray(w->files, cap, sizeof *files);
-    MR_CHECK_ALLOC(files, err);
-    w->files = files;
-    w->cap = cap;
-    return MR_OK;
+    return mr_grow(&w->files, &w->cap, w->first_file + w->nfiles, 1, sizeof *w->files)
+               ? MR_OK
+               : mr_error_nomem(err);
 }
 
 int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err)
 {
-    int rc = reserve_file(w, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(reserve_file(w, err));
     MR_ASSERT(end > w->stored_end);
     MR_ASSERT(end <= w->end);
     MR_ASSERT(bytes <= w->unstored_bytes);

@@ -52,6 +52,24 @@ void *mr_reallocarray(void *p, size_t n, size_t size)
     return mr_realloc(p, total);
 }
 
+bool mr_grow(void *array, size_t *cap, size_t n, size_t more, size_t size)
+{
+    size_t want = *cap * 2 > n + more ? *cap * 2 : n + more + 8;
+    void *grown;
+
+    if (n + more <= *cap) {
+        return true;
+    }
+    memcpy(&grown, array, sizeof grown);
+    grown = mr_reallocarray(grown, want, size);
+    if (grown == NULL) {
+        return false;
+    }
+    memcpy(array, &grown, sizeof grown);
+    *cap = want;
+    return true;
+}
+
 void *mr_malloc_aligned(size_t size)
 {
     size_t padded;

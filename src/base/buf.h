@@ -6,6 +6,7 @@
 #define MR_BASE_BUF_H
 
 #include "base/memory.h"
+#include "base/scope.h"
 
 struct mr_buf {
     unsigned char *data; /* NUL-terminated beyond `len` once something was appended */
@@ -32,5 +33,6 @@ void mr_buf_clear(struct mr_buf *b); /* keeps the memory */
 /* MR_EEXHAUSTED for one that failed. */
 int mr_buf_error(const struct mr_buf *b, mr_error *err);
 void mr_buf_free(struct mr_buf *b);
+MR_AUTO_DEFINE(struct mr_buf, mr_buf_free)
 
 #endif

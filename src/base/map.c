@@ -76,7 +76,6 @@ int mr_map_put(struct mr_map *map, const void *key, void *value, mr_error *err)
     MR_ASSERT(value != NULL);
     /* At most three quarters full: probes stay short. */
     if (4 * (map->count + 1) > 3 * map->cap) {
-
         MR_TRY(grow(map, err));
     }
     struct mr_map_slot *slot = &map->slots[find(map, key, hash)];

@@ -32,6 +32,16 @@
         }                                                                                          \
     } while (0)
 
+/* The same with a context put in front of the message, as mr_error_wrap() does. */
+#define MR_TRY_WRAP(call, err, ...)                                                                \
+    do {                                                                                           \
+        int mr_try_rc = (call);                                                                    \
+        if (mr_try_rc != MR_OK) {                                                                  \
+            mr_error_wrap((err), __VA_ARGS__);                                                     \
+            return mr_try_rc;                                                                      \
+        }                                                                                          \
+    } while (0)
+
 /* "out of memory", if @p is NULL. */
 #define MR_CHECK_ALLOC(p, err)                                                                     \
     do {                                                                                           \

@@ -1,9 +1,9 @@
 #include "base/shares.h"
-#include "base/scope.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <string.h>

@@ -7,25 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *mr_attr_kind_name(int32_t kind)
-{
-    static const char *const names[] = {
-        [MR_ATTR_INT] = "an integer",
-        [MR_ATTR_FLOAT] = "a float",
-        [MR_ATTR_BOOL] = "a bool",
-        [MR_ATTR_BYTES] = "bytes",
-        [MR_ATTR_DTYPE] = "a dtype",
-        [MR_ATTR_SHAPE] = "a shape",
-        [MR_ATTR_INTS] = "a list of ints",
-        [MR_ATTR_BLOCK] = "tensors",
-        [MR_ATTR_STRINGS] = "a list of strings",
-        [MR_ATTR_VALUE] = "a value of the enclosing function",
-    };
-
-    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind]
-                                                                     : "of no known kind";
-}
-
 int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err)
 {
     if (v < arg->min) {
@@ -151,46 +132,49 @@ static bool copy_attr(struct mr_attr *to, const struct mr_attr *from)
            (ints == 0 || to->ints != NULL);
 }
 
-int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, mr_error *err)
+static int copy_attrs(const struct mr_attr *attrs, size_t n, struct mr_attr *copy, mr_error *err)
 {
-    struct mr_attr *copy = mr_calloc(n, sizeof *copy);
-    int rc = MR_OK;
-
-    MR_CHECK_ALLOC(copy, err);
     for (size_t i = 0; i < n; i++) {
-        rc = check_attr(&attrs[i], err);
-        if (rc == MR_OK && !copy_attr(&copy[i], &attrs[i])) {
-            rc = mr_error_nomem(err);
-        }
-        if (rc != MR_OK) {
-            goto out;
+        MR_TRY(check_attr(&attrs[i], err));
+        if (!copy_attr(&copy[i], &attrs[i])) {
+            return mr_error_nomem(err);
         }
     }
     qsort(copy, n, sizeof *copy, compare);
     for (size_t i = 1; i < n; i++) {
         if (strcmp(copy[i - 1].name, copy[i].name) == 0) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is given twice", copy[i].name);
-            goto out;
+            return mr_error_set(err, MR_EINVAL, "argument '%s' is given twice", copy[i].name);
         }
     }
-    *ret = copy;
-    copy = NULL;
+    return MR_OK;
+}
 
-out:
-    mr_attrs_free(copy, n);
+int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, mr_error *err)
+{
+    struct mr_attr *copy = mr_calloc(n, sizeof *copy);
+
+    MR_CHECK_ALLOC(copy, err);
+    int rc = copy_attrs(attrs, n, copy, err);
+    if (rc == MR_OK) {
+        *ret = copy;
+    } else {
+        mr_attrs_free(copy, n);
+    }
     return rc;
+}
+
+void mr_attr_clear(struct mr_attr *attr)
+{
+    mr_free((void *)(uintptr_t)attr->name);
+    mr_free((void *)(uintptr_t)attr->bytes);
+    mr_free((void *)(uintptr_t)attr->ints);
+    mr_block_unref(attr->block);
 }
 
 void mr_attrs_free(struct mr_attr *attrs, size_t n)
 {
-    if (attrs == NULL) {
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        mr_free((void *)(uintptr_t)attrs[i].name);
-        mr_free((void *)(uintptr_t)attrs[i].bytes);
-        mr_free((void *)(uintptr_t)attrs[i].ints);
-        mr_block_unref(attrs[i].block);
+    for (size_t i = 0; attrs != NULL && i < n; i++) {
+        mr_attr_clear(&attrs[i]);
     }
     mr_free(attrs);
 }

@@ -12,32 +12,21 @@
 
 static atomic_uint_least64_t builder_ids;
 
-/* Room for @extra more entries of *@array. */
-static int reserve(void **array, size_t size, size_t n, size_t extra, size_t *cap, mr_error *err)
-{
-    if (n + extra <= *cap) {
-        return MR_OK;
-    }
-    size_t wanted = *cap * 2 > n + extra ? *cap * 2 : n + extra + 8;
-    void *bigger = mr_reallocarray(*array, wanted, size);
-    MR_CHECK_ALLOC(bigger, err);
-    *array = bigger;
-    *cap = wanted;
-    return MR_OK;
-}
-
-static int check_room(const mr_builder *b, size_t values, mr_error *err)
+/* Room for @values more values. */
+static int check_room(mr_builder *b, size_t values, mr_error *err)
 {
     if (b->nvalues + values > MR_GRAPH_NODES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a function has more than %d values",
                             MR_GRAPH_NODES_MAX);
     }
-    return MR_OK;
+    return mr_grow(&b->values, &b->values_cap, b->nvalues, values, sizeof *b->values)
+               ? MR_OK
+               : mr_error_nomem(err);
 }
 
 int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, mr_error *err)
 {
-    mr_builder *b = mr_calloc(1, sizeof *b);
+    MR_AUTO(mr_builder_free) mr_builder *b = mr_calloc(1, sizeof *b);
     size_t n = mr_spec_leaves(inputs);
 
     MR_CHECK_ALLOC(b, err);
@@ -45,14 +34,10 @@ int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, m
     b->outer = outer;
     b->depth = outer != NULL ? outer->depth + 1 : 0;
     b->inputs = mr_spec_ref(inputs);
-    int rc = reserve((void **)&b->values, sizeof *b->values, 0, n, &b->values_cap, err);
-    if (rc == MR_OK && b->depth >= MR_FUNCTION_DEPTH_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
-                          MR_FUNCTION_DEPTH_MAX);
-    }
-    if (rc != MR_OK) {
-        mr_builder_free(b);
-        return rc;
+    MR_TRY(check_room(b, n, err));
+    if (b->depth >= MR_FUNCTION_DEPTH_MAX) {
+        return mr_error_set(err, MR_EINVAL, "functions are nested more than %d deep",
+                            MR_FUNCTION_DEPTH_MAX);
     }
     for (size_t i = 0; i < n; i++) {
         struct mr_fn_value *v = &b->values[i];
@@ -62,7 +47,7 @@ int mr_builder_new(const mr_spec *inputs, mr_builder *outer, mr_builder **ret, m
         mr_canonical_input((uint32_t)i, v->hash);
     }
     b->nvalues = n;
-    *ret = b;
+    *ret = MR_TAKE(b);
     return MR_OK;
 }
 
@@ -92,10 +77,6 @@ void mr_fn_node_unref(struct mr_fn_node *node)
     if (node == NULL || atomic_fetch_sub_explicit(&node->refs, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    for (size_t i = 0; node->functions != NULL && i < node->nfunctions; i++) {
-        mr_function_unref(node->functions[i]);
-    }
-    mr_free(node->functions);
     mr_free(node->inputs);
     mr_attrs_free(node->attrs, node->nattrs);
     mr_free(node->out_specs);
@@ -107,22 +88,12 @@ void mr_fn_node_unref(struct mr_fn_node *node)
 static int append_node(mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
     uint8_t hash[16];
-    int rc = check_room(b, node->nout, err);
 
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, node->nout, &b->values_cap,
-                     err);
+    MR_TRY(check_room(b, node->nout, err));
+    if (!mr_grow(&b->nodes, &b->nodes_cap, b->nnodes, 1, sizeof(struct mr_fn_node *))) {
+        return mr_error_nomem(err);
     }
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->nodes, sizeof(struct mr_fn_node *), b->nnodes, 1, &b->nodes_cap,
-                     err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_canonical_fn_node(node, b->values, hash, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_canonical_fn_node(node, b->values, hash, err));
     node->first_value = (uint32_t)b->nvalues;
     for (size_t i = 0; i < node->nout; i++) {
         struct mr_fn_value *v = &b->values[b->nvalues++];
@@ -151,48 +122,24 @@ static int check_inputs(const mr_builder *b, const uint32_t *inputs, size_t n, m
     return MR_OK;
 }
 
-static int check_functions(const mr_builder *b, mr_function *const *functions, size_t n,
-                           mr_error *err)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (functions[i]->scope != 0 && functions[i]->scope != b->id) {
-            return mr_error_set(err, MR_EINVAL,
-                                "function %zu uses values of another function than this one", i);
-        }
-    }
-    return MR_OK;
-}
-
 static int infer(const mr_builder *b, struct mr_fn_node *node, mr_error *err)
 {
-    struct mr_leaf_spec *in = mr_calloc(node->ninputs, sizeof *in);
-    struct mr_leaf_spec *out = mr_calloc(MR_LEAVES_MAX, sizeof *out);
-    size_t nout = 0;
-    int rc;
+    MR_AUTO(mr_free) struct mr_leaf_spec *in = mr_calloc(node->ninputs, sizeof *in);
+    MR_AUTO(mr_free) struct mr_leaf_spec *out = mr_calloc(MR_LEAVES_MAX, sizeof *out);
 
-    if (in == NULL || out == NULL) {
-        rc = mr_error_nomem(err);
-        goto done;
-    }
+    MR_CHECK_ALLOC(in, err);
+    MR_CHECK_ALLOC(out, err);
     for (size_t i = 0; i < node->ninputs; i++) {
         in[i] = b->values[node->inputs[i]].spec;
         if (in[i].kind == MR_LEAF_DATASET) {
-            rc = mr_error_set(err, MR_EINVAL, "input %zu is a dataset, not a tensor", i);
-            goto done;
+            return mr_error_set(err, MR_EINVAL, "input %zu is a dataset, not a tensor", i);
         }
     }
-    rc = mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out,
-                         MR_LEAVES_MAX, &nout, err);
-    if (rc == MR_OK) {
-        node->out_specs = mr_memdup(out, nout * sizeof *out);
-        node->nout = nout;
-        rc = node->out_specs != NULL ? MR_OK : mr_error_nomem(err);
-    }
-
-done:
-    mr_free(in);
-    mr_free(out);
-    return rc;
+    MR_TRY(mr_kernel_infer(node->kernel, node->attrs, node->nattrs, in, node->ninputs, out,
+                           MR_LEAVES_MAX, &node->nout, err));
+    node->out_specs = mr_memdup(out, node->nout * sizeof *out);
+    MR_CHECK_ALLOC(node->out_specs, err);
+    return MR_OK;
 }
 
 /* Random operators that look alike are told apart by a number, which definitions carry as attribute
@@ -212,10 +159,7 @@ static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
         bool fits = a.kind == MR_ATTR_INT && a.i > 0 && a.i <= UINT32_MAX;
         node->salt = fits ? (uint32_t)a.i : 0;
         given = true;
-        mr_free((void *)(uintptr_t)a.name);
-        mr_free((void *)(uintptr_t)a.bytes);
-        mr_free((void *)(uintptr_t)a.ints);
-        mr_block_unref(a.block);
+        mr_attr_clear(&a);
     }
     node->nattrs = kept;
     bool random = (node->kernel->flags & MR_KERNEL_RANDOM) != 0;
@@ -229,53 +173,63 @@ static int take_salt(mr_builder *b, struct mr_fn_node *node, mr_error *err)
     return MR_OK;
 }
 
-static int new_node(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs,
-                    size_t ninputs, const struct mr_attr *attrs, size_t nattrs,
-                    mr_function *const *functions, size_t nfunctions, struct mr_fn_node **ret,
-                    mr_error *err)
+static struct mr_fn_node *new_node(const uint32_t *inputs, size_t ninputs)
 {
     struct mr_fn_node *node = mr_calloc(1, sizeof *node);
-    int rc = MR_OK;
 
-    MR_CHECK_ALLOC(node, err);
+    if (node == NULL) {
+        return NULL;
+    }
     atomic_init(&node->refs, 1);
-    node->kernel = kernel;
     node->ninputs = ninputs;
     node->inputs =
         mr_memdup(ninputs > 0 ? inputs : (const uint32_t[]){0}, ninputs * sizeof *inputs);
-    node->functions = mr_calloc(nfunctions, sizeof(mr_function *));
-    if (node->inputs == NULL || node->functions == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
+    if (node->inputs == NULL) {
+        mr_free(node);
+        return NULL;
     }
-    for (size_t i = 0; i < nfunctions; i++) {
-        node->functions[node->nfunctions++] = mr_function_ref(functions[i]);
-    }
-    for (size_t i = 0; i < nattrs; i++) {
+    return node;
+}
+
+static int set_attrs(struct mr_fn_node *node, const struct mr_attr *attrs, size_t n, mr_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
         if (attrs[i].kind == MR_ATTR_VALUE) {
-            rc = mr_error_set(err, MR_EINVAL,
-                              "argument '%s': attributes of tensor operators are constants",
-                              attrs[i].name);
-            goto out;
+            return mr_error_set(err, MR_EINVAL,
+                                "argument '%s': attributes of tensor operators are constants",
+                                attrs[i].name);
         }
     }
-    rc = mr_attrs_copy(attrs, nattrs, &node->attrs, err);
-    if (rc != MR_OK) {
-        goto out;
-    }
-    node->nattrs = nattrs;
-    rc = take_salt(b, node, err);
-    if (rc == MR_OK) {
-        rc = infer(b, node, err);
-    }
-    if (rc == MR_OK) {
-        *ret = node;
-        node = NULL;
-    }
+    MR_TRY(mr_attrs_copy(attrs, n, &node->attrs, err));
+    node->nattrs = n;
+    return MR_OK;
+}
 
-out:
-    mr_fn_node_unref(node);
-    return rc;
+static int add(mr_builder *b, const struct mr_kernel *kernel, const uint32_t *inputs,
+               size_t ninputs, const struct mr_attr *attrs, size_t nattrs, size_t nfunctions,
+               uint32_t *outputs, size_t cap, size_t *noutputs, mr_error *err)
+{
+    MR_TRY(check_inputs(b, inputs, ninputs, err));
+    if (nfunctions > 0) {
+        return mr_error_set(err, MR_EINVAL, "takes no functions");
+    }
+    MR_AUTO(mr_fn_node_unref) struct mr_fn_node *node = new_node(inputs, ninputs);
+    MR_CHECK_ALLOC(node, err);
+    node->kernel = kernel;
+    MR_TRY(set_attrs(node, attrs, nattrs, err));
+    MR_TRY(take_salt(b, node, err));
+    MR_TRY(infer(b, node, err));
+    if (node->nout > cap) {
+        return mr_error_set(err, MR_EINVAL, "%zu results, the caller has room for %zu", node->nout,
+                            cap);
+    }
+    MR_TRY(append_node(b, node, err));
+    for (size_t i = 0; i < node->nout; i++) {
+        outputs[i] = node->first_value + (uint32_t)i;
+    }
+    *noutputs = node->nout;
+    node = NULL; /* the builder's */
+    return MR_OK;
 }
 
 int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t ninputs,
@@ -284,40 +238,15 @@ int mr_builder_add(mr_builder *b, const char *op, const uint32_t *inputs, size_t
                    mr_error *err)
 {
     const struct mr_kernel *kernel = mr_kernel_find(op);
-    struct mr_fn_node *node = NULL;
-    int rc;
 
     if (kernel == NULL) {
         return mr_error_set(err, MR_EUNIMPL,
                             "there is no tensor operator '%s' in this version (%s)", op,
                             MR_VERSION);
     }
-    rc = check_inputs(b, inputs, ninputs, err);
-    if (rc == MR_OK) {
-        rc = check_functions(b, functions, nfunctions, err);
-    }
-    if (rc == MR_OK && nfunctions > 0) {
-        rc = mr_error_set(err, MR_EINVAL, "takes no functions");
-    }
-    if (rc == MR_OK) {
-        rc = new_node(b, kernel, inputs, ninputs, attrs, nattrs, functions, nfunctions, &node, err);
-    }
-    if (rc == MR_OK && node->nout > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu results, the caller has room for %zu", node->nout,
-                          cap);
-    }
-    if (rc == MR_OK) {
-        rc = append_node(b, node, err);
-    }
-    if (rc != MR_OK) {
-        mr_fn_node_unref(node);
-        mr_error_wrap(err, "%s", op);
-        return rc;
-    }
-    for (size_t i = 0; i < node->nout; i++) {
-        outputs[i] = node->first_value + (uint32_t)i;
-    }
-    *noutputs = node->nout;
+    MR_TRY_WRAP(
+        add(b, kernel, inputs, ninputs, attrs, nattrs, nfunctions, outputs, cap, noutputs, err),
+        err, "%s", op);
     return MR_OK;
 }
 
@@ -338,38 +267,26 @@ static int constant_spec(const mr_block *tensor, struct mr_leaf_spec *ret, mr_er
     return MR_OK;
 }
 
-int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err)
+static int add_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err)
 {
     struct mr_leaf_spec spec;
-    struct mr_fn_node *node = NULL;
-    int rc = constant_spec(tensor, &spec, err);
 
-    if (rc != MR_OK) {
-        goto out;
-    }
-    node = mr_calloc(1, sizeof *node);
-    if (node == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    atomic_init(&node->refs, 1);
+    MR_TRY(constant_spec(tensor, &spec, err));
+    MR_AUTO(mr_fn_node_unref) struct mr_fn_node *node = new_node(NULL, 0);
+    MR_CHECK_ALLOC(node, err);
     node->constant = mr_block_ref(tensor);
     node->out_specs = mr_memdup(&spec, sizeof spec);
-    node->inputs = mr_calloc(0, sizeof *node->inputs);
+    MR_CHECK_ALLOC(node->out_specs, err);
     node->nout = 1;
-    rc = node->out_specs != NULL && node->inputs != NULL ? append_node(b, node, err)
-                                                         : mr_error_nomem(err);
-    if (rc == MR_OK) {
-        *ret = node->first_value;
-        node = NULL;
-    }
+    MR_TRY(append_node(b, node, err));
+    *ret = MR_TAKE(node)->first_value;
+    return MR_OK;
+}
 
-out:
-    mr_fn_node_unref(node);
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "constant");
-    }
-    return rc;
+int mr_builder_constant(mr_builder *b, const mr_block *tensor, uint32_t *ret, mr_error *err)
+{
+    MR_TRY_WRAP(add_constant(b, tensor, ret, err), err, "constant");
+    return MR_OK;
 }
 
 int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_error *err)
@@ -387,16 +304,9 @@ int mr_builder_capture(mr_builder *b, uint32_t outer_value, uint32_t *ret, mr_er
             return MR_OK;
         }
     }
-    int rc = check_room(b, 1, err);
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->values, sizeof *b->values, b->nvalues, 1, &b->values_cap, err);
-    }
-    if (rc == MR_OK) {
-        rc = reserve((void **)&b->captures, sizeof *b->captures, b->ncaptures, 1, &b->captures_cap,
-                     err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+    MR_TRY(check_room(b, 1, err));
+    if (!mr_grow(&b->captures, &b->captures_cap, b->ncaptures, 1, sizeof *b->captures)) {
+        return mr_error_nomem(err);
     }
     struct mr_fn_value *v = &b->values[b->nvalues];
     const struct mr_fn_value *outer = &b->outer->values[outer_value];

@@ -49,18 +49,14 @@ static void put_tag(struct mr_buf *b, enum tag tag)
     put_u64(b, (uint64_t)tag);
 }
 
-/* The hash of what was written; frees @b. */
-static int finish(struct mr_buf *b, uint8_t ret[16], mr_error *err)
+/* The hash of what was written. */
+static int finish(const struct mr_buf *b, uint8_t ret[16], mr_error *err)
 {
-    int rc = MR_OK;
-
     if (b->failed) {
-        rc = mr_error_nomem(err);
-    } else {
-        mr_hash128(b->data, b->len, ret);
+        return mr_error_nomem(err);
     }
-    mr_buf_free(b);
-    return rc;
+    mr_hash128(b->data, b->len, ret);
+    return MR_OK;
 }
 
 static uint64_t values_per_row(const struct mr_column *c)
@@ -86,7 +82,7 @@ static void put_hash_of(struct mr_buf *b, const void *p, size_t n)
 static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t first, uint64_t count,
                        mr_error *err)
 {
-    uint64_t *ends = mr_reallocarray(NULL, (size_t)count + 1, sizeof *ends);
+    MR_AUTO(mr_free) uint64_t *ends = mr_reallocarray(NULL, (size_t)count + 1, sizeof *ends);
 
     MR_CHECK_ALLOC(ends, err);
     uint64_t base = count > 0 ? c->offsets[first] : 0;
@@ -96,7 +92,6 @@ static int put_strings(struct mr_buf *b, const struct mr_column *c, uint64_t fir
     put_hash_of(b, ends, (size_t)count * sizeof *ends);
     put_hash_of(b, count > 0 ? (const unsigned char *)c->data + base : NULL,
                 count > 0 ? (size_t)ends[count - 1] : 0);
-    mr_free(ends);
     return MR_OK;
 }
 
@@ -129,41 +124,38 @@ static int put_column(struct mr_buf *b, const struct mr_column *c, uint32_t rows
 
 int mr_canonical_block(const mr_block *block, uint8_t ret[16], mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
+    struct mr_buf form = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &form;
     uint32_t n = mr_block_column_count(block);
 
-    put_tag(&b, TAG_BLOCK);
-    put_u64(&b, mr_block_rows(block));
-    put_u64(&b, n);
+    put_tag(b, TAG_BLOCK);
+    put_u64(b, mr_block_rows(block));
+    put_u64(b, n);
     for (uint32_t i = 0; i < n; i++) {
-        int rc = put_column(&b, mr_block_column(block, i), mr_block_rows(block), err);
-
-        if (rc != MR_OK) {
-            mr_buf_free(&b);
-            return rc;
-        }
+        MR_TRY(put_column(b, mr_block_column(block, i), mr_block_rows(block), err));
     }
-    return finish(&b, ret, err);
+    return finish(b, ret, err);
 }
 
 static int canonical_spec(const mr_spec *spec, uint8_t ret[16], mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
+    struct mr_buf form = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &form;
     size_t n = mr_spec_leaves(spec);
 
-    put_tag(&b, TAG_SPEC);
-    put_u64(&b, n);
+    put_tag(b, TAG_SPEC);
+    put_u64(b, n);
     for (size_t i = 0; i < n; i++) {
         const struct mr_leaf_spec *leaf = mr_spec_leaf(spec, i);
 
-        put_u64(&b, leaf->dtype);
-        put_u64(&b, (uint64_t)(int64_t)leaf->rank);
+        put_u64(b, leaf->dtype);
+        put_u64(b, (uint64_t)(int64_t)leaf->rank);
         for (int d = 0; d < leaf->rank; d++) {
-            put_u64(&b, (uint64_t)leaf->dims[d]);
+            put_u64(b, (uint64_t)leaf->dims[d]);
         }
     }
-    put_string(&b, mr_spec_structure(spec));
-    return finish(&b, ret, err);
+    put_string(b, mr_spec_structure(spec));
+    return finish(b, ret, err);
 }
 
 static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
@@ -174,7 +166,6 @@ static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
         const struct mr_attr *a = &attrs[i];
         uint64_t bits;
         uint8_t hash[16];
-        int rc;
 
         put_string(b, a->name);
         put_u64(b, (uint64_t)a->kind);
@@ -200,10 +191,7 @@ static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
             break;
         case MR_ATTR_BLOCK:
         case MR_ATTR_STRINGS:
-            rc = mr_canonical_block(a->block, hash, err);
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(mr_canonical_block(a->block, hash, err));
             mr_buf_append(b, hash, sizeof hash);
             break;
         case MR_ATTR_VALUE:
@@ -214,67 +202,51 @@ static int put_attrs(struct mr_buf *b, const struct mr_attr *attrs, size_t n,
     return MR_OK;
 }
 
-static void put_functions(struct mr_buf *b, mr_function *const *functions, size_t n)
-{
-    put_u64(b, n);
-    for (size_t i = 0; i < n; i++) {
-        mr_buf_append(b, functions[i]->fingerprint, 16);
-    }
-}
-
 int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values, uint8_t ret[16],
                          mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
+    struct mr_buf form = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &form;
 
-    put_tag(&b, TAG_DATASET);
-    put_string(&b, ds->op->name);
-    put_u64(&b, ds->op->version);
-    put_u64(&b, ds->ninputs);
+    put_tag(b, TAG_DATASET);
+    put_string(b, ds->op->name);
+    put_u64(b, ds->op->version);
+    put_u64(b, ds->ninputs);
     for (size_t i = 0; i < ds->ninputs; i++) {
-        mr_buf_append(&b, ds->inputs[i]->fingerprint, 16);
+        mr_buf_append(b, ds->inputs[i]->fingerprint, 16);
     }
-    int rc = put_attrs(&b, ds->attrs, ds->nattrs, values, err);
-    if (rc != MR_OK) {
-        mr_buf_free(&b);
-        return rc;
+    MR_TRY(put_attrs(b, ds->attrs, ds->nattrs, values, err));
+    put_u64(b, ds->nfunctions);
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        mr_buf_append(b, ds->functions[i]->fingerprint, 16);
     }
-    put_functions(&b, ds->functions, ds->nfunctions);
-    return finish(&b, ret, err);
+    return finish(b, ret, err);
 }
 
 int mr_canonical_fn_node(const struct mr_fn_node *node, const struct mr_fn_value *values,
                          uint8_t ret[16], mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
-    int rc = MR_OK;
+    struct mr_buf form = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &form;
+    uint8_t hash[16];
 
     if (node->kernel == NULL) {
-        uint8_t hash[16];
-
-        rc = mr_canonical_block(node->constant, hash, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
-        put_tag(&b, TAG_CONSTANT);
-        mr_buf_append(&b, hash, sizeof hash);
-        return finish(&b, ret, err);
+        MR_TRY(mr_canonical_block(node->constant, hash, err));
+        put_tag(b, TAG_CONSTANT);
+        mr_buf_append(b, hash, sizeof hash);
+        return finish(b, ret, err);
     }
-    put_tag(&b, TAG_FN_NODE);
-    put_string(&b, node->kernel->name);
-    put_u64(&b, node->kernel->version);
-    put_u64(&b, node->salt);
-    put_u64(&b, node->ninputs);
+    put_tag(b, TAG_FN_NODE);
+    put_string(b, node->kernel->name);
+    put_u64(b, node->kernel->version);
+    put_u64(b, node->salt);
+    put_u64(b, node->ninputs);
     for (size_t i = 0; i < node->ninputs; i++) {
-        mr_buf_append(&b, values[node->inputs[i]].hash, 16);
+        mr_buf_append(b, values[node->inputs[i]].hash, 16);
     }
-    rc = put_attrs(&b, node->attrs, node->nattrs, values, err);
-    if (rc != MR_OK) {
-        mr_buf_free(&b);
-        return rc;
-    }
-    put_functions(&b, node->functions, node->nfunctions);
-    return finish(&b, ret, err);
+    MR_TRY(put_attrs(b, node->attrs, node->nattrs, values, err));
+    put_u64(b, 0); /* functions, which no tensor operator takes */
+    return finish(b, ret, err);
 }
 
 /* The forms below are of one size: no allocation, nothing to fail. */
@@ -308,28 +280,22 @@ void mr_canonical_capture(const uint8_t outer[16], uint8_t ret[16])
 
 int mr_canonical_function(const mr_function *fn, uint8_t ret[16], mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
+    struct mr_buf form = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &form;
     uint8_t hash[16];
-    int rc;
 
-    put_tag(&b, TAG_FUNCTION);
-    rc = canonical_spec(fn->inputs, hash, err);
-    if (rc == MR_OK) {
-        mr_buf_append(&b, hash, sizeof hash);
-        rc = canonical_spec(fn->spec, hash, err);
-    }
-    if (rc != MR_OK) {
-        mr_buf_free(&b);
-        return rc;
-    }
-    mr_buf_append(&b, hash, sizeof hash);
-    put_u64(&b, fn->dataset != NULL);
+    put_tag(b, TAG_FUNCTION);
+    MR_TRY(canonical_spec(fn->inputs, hash, err));
+    mr_buf_append(b, hash, sizeof hash);
+    MR_TRY(canonical_spec(fn->spec, hash, err));
+    mr_buf_append(b, hash, sizeof hash);
+    put_u64(b, fn->dataset != NULL);
     if (fn->dataset != NULL) {
-        mr_buf_append(&b, fn->dataset->fingerprint, 16);
+        mr_buf_append(b, fn->dataset->fingerprint, 16);
     }
-    put_u64(&b, fn->noutputs);
+    put_u64(b, fn->noutputs);
     for (size_t i = 0; i < fn->noutputs; i++) {
-        mr_buf_append(&b, fn->values[fn->outputs[i]].hash, 16);
+        mr_buf_append(b, fn->values[fn->outputs[i]].hash, 16);
     }
-    return finish(&b, ret, err);
+    return finish(b, ret, err);
 }

@@ -57,10 +57,7 @@ int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_err
 /* "value0", "value1", ... */
 static bool is_numbered_value(const char *name)
 {
-    if (strncmp(name, "value", 5) != 0 || name[5] == '\0' || strlen(name) > 5 + 4) {
-        return false;
-    }
-    return strspn(name + 5, "0123456789") == strlen(name + 5);
+    return strlen(name) <= 5 + 4 && mr_attr_name_matches("value#", name);
 }
 
 static const struct mr_arg *find_arg(const struct mr_operator *op, const char *name)
@@ -97,7 +94,6 @@ static int check_value(const struct mr_arg *arg, const struct mr_attr *attr,
 {
     const struct mr_leaf_spec *leaf = NULL;
     char text[MR_LEAF_TEXT];
-
     MR_TRY(scope_leaf(scope, attr, &leaf, err));
     if ((leaf->kind == MR_LEAF_DATASET) != ((arg->flags & MR_ARG_DATASET) != 0)) {
         return mr_error_set(err, MR_EINVAL, "argument '%s' must be a %s, the value given is %s",
@@ -151,20 +147,18 @@ static int check_attr(const struct mr_operator *op, const struct mr_attr *attr,
 
 static int check_attrs(const struct mr_dataset *ds, const mr_builder *scope, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < ds->nattrs && rc == MR_OK; i++) {
-        rc = check_attr(ds->op, &ds->attrs[i], scope, err);
+    for (size_t i = 0; i < ds->nattrs; i++) {
+        MR_TRY(check_attr(ds->op, &ds->attrs[i], scope, err));
     }
-    for (const struct mr_arg *a = ds->op->args; rc == MR_OK && a != NULL && a->name != NULL; a++) {
+    for (const struct mr_arg *a = ds->op->args; a != NULL && a->name != NULL; a++) {
         if ((a->flags & MR_ARG_OPTIONAL) == 0 &&
             mr_attr_find(ds->attrs, ds->nattrs, a->name) == NULL &&
             ((a->flags & MR_ARG_TENSORS) == 0 ||
              mr_attr_find(ds->attrs, ds->nattrs, "value0") == NULL)) {
-            rc = mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
+            return mr_error_set(err, MR_EINVAL, "argument '%s' is missing", a->name);
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 static int check_function(const mr_function *fn, enum mr_function_role role,
@@ -307,8 +301,8 @@ static int infer_node(mr_dataset *ds, const mr_builder *scope, mr_error *err)
         .scope = scope,
         .cardinality = MR_CARDINALITY_UNKNOWN,
     };
-
     MR_TRY(ds->op->infer(&in, err));
+
     ds->spec = in.spec;
     ds->cardinality = in.cardinality;
     return MR_OK;
@@ -347,61 +341,46 @@ static bool node_is_sound(const mr_dataset *ds)
     return sound;
 }
 
+static int apply(const struct mr_operator *op, mr_dataset *const *inputs, size_t ninputs,
+                 const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
+                 size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
+{
+    MR_TRY(check_shape_of_node(op, ninputs, nfunctions, err));
+    MR_AUTO(mr_dataset_unref) mr_dataset *ds = mr_calloc(1, sizeof *ds);
+    MR_CHECK_ALLOC(ds, err);
+    atomic_init(&ds->refs, 1);
+    atomic_init(&ds->opened, 0);
+    atomic_init(&ds->reads, 0);
+    atomic_init(&ds->kept, NULL);
+    ds->op = op;
+    ds->ninputs = ninputs;
+    ds->nfunctions = nfunctions;
+    MR_TRY(fill_node(ds, inputs, attrs, nattrs, functions, err));
+    MR_TRY(check_attrs(ds, scope, err));
+    MR_TRY(place_node(ds, scope, err));
+    if (op->function != MR_FUNCTION_NONE) {
+        MR_TRY(check_function(ds->functions[0], op->function, ds->inputs[0]->spec, err));
+    }
+    MR_TRY(infer_node(ds, scope, err));
+    MR_TRY(mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err));
+    MR_ASSERT_SLOW(node_is_sound(ds));
+    *ret = MR_TAKE(ds);
+    return MR_OK;
+}
+
 int mr_dataset_apply(const char *op, mr_dataset *const *inputs, size_t ninputs,
                      const struct mr_attr *attrs, size_t nattrs, mr_function *const *functions,
                      size_t nfunctions, mr_builder *scope, mr_dataset **ret, mr_error *err)
 {
     const struct mr_operator *found = mr_operator_find(op);
-    mr_dataset *ds = NULL;
-    int rc;
 
     if (found == NULL) {
         return mr_error_set(err, MR_EUNIMPL,
                             "there is no dataset operator '%s' in this version (%s)", op,
                             MR_VERSION);
     }
-    rc = check_shape_of_node(found, ninputs, nfunctions, err);
-    if (rc != MR_OK) {
-        goto out;
-    }
-    ds = mr_calloc(1, sizeof *ds);
-    if (ds == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    atomic_init(&ds->refs, 1);
-    atomic_init(&ds->opened, 0);
-    atomic_init(&ds->reads, 0);
-    atomic_init(&ds->kept, NULL);
-    ds->op = found;
-    ds->ninputs = ninputs;
-    ds->nfunctions = nfunctions;
-    rc = fill_node(ds, inputs, attrs, nattrs, functions, err);
-    if (rc == MR_OK) {
-        rc = check_attrs(ds, scope, err);
-    }
-    if (rc == MR_OK) {
-        rc = place_node(ds, scope, err);
-    }
-    if (rc == MR_OK && found->function != MR_FUNCTION_NONE) {
-        rc = check_function(ds->functions[0], found->function, ds->inputs[0]->spec, err);
-    }
-    if (rc == MR_OK) {
-        rc = infer_node(ds, scope, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_canonical_dataset(ds, scope != NULL ? scope->values : NULL, ds->fingerprint, err);
-    }
-    if (rc == MR_OK) {
-        MR_ASSERT_SLOW(node_is_sound(ds));
-        *ret = ds;
-        ds = NULL;
-    }
-
-out:
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "%s", op);
-    }
-    mr_dataset_unref(ds);
-    return rc;
+    MR_TRY_WRAP(
+        apply(found, inputs, ninputs, attrs, nattrs, functions, nfunctions, scope, ret, err), err,
+        "%s", op);
+    return MR_OK;
 }

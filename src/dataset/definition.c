@@ -207,11 +207,7 @@ static int take_number(struct source *s, uint64_t *ret, uint8_t raw[10], size_t 
     *ret = 0;
     for (*n = 0; *n < 10;) {
         uint8_t *byte = &raw[*n];
-        int rc = take(s, byte, 1, err);
-
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(take(s, byte, 1, err));
         *ret |= (uint64_t)(*byte & 0x7f) << (7 * (*n)++);
         if (*byte < 0x80) {
             return MR_OK;
@@ -231,15 +227,9 @@ static int add_constant(struct unpacking *u, uint64_t n, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "dataset definition: more than %u constants",
                             CONSTANTS_MAX);
     }
-    if (u->n == u->cap) {
-        size_t cap = u->cap * 2 + 8;
-        mr_buffer **more = mr_reallocarray(u->constants, cap, sizeof(mr_buffer *));
-
-        MR_CHECK_ALLOC(more, err);
-        u->constants = more;
-        u->cap = cap;
+    if (!mr_grow(&u->constants, &u->cap, u->n, 1, sizeof(mr_buffer *))) {
+        return mr_error_nomem(err);
     }
-
     MR_TRY(mr_buffer_new((size_t)n, &buffer, err));
     u->constants[u->n++] = buffer;
     return take(&u->from, mr_buffer_data(buffer), (size_t)n, err);
@@ -271,23 +261,18 @@ static int unpack_field(struct unpacking *u, mr_error *err)
     if (u->fields++ == FIELDS_MAX) {
         return mr_error_set(err, MR_EINVAL, "dataset definition: more than %u fields", FIELDS_MAX);
     }
-    int rc = take_number(&u->from, &key, key_bytes, &key_n, err);
-    if (rc == MR_OK && ((key & 7) == WIRE_VARINT || (key & 7) == WIRE_BYTES)) {
-        rc = take_number(&u->from, &value, bytes, &n, err);
+    MR_TRY(take_number(&u->from, &key, key_bytes, &key_n, err));
+    if ((key & 7) == WIRE_VARINT || (key & 7) == WIRE_BYTES) {
+        MR_TRY(take_number(&u->from, &value, bytes, &n, err));
     }
-    if (rc == MR_OK && key == (CONSTANTS_FIELD << 3 | WIRE_BYTES)) {
+    if (key == (CONSTANTS_FIELD << 3 | WIRE_BYTES)) {
         return add_constant(u, value, err);
     }
-    if (rc == MR_OK) {
-        rc = keep(u, key_bytes, key_n, err);
-    }
-    if (rc == MR_OK) {
-        rc = keep(u, bytes, n, err);
-    }
-    if (rc < 0 || (key & 7) == WIRE_VARINT) {
-        return rc;
-    }
+    MR_TRY(keep(u, key_bytes, key_n, err));
+    MR_TRY(keep(u, bytes, n, err));
     switch (key & 7) {
+    case WIRE_VARINT:
+        return MR_OK;
     case WIRE_BYTES:
         return keep_next(u, value, err);
     case WIRE_64:
@@ -326,20 +311,23 @@ static void free_constants(mr_buffer **constants, size_t n)
     mr_free(constants);
 }
 
+static int unpack(struct unpacking *u, struct mr_definition_parts *ret, mr_error *err)
+{
+    while (u->from.left > 0) {
+        MR_TRY(unpack_field(u, err));
+    }
+    MR_TRY(check_end(&u->from, err));
+    return unpack_rest(u, ret, err);
+}
+
 int mr_definition_unpack(const void *bytes, size_t size, struct mr_definition_parts *ret,
                          mr_error *err)
 {
     struct unpacking u = {.rest = MR_BUF_INIT};
     int rc = source_init(&u.from, bytes, size, err);
 
-    while (rc == MR_OK && u.from.left > 0) {
-        rc = unpack_field(&u, err);
-    }
     if (rc == MR_OK) {
-        rc = check_end(&u.from, err);
-    }
-    if (rc == MR_OK) {
-        rc = unpack_rest(&u, ret, err);
+        rc = unpack(&u, ret, err);
     }
     free_constants(u.constants, u.n);
     mr_buf_free(&u.rest);

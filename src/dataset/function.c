@@ -57,7 +57,7 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
                     struct mr_fn_node *const *nodes, size_t nnodes, const uint32_t *captures,
                     size_t ncaptures, mr_function **ret, mr_error *err)
 {
-    mr_function *fn = mr_calloc(1, sizeof *fn);
+    MR_AUTO(mr_function_unref) mr_function *fn = mr_calloc(1, sizeof *fn);
 
     MR_CHECK_ALLOC(fn, err);
     atomic_init(&fn->refs, 1);
@@ -68,28 +68,29 @@ static int snapshot(mr_spec *inputs, const struct mr_fn_value *values, size_t nv
     fn->ncaptures = ncaptures;
     fn->nodes = mr_calloc(nnodes, sizeof(struct mr_fn_node *));
     if (fn->values == NULL || fn->captures == NULL || fn->nodes == NULL) {
-        mr_function_unref(fn);
         return mr_error_nomem(err);
     }
     fn->depth = 1;
     for (size_t i = 0; i < nnodes; i++) {
         fn->nodes[fn->nnodes++] = mr_fn_node_ref(nodes[i]);
-        for (size_t k = 0; k < nodes[i]->nfunctions; k++) {
-            const mr_function *inner = nodes[i]->functions[k];
-
-            fn->depth = inner->depth >= fn->depth ? inner->depth + 1 : fn->depth;
-            fn->height = inner->height > fn->height ? inner->height : fn->height;
-        }
     }
-    *ret = fn;
+    *ret = MR_TAKE(fn);
+    return MR_OK;
+}
+
+/* What was built so far. */
+static int snapshot_builder(const mr_builder *b, mr_function **ret, mr_error *err)
+{
+    MR_TRY(snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures,
+                    b->ncaptures, ret, err));
+    (*ret)->self = b->id;
+    (*ret)->scope = b->ncaptures > 0 ? b->outer->id : 0;
     return MR_OK;
 }
 
 static int set_outputs(mr_function *fn, const uint32_t *outputs, size_t n, const char *structure,
                        mr_error *err)
 {
-    struct mr_leaf_spec *leaves;
-
     if (n == 0 || n > MR_LEAVES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a function returns 1 to %d tensors, not %zu",
                             MR_LEAVES_MAX, n);
@@ -99,86 +100,63 @@ static int set_outputs(mr_function *fn, const uint32_t *outputs, size_t n, const
             return mr_error_set(err, MR_EINVAL, "result %zu: there is no value %u", i, outputs[i]);
         }
     }
-    leaves = mr_calloc(n, sizeof *leaves);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
     fn->outputs = copy_array(outputs, n, sizeof *outputs);
-    if (leaves == NULL || fn->outputs == NULL) {
-        mr_free(leaves);
-        return mr_error_nomem(err);
-    }
+    MR_CHECK_ALLOC(leaves, err);
+    MR_CHECK_ALLOC(fn->outputs, err);
     fn->noutputs = n;
     for (size_t i = 0; i < n; i++) {
         leaves[i] = fn->values[outputs[i]].spec;
     }
-    int rc = mr_spec_new(leaves, n, structure, &fn->spec, err);
-    mr_free(leaves);
-    return rc;
+    return mr_spec_new(leaves, n, structure, &fn->spec, err);
 }
 
-/* Give up a half-made function, or put the fingerprint to it and hand it over. */
-static int publish(int rc, mr_function *fn, mr_function **ret, mr_error *err)
+/* Put the fingerprint to @fn, which is complete, and hand it over. */
+static int publish(mr_function **fn, mr_function **ret, mr_error *err)
 {
-    if (rc == MR_OK) {
-        rc = mr_canonical_function(fn, fn->fingerprint, err);
-    }
-    if (rc != MR_OK) {
-        mr_function_unref(fn);
-        return rc;
-    }
-    *ret = fn;
+    MR_TRY(mr_canonical_function(*fn, (*fn)->fingerprint, err));
+    *ret = MR_TAKE(*fn);
     return MR_OK;
 }
 
 int mr_builder_finish(mr_builder *b, const uint32_t *outputs, size_t n, const char *structure,
                       mr_function **ret, mr_error *err)
 {
-    mr_function *fn = NULL;
-    int rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures,
-                      b->ncaptures, &fn, err);
+    MR_AUTO(mr_function_unref) mr_function *fn = NULL;
 
-    if (rc == MR_OK) {
-        fn->self = b->id;
-        fn->scope = b->ncaptures > 0 ? b->outer->id : 0;
-        rc = set_outputs(fn, outputs, n, structure, err);
-    }
-    return publish(rc, fn, ret, err);
+    MR_TRY(snapshot_builder(b, &fn, err));
+    MR_TRY(set_outputs(fn, outputs, n, structure, err));
+    return publish(&fn, ret, err);
 }
 
 int mr_builder_finish_dataset(mr_builder *b, mr_dataset *ds, mr_function **ret, mr_error *err)
 {
-    mr_function *fn = NULL;
-    int rc;
+    MR_AUTO(mr_function_unref) mr_function *fn = NULL;
 
     if (ds->scope != 0 && ds->scope != b->id) {
         return mr_error_set(
             err, MR_EINVAL,
             "the dataset uses values of another function than the one that returns it");
     }
-    rc = snapshot(b->inputs, b->values, b->nvalues, b->nodes, b->nnodes, b->captures, b->ncaptures,
-                  &fn, err);
-    if (rc == MR_OK) {
-        fn->self = b->id;
-        fn->scope = b->ncaptures > 0 ? b->outer->id : 0;
-        fn->dataset = mr_dataset_ref(ds);
-        fn->spec = mr_spec_ref(ds->spec);
-        fn->depth = ds->depth >= fn->depth ? ds->depth + 1 : fn->depth;
-        fn->height = ds->height > fn->height ? ds->height : fn->height;
-    }
-    return publish(rc, fn, ret, err);
+    MR_TRY(snapshot_builder(b, &fn, err));
+    fn->dataset = mr_dataset_ref(ds);
+    fn->spec = mr_spec_ref(ds->spec);
+    fn->depth = ds->depth >= fn->depth ? ds->depth + 1 : fn->depth;
+    fn->height = ds->height > fn->height ? ds->height : fn->height;
+    return publish(&fn, ret, err);
 }
 
 int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n, mr_function **ret,
                         mr_error *err)
 {
-    mr_function *made = NULL;
-    int rc = snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures,
-                      fn->ncaptures, &made, err);
+    MR_AUTO(mr_function_unref) mr_function *made = NULL;
 
-    if (rc == MR_OK) {
-        made->self = fn->self;
-        made->scope = fn->scope;
-        rc = set_outputs(made, outputs, n, NULL, err);
-    }
-    return publish(rc, made, ret, err);
+    MR_TRY(snapshot(fn->inputs, fn->values, fn->nvalues, fn->nodes, fn->nnodes, fn->captures,
+                    fn->ncaptures, &made, err));
+    made->self = fn->self;
+    made->scope = fn->scope;
+    MR_TRY(set_outputs(made, outputs, n, NULL, err));
+    return publish(&made, ret, err);
 }
 
 /* ---- composition ---- */
@@ -187,7 +165,7 @@ int mr_function_project(const mr_function *fn, const uint32_t *outputs, size_t n
 static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t *map,
                                    uint32_t first_value)
 {
-    struct mr_fn_node *made = mr_calloc(1, sizeof *made);
+    MR_AUTO(mr_fn_node_unref) struct mr_fn_node *made = mr_calloc(1, sizeof *made);
     mr_error ignored; /* what was copied once can be copied again, but for memory */
 
     if (made == NULL) {
@@ -204,14 +182,13 @@ static struct mr_fn_node *renumber(const struct mr_fn_node *node, const uint32_t
     made->first_value = first_value;
     if (made->inputs == NULL || made->out_specs == NULL ||
         mr_attrs_copy(node->attrs, node->nattrs, &made->attrs, &ignored) != MR_OK) {
-        mr_fn_node_unref(made);
         return NULL;
     }
     made->nattrs = node->nattrs;
     for (size_t i = 0; i < made->ninputs; i++) {
         made->inputs[i] = map[made->inputs[i]];
     }
-    return made;
+    return MR_TAKE(made);
 }
 
 /* The tables of f, then g's captures and nodes. g's inputs are f's outputs. */
@@ -285,31 +262,22 @@ static void composed_free(struct composed *c)
     mr_free(c->map);
     mr_free(c->outputs);
 }
+MR_AUTO_DEFINE(struct composed, composed_free)
 
-/*
- * Both have no functions inside: composing is for what runs, and a tensor operator with functions
- * is left as it is by the caller.
- */
 int mr_function_compose(const mr_function *f, const mr_function *g, mr_function **ret,
                         mr_error *err)
 {
-    struct composed c = {0};
-    mr_function *fn = NULL;
-    int rc = begin_with(&c, f, g, err);
+    struct composed tables = {0};
+    MR_AUTO(composed_free) struct composed *c = &tables;
+    MR_AUTO(mr_function_unref) mr_function *fn = NULL;
 
-    if (rc == MR_OK) {
-        rc = append(&c, f, g, err);
-    }
-    if (rc == MR_OK) {
-        rc = snapshot(f->inputs, c.values, c.nvalues, c.nodes, c.nnodes, c.captures,
-                      f->ncaptures + g->ncaptures, &fn, err);
-    }
-    if (rc == MR_OK) {
-        fn->scope = f->scope != 0 ? f->scope : g->scope;
-        rc = set_outputs(fn, c.outputs, g->noutputs, mr_spec_structure(g->spec), err);
-    }
-    composed_free(&c);
-    return publish(rc, fn, ret, err);
+    MR_TRY(begin_with(c, f, g, err));
+    MR_TRY(append(c, f, g, err));
+    MR_TRY(snapshot(f->inputs, c->values, c->nvalues, c->nodes, c->nnodes, c->captures,
+                    f->ncaptures + g->ncaptures, &fn, err));
+    fn->scope = f->scope != 0 ? f->scope : g->scope;
+    MR_TRY(set_outputs(fn, c->outputs, g->noutputs, mr_spec_structure(g->spec), err));
+    return publish(&fn, ret, err);
 }
 
 /* ---- what is needed ---- */
@@ -331,47 +299,33 @@ struct scope_set {
 
 static int scope_add(struct scope_set *set, uint32_t value, mr_error *err)
 {
-    if (set->n == set->cap) {
-        uint32_t *bigger = mr_reallocarray(set->values, set->cap * 2 + 8, sizeof *bigger);
-
-        MR_CHECK_ALLOC(bigger, err);
-        set->values = bigger;
-        set->cap = set->cap * 2 + 8;
+    if (!mr_grow(&set->values, &set->cap, set->n, 1, sizeof *set->values)) {
+        return mr_error_nomem(err);
     }
     set->values[set->n++] = value;
     return MR_OK;
 }
 
-static int add_captures(const mr_function *fn, struct scope_set *set, mr_error *err)
-{
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < fn->ncaptures && rc == MR_OK; i++) {
-        rc = scope_add(set, fn->captures[i], err);
-    }
-    return rc;
-}
-
 static int scope_walk(struct scope_set *set, const mr_dataset *ds, mr_error *err)
 {
-    int rc;
-
     if (ds->scope == 0 || mr_map_get(&set->seen, ds) != NULL) {
         return MR_OK; /* needs nothing of any function, or was here before */
     }
-    rc = mr_map_put(&set->seen, ds, set, err);
-    for (size_t i = 0; rc == MR_OK && i < ds->nattrs; i++) {
+    MR_TRY(mr_map_put(&set->seen, ds, set, err));
+    for (size_t i = 0; i < ds->nattrs; i++) {
         if (ds->attrs[i].kind == MR_ATTR_VALUE) {
-            rc = scope_add(set, (uint32_t)ds->attrs[i].i, err);
+            MR_TRY(scope_add(set, (uint32_t)ds->attrs[i].i, err));
         }
     }
-    for (size_t i = 0; rc == MR_OK && i < ds->nfunctions; i++) {
-        rc = add_captures(ds->functions[i], set, err);
+    for (size_t i = 0; i < ds->nfunctions; i++) {
+        for (size_t k = 0; k < ds->functions[i]->ncaptures; k++) {
+            MR_TRY(scope_add(set, ds->functions[i]->captures[k], err));
+        }
     }
-    for (size_t i = 0; rc == MR_OK && i < ds->ninputs; i++) {
-        rc = scope_walk(set, ds->inputs[i], err);
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        MR_TRY(scope_walk(set, ds->inputs[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err)
@@ -400,50 +354,32 @@ int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_
 
 int mr_function_live(const mr_function *fn, bool **ret, mr_error *err)
 {
-    bool *live = mr_calloc(fn->nvalues, sizeof *live);
-    struct scope_set inner = {0};
-    uint32_t *needed = NULL;
+    MR_AUTO(mr_free) bool *live = mr_calloc(fn->nvalues, sizeof *live);
+    MR_AUTO(mr_free) uint32_t *needed = NULL;
     size_t n = 0;
-    int rc = MR_OK;
 
     MR_CHECK_ALLOC(live, err);
     for (size_t i = 0; i < fn->noutputs; i++) {
         live[fn->outputs[i]] = true;
     }
     if (fn->dataset != NULL) {
-        rc = mr_dataset_scope_values(fn->dataset, &needed, &n, err);
-        for (size_t i = 0; rc == MR_OK && i < n; i++) {
-            live[needed[i]] = true;
-        }
+        MR_TRY(mr_dataset_scope_values(fn->dataset, &needed, &n, err));
+    }
+    for (size_t i = 0; i < n; i++) {
+        live[needed[i]] = true;
     }
     /* Users come after what they use: one sweep from the end. */
-    for (size_t i = fn->nnodes; rc == MR_OK && i-- > 0;) {
+    for (size_t i = fn->nnodes; i-- > 0;) {
         const struct mr_fn_node *node = fn->nodes[i];
         bool used = false;
 
         for (size_t k = 0; k < node->nout; k++) {
             used = used || live[node->first_value + k];
         }
-        if (!used) {
-            continue;
-        }
-        for (size_t k = 0; k < node->ninputs; k++) {
+        for (size_t k = 0; used && k < node->ninputs; k++) {
             live[node->inputs[k]] = true;
         }
-        inner.n = 0;
-        for (size_t k = 0; rc == MR_OK && k < node->nfunctions; k++) {
-            rc = add_captures(node->functions[k], &inner, err);
-        }
-        for (size_t k = 0; rc == MR_OK && k < inner.n; k++) {
-            live[inner.values[k]] = true;
-        }
     }
-    mr_free(inner.values);
-    mr_free(needed);
-    if (rc != MR_OK) {
-        mr_free(live);
-        return rc;
-    }
-    *ret = live;
+    *ret = MR_TAKE(live);
     return MR_OK;
 }

@@ -17,6 +17,7 @@
 #ifndef MR_DATASET_GRAPH_H
 #define MR_DATASET_GRAPH_H
 
+#include "base/scope.h"
 #include "element/block.h"
 
 #include <millrace/dataset.h>
@@ -78,8 +79,6 @@ struct mr_fn_node {
     size_t ninputs;
     struct mr_attr *attrs; /* sorted by name, owned */
     size_t nattrs;
-    mr_function **functions; /* one reference each */
-    size_t nfunctions;
     uint32_t first_value;           /* value number of the first result; the others follow */
     struct mr_leaf_spec *out_specs; /* what infer said */
     size_t nout;
@@ -141,5 +140,9 @@ int mr_function_compose(const mr_function *f, const mr_function *g, mr_function 
  * functions, inputs included), ascending, without repeats. *@ret is freed with mr_free().
  */
 int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_error *err);
+
+MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
+MR_AUTO_DEFINE(mr_function, mr_function_unref)
+MR_AUTO_DEFINE(mr_builder, mr_builder_free)
 
 #endif

@@ -6,7 +6,6 @@
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -52,19 +51,18 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
     if (numbered == 0) {
         return MR_OK;
     }
-    struct mr_leaf_spec *leaves = mr_calloc(numbered, sizeof *leaves);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(numbered, sizeof *leaves);
     MR_CHECK_ALLOC(leaves, err);
     for (; count < numbered; count++) {
         (void)snprintf(name, sizeof name, "value%zu", count);
         const struct mr_attr *a = mr_infer_attr(in, name);
         if (a == NULL) {
-            mr_free(leaves);
             return mr_error_set(err, MR_EINVAL, "argument '%s' is missing: there are %zu values",
                                 name, numbered);
         }
         leaves[count] = in->scope->values[a->i].spec;
     }
-    *ret = leaves;
+    *ret = MR_TAKE(leaves);
     *n = count;
     return MR_OK;
 }
@@ -123,23 +121,12 @@ const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT]
 {
     const char *name =
         leaf->kind == MR_LEAF_DATASET ? "dataset" : mr_dtype_name((mr_dtype)leaf->dtype);
-    size_t used = (size_t)snprintf(buf, MR_LEAF_TEXT, "%s[", name != NULL ? name : "?");
+    char dims[MR_LEAF_TEXT];
 
-    if (leaf->rank == MR_RANK_UNKNOWN) {
-        (void)snprintf(buf + used, MR_LEAF_TEXT - used, "...]");
-        return buf;
-    }
-    for (int i = 0; i < leaf->rank; i++) {
-        const char *comma = i > 0 ? "," : "";
-
-        if (leaf->dims[i] == MR_DIM_UNKNOWN) {
-            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s?", comma);
-        } else {
-            used += (size_t)snprintf(buf + used, MR_LEAF_TEXT - used, "%s%" PRId64, comma,
-                                     leaf->dims[i]);
-        }
-    }
-    (void)snprintf(buf + used, MR_LEAF_TEXT - used, "]");
+    (void)snprintf(buf, MR_LEAF_TEXT, "%s%s", name != NULL ? name : "?",
+                   leaf->rank == MR_RANK_UNKNOWN
+                       ? "[...]"
+                       : mr_dims_format(leaf->dims, leaf->rank, dims, sizeof dims));
     return buf;
 }
 

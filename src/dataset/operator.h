@@ -130,6 +130,7 @@ int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err);
 /* A sorted deep copy (blocks by reference). MR_EINVAL for duplicates and malformed ones. */
 int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, mr_error *err);
 void mr_attrs_free(struct mr_attr *attrs, size_t n);
-const char *mr_attr_kind_name(int32_t kind);
+/* Frees what one of them owns. */
+void mr_attr_clear(struct mr_attr *attr);
 
 #endif

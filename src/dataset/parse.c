@@ -33,10 +33,9 @@ struct parser {
     size_t work;
 };
 
-static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
+static int constant(struct parser *p, uint32_t i, const mr_block **ret, mr_error *err)
 {
     size_t used = 0;
-    int rc;
 
     if (i >= p->parts->nconstants) {
         return mr_error_set(err, MR_EINVAL, "there is no constant %u", i);
@@ -44,11 +43,8 @@ static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
     if (p->constants[i] == NULL) {
         mr_buffer *buffer = p->parts->constants[i];
 
-        rc = mr_block_decode(buffer, 0, 0 /* spec_hash */, &p->constants[i], &used, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "constant %u", i);
-            return rc;
-        }
+        MR_TRY_WRAP(mr_block_decode(buffer, 0, 0 /* spec_hash */, &p->constants[i], &used, err),
+                    err, "constant %u", i);
         if (used != mr_buffer_size(buffer)) {
             return mr_error_set(err, MR_EINVAL, "constant %u: %zu bytes follow it", i,
                                 mr_buffer_size(buffer) - used);
@@ -62,32 +58,29 @@ static int constant(struct parser *p, uint32_t i, mr_block **ret, mr_error *err)
 static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_attr *to,
                       mr_error *err)
 {
-    mr_block *block = NULL;
-    int rc = MR_OK;
-
     *to = (struct mr_attr){.name = from->name};
     switch (from->value_case) {
     case MILLRACE__ATTR__VALUE_I:
         to->kind = MR_ATTR_INT;
         to->i = from->i;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_F:
         to->kind = MR_ATTR_FLOAT;
         to->f = from->f;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_B:
         to->kind = MR_ATTR_BOOL;
         to->i = from->b;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_S:
         to->kind = MR_ATTR_BYTES;
         to->bytes = from->s.len > 0 ? from->s.data : (const uint8_t *)"";
         to->size = from->s.len;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_DTYPE:
         to->kind = MR_ATTR_DTYPE;
         to->i = from->dtype;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_SHAPE:
         if (from->shape->n_dims > MR_RANK_MAX ||
             (from->shape->unknown_rank && from->shape->n_dims > 0)) {
@@ -97,7 +90,7 @@ static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_at
         to->kind = MR_ATTR_SHAPE;
         to->count = from->shape->unknown_rank ? -1 : (int32_t)from->shape->n_dims;
         to->ints = from->shape->dims;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_INTS:
         if (from->ints->n_values > INT32_MAX) {
             return mr_error_set(err, MR_EINVAL, "argument '%s': %zu integers", from->name,
@@ -106,45 +99,31 @@ static int parse_attr(struct parser *p, const Millrace__Attr *from, struct mr_at
         to->kind = MR_ATTR_INTS;
         to->count = (int32_t)from->ints->n_values;
         to->ints = from->ints->values;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE_CONSTANT:
-        rc = constant(p, from->constant, &block, err);
         to->kind = MR_ATTR_BLOCK;
-        to->block = block;
-        break;
+        return constant(p, from->constant, &to->block, err);
     case MILLRACE__ATTR__VALUE_STRINGS:
-        rc = constant(p, from->strings, &block, err);
         to->kind = MR_ATTR_STRINGS;
-        to->block = block;
-        break;
+        return constant(p, from->strings, &to->block, err);
     case MILLRACE__ATTR__VALUE_VALUE_OF_SCOPE:
         to->kind = MR_ATTR_VALUE;
         to->i = from->value_of_scope;
-        break;
+        return MR_OK;
     case MILLRACE__ATTR__VALUE__NOT_SET:
     case _MILLRACE__ATTR__VALUE__CASE_IS_INT_SIZE:
     default:
         return mr_error_set(err, MR_EINVAL, "argument '%s' has no value, or one of a later version",
                             from->name);
     }
-    return rc;
 }
 
-static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n,
-                       struct mr_attr **ret, mr_error *err)
+static int parse_attrs(struct parser *p, Millrace__Attr *const *from, size_t n, struct mr_attr *to,
+                       mr_error *err)
 {
-    struct mr_attr *attrs = mr_calloc(n, sizeof *attrs);
-    int rc = MR_OK;
-
-    MR_CHECK_ALLOC(attrs, err);
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = parse_attr(p, from[i], &attrs[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(parse_attr(p, from[i], &to[i], err));
     }
-    if (rc != MR_OK) {
-        mr_free(attrs);
-        return rc;
-    }
-    *ret = attrs;
     return MR_OK;
 }
 
@@ -161,28 +140,36 @@ static int count_work(struct parser *p, size_t n, mr_error *err)
 static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer,
                           mr_function **ret, mr_error *err);
 
-/* References to the functions of a node; *@ret has @n entries and is freed with
- * free_functions(). */
-static int parse_functions(struct parser *p, const uint32_t *indices, size_t n, uint32_t limit,
-                           mr_builder *scope, mr_function ***ret, mr_error *err)
-{
-    mr_function **functions = mr_calloc(n, sizeof *functions);
-    int rc = MR_OK;
+/* What a node is applied to: attributes that point into the definition, references to functions. */
+struct operands {
+    struct mr_attr *attrs;
+    mr_function **functions;
+    size_t nfunctions;
+};
 
-    MR_CHECK_ALLOC(functions, err);
-    *ret = functions;
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = parse_function(p, indices[i], limit, scope, &functions[i], err);
+static void operands_free(struct operands *o)
+{
+    for (size_t i = 0; o->functions != NULL && i < o->nfunctions; i++) {
+        mr_function_unref(o->functions[i]);
     }
-    return rc;
+    mr_free(o->functions);
+    mr_free(o->attrs);
 }
+MR_AUTO_DEFINE(struct operands, operands_free)
 
-static void free_functions(mr_function **functions, size_t n)
+static int parse_operands(struct parser *p, Millrace__Attr *const *attrs, size_t nattrs,
+                          const uint32_t *functions, size_t nfunctions, uint32_t limit,
+                          mr_builder *scope, struct operands *ret, mr_error *err)
 {
-    for (size_t i = 0; functions != NULL && i < n; i++) {
-        mr_function_unref(functions[i]);
+    ret->nfunctions = nfunctions;
+    ret->functions = mr_calloc(nfunctions, sizeof(mr_function *));
+    MR_CHECK_ALLOC(ret->functions, err);
+    ret->attrs = mr_calloc(nattrs, sizeof *ret->attrs);
+    MR_CHECK_ALLOC(ret->attrs, err);
+    for (size_t i = 0; i < nfunctions; i++) {
+        MR_TRY(parse_function(p, functions[i], limit, scope, &ret->functions[i], err));
     }
-    mr_free(functions);
+    return parse_attrs(p, attrs, nattrs, ret->attrs, err);
 }
 
 /* ---- graphs of datasets ---- */
@@ -191,57 +178,46 @@ static int parse_node(struct parser *p, const Millrace__DatasetNode *node, uint3
                       mr_dataset *const *before, uint32_t limit, mr_builder *scope,
                       mr_dataset **ret, mr_error *err)
 {
-    mr_dataset **inputs = mr_calloc(node->n_inputs, sizeof(mr_dataset *));
-    mr_function **functions = NULL;
-    struct mr_attr *attrs = NULL;
-    int rc = inputs != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) mr_dataset **inputs = mr_calloc(node->n_inputs, sizeof(mr_dataset *));
+    struct operands o = {0};
+    MR_AUTO(operands_free) struct operands *held = &o;
 
-    for (size_t i = 0; rc == MR_OK && i < node->n_inputs; i++) {
+    MR_CHECK_ALLOC(inputs, err);
+    for (size_t i = 0; i < node->n_inputs; i++) {
         if (node->inputs[i] >= number) {
-            rc = mr_error_set(err, MR_EINVAL, "input %u does not come before it", node->inputs[i]);
-            break;
+            return mr_error_set(err, MR_EINVAL, "input %u does not come before it",
+                                node->inputs[i]);
         }
         inputs[i] = before[node->inputs[i]];
     }
-    if (rc == MR_OK) {
-        rc = parse_functions(p, node->functions, node->n_functions, limit, scope, &functions, err);
+    MR_TRY(parse_operands(p, node->attrs, node->n_attrs, node->functions, node->n_functions, limit,
+                          scope, held, err));
+    return mr_dataset_apply(node->op, inputs, node->n_inputs, o.attrs, node->n_attrs, o.functions,
+                            node->n_functions, scope, ret, err);
+}
+
+static int parse_nodes(struct parser *p, const Millrace__Graph *graph, uint32_t limit,
+                       mr_builder *scope, mr_dataset **nodes, mr_error *err)
+{
+    for (uint32_t i = 0; i < graph->n_nodes; i++) {
+        MR_TRY_WRAP(parse_node(p, graph->nodes[i], i, nodes, limit, scope, &nodes[i], err), err,
+                    "node %u", i);
     }
-    if (rc == MR_OK) {
-        rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_dataset_apply(node->op, inputs, node->n_inputs, attrs, node->n_attrs, functions,
-                              node->n_functions, scope, ret, err);
-    }
-    mr_free(attrs);
-    free_functions(functions, node->n_functions);
-    mr_free(inputs);
-    return rc;
+    return MR_OK;
 }
 
 static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t limit,
                        mr_builder *scope, mr_dataset **ret, mr_error *err)
 {
-    mr_dataset **nodes = NULL;
-    int rc;
-
     if (graph->n_nodes == 0 || graph->n_nodes > MR_GRAPH_NODES_MAX ||
         graph->root >= graph->n_nodes) {
         return mr_error_set(err, MR_EINVAL, "a graph of %zu nodes with root %u", graph->n_nodes,
                             graph->root);
     }
-    rc = count_work(p, graph->n_nodes, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
-    nodes = mr_calloc(graph->n_nodes, sizeof(mr_dataset *));
+    MR_TRY(count_work(p, graph->n_nodes, err));
+    mr_dataset **nodes = mr_calloc(graph->n_nodes, sizeof(mr_dataset *));
     MR_CHECK_ALLOC(nodes, err);
-    for (uint32_t i = 0; rc == MR_OK && i < graph->n_nodes; i++) {
-        rc = parse_node(p, graph->nodes[i], i, nodes, limit, scope, &nodes[i], err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "node %u", i);
-        }
-    }
+    int rc = parse_nodes(p, graph, limit, scope, nodes, err);
     if (rc == MR_OK) {
         *ret = mr_dataset_ref(nodes[graph->root]);
     }
@@ -257,71 +233,56 @@ static int parse_graph(struct parser *p, const Millrace__Graph *graph, uint32_t 
 static int parse_constant_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node,
                                mr_error *err)
 {
-    mr_block *block = NULL;
+    const mr_block *block = NULL;
     uint32_t value;
-    int rc;
 
     if (node->n_inputs != 0 || node->n_functions != 0 || node->n_attrs != 1 ||
         strcmp(node->attrs[0]->name, "value") != 0 ||
         node->attrs[0]->value_case != MILLRACE__ATTR__VALUE_CONSTANT) {
         return mr_error_set(err, MR_EINVAL, "const: has one argument, 'value', and no inputs");
     }
-    rc = constant(p, node->attrs[0]->constant, &block, err);
-    return rc == MR_OK ? mr_builder_constant(b, block, &value, err) : rc;
+    MR_TRY(constant(p, node->attrs[0]->constant, &block, err));
+    return mr_builder_constant(b, block, &value, err);
 }
 
 static int parse_fn_node(struct parser *p, mr_builder *b, const Millrace__FunctionNode *node,
                          uint32_t limit, mr_error *err)
 {
-    mr_function **functions = NULL;
-    struct mr_attr *attrs = NULL;
+    struct operands o = {0};
+    MR_AUTO(operands_free) struct operands *held = &o;
     size_t noutputs;
-    int rc;
 
     if (strcmp(node->op, "const") == 0) {
         return parse_constant_node(p, b, node, err);
     }
-    rc = parse_functions(p, node->functions, node->n_functions, limit, b, &functions, err);
-    if (rc == MR_OK) {
-        rc = parse_attrs(p, node->attrs, node->n_attrs, &attrs, err);
-    }
-    if (rc == MR_OK) {
-        rc =
-            mr_builder_add(b, node->op, node->inputs, node->n_inputs, attrs, node->n_attrs,
-                           functions, node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs, err);
-    }
-    mr_free(attrs);
-    free_functions(functions, node->n_functions);
-    return rc;
+    MR_TRY(parse_operands(p, node->attrs, node->n_attrs, node->functions, node->n_functions, limit,
+                          b, held, err));
+    return mr_builder_add(b, node->op, node->inputs, node->n_inputs, o.attrs, node->n_attrs,
+                          o.functions, node->n_functions, p->outputs, MR_LEAVES_MAX, &noutputs,
+                          err);
 }
 
 static int fill_builder(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit,
                         mr_builder *b, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < def->n_captures && rc == MR_OK; i++) {
+    for (size_t i = 0; i < def->n_captures; i++) {
         uint32_t value = 0;
 
-        rc = mr_builder_capture(b, def->captures[i], &value, err);
-        if (rc == MR_OK && value != b->nvalues - 1) {
-            rc = mr_error_set(err, MR_EINVAL, "value %u is captured twice", def->captures[i]);
+        MR_TRY(mr_builder_capture(b, def->captures[i], &value, err));
+        if (value != b->nvalues - 1) {
+            return mr_error_set(err, MR_EINVAL, "value %u is captured twice", def->captures[i]);
         }
     }
-    for (size_t i = 0; i < def->n_nodes && rc == MR_OK; i++) {
-        rc = parse_fn_node(p, b, def->nodes[i], limit, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "node %zu", i);
-        }
+    for (size_t i = 0; i < def->n_nodes; i++) {
+        MR_TRY_WRAP(parse_fn_node(p, b, def->nodes[i], limit, err), err, "node %zu", i);
     }
-    return rc;
+    return MR_OK;
 }
 
 static int finish_function(struct parser *p, const Millrace__FunctionDef *def, uint32_t limit,
                            mr_builder *b, mr_function **ret, mr_error *err)
 {
-    mr_dataset *ds = NULL;
-    int rc;
+    MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
     if (def->dataset == NULL) {
         const char *structure = def->structure[0] != '\0' ? def->structure : NULL;
@@ -331,49 +292,31 @@ static int finish_function(struct parser *p, const Millrace__FunctionDef *def, u
     if (def->n_outputs > 0) {
         return mr_error_set(err, MR_EINVAL, "returns a dataset and %zu values", def->n_outputs);
     }
-    rc = parse_graph(p, def->dataset, limit, b, &ds, err);
-    if (rc == MR_OK) {
-        rc = mr_builder_finish_dataset(b, ds, ret, err);
-    }
-    mr_dataset_unref(ds);
-    return rc;
+    MR_TRY(parse_graph(p, def->dataset, limit, b, &ds, err));
+    return mr_builder_finish_dataset(b, ds, ret, err);
 }
 
 static int build_function(struct parser *p, uint32_t index, mr_builder *outer, mr_function **ret,
                           mr_error *err)
 {
     const Millrace__FunctionDef *def = p->def->functions[index];
-    mr_spec *inputs = NULL;
-    mr_builder *b = NULL;
-    int rc;
+    MR_AUTO(mr_spec_unref) mr_spec *inputs = NULL;
+    MR_AUTO(mr_builder_free) mr_builder *b = NULL;
 
     if (def->inputs == NULL) {
         return mr_error_set(err, MR_EINVAL, "has no input spec");
     }
-    rc = count_work(p, 1 + def->n_nodes + def->n_captures, err);
-    if (rc == MR_OK) {
-        rc = mr_spec_from_proto(def->inputs, &inputs, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_builder_new(inputs, outer, &b, err);
-    }
-    if (rc == MR_OK) {
-        rc = fill_builder(p, def, index, b, err);
-    }
-    if (rc == MR_OK) {
-        rc = finish_function(p, def, index, b, ret, err);
-    }
-    mr_builder_free(b);
-    mr_spec_unref(inputs);
-    return rc;
+    MR_TRY(count_work(p, 1 + def->n_nodes + def->n_captures, err));
+    MR_TRY(mr_spec_from_proto(def->inputs, &inputs, err));
+    MR_TRY(mr_builder_new(inputs, outer, &b, err));
+    MR_TRY(fill_builder(p, def, index, b, err));
+    return finish_function(p, def, index, b, ret, err);
 }
 
 /* @limit: functions come before what uses them, which rules cycles out. */
 static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_builder *outer,
                           mr_function **ret, mr_error *err)
 {
-    int rc = MR_OK;
-
     if (index >= limit) {
         return mr_error_set(err, MR_EINVAL, "function %u does not come before its user", index);
     }
@@ -382,11 +325,7 @@ static int parse_function(struct parser *p, uint32_t index, uint32_t limit, mr_b
     if (known->fn == NULL || known->scope != scope) {
         mr_function *fn = NULL;
 
-        rc = build_function(p, index, outer, &fn, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "function %u", index);
-            return rc;
-        }
+        MR_TRY_WRAP(build_function(p, index, outer, &fn, err), err, "function %u", index);
         mr_function_unref(known->fn);
         known->fn = fn;
         known->scope = scope;
@@ -436,12 +375,8 @@ static int parse_parts(const struct mr_definition_parts *parts, mr_dataset **ret
 int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset **ret,
                              mr_error *err)
 {
-    int rc = parse_parts(parts, ret, err);
-
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "dataset definition");
-    }
-    return rc;
+    MR_TRY_WRAP(parse_parts(parts, ret, err), err, "dataset definition");
+    return MR_OK;
 }
 
 int mr_dataset_parse(const void *bytes, size_t size, mr_dataset **ret, mr_error *err)

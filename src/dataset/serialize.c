@@ -16,13 +16,6 @@
 
 #include <string.h>
 
-/* Everything that the message points to, but for what lies in the graph itself. */
-struct arena {
-    void **items;
-    size_t n;
-    size_t cap;
-};
-
 struct constant {
     uint8_t hash[16];
     mr_buffer *encoded;
@@ -40,7 +33,9 @@ struct function_key {
 };
 
 struct writer {
-    struct arena arena;
+    void **items; /* all that the message points to, but for what lies in the graph itself */
+    size_t nitems;
+    size_t items_cap;
     struct constant *constants;
     size_t nconstants;
     size_t constants_cap;
@@ -48,56 +43,63 @@ struct writer {
     struct function_key *keys;
     size_t nfunctions;
     size_t functions_cap;
+    size_t keys_cap;
 };
 
-static void *arena_alloc(struct arena *a, size_t n, size_t size, mr_error *err)
+/* Zeroed memory that lives as long as @w; @ret is the address of the pointer to it. */
+static int take(struct writer *w, size_t n, size_t size, void *ret, mr_error *err)
 {
-    if (a->n == a->cap) {
-        void **bigger = mr_reallocarray(a->items, a->cap * 2 + 64, sizeof *bigger);
-
-        if (bigger == NULL) {
-            (void)mr_error_nomem(err);
-            return NULL;
-        }
-        a->items = bigger;
-        a->cap = a->cap * 2 + 64;
+    if (!mr_grow(&w->items, &w->items_cap, w->nitems, 1, sizeof *w->items)) {
+        return mr_error_nomem(err);
     }
     void *p = mr_calloc(n, size);
-    if (p == NULL) {
-        (void)mr_error_nomem(err);
-        return NULL;
+    MR_CHECK_ALLOC(p, err);
+    w->items[w->nitems++] = p;
+    memcpy(ret, &p, sizeof p);
+    return MR_OK;
+}
+
+/* An array of @n pointers to messages of @descriptor, each initialised. */
+static int take_messages(struct writer *w, const ProtobufCMessageDescriptor *descriptor, size_t n,
+                         void *ret, mr_error *err)
+{
+    void **messages = NULL;
+    unsigned char *all = NULL;
+
+    MR_TRY(take(w, n, sizeof *messages, &messages, err));
+    MR_TRY(take(w, n, descriptor->sizeof_message, &all, err));
+    for (size_t i = 0; i < n; i++) {
+        messages[i] = all + i * descriptor->sizeof_message;
+        descriptor->message_init(messages[i]);
     }
-    a->items[a->n++] = p;
-    return p;
+    memcpy(ret, &messages, sizeof messages);
+    return MR_OK;
+}
+
+static int take_message(struct writer *w, const ProtobufCMessageDescriptor *descriptor, void *ret,
+                        mr_error *err)
+{
+    void *message = NULL;
+
+    MR_TRY(take(w, 1, descriptor->sizeof_message, &message, err));
+    descriptor->message_init(message);
+    memcpy(ret, &message, sizeof message);
+    return MR_OK;
 }
 
 static void writer_free(struct writer *w)
 {
-    for (size_t i = 0; i < w->arena.n; i++) {
-        mr_free(w->arena.items[i]);
+    for (size_t i = 0; i < w->nitems; i++) {
+        mr_free(w->items[i]);
     }
     for (size_t i = 0; i < w->nconstants; i++) {
         mr_buffer_unref(w->constants[i].encoded);
     }
-    mr_free(w->arena.items);
+    mr_free(w->items);
     mr_free(w->constants);
     mr_free(w->functions);
     mr_free(w->keys);
 }
-
-/* An array of @n pointers to messages of type T, each initialised. */
-#define NEW_MESSAGES(w, T, init, n, ret, err)                                                      \
-    do {                                                                                           \
-        (ret) = arena_alloc(&(w)->arena, (n), sizeof *(ret), (err));                               \
-        T *block_ = arena_alloc(&(w)->arena, (n), sizeof *block_, (err));                          \
-        if ((ret) == NULL || block_ == NULL) {                                                     \
-            return MR_EEXHAUSTED;                                                                  \
-        }                                                                                          \
-        for (size_t i_ = 0; i_ < (n); i_++) {                                                      \
-            init(&block_[i_]);                                                                     \
-            (ret)[i_] = &block_[i_];                                                               \
-        }                                                                                          \
-    } while (0)
 
 static int add_constant(struct writer *w, const mr_block *block, const char *user, uint32_t *ret,
                         mr_error *err)
@@ -111,20 +113,12 @@ static int add_constant(struct writer *w, const mr_block *block, const char *use
             return MR_OK;
         }
     }
-    if (w->nconstants == w->constants_cap) {
-        struct constant *bigger =
-            mr_reallocarray(w->constants, w->constants_cap * 2 + 8, sizeof *bigger);
-
-        MR_CHECK_ALLOC(bigger, err);
-        w->constants = bigger;
-        w->constants_cap = w->constants_cap * 2 + 8;
+    if (!mr_grow(&w->constants, &w->constants_cap, w->nconstants, 1, sizeof *w->constants)) {
+        return mr_error_nomem(err);
     }
     struct constant *c = &w->constants[w->nconstants];
-    int rc =
-        mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(
+        mr_block_encode_buffer(block, 0 /* spec_hash */, false /* checksum */, &c->encoded, err));
     memcpy(c->hash, hash, sizeof hash);
     c->user = user;
     *ret = (uint32_t)w->nconstants++;
@@ -160,11 +154,7 @@ static int write_attr(struct writer *w, const struct mr_attr *a, const char *use
         to->dtype = (uint32_t)a->i;
         return MR_OK;
     case MR_ATTR_SHAPE:
-        shape = arena_alloc(&w->arena, 1, sizeof *shape, err);
-        if (shape == NULL) {
-            return MR_EEXHAUSTED;
-        }
-        millrace__shape__init(shape);
+        MR_TRY(take_message(w, &millrace__shape__descriptor, &shape, err));
         shape->unknown_rank = a->count < 0;
         shape->n_dims = a->count > 0 ? (size_t)a->count : 0;
         shape->dims = (int64_t *)(uintptr_t)a->ints;
@@ -172,11 +162,7 @@ static int write_attr(struct writer *w, const struct mr_attr *a, const char *use
         to->shape = shape;
         return MR_OK;
     case MR_ATTR_INTS:
-        ints = arena_alloc(&w->arena, 1, sizeof *ints, err);
-        if (ints == NULL) {
-            return MR_EEXHAUSTED;
-        }
-        millrace__int_list__init(ints);
+        MR_TRY(take_message(w, &millrace__int_list__descriptor, &ints, err));
         ints->n_values = (size_t)a->count;
         ints->values = (int64_t *)(uintptr_t)a->ints;
         to->value_case = MILLRACE__ATTR__VALUE_INTS;
@@ -199,12 +185,10 @@ static int write_attr(struct writer *w, const struct mr_attr *a, const char *use
 static int write_attrs(struct writer *w, const struct mr_attr *attrs, size_t n, const char *user,
                        const struct scope *scope, Millrace__Attr **to, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = write_attr(w, &attrs[i], user, scope, to[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(write_attr(w, &attrs[i], user, scope, to[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int write_function(struct writer *w, const mr_function *fn, const struct scope *outer,
@@ -213,16 +197,11 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
 static int write_functions(struct writer *w, mr_function *const *functions, size_t n,
                            const struct scope *scope, uint32_t **ret, mr_error *err)
 {
-    int rc = MR_OK;
-
-    *ret = arena_alloc(&w->arena, n, sizeof **ret, err);
-    if (*ret == NULL) {
-        return MR_EEXHAUSTED;
+    MR_TRY(take(w, n, sizeof **ret, ret, err));
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(write_function(w, functions[i], scope, &(*ret)[i], err));
     }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = write_function(w, functions[i], scope, &(*ret)[i], err);
-    }
-    return rc;
+    return MR_OK;
 }
 
 /* ---- graphs of datasets ---- */
@@ -243,12 +222,8 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
         return mr_error_set(err, MR_EINVAL, "the dataset has more than %d operators",
                             MR_GRAPH_NODES_MAX);
     }
-    if (g->n == g->cap) {
-        Millrace__DatasetNode **bigger = mr_reallocarray(g->nodes, g->cap * 2 + 16, sizeof *bigger);
-
-        MR_CHECK_ALLOC(bigger, err);
-        g->nodes = bigger;
-        g->cap = g->cap * 2 + 16;
+    if (!mr_grow(&g->nodes, &g->cap, g->n, 1, sizeof(Millrace__DatasetNode *))) {
+        return mr_error_nomem(err);
     }
     *ret = (uint32_t)g->n;
     g->nodes[g->n++] = node;
@@ -258,59 +233,45 @@ static int append_node(struct graph_writer *g, const mr_dataset *ds, Millrace__D
 static int write_node(struct graph_writer *g, const mr_dataset *ds, uint32_t *ret, mr_error *err)
 {
     struct writer *w = g->w;
-    Millrace__DatasetNode **one;
     uintptr_t written = (uintptr_t)mr_map_get(&g->numbers, ds);
-    int rc = MR_OK;
 
     if (written != 0) {
         *ret = (uint32_t)written - 1;
         return MR_OK;
     }
-    NEW_MESSAGES(w, Millrace__DatasetNode, millrace__dataset_node__init, 1, one, err);
-    Millrace__DatasetNode *node = one[0];
+    Millrace__DatasetNode *node = NULL;
+    MR_TRY(take_message(w, &millrace__dataset_node__descriptor, &node, err));
     node->op = (char *)(uintptr_t)ds->op->name;
     node->n_inputs = ds->ninputs;
-    node->inputs = arena_alloc(&w->arena, ds->ninputs, sizeof *node->inputs, err);
-    if (node->inputs == NULL) {
-        return MR_EEXHAUSTED;
-    }
-    for (size_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
-        rc = write_node(g, ds->inputs[i], &node->inputs[i], err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+    MR_TRY(take(w, ds->ninputs, sizeof *node->inputs, &node->inputs, err));
+    for (size_t i = 0; i < ds->ninputs; i++) {
+        MR_TRY(write_node(g, ds->inputs[i], &node->inputs[i], err));
     }
     node->n_attrs = ds->nattrs;
-    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, ds->nattrs, node->attrs, err);
-    rc = write_attrs(w, ds->attrs, ds->nattrs, ds->op->name, g->scope, node->attrs, err);
-    if (rc == MR_OK) {
-        node->n_functions = ds->nfunctions;
-        rc = write_functions(w, ds->functions, ds->nfunctions, g->scope, &node->functions, err);
-    }
-    return rc == MR_OK ? append_node(g, ds, node, ret, err) : rc;
+    MR_TRY(take_messages(w, &millrace__attr__descriptor, ds->nattrs, &node->attrs, err));
+    MR_TRY(write_attrs(w, ds->attrs, ds->nattrs, ds->op->name, g->scope, node->attrs, err));
+    node->n_functions = ds->nfunctions;
+    MR_TRY(write_functions(w, ds->functions, ds->nfunctions, g->scope, &node->functions, err));
+    return append_node(g, ds, node, ret, err);
+}
+
+static int write_nodes(struct graph_writer *g, const mr_dataset *root, Millrace__Graph *graph,
+                       mr_error *err)
+{
+    MR_TRY(write_node(g, root, &graph->root, err));
+    MR_TRY(take(g->w, g->n, sizeof *graph->nodes, &graph->nodes, err));
+    memcpy(graph->nodes, g->nodes, g->n * sizeof *g->nodes);
+    graph->n_nodes = g->n;
+    return MR_OK;
 }
 
 static int write_graph(struct writer *w, const mr_dataset *root, const struct scope *scope,
                        Millrace__Graph **ret, mr_error *err)
 {
     struct graph_writer g = {.w = w, .scope = scope, .numbers.by_address = true};
-    Millrace__Graph *graph = arena_alloc(&w->arena, 1, sizeof *graph, err);
-    int rc;
 
-    if (graph == NULL) {
-        return MR_EEXHAUSTED;
-    }
-    millrace__graph__init(graph);
-    rc = write_node(&g, root, &graph->root, err);
-    if (rc == MR_OK) {
-        graph->n_nodes = g.n;
-        graph->nodes = arena_alloc(&w->arena, g.n, sizeof *graph->nodes, err);
-        rc = graph->nodes != NULL ? MR_OK : MR_EEXHAUSTED;
-    }
-    if (rc == MR_OK) {
-        memcpy(graph->nodes, g.nodes, g.n * sizeof *g.nodes);
-        *ret = graph;
-    }
+    MR_TRY(take_message(w, &millrace__graph__descriptor, ret, err));
+    int rc = write_nodes(&g, root, *ret, err);
     mr_map_free(&g.numbers);
     mr_free(g.nodes);
     return rc;
@@ -321,18 +282,15 @@ static int write_graph(struct writer *w, const mr_dataset *root, const struct sc
 static int write_spec(struct writer *w, const mr_spec *spec, Millrace__ElementSpec **ret,
                       mr_error *err)
 {
-    Millrace__ElementSpec **one;
     size_t n = mr_spec_leaves(spec);
 
-    NEW_MESSAGES(w, Millrace__ElementSpec, millrace__element_spec__init, 1, one, err);
-    Millrace__ElementSpec *to = one[0];
-    NEW_MESSAGES(w, Millrace__LeafSpec, millrace__leaf_spec__init, n, to->leaves, err);
-    to->n_leaves = n;
-    to->structure = (char *)(uintptr_t)mr_spec_structure(spec);
+    MR_TRY(take_message(w, &millrace__element_spec__descriptor, ret, err));
+    MR_TRY(take_messages(w, &millrace__leaf_spec__descriptor, n, &(*ret)->leaves, err));
+    (*ret)->n_leaves = n;
+    (*ret)->structure = (char *)(uintptr_t)mr_spec_structure(spec);
     for (size_t i = 0; i < n; i++) {
-        mr_leaf_lend_proto(mr_spec_leaf(spec, i), to->leaves[i]);
+        mr_leaf_lend_proto(mr_spec_leaf(spec, i), (*ret)->leaves[i]);
     }
-    *ret = to;
     return MR_OK;
 }
 
@@ -374,7 +332,7 @@ static int write_constant_node(struct writer *w, const struct mr_fn_node *node,
 
     to->op = (char *)(uintptr_t) "const";
     to->n_attrs = 1;
-    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, 1, to->attrs, err);
+    MR_TRY(take_messages(w, &millrace__attr__descriptor, 1, &to->attrs, err));
     return write_attr(w, &value, "const", NULL, to->attrs[0], err);
 }
 
@@ -388,50 +346,35 @@ static int write_fn_node(struct writer *w, const struct mr_fn_node *node, const 
     }
     to->op = (char *)(uintptr_t)node->kernel->name;
     to->n_inputs = node->ninputs;
-    to->inputs = arena_alloc(&w->arena, node->ninputs, sizeof *to->inputs, err);
-    if (to->inputs == NULL) {
-        return MR_EEXHAUSTED;
-    }
+    MR_TRY(take(w, node->ninputs, sizeof *to->inputs, &to->inputs, err));
     for (size_t i = 0; i < node->ninputs; i++) {
         to->inputs[i] = scope->map[node->inputs[i]];
     }
     to->n_attrs = node->nattrs + extra;
-    NEW_MESSAGES(w, Millrace__Attr, millrace__attr__init, to->n_attrs, to->attrs, err);
+    MR_TRY(take_messages(w, &millrace__attr__descriptor, to->n_attrs, &to->attrs, err));
     if (extra > 0) { /* sorts before every name */
         to->attrs[0]->name = (char *)(uintptr_t)MR_FN_SALT;
         to->attrs[0]->value_case = MILLRACE__ATTR__VALUE_I;
         to->attrs[0]->i = node->salt;
     }
-    int rc =
-        write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra, err);
-    MR_TRY(rc);
-    to->n_functions = node->nfunctions;
-    return write_functions(w, node->functions, node->nfunctions, scope, &to->functions, err);
+    return write_attrs(w, node->attrs, node->nattrs, node->kernel->name, NULL, to->attrs + extra,
+                       err);
 }
 
 static int write_body(struct writer *w, const mr_function *fn, const struct scope *scope,
                       Millrace__FunctionDef *def, mr_error *err)
 {
-    int rc = MR_OK;
-
-    NEW_MESSAGES(w, Millrace__FunctionNode, millrace__function_node__init, fn->nnodes, def->nodes,
-                 err);
-    for (size_t i = 0; i < fn->nnodes && rc == MR_OK; i++) {
+    MR_TRY(take_messages(w, &millrace__function_node__descriptor, fn->nnodes, &def->nodes, err));
+    for (size_t i = 0; i < fn->nnodes; i++) {
         if (scope->map[fn->nodes[i]->first_value] != UINT32_MAX) {
-            rc = write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err);
+            MR_TRY(write_fn_node(w, fn->nodes[i], scope, def->nodes[def->n_nodes++], err));
         }
-    }
-    if (rc != MR_OK) {
-        return rc;
     }
     if (fn->dataset != NULL) {
         return write_graph(w, fn->dataset, scope, &def->dataset, err);
     }
     def->n_outputs = fn->noutputs;
-    def->outputs = arena_alloc(&w->arena, fn->noutputs, sizeof *def->outputs, err);
-    if (def->outputs == NULL) {
-        return MR_EEXHAUSTED;
-    }
+    MR_TRY(take(w, fn->noutputs, sizeof *def->outputs, &def->outputs, err));
     for (size_t i = 0; i < fn->noutputs; i++) {
         def->outputs[i] = scope->map[fn->outputs[i]];
     }
@@ -446,16 +389,9 @@ static int append_function(struct writer *w, const mr_function *fn, const struct
         return mr_error_set(err, MR_EINVAL, "the dataset has more than %d functions",
                             MR_GRAPH_NODES_MAX);
     }
-    if (w->nfunctions == w->functions_cap) {
-        size_t cap = w->functions_cap * 2 + 8;
-        Millrace__FunctionDef **defs = mr_reallocarray(w->functions, cap, sizeof *defs);
-
-        MR_CHECK_ALLOC(defs, err);
-        w->functions = defs;
-        struct function_key *keys = mr_reallocarray(w->keys, cap, sizeof *keys);
-        MR_CHECK_ALLOC(keys, err);
-        w->keys = keys;
-        w->functions_cap = cap;
+    if (!mr_grow(&w->functions, &w->functions_cap, w->nfunctions, 1, sizeof *w->functions) ||
+        !mr_grow(&w->keys, &w->keys_cap, w->nfunctions, 1, sizeof *w->keys)) {
+        return mr_error_nomem(err);
     }
     memcpy(w->keys[w->nfunctions].fingerprint, fn->fingerprint, 16);
     w->keys[w->nfunctions].scope = fn->scope != 0 ? outer : NULL;
@@ -468,7 +404,6 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
                           uint32_t *ret, mr_error *err)
 {
     const struct scope *scope_key = fn->scope != 0 ? outer : NULL;
-    Millrace__FunctionDef **one;
     bool *live = NULL;
 
     for (size_t i = 0; i < w->nfunctions; i++) {
@@ -478,16 +413,14 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
             return MR_OK;
         }
     }
-    NEW_MESSAGES(w, Millrace__FunctionDef, millrace__function_def__init, 1, one, err);
-    Millrace__FunctionDef *def = one[0];
+    Millrace__FunctionDef *def = NULL;
+    MR_TRY(take_message(w, &millrace__function_def__descriptor, &def, err));
     /* In the arena, so that its address tells scopes apart as long as the writer lives. */
-    struct scope *scope = arena_alloc(&w->arena, 1, sizeof *scope, err);
-    uint32_t *map = arena_alloc(&w->arena, fn->nvalues, sizeof *map, err);
-    def->captures = arena_alloc(&w->arena, fn->ncaptures, sizeof *def->captures, err);
-    if (scope == NULL || map == NULL || def->captures == NULL) {
-        return MR_EEXHAUSTED;
-    }
-
+    struct scope *scope = NULL;
+    uint32_t *map = NULL;
+    MR_TRY(take(w, 1, sizeof *scope, &scope, err));
+    MR_TRY(take(w, fn->nvalues, sizeof *map, &map, err));
+    MR_TRY(take(w, fn->ncaptures, sizeof *def->captures, &def->captures, err));
     MR_TRY(mr_function_live(fn, &live, err));
     def->n_captures = number_values(fn, live, map, def->captures);
     mr_free(live);
@@ -495,11 +428,9 @@ static int write_function(struct writer *w, const mr_function *fn, const struct 
         def->captures[i] = outer->map[def->captures[i]];
     }
     scope->map = map;
-    int rc = write_spec(w, fn->inputs, &def->inputs, err);
-    if (rc == MR_OK) {
-        rc = write_body(w, fn, scope, def, err);
-    }
-    return rc == MR_OK ? append_function(w, fn, outer, def, ret, err) : rc;
+    MR_TRY(write_spec(w, fn->inputs, &def->inputs, err));
+    MR_TRY(write_body(w, fn, scope, def, err));
+    return append_function(w, fn, outer, def, ret, err);
 }
 
 /* ---- the whole ---- */
@@ -528,13 +459,11 @@ static int too_large(const struct writer *w, size_t size, mr_error *err)
 static int pack(struct writer *w, Millrace__DatasetDef *def, void **ret, size_t *size,
                 mr_error *err)
 {
+    def->format = MR_CANONICAL_FORMAT;
     def->n_functions = w->nfunctions;
     def->functions = w->functions;
     def->n_constants = w->nconstants;
-    def->constants = arena_alloc(&w->arena, w->nconstants, sizeof *def->constants, err);
-    if (def->constants == NULL) {
-        return MR_EEXHAUSTED;
-    }
+    MR_TRY(take(w, w->nconstants, sizeof *def->constants, &def->constants, err));
     for (size_t i = 0; i < w->nconstants; i++) {
         mr_buffer *b = w->constants[i].encoded;
 
@@ -556,15 +485,13 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
 {
     Millrace__DatasetDef def = MILLRACE__DATASET_DEF__INIT;
     struct writer w = {0};
-    int rc;
 
     if (ds->scope != 0) {
         return mr_error_set(err, MR_EINVAL,
                             "%s: a dataset that uses values of a function is no dataset of its own",
                             ds->op->name);
     }
-    def.format = MR_CANONICAL_FORMAT;
-    rc = write_graph(&w, ds, NULL, &def.graph, err);
+    int rc = write_graph(&w, ds, NULL, &def.graph, err);
     if (rc == MR_OK) {
         rc = pack(&w, &def, ret, size, err);
     }

@@ -19,25 +19,19 @@
 static int reshape_shell(const mr_block *block, uint32_t rows, size_t extra, mr_block **ret,
                          mr_buffer **arrays, mr_error *err)
 {
-    mr_buffer *b = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *b = NULL; /* the shell's reference is enough */
     mr_block *out;
-    int rc = MR_OK;
 
     if (extra > 0) {
-        rc = mr_buffer_new(extra, &b, err);
+        MR_TRY(mr_buffer_new(extra, &b, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_copy_columns(out, 0, block);
-        mr_block_hold(out, b);
-        out->origin = mr_origin_ref(block->origin);
-        *ret = out;
-        *arrays = b;
-    }
-    mr_buffer_unref(b); /* The shell's reference is enough. */
-    return rc;
+    MR_TRY(mr_block_shell(rows, block->ncolumns, block->nheld + 1, &out, err));
+    mr_block_copy_columns(out, 0, block);
+    mr_block_hold(out, b);
+    out->origin = mr_origin_ref(block->origin);
+    *ret = out;
+    *arrays = b;
+    return MR_OK;
 }
 
 /* A VAR column whose rows all have dims @dims becomes FIXED; nothing is copied. */
@@ -123,7 +117,6 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
     size_t extra = 0;
     mr_block *out;
     mr_buffer *arrays = NULL;
-    int rc;
 
     MR_ASSERT(per > 0);
     MR_ASSERT(block->rows % per == 0);
@@ -138,10 +131,7 @@ int mr_block_batch(const mr_block *block, uint32_t per, mr_block **ret, mr_error
                                 MR_RANK_MAX + 1, MR_RANK_MAX);
         }
         if (c->kind == MR_COLUMN_VAR) {
-            rc = check_groups(c, i, block->rows, per, &all, err);
-            if (rc < 0) {
-                return rc;
-            }
+            MR_TRY(check_groups(c, i, block->rows, per, &all, err));
             extra += (size_t)groups * (c->rank + 1u) * sizeof(int64_t) +
                      ((size_t)groups + 1) * sizeof(uint64_t);
         }
@@ -202,7 +192,6 @@ static int unbatch_size(const mr_block *block, uint32_t *rows, size_t *extra, mr
     }
     for (uint32_t r = 0; r < block->rows && total <= MR_BLOCK_ROWS_MAX; r++) {
         uint64_t cuts = 0;
-
         MR_TRY(count_cuts(block, r, &cuts, err));
         total += cuts < MR_BLOCK_ROWS_MAX ? cuts : MR_BLOCK_ROWS_MAX + 1ull;
         if (fixed) {
@@ -276,14 +265,9 @@ int mr_block_unbatch(const mr_block *block, mr_block **ret, mr_error *err)
     size_t extra = 0;
     mr_block *out;
     mr_buffer *arrays = NULL;
-    int rc = unbatch_size(block, &rows, &extra, err);
 
-    if (rc == MR_OK) {
-        rc = reshape_shell(block, rows, extra, &out, &arrays, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(unbatch_size(block, &rows, &extra, err));
+    MR_TRY(reshape_shell(block, rows, extra, &out, &arrays, err));
     unsigned char *at = arrays == NULL ? NULL : mr_buffer_data(arrays);
     for (uint32_t i = 0; i < out->ncolumns; i++) {
         struct mr_column *c = &out->columns[i];

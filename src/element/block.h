@@ -37,6 +37,7 @@
 #ifndef MR_ELEMENT_BLOCK_H
 #define MR_ELEMENT_BLOCK_H
 
+#include "base/scope.h"
 #include "element/buffer.h"
 #include "element/origin.h"
 
@@ -169,5 +170,11 @@ int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *er
 /* The spec of elements whose components are datasets, each of one component of @spec; in the same
  * structure. */
 int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err);
+
+/* "[2,?,3]" for messages. */
+const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);
+
+MR_AUTO_DEFINE(mr_block, mr_block_unref)
+MR_AUTO_DEFINE(mr_spec, mr_spec_unref)
 
 #endif

@@ -10,6 +10,7 @@
 #define MR_ELEMENT_BUFFER_H
 
 #include "base/memory.h"
+#include "base/scope.h"
 
 typedef struct mr_buffer mr_buffer;
 
@@ -31,5 +32,7 @@ size_t mr_buffer_size(const mr_buffer *b);
 uint32_t mr_buffer_refs(const mr_buffer *b);
 /* Whether @p points into @b, or right behind it. NULL points nowhere. */
 bool mr_buffer_has(const mr_buffer *b, const void *p);
+
+MR_AUTO_DEFINE(mr_buffer, mr_buffer_unref)
 
 #endif

@@ -2,6 +2,7 @@
 #include "element/internal.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 
 #include <string.h>
 
@@ -60,7 +61,6 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
 {
     uint64_t first = 0;
     char shape[128];
-    int rc = MR_OK;
 
     memset(l, 0, sizeof *l);
     if (c->kind != MR_COLUMN_FIXED && c->kind != MR_COLUMN_VAR) {
@@ -86,26 +86,23 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
                                 mr_dims_format(c->dims, c->rank, shape, sizeof shape));
         }
     } else {
-        rc = check_var(c, rows, &l->values, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(check_var(c, rows, &l->values, err));
         first = c->starts[0];
     }
     if (l->values > 0 && c->dtype == MR_STRING && c->offsets == NULL) {
         return mr_error_set(err, MR_EINVAL, "strings need offsets");
     }
     if (c->dtype == MR_STRING && l->values > 0) {
-        rc = check_offsets(c->offsets + first, l->values, err);
-        l->heap = rc == MR_OK ? c->offsets[first + l->values] - c->offsets[first] : 0;
+        MR_TRY(check_offsets(c->offsets + first, l->values, err));
+        l->heap = c->offsets[first + l->values] - c->offsets[first];
     }
-    if (rc == MR_OK && c->data == NULL && (c->dtype == MR_STRING ? l->heap : l->values) > 0) {
-        rc = mr_error_set(err, MR_EINVAL, "no data for %llu values", (unsigned long long)l->values);
+    if (c->data == NULL && (c->dtype == MR_STRING ? l->heap : l->values) > 0) {
+        return mr_error_set(err, MR_EINVAL, "no data for %llu values",
+                            (unsigned long long)l->values);
     }
-    if (rc == MR_OK && c->dtype == MR_BOOL && l->values > 0) {
-        rc = mr_bools_check((const uint8_t *)c->data + first, l->values, err);
-    }
-    return rc;
+    return c->dtype == MR_BOOL && l->values > 0
+               ? mr_bools_check((const uint8_t *)c->data + first, l->values, err)
+               : MR_OK;
 }
 
 static bool dims_fit(const struct mr_leaf_spec *leaf, const int64_t *dims)
@@ -153,12 +150,8 @@ int mr_block_check_spec(const mr_block *block, const mr_spec *spec, mr_error *er
                             mr_spec_leaves(spec));
     }
     for (uint32_t i = 0; i < block->ncolumns; i++) {
-        int rc = check_leaf(&block->columns[i], block->rows, mr_spec_leaf(spec, i), err);
-
-        if (rc < 0) {
-            mr_error_wrap(err, "component %u", i);
-            return rc;
-        }
+        MR_TRY_WRAP(check_leaf(&block->columns[i], block->rows, mr_spec_leaf(spec, i), err), err,
+                    "component %u", i);
     }
     return MR_OK;
 }

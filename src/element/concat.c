@@ -112,10 +112,10 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
 {
     uint32_t ncolumns = blocks[0]->ncolumns;
     struct mr_column_layout few[8] = {{0}};
+    MR_AUTO(mr_free) struct mr_column_layout *many = NULL;
     struct mr_column_layout *layout = few;
+    MR_AUTO(mr_block_unref) mr_block *whole = NULL;
     uint64_t rows = 0;
-    mr_block *whole = NULL;
-    int rc = MR_OK;
 
     for (size_t k = 0; k < n; k++) {
         if (blocks[k]->ncolumns != ncolumns) {
@@ -124,40 +124,28 @@ static int concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_er
         }
         rows += blocks[k]->rows;
     }
-    if (rows > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u",
-                            (unsigned long long)rows, MR_BLOCK_ROWS_MAX);
-    }
+    MR_TRY(mr_block_check_counts(rows, ncolumns, err));
     if (ncolumns > sizeof few / sizeof few[0]) {
-        layout = mr_reallocarray(NULL, ncolumns, sizeof layout[0]);
-        MR_CHECK_ALLOC(layout, err);
+        layout = many = mr_reallocarray(NULL, ncolumns, sizeof layout[0]);
+        MR_CHECK_ALLOC(many, err);
     }
-    for (uint32_t i = 0; i < ncolumns && rc == MR_OK; i++) {
-        rc = concat_layout(blocks, n, i, &layout[i], err);
+    for (uint32_t i = 0; i < ncolumns; i++) {
+        MR_TRY(concat_layout(blocks, n, i, &layout[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_layout((uint32_t)rows, layout, ncolumns, 0, &whole, err);
-    }
-    for (uint32_t i = 0; i < ncolumns && rc == MR_OK; i++) {
+    MR_TRY(mr_block_layout((uint32_t)rows, layout, ncolumns, 0, &whole, err));
+    for (uint32_t i = 0; i < ncolumns; i++) {
         struct mr_column_fill at = {0};
 
         for (size_t k = 0; k < n; k++) {
             mr_column_append(&whole->columns[i], &at, &blocks[k]->columns[i], 0, blocks[k]->rows);
         }
     }
-    for (size_t k = 0; k < n && rc == MR_OK; k++) {
-        rc = mr_block_inherit(whole, blocks[k], err);
+    for (size_t k = 0; k < n; k++) {
+        MR_TRY(mr_block_inherit(whole, blocks[k], err));
     }
-    if (rc == MR_OK) {
-        mr_trace_concat(whole, blocks, n);
-        *ret = mr_block_sealed(whole);
-    } else {
-        mr_block_unref(whole);
-    }
-    if (layout != few) {
-        mr_free(layout);
-    }
-    return rc;
+    mr_trace_concat(whole, blocks, n);
+    *ret = mr_block_sealed(MR_TAKE(whole));
+    return MR_OK;
 }
 
 int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_error *err)
@@ -173,12 +161,10 @@ int mr_block_concat(const mr_block *const *blocks, size_t n, mr_block **ret, mr_
 int mr_block_copy_rows(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
                        mr_error *err)
 {
+    MR_AUTO(mr_block_unref) mr_block *part = NULL;
     const mr_block *one;
-    mr_block *part;
 
     MR_TRY(mr_block_slice(block, first, count, &part, err));
     one = part;
-    int rc = concat(&one, 1, ret, err);
-    mr_block_unref(part);
-    return rc;
+    return concat(&one, 1, ret, err);
 }

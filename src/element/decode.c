@@ -117,7 +117,6 @@ static int decode_column(const struct mr_wire_column *entry, const unsigned char
     static const uint8_t zero[sizeof entry->reserved];
     struct reader r = {.base = base + entry->offset, .at = 0, .end = entry->bytes};
     uint64_t values = 0;
-    int rc;
 
     if ((entry->kind != MR_COLUMN_FIXED && entry->kind != MR_COLUMN_VAR) ||
         entry->dtype == MR_DTYPE_NONE || entry->dtype >= MR_DTYPE_COUNT ||
@@ -128,28 +127,25 @@ static int decode_column(const struct mr_wire_column *entry, const unsigned char
     c->kind = entry->kind;
     c->dtype = entry->dtype;
     c->rank = entry->rank;
-    rc = decode_shapes(c, rows, &r, &values, err);
-    if (rc == MR_OK && values != entry->values) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described",
-                          (unsigned long long)entry->values, (unsigned long long)values);
-    }
-    if (rc < 0) {
-        return rc;
+    MR_TRY(decode_shapes(c, rows, &r, &values, err));
+    if (values != entry->values) {
+        return mr_error_set(err, MR_EDATALOSS, "%llu values announced, %llu described",
+                            (unsigned long long)entry->values, (unsigned long long)values);
     }
     if (c->dtype == MR_STRING) {
-        rc = decode_strings(c, values, &r, err);
+        MR_TRY(decode_strings(c, values, &r, err));
     } else {
         c->data = take(&r, values, mr_dtype_size((mr_dtype)c->dtype), MR_BLOCK_ALIGN);
-        rc = c->data == NULL ? truncated(err, "values") : MR_OK;
+        MR_TRY(c->data == NULL ? truncated(err, "values") : MR_OK);
     }
-    if (rc == MR_OK && r.at != r.end) {
-        rc = mr_error_set(err, MR_EDATALOSS, "%llu bytes too many",
-                          (unsigned long long)(r.end - r.at));
+    if (r.at != r.end) {
+        return mr_error_set(err, MR_EDATALOSS, "%llu bytes too many",
+                            (unsigned long long)(r.end - r.at));
     }
-    if (rc == MR_OK && c->dtype == MR_BOOL && mr_bools_check(c->data, values, NULL) < 0) {
-        rc = mr_error_set(err, MR_EDATALOSS, "a bool is neither 0 nor 1");
+    if (c->dtype == MR_BOOL && mr_bools_check(c->data, values, NULL) < 0) {
+        return mr_error_set(err, MR_EDATALOSS, "a bool is neither 0 nor 1");
     }
-    return rc;
+    return MR_OK;
 }
 
 static int check_header(const struct mr_wire_header *h, size_t size, uint64_t spec_hash,
@@ -221,11 +217,9 @@ static int decode_trace(const unsigned char *base, uint64_t at, uint64_t total, 
         return mr_error_set(err, MR_EDATALOSS, "%llu bytes about records, %llu are there",
                             (unsigned long long)n, (unsigned long long)(total - at));
     }
-    int rc = mr_trace_decode(base + at, (size_t)n, block->rows, &block->trace, err);
-    if (rc < 0) {
-        mr_error_wrap(err, "the records that the rows come from");
-    }
-    return rc;
+    MR_TRY_WRAP(mr_trace_decode(base + at, (size_t)n, block->rows, &block->trace, err), err,
+                "the records that the rows come from");
+    return MR_OK;
 }
 
 int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_block **ret,
@@ -233,8 +227,7 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
 {
     const unsigned char *base = mr_buffer_data(buffer);
     size_t size = mr_buffer_size(buffer);
-    mr_block *block = NULL;
-    int rc;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
     MR_ASSERT((uintptr_t)base % MR_BLOCK_ALIGN == 0);
     MR_ASSERT(offset % MR_BLOCK_ALIGN == 0);
@@ -245,33 +238,18 @@ int mr_block_decode(mr_buffer *buffer, size_t offset, uint64_t spec_hash, mr_blo
     base += offset;
     const struct mr_wire_header *h = (const struct mr_wire_header *)(const void *)base;
     MR_TRY(check_header(h, size - offset, spec_hash, err));
-    rc = mr_block_shell(h->rows, h->columns, 1, &block, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_block_shell(h->rows, h->columns, 1, &block, err));
     mr_block_hold(block, buffer);
     const struct mr_wire_column *entries = (const struct mr_wire_column *)(const void *)(h + 1);
     uint64_t at = sizeof *h + (uint64_t)h->columns * sizeof *entries;
     for (uint32_t i = 0; i < h->columns; i++) {
-        struct mr_column *c = &block->columns[i];
-
-        rc = check_place(&entries[i], h->total_bytes, &at, err);
-        if (rc == MR_OK) {
-            rc = decode_column(&entries[i], base, h->rows, c, err);
-        }
-        if (rc < 0) {
-            mr_error_wrap(err, "column %u", i);
-            mr_block_unref(block);
-            return rc;
-        }
+        MR_TRY_WRAP(check_place(&entries[i], h->total_bytes, &at, err), err, "column %u", i);
+        MR_TRY_WRAP(decode_column(&entries[i], base, h->rows, &block->columns[i], err), err,
+                    "column %u", i);
         block->owners[i][0] = buffer;
     }
-    rc = decode_trace(base, at, h->total_bytes, block, err);
-    if (rc < 0) {
-        mr_block_unref(block);
-        return rc;
-    }
-    *ret = mr_block_sealed(block);
+    MR_TRY(decode_trace(base, at, h->total_bytes, block, err));
+    *ret = mr_block_sealed(MR_TAKE(block));
     *used = (size_t)h->total_bytes;
     return MR_OK;
 }

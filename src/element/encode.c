@@ -226,18 +226,16 @@ int mr_block_encode_buffer(const mr_block *block, uint64_t spec_hash, bool check
                            mr_buffer **ret, mr_error *err)
 {
     struct mr_encoded e;
-    mr_buffer *buffer = NULL;
 
     MR_TRY(mr_block_encode(block, spec_hash, checksum, &e, err));
-    int rc = mr_buffer_new(e.total, &buffer, err);
+    int rc = mr_buffer_new(e.total, ret, err);
     if (rc == MR_OK) {
-        unsigned char *to = mr_buffer_data(buffer);
+        unsigned char *to = mr_buffer_data(*ret);
 
         for (size_t i = 0; i < e.count; i++) {
             memcpy(to, e.iov[i].iov_base, e.iov[i].iov_len);
             to += e.iov[i].iov_len;
         }
-        *ret = buffer;
     }
     mr_encoded_free(&e);
     return rc;

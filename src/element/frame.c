@@ -35,6 +35,9 @@ struct mr_frame {
 
 static void free_frame(mr_frame *frame)
 {
+    if (frame == NULL) {
+        return;
+    }
     for (size_t i = 0; i < frame->npieces; i++) {
         mr_packed_unref(frame->pieces[i].packed);
         mr_encoded_free(&frame->pieces[i].encoded);
@@ -43,6 +46,7 @@ static void free_frame(mr_frame *frame)
     mr_free(frame->iov);
     mr_free(frame);
 }
+MR_AUTO_DEFINE(mr_frame, free_frame)
 
 static int build_head(mr_frame *frame, const Millrace__ReadHeader *header, size_t *bytes,
                       mr_error *err)
@@ -66,15 +70,14 @@ static int add_piece(mr_frame *frame, struct mr_part part, uint64_t spec_hash, b
                      mr_error *err)
 {
     struct piece *piece = &frame->pieces[frame->npieces];
-    int rc = MR_OK;
 
     if (part.packed != NULL) {
         piece->packed = mr_packed_ref(part.packed);
     } else {
-        rc = mr_block_encode(part.block, spec_hash, checksum, &piece->encoded, err);
+        MR_TRY(mr_block_encode(part.block, spec_hash, checksum, &piece->encoded, err));
     }
-    frame->npieces += rc == MR_OK;
-    return rc;
+    frame->npieces++;
+    return MR_OK;
 }
 
 static const struct iovec *piece_iov(const struct piece *piece, size_t *count)
@@ -89,30 +92,22 @@ static const struct iovec *piece_iov(const struct piece *piece, size_t *count)
 int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *parts, size_t n,
                    uint64_t spec_hash, bool checksum, mr_frame **ret, mr_error *err)
 {
+    MR_AUTO(free_frame)
     mr_frame *frame = mr_calloc(1, sizeof *frame + n * sizeof frame->pieces[0]);
     size_t slices = 1;
     size_t head = 0;
     size_t count;
-    int rc;
 
     MR_CHECK_ALLOC(frame, err);
     atomic_init(&frame->refs, 1);
-    rc = build_head(frame, header, &head, err);
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = add_piece(frame, parts[i], spec_hash, checksum, err);
-        if (rc == MR_OK) {
-            (void)piece_iov(&frame->pieces[i], &count);
-            slices += count;
-        }
+    MR_TRY(build_head(frame, header, &head, err));
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(add_piece(frame, parts[i], spec_hash, checksum, err));
+        (void)piece_iov(&frame->pieces[i], &count);
+        slices += count;
     }
-    if (rc == MR_OK) {
-        frame->iov = mr_reallocarray(NULL, slices, sizeof frame->iov[0]);
-        rc = frame->iov == NULL ? mr_error_nomem(err) : MR_OK;
-    }
-    if (rc < 0) {
-        free_frame(frame);
-        return rc;
-    }
+    frame->iov = mr_reallocarray(NULL, slices, sizeof frame->iov[0]);
+    MR_CHECK_ALLOC(frame->iov, err);
     frame->iov[frame->niov++] = (struct iovec){.iov_base = frame->head, .iov_len = head};
     frame->bytes = head;
     for (size_t i = 0; i < n; i++) {
@@ -123,7 +118,7 @@ int mr_frame_build(const Millrace__ReadHeader *header, const struct mr_part *par
             frame->bytes += iov[k].iov_len;
         }
     }
-    *ret = frame;
+    *ret = MR_TAKE(frame);
     return MR_OK;
 }
 
@@ -183,23 +178,6 @@ static int parse_head(const mr_buffer *buffer, Millrace__ReadHeader **ret, size_
     return MR_OK;
 }
 
-static int add_block(struct mr_frame_content *content, size_t *cap, mr_block *block, mr_error *err)
-{
-    if (content->n == *cap) {
-        size_t more = *cap == 0 ? 4 : 2 * *cap;
-        mr_block **grown = mr_reallocarray(content->blocks, more, sizeof grown[0]);
-
-        if (grown == NULL) {
-            mr_block_unref(block);
-            return mr_error_nomem(err);
-        }
-        content->blocks = grown;
-        *cap = more;
-    }
-    content->blocks[content->n++] = block;
-    return MR_OK;
-}
-
 static void release_message(void *message)
 {
     mr_buffer_unref(message);
@@ -209,44 +187,45 @@ static void release_message(void *message)
 static int decode_block(mr_buffer *message, size_t at, uint64_t spec_hash, mr_block **ret,
                         size_t *used, mr_error *err)
 {
-    mr_buffer *own = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *own = NULL;
 
     MR_TRY(mr_buffer_wrap(mr_buffer_data(message), mr_buffer_size(message), release_message,
                           message, &own, err));
     (void)mr_buffer_ref(message);
-    int rc = mr_block_decode(own, at, spec_hash, ret, used, err);
-    mr_buffer_unref(own);
-    if (rc < 0) {
-        mr_error_wrap(err, "block at byte %zu of a message", at);
+    MR_TRY_WRAP(mr_block_decode(own, at, spec_hash, ret, used, err), err,
+                "block at byte %zu of a message", at);
+    return MR_OK;
+}
+
+static int parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *content,
+                 mr_error *err)
+{
+    uint64_t rows = 0;
+    size_t used = 0;
+    size_t cap = 0;
+    size_t at = 0;
+
+    MR_TRY(parse_head(buffer, &content->header, &at, err));
+    for (; at < mr_buffer_size(buffer); at += used) {
+        if (!mr_grow(&content->blocks, &cap, content->n, 1, sizeof(mr_block *))) {
+            return mr_error_nomem(err);
+        }
+        MR_TRY(decode_block(buffer, at, spec_hash, &content->blocks[content->n], &used, err));
+        rows += mr_block_rows(content->blocks[content->n++]);
     }
-    return rc;
+    if (rows != content->header->elements) {
+        return mr_error_set(err, MR_EDATALOSS, "a message of %u elements holds %llu",
+                            content->header->elements, (unsigned long long)rows);
+    }
+    return MR_OK;
 }
 
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret,
                    mr_error *err)
 {
     struct mr_frame_content content = {0};
-    uint64_t rows = 0;
-    size_t cap = 0;
-    size_t at = 0;
-    int rc = parse_head(buffer, &content.header, &at, err);
+    int rc = parse(buffer, spec_hash, &content, err);
 
-    while (rc == MR_OK && at < mr_buffer_size(buffer)) {
-        mr_block *block;
-        size_t used;
-
-        rc = decode_block(buffer, at, spec_hash, &block, &used, err);
-        if (rc < 0) {
-            break;
-        }
-        rows += mr_block_rows(block);
-        at += used;
-        rc = add_block(&content, &cap, block, err);
-    }
-    if (rc == MR_OK && rows != content.header->elements) {
-        rc = mr_error_set(err, MR_EDATALOSS, "a message of %u elements holds %llu",
-                          content.header->elements, (unsigned long long)rows);
-    }
     if (rc < 0) {
         mr_frame_content_free(&content);
         return rc;

@@ -79,52 +79,45 @@ static void gather_numbers(struct mr_column *dst, const struct mr_column *src, c
     }
 }
 
+static void gather_column(struct mr_column *dst, const struct mr_column *src, const uint32_t *rows,
+                          uint32_t n)
+{
+    struct mr_column_fill at = {0};
+
+    if (src->kind == MR_COLUMN_FIXED && src->dtype != MR_STRING) {
+        gather_numbers(dst, src, rows, n);
+        return;
+    }
+    for (uint32_t r = 0; r < n; r++) {
+        mr_column_append(dst, &at, src, rows[r], 1);
+    }
+}
+
 int mr_block_gather(const mr_block *block, const uint32_t *rows, uint32_t n, mr_block **ret,
                     mr_error *err)
 {
     struct mr_column_layout few[8];
+    MR_AUTO(mr_free) struct mr_column_layout *many = NULL;
     struct mr_column_layout *layout = few;
     mr_block *out = NULL;
-    int rc = MR_OK;
 
     for (uint32_t r = 0; r < n; r++) {
         MR_ASSERT(rows[r] < block->rows);
     }
-    if (n > MR_BLOCK_ROWS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED, "%u rows in a block are more than %u", n,
-                            MR_BLOCK_ROWS_MAX);
-    }
+    MR_TRY(mr_block_check_counts(n, block->ncolumns, err));
     if (block->ncolumns > sizeof few / sizeof few[0]) {
-        layout = mr_reallocarray(NULL, block->ncolumns, sizeof layout[0]);
-        MR_CHECK_ALLOC(layout, err);
+        layout = many = mr_reallocarray(NULL, block->ncolumns, sizeof layout[0]);
+        MR_CHECK_ALLOC(many, err);
     }
-    for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
-        rc = gather_layout(&block->columns[i], rows, n, &layout[i], err);
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        MR_TRY(gather_layout(&block->columns[i], rows, n, &layout[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_layout(n, layout, block->ncolumns, 0, &out, err);
+    MR_TRY(mr_block_layout(n, layout, block->ncolumns, 0, &out, err));
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        gather_column(&out->columns[i], &block->columns[i], rows, n);
     }
-    for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
-        const struct mr_column *src = &block->columns[i];
-        struct mr_column *dst = &out->columns[i];
-
-        if (src->kind == MR_COLUMN_FIXED && src->dtype != MR_STRING) {
-            gather_numbers(dst, src, rows, n);
-        } else {
-            struct mr_column_fill at = {0};
-
-            for (uint32_t r = 0; r < n; r++) {
-                mr_column_append(dst, &at, src, rows[r], 1);
-            }
-        }
-    }
-    if (rc == MR_OK) {
-        out->origin = mr_origin_ref(block->origin);
-        mr_trace_gather(out, block, rows);
-        *ret = mr_block_sealed(out);
-    }
-    if (layout != few) {
-        mr_free(layout);
-    }
-    return rc;
+    out->origin = mr_origin_ref(block->origin);
+    mr_trace_gather(out, block, rows);
+    *ret = mr_block_sealed(out);
+    return MR_OK;
 }

@@ -80,6 +80,8 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
                     uint32_t extra_held, mr_block **ret, mr_error *err);
 
 /* A block without payload of its own: columns zeroed, room for @held_cap buffers. */
+/* MR_EEXHAUSTED unless a block may be so large. */
+int mr_block_check_counts(uint64_t rows, uint64_t columns, mr_error *err);
 int mr_block_shell(uint32_t rows, uint32_t n, uint32_t held_cap, mr_block **ret, mr_error *err);
 /* Rows [first, first + count) of @block in a block of their own, also if that is all of them. */
 int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_block **ret,
@@ -178,9 +180,6 @@ static inline mr_block *mr_block_sealed(mr_block *block)
 }
 /* MR_EINVAL unless each of the @n bytes is 0 or 1. */
 int mr_bools_check(const void *data, uint64_t n, mr_error *err);
-
-/* "[2,?,3]" for messages. */
-const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size);
 
 static inline size_t mr_align64(size_t n)
 {

@@ -198,30 +198,28 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
                     uint32_t extra_held, mr_block **ret, mr_error *err)
 {
     struct column_places few[8];
+    MR_AUTO(mr_free) struct column_places *many = NULL;
     struct column_places *places = few;
     unsigned char *memory;
     void *raw;
     size_t head = mr_align64(head_bytes(n, 1 + extra_held));
     size_t total = head;
-    int rc = MR_OK;
 
     if (n > sizeof few / sizeof few[0]) {
-        places = mr_reallocarray(NULL, n, sizeof places[0]);
-        MR_CHECK_ALLOC(places, err);
+        places = many = mr_reallocarray(NULL, n, sizeof places[0]);
+        MR_CHECK_ALLOC(many, err);
     }
     for (uint32_t i = 0; i < n; i++) {
         if (!place_column(rows, &columns[i], &total, &places[i])) {
-            rc = mr_error_set(err, MR_EEXHAUSTED,
-                              "column %u: %llu values are more than the memory can address", i,
-                              (unsigned long long)columns[i].values);
-            goto out;
+            return mr_error_set(err, MR_EEXHAUSTED,
+                                "column %u: %llu values are more than the memory can address", i,
+                                (unsigned long long)columns[i].values);
         }
     }
     memory = mr_aligned_memory(total, &raw, err);
     if (memory == NULL) {
-        rc = MR_EEXHAUSTED;
         mr_error_wrap(err, "a block of %u rows", rows);
-        goto out;
+        return MR_EEXHAUSTED;
     }
     mr_block *block = (mr_block *)(void *)memory;
     init_head(block, rows, n, 1 + extra_held);
@@ -233,10 +231,5 @@ int mr_block_layout(uint32_t rows, const struct mr_column_layout *columns, uint3
         fill_column(block, i, &columns[i], memory, &places[i]);
     }
     *ret = block;
-
-out:
-    if (places != few) {
-        mr_free(places);
-    }
-    return rc;
+    return MR_OK;
 }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-static int check_counts(uint64_t rows, uint64_t columns, mr_error *err)
+int mr_block_check_counts(uint64_t rows, uint64_t columns, mr_error *err)
 {
     if (rows > MR_BLOCK_ROWS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "%llu rows in a block are more than %u",
@@ -48,26 +48,18 @@ int mr_block_alloc(uint32_t rows, const struct mr_leaf_spec *leaves, uint32_t n,
                    mr_error *err)
 {
     struct mr_column_layout few[8];
+    MR_AUTO(mr_free) struct mr_column_layout *many = NULL;
     struct mr_column_layout *layout = few;
-    int rc = check_counts(rows, n, err);
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_block_check_counts(rows, n, err));
     if (n > sizeof few / sizeof few[0]) {
-        layout = mr_reallocarray(NULL, n, sizeof layout[0]);
-        MR_CHECK_ALLOC(layout, err);
+        layout = many = mr_reallocarray(NULL, n, sizeof layout[0]);
+        MR_CHECK_ALLOC(many, err);
     }
-    for (uint32_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = alloc_layout(i, rows, &leaves[i], &layout[i], err);
+    for (uint32_t i = 0; i < n; i++) {
+        MR_TRY(alloc_layout(i, rows, &leaves[i], &layout[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_layout(rows, layout, n, 0, ret, err);
-    }
-    if (layout != few) {
-        mr_free(layout);
-    }
-    return rc;
+    return mr_block_layout(rows, layout, n, 0, ret, err);
 }
 
 void *mr_block_data(mr_block *block, uint32_t column)
@@ -82,14 +74,9 @@ int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, 
                           mr_block **ret, mr_error *err)
 {
     mr_block *block;
-    int rc = check_counts(rows, n, err);
 
-    if (rc == MR_OK) {
-        rc = mr_block_shell(rows, n, 3 * n, &block, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_block_check_counts(rows, n, err));
+    MR_TRY(mr_block_shell(rows, n, 3 * n, &block, err));
     for (uint32_t i = 0; i < n; i++) {
         block->columns[i] = columns[i].c;
         for (int k = 0; k < 3; k++) {
@@ -104,41 +91,26 @@ int mr_block_from_columns(uint32_t rows, const struct mr_owned_column *columns, 
 int mr_block_new(uint32_t rows, const struct mr_column *columns, uint32_t ncolumns, mr_block **ret,
                  mr_error *err)
 {
-    struct mr_column_layout *layout = NULL;
     mr_block *block = NULL;
-    int rc = check_counts(rows, ncolumns, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    layout = mr_calloc(ncolumns, sizeof layout[0]);
+    MR_TRY(mr_block_check_counts(rows, ncolumns, err));
+    MR_AUTO(mr_free) struct mr_column_layout *layout = mr_calloc(ncolumns, sizeof layout[0]);
     MR_CHECK_ALLOC(layout, err);
     for (uint32_t i = 0; i < ncolumns; i++) {
-        rc = mr_column_check(&columns[i], rows, &layout[i], err);
-        if (rc < 0) {
-            mr_error_wrap(err, "column %u", i);
-            goto out;
-        }
+        MR_TRY_WRAP(mr_column_check(&columns[i], rows, &layout[i], err), err, "column %u", i);
     }
-    rc = mr_block_layout(rows, layout, ncolumns, 0, &block, err);
-    if (rc < 0) {
-        goto out;
-    }
+    MR_TRY(mr_block_layout(rows, layout, ncolumns, 0, &block, err));
     for (uint32_t i = 0; i < ncolumns; i++) {
         mr_column_copy_all(&block->columns[i], &columns[i], rows);
     }
     *ret = mr_block_sealed(block);
-
-out:
-    mr_free(layout);
-    return rc;
+    return MR_OK;
 }
 
 int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err)
 {
     mr_block *b = *block;
-    mr_block *own = NULL;
-    int rc = MR_OK;
+    MR_AUTO(mr_block_unref) mr_block *own = NULL;
 
     if (more == NULL || (mr_origin_mask(more) & ~mr_origin_mask(b->origin)) == 0) {
         return MR_OK;
@@ -146,15 +118,9 @@ int mr_block_add_origin(mr_block **block, const mr_origin *more, mr_error *err)
     if (atomic_load_explicit(&b->refs, memory_order_acquire) == 1) {
         return mr_origin_add(&b->origin, more, err);
     }
-    rc = mr_block_share(b, 0, b->rows, &own, err);
-    if (rc == MR_OK) {
-        rc = mr_origin_add(&own->origin, more, err);
-    }
-    if (rc != MR_OK) {
-        mr_block_unref(own);
-        return rc;
-    }
+    MR_TRY(mr_block_share(b, 0, b->rows, &own, err));
+    MR_TRY(mr_origin_add(&own->origin, more, err));
     mr_block_unref(b);
-    *block = own;
+    *block = MR_TAKE(own);
     return MR_OK;
 }

@@ -143,7 +143,6 @@ int mr_origin_add(mr_origin **origin, const mr_origin *more, mr_error *err)
         o->mask |= new_marks;
         return MR_OK;
     }
-
     MR_TRY(origin_new(o->marks, o->mask | more->mask, &both, err));
     *origin = both;
     mr_origin_unref(o);

@@ -201,7 +201,6 @@ int mr_part_unpack(struct mr_part *part, mr_error *err)
     if (part->packed == NULL) {
         return MR_OK;
     }
-
     MR_TRY(mr_packed_unpack(part->packed, &block, err));
     mr_packed_unref(part->packed);
     *part = (struct mr_part){.block = block};

@@ -257,34 +257,26 @@ static int pad_columns(const mr_block *block, const mr_block *padding, mr_block 
 int mr_block_pad(const mr_block *block, const struct mr_leaf_spec *shapes, const mr_block *padding,
                  size_t bytes_max, mr_block **ret, mr_error *err)
 {
+    MR_AUTO(mr_free)
     struct mr_column_layout *layout = mr_calloc(block->ncolumns, sizeof *layout);
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     size_t total = 0;
-    int rc = layout != NULL ? MR_OK : mr_error_nomem(err);
 
     MR_ASSERT(block->rows > 0);
     MR_ASSERT(padding == NULL || padding->ncolumns == block->ncolumns);
-    for (uint32_t i = 0; i < block->ncolumns && rc == MR_OK; i++) {
-        rc = plan_column(block, i, &shapes[i], padding, &layout[i], &total, err);
+    MR_CHECK_ALLOC(layout, err);
+    for (uint32_t i = 0; i < block->ncolumns; i++) {
+        MR_TRY(plan_column(block, i, &shapes[i], padding, &layout[i], &total, err));
     }
-    if (rc == MR_OK && total > bytes_max) {
-        rc = mr_error_set(err, MR_EEXHAUSTED,
-                          "%u elements padded to one shape take %s%zu bytes, the limit is %zu",
-                          block->rows, total == SIZE_MAX ? "more than " : "", total, bytes_max);
+    if (total > bytes_max) {
+        return mr_error_set(err, MR_EEXHAUSTED,
+                            "%u elements padded to one shape take %s%zu bytes, the limit is %zu",
+                            block->rows, total == SIZE_MAX ? "more than " : "", total, bytes_max);
     }
-    if (rc == MR_OK) {
-        rc = mr_block_layout(1, layout, block->ncolumns, 0, &out, err);
-    }
-    if (rc == MR_OK) {
-        rc = pad_columns(block, padding, out, err);
-    }
-    if (rc == MR_OK) {
-        out->origin = mr_origin_ref(block->origin);
-        mr_block_trace_groups(out, block, block->rows);
-        *ret = mr_block_sealed(out);
-        out = NULL;
-    }
-    mr_block_unref(out);
-    mr_free(layout);
-    return rc;
+    MR_TRY(mr_block_layout(1, layout, block->ncolumns, 0, &out, err));
+    MR_TRY(pad_columns(block, padding, out, err));
+    out->origin = mr_origin_ref(block->origin);
+    mr_block_trace_groups(out, block, block->rows);
+    *ret = mr_block_sealed(MR_TAKE(out));
+    return MR_OK;
 }

@@ -27,7 +27,6 @@ int mr_block_share(const mr_block *block, uint32_t first, uint32_t count, mr_blo
                    mr_error *err)
 {
     mr_block *part;
-
     MR_TRY(mr_block_shell(count, block->ncolumns, block->nheld, &part, err));
     mr_block_copy_columns(part, 0, block);
     for (uint32_t i = 0; first > 0 && i < part->ncolumns; i++) {
@@ -60,7 +59,6 @@ int mr_block_select(const mr_block *block, const uint32_t *columns, uint32_t n, 
     }
     mr_block *part;
     /* Only the buffers of the columns that are kept: the others may go. */
-
     MR_TRY(mr_block_shell(block->rows, n, 3 * n, &part, err));
     for (uint32_t i = 0; i < n; i++) {
         part->columns[i] = block->columns[columns[i]];
@@ -79,7 +77,7 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
 {
     uint64_t ncolumns = 0;
     uint64_t nheld = 0;
-    mr_block *whole;
+    MR_AUTO(mr_block_unref) mr_block *whole = NULL;
 
     MR_ASSERT(n > 0);
     for (size_t i = 0; i < n; i++) {
@@ -94,22 +92,17 @@ int mr_block_zip(const mr_block *const *blocks, size_t n, mr_block **ret, mr_err
         return mr_error_set(err, MR_EEXHAUSTED, "%llu columns in a block are more than %llu",
                             (unsigned long long)ncolumns, (unsigned long long)MR_BLOCK_COLUMNS_MAX);
     }
-    int rc = mr_block_shell(blocks[0]->rows, (uint32_t)ncolumns, (uint32_t)nheld, &whole, err);
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_block_shell(blocks[0]->rows, (uint32_t)ncolumns, (uint32_t)nheld, &whole, err));
     uint32_t at = 0;
     for (size_t i = 0; i < n; i++) {
         mr_block_copy_columns(whole, at, blocks[i]);
         at += blocks[i]->ncolumns;
-        rc = rc == MR_OK ? mr_block_inherit(whole, blocks[i], err) : rc;
     }
-    if (rc < 0) {
-        mr_block_unref(whole);
-        return rc;
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(mr_block_inherit(whole, blocks[i], err));
     }
     mr_trace_zip(whole, blocks, n);
-    *ret = mr_block_sealed(whole);
+    *ret = mr_block_sealed(MR_TAKE(whole));
     return MR_OK;
 }
 

@@ -85,29 +85,21 @@ static uint64_t hash_of(const mr_spec *spec)
 int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure,
                        int nesting, mr_spec **ret, mr_error *err)
 {
-    mr_spec *spec;
-    int rc = MR_OK;
-
     if (n > MR_LEAVES_MAX) {
         return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %llu", n,
                             MR_LEAVES_MAX + 0ull);
     }
-    spec = mr_calloc(1, sizeof *spec + n * sizeof spec->leaves[0]);
+    MR_AUTO(mr_spec_unref)
+    mr_spec *spec = mr_calloc(1, sizeof *spec + n * sizeof spec->leaves[0]);
     MR_CHECK_ALLOC(spec, err);
     atomic_init(&spec->refs, 1);
     spec->n = n;
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = copy_leaf(&spec->leaves[i], &leaves[i], i, err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(copy_leaf(&spec->leaves[i], &leaves[i], i, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_structure_canonical(structure, spec->leaves, n, nesting, &spec->structure, err);
-    }
-    if (rc < 0) {
-        mr_spec_unref(spec);
-        return rc;
-    }
+    MR_TRY(mr_structure_canonical(structure, spec->leaves, n, nesting, &spec->structure, err));
     spec->hash = hash_of(spec);
-    *ret = spec;
+    *ret = MR_TAKE(spec);
     return MR_OK;
 }
 
@@ -169,14 +161,8 @@ uint64_t mr_spec_hash(const mr_spec *spec)
 
 int mr_spec_copy_leaves(const mr_spec *spec, struct mr_leaf_spec **ret, mr_error *err)
 {
-    size_t n = mr_spec_leaves(spec);
-    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
-
-    MR_CHECK_ALLOC(leaves, err);
-    for (size_t i = 0; i < n; i++) {
-        leaves[i] = *mr_spec_leaf(spec, i);
-    }
-    *ret = leaves;
+    *ret = mr_memdup(spec->leaves, spec->n * sizeof spec->leaves[0]);
+    MR_CHECK_ALLOC(*ret, err);
     return MR_OK;
 }
 

@@ -36,32 +36,35 @@ static int leaf_to_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec **r
     return MR_OK;
 }
 
+static void free_proto(Millrace__ElementSpec *msg)
+{
+    if (msg != NULL) {
+        millrace__element_spec__free_unpacked(msg, NULL);
+    }
+}
+MR_AUTO_DEFINE(Millrace__ElementSpec, free_proto)
+
 int mr_spec_to_proto(const mr_spec *spec, Millrace__ElementSpec **ret, mr_error *err)
 {
-    Millrace__ElementSpec *msg = mr_malloc(sizeof *msg);
+    MR_AUTO(free_proto) Millrace__ElementSpec *msg = mr_malloc(sizeof *msg);
     size_t n = mr_spec_leaves(spec);
-    char *structure;
-    int rc = MR_OK;
 
     MR_CHECK_ALLOC(msg, err);
     millrace__element_spec__init(msg);
-    structure = mr_strdup(mr_spec_structure(spec));
-    msg->leaves = n == 0 ? NULL : mr_calloc(n, sizeof msg->leaves[0]);
-    if (structure == NULL || (n > 0 && msg->leaves == NULL)) {
-        rc = mr_error_nomem(err);
+    char *structure = mr_strdup(mr_spec_structure(spec));
+    MR_CHECK_ALLOC(structure, err);
+    msg->structure = structure;
+    if (n > 0) {
+        msg->leaves = mr_calloc(n, sizeof msg->leaves[0]);
+        MR_CHECK_ALLOC(msg->leaves, err);
     }
-    if (structure != NULL) {
-        msg->structure = structure;
+    for (size_t i = 0; i < n; i++) {
+        int rc = leaf_to_proto(mr_spec_leaf(spec, i), &msg->leaves[i], err);
+
+        msg->n_leaves += msg->leaves[i] != NULL; /* freed with the whole */
+        MR_TRY(rc);
     }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = leaf_to_proto(mr_spec_leaf(spec, i), &msg->leaves[i], err);
-        msg->n_leaves += msg->leaves[i] != NULL;
-    }
-    if (rc < 0) {
-        millrace__element_spec__free_unpacked(msg, NULL);
-        return rc;
-    }
-    *ret = msg;
+    *ret = MR_TAKE(msg);
     return MR_OK;
 }
 
@@ -86,56 +89,37 @@ static int leaf_from_proto(const Millrace__LeafSpec *msg, size_t i, struct mr_le
 
 int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error *err)
 {
-    struct mr_leaf_spec *leaves;
-    int rc = MR_OK;
-
     if (msg->n_leaves > MR_LEAVES_MAX) {
         return mr_error_set(err, MR_EINVAL, "%zu components in an element are more than %d",
                             msg->n_leaves, (int)MR_LEAVES_MAX);
     }
-    leaves = mr_calloc(msg->n_leaves, sizeof leaves[0]);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(msg->n_leaves, sizeof leaves[0]);
     MR_CHECK_ALLOC(leaves, err);
-    for (size_t i = 0; i < msg->n_leaves && rc == MR_OK; i++) {
-        rc = leaf_from_proto(msg->leaves[i], i, &leaves[i], err);
+    for (size_t i = 0; i < msg->n_leaves; i++) {
+        MR_TRY(leaf_from_proto(msg->leaves[i], i, &leaves[i], err));
     }
-    if (rc == MR_OK) {
-        /* An empty string is a spec that came without structure: the default one. */
-        rc = mr_spec_new(leaves, msg->n_leaves, msg->structure[0] == '\0' ? NULL : msg->structure,
-                         ret, err);
-    }
-    mr_free(leaves);
-    return rc;
+    /* An empty string is a spec that came without structure: the default one. */
+    return mr_spec_new(leaves, msg->n_leaves, msg->structure[0] == '\0' ? NULL : msg->structure,
+                       ret, err);
 }
 
 int mr_spec_pack(const mr_spec *spec, void **ret, size_t *size, mr_error *err)
 {
-    Millrace__ElementSpec *msg;
-    int rc = mr_spec_to_proto(spec, &msg, err);
+    MR_AUTO(free_proto) Millrace__ElementSpec *msg = NULL;
 
-    if (rc < 0) {
-        return rc;
-    }
-    size_t n = millrace__element_spec__get_packed_size(msg);
-    void *bytes = mr_malloc(n);
-    if (bytes == NULL) {
-        rc = mr_error_nomem(err);
-    } else {
-        *size = millrace__element_spec__pack(msg, bytes);
-        *ret = bytes;
-    }
-    millrace__element_spec__free_unpacked(msg, NULL);
-    return rc;
+    MR_TRY(mr_spec_to_proto(spec, &msg, err));
+    void *bytes = mr_malloc(millrace__element_spec__get_packed_size(msg));
+    MR_CHECK_ALLOC(bytes, err);
+    *size = millrace__element_spec__pack(msg, bytes);
+    *ret = bytes;
+    return MR_OK;
 }
 
 int mr_spec_unpack(const void *bytes, size_t size, mr_spec **ret, mr_error *err)
 {
+    MR_AUTO(free_proto)
     Millrace__ElementSpec *msg = millrace__element_spec__unpack(NULL, size, bytes);
-    int rc;
 
-    if (msg == NULL) {
-        return mr_error_set(err, MR_EINVAL, "%zu bytes are no element spec", size);
-    }
-    rc = mr_spec_from_proto(msg, ret, err);
-    millrace__element_spec__free_unpacked(msg, NULL);
-    return rc;
+    return msg != NULL ? mr_spec_from_proto(msg, ret, err)
+                       : mr_error_set(err, MR_EINVAL, "%zu bytes are no element spec", size);
 }

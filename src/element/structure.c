@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 #include "element/block.h"
 
 #include <jansson.h>
@@ -15,6 +16,8 @@
 
 #define DATASET "!dataset"
 
+#define TEXT (JSON_COMPACT | JSON_ENCODE_ANY)
+
 /* The leaves as they are met. */
 struct walk {
     struct mr_leaf_spec *leaves;
@@ -22,6 +25,9 @@ struct walk {
     size_t met;
     int nesting;
 };
+
+MR_AUTO_DEFINE(json_t, json_decref)
+MR_AUTO_DEFINE(char, free) /* of what jansson has allocated */
 
 static int walk(struct walk *w, const json_t *node, int depth, mr_error *err);
 
@@ -32,12 +38,7 @@ static int walk_list(struct walk *w, const json_t *list, int depth, mr_error *er
 
     json_array_foreach(list, i, item)
     {
-        int rc = walk(w, item, depth, err);
-
-        if (rc < 0) {
-            mr_error_wrap(err, "[%zu]", i);
-            return rc;
-        }
+        MR_TRY_WRAP(walk(w, item, depth, err), err, "[%zu]", i);
     }
     return MR_OK;
 }
@@ -99,54 +100,42 @@ static int spec_from_json(const json_t *args, int nesting, mr_spec **ret, mr_err
 {
     const json_t *table = json_array_get(args, 0);
     size_t n = json_array_size(table);
-    struct mr_leaf_spec *leaves = NULL;
-    char *structure = NULL;
-    int rc = MR_OK;
 
     if (json_array_size(args) != 2 || !json_is_array(table) || n > MR_LEAVES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a dataset is [[component, ...], structure]");
     }
-    leaves = mr_calloc(n, sizeof *leaves);
-    structure = json_dumps(json_array_get(args, 1), JSON_COMPACT | JSON_ENCODE_ANY);
-    if (leaves == NULL || structure == NULL) {
-        rc = mr_error_nomem(err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+    MR_AUTO(free) char *structure = json_dumps(json_array_get(args, 1), TEXT);
+    MR_AUTO(mr_spec_unref) mr_spec *spec = NULL;
+    MR_CHECK_ALLOC(leaves, err);
+    MR_CHECK_ALLOC(structure, err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(leaf_from_json(json_array_get(table, i), &leaves[i], err));
     }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = leaf_from_json(json_array_get(table, i), &leaves[i], err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_spec_new_nested(leaves, n, structure, nesting, ret, err);
-    }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+    MR_TRY(mr_spec_new_nested(leaves, n, structure, nesting, &spec, err));
+    for (size_t i = 0; i < n; i++) {
         bool says_dataset = json_is_null(json_array_get(table, i));
 
-        if (says_dataset != (mr_spec_leaf(*ret, i)->kind == MR_LEAF_DATASET)) {
-            mr_spec_unref(*ret);
-            rc =
-                mr_error_set(err, MR_EINVAL,
-                             "component %zu is a dataset in the table or in the structure only", i);
+        if (says_dataset != (mr_spec_leaf(spec, i)->kind == MR_LEAF_DATASET)) {
+            return mr_error_set(err, MR_EINVAL,
+                                "component %zu is a dataset in the table or in the structure only",
+                                i);
         }
     }
-    mr_free(leaves);
-    free(structure); /* jansson's allocator */
-    return rc;
+    *ret = MR_TAKE(spec);
+    return MR_OK;
 }
 
 /* A leaf that is a dataset. */
 static int walk_dataset(struct walk *w, const json_t *args, mr_error *err)
 {
     mr_spec *elements = NULL;
-    int rc;
 
     if (w->nesting >= MR_DATASET_NESTING_MAX) {
         return mr_error_set(err, MR_EINVAL, "datasets of datasets are nested deeper than %d",
                             MR_DATASET_NESTING_MAX);
     }
-    rc = spec_from_json(args, w->nesting + 1, &elements, err);
-    if (rc < 0) {
-        mr_error_wrap(err, "dataset");
-        return rc;
-    }
+    MR_TRY_WRAP(spec_from_json(args, w->nesting + 1, &elements, err), err, "dataset");
     int64_t hash = (int64_t)mr_spec_hash(elements);
     mr_spec_unref(elements);
     if (w->met < w->n) {
@@ -188,11 +177,7 @@ static int walk_dict(struct walk *w, const json_t *dict, int depth, mr_error *er
                                 last);
         }
         last = key;
-        int rc = walk(w, value, depth, err);
-        if (rc < 0) {
-            mr_error_wrap(err, ".%s", key);
-            return rc;
-        }
+        MR_TRY_WRAP(walk(w, value, depth, err), err, ".%s", key);
     }
     return MR_OK;
 }
@@ -240,9 +225,6 @@ int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, s
 {
     struct walk w = {.leaves = leaves, .n = n, .nesting = nesting};
     json_error_t why;
-    json_t *root = NULL;
-    char *text = NULL;
-    int rc = MR_OK;
 
     if (structure == NULL) {
         return default_structure(n, ret, err);
@@ -251,30 +233,20 @@ int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, s
         return mr_error_set(err, MR_EINVAL, "structure is longer than %u bytes",
                             MR_STRUCTURE_BYTES_MAX);
     }
-    root = json_loads(structure, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
+    MR_AUTO(json_decref)
+    json_t *root = json_loads(structure, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, &why);
     if (root == NULL) {
-        rc = mr_error_set(err, MR_EINVAL, "structure: column %d: %s", why.column, why.text);
-        goto out;
+        return mr_error_set(err, MR_EINVAL, "structure: column %d: %s", why.column, why.text);
     }
-    rc = walk(&w, root, 0, err);
-    if (rc < 0) {
-        mr_error_wrap(err, "structure");
-        goto out;
-    }
+    MR_TRY_WRAP(walk(&w, root, 0, err), err, "structure");
     if (w.met != n) {
-        rc = mr_error_set(err, MR_EINVAL, "structure has %zu leaves, not %zu", w.met, n);
-        goto out;
+        return mr_error_set(err, MR_EINVAL, "structure has %zu leaves, not %zu", w.met, n);
     }
-    text = json_dumps(root, JSON_COMPACT | JSON_ENCODE_ANY);
-    *ret = text == NULL ? NULL : mr_strdup(text);
-    if (text == NULL || *ret == NULL) {
-        rc = mr_error_nomem(err);
-    }
-
-out:
-    free(text); /* jansson's allocator */
-    json_decref(root);
-    return rc;
+    MR_AUTO(free) char *text = json_dumps(root, TEXT);
+    MR_CHECK_ALLOC(text, err);
+    *ret = mr_strdup(text);
+    MR_CHECK_ALLOC(*ret, err);
+    return MR_OK;
 }
 
 /* ---- specs as JSON ---- */
@@ -311,19 +283,13 @@ void mr_spec_put_json(struct mr_buf *b, const struct mr_leaf_spec *leaves, size_
 int mr_spec_from_json(const void *text, size_t size, mr_spec **ret, mr_error *err)
 {
     json_error_t why;
-    json_t *root = NULL;
-    int rc;
 
     if (size > MR_STRUCTURE_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "%zu bytes are more than a spec has", size);
     }
-    root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
-    if (root == NULL) {
-        return mr_error_set(err, MR_EINVAL, "column %d: %s", why.column, why.text);
-    }
-    rc = spec_from_json(root, 1, ret, err);
-    json_decref(root);
-    return rc;
+    MR_AUTO(json_decref) json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &why);
+    return root != NULL ? spec_from_json(root, 1, ret, err)
+                        : mr_error_set(err, MR_EINVAL, "column %d: %s", why.column, why.text);
 }
 
 /* ---- each leaf a dataset ---- */
@@ -338,65 +304,56 @@ static json_t *wrap(struct wrap *w, const json_t *node);
 /* The leaf that @node stands for, as a dataset of such. */
 static json_t *wrap_leaf(struct wrap *w, const json_t *node)
 {
+    MR_AUTO(free) char *structure = json_dumps(node, TEXT);
     struct mr_buf b = MR_BUF_INIT;
-    char *structure = json_dumps(node, JSON_COMPACT | JSON_ENCODE_ANY);
-    json_t *out = NULL;
 
-    if (structure != NULL) {
-        mr_buf_puts(&b, "{\"" DATASET "\":");
-        mr_spec_put_json(&b, mr_spec_leaf(w->spec, w->at++), 1, structure);
-        mr_buf_puts(&b, "}");
+    if (structure == NULL) {
+        return NULL;
     }
-    if (structure != NULL && !b.failed) {
-        out = json_loadb((const char *)b.data, b.len, 0, NULL);
-    }
-    free(structure); /* jansson's allocator */
+    mr_buf_puts(&b, "{\"" DATASET "\":");
+    mr_spec_put_json(&b, mr_spec_leaf(w->spec, w->at++), 1, structure);
+    mr_buf_puts(&b, "}");
+    json_t *out = b.failed ? NULL : json_loadb((const char *)b.data, b.len, 0, NULL);
     mr_buf_free(&b);
     return out;
 }
 
 static json_t *wrap_list(struct wrap *w, const json_t *list)
 {
-    json_t *out = json_array();
+    MR_AUTO(json_decref) json_t *out = json_array();
     size_t i;
     json_t *item;
 
     json_array_foreach(list, i, item)
     {
         if (json_array_append_new(out, wrap(w, item)) != 0) {
-            json_decref(out);
             return NULL;
         }
     }
-    return out;
+    return MR_TAKE(out);
 }
 
 static json_t *wrap_dict(struct wrap *w, const json_t *dict)
 {
     const json_t *named = json_object_get(dict, NAMEDTUPLE);
-    json_t *out = json_object();
+    MR_AUTO(json_decref) json_t *out = json_object();
     const char *key;
     json_t *value;
 
     if (named != NULL) {
-        json_t *parts = json_copy((json_t *)(uintptr_t)named);
+        MR_AUTO(json_decref) json_t *parts = json_copy((json_t *)(uintptr_t)named);
+        bool made = json_array_set_new(parts, 2, wrap_list(w, json_array_get(named, 2))) == 0 &&
+                    json_object_set(out, NAMEDTUPLE, parts) == 0;
 
-        if (json_array_set_new(parts, 2, wrap_list(w, json_array_get(named, 2))) != 0 ||
-            json_object_set(out, NAMEDTUPLE, parts) != 0) {
-            json_decref(out);
-            out = NULL;
-        }
-        json_decref(parts);
-        return out;
+        return made ? MR_TAKE(out) : NULL;
     }
     json_object_foreach((json_t *)(uintptr_t)dict, key, value)
     {
         if (json_object_set_new(out, key, wrap(w, value)) != 0) {
-            json_decref(out);
             return NULL;
         }
     }
-    return out;
+    return MR_TAKE(out);
 }
 
 /* NULL: no memory. The structure is a checked one. */
@@ -413,22 +370,18 @@ static json_t *wrap(struct wrap *w, const json_t *node)
 
 int mr_spec_of_datasets(const mr_spec *spec, mr_spec **ret, mr_error *err)
 {
-    struct mr_leaf_spec *leaves = mr_calloc(mr_spec_leaves(spec), sizeof *leaves);
-    json_t *root = json_loads(mr_spec_structure(spec), JSON_DECODE_ANY, NULL);
+    size_t n = mr_spec_leaves(spec);
     struct wrap w = {.spec = spec};
-    json_t *out = root != NULL ? wrap(&w, root) : NULL;
-    char *text = out != NULL ? json_dumps(out, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-    int rc = leaves != NULL && text != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+    MR_AUTO(json_decref)
+    json_t *root = json_loads(mr_spec_structure(spec), JSON_DECODE_ANY, NULL);
+    MR_AUTO(json_decref) json_t *out = root != NULL ? wrap(&w, root) : NULL;
+    MR_AUTO(free) char *text = out != NULL ? json_dumps(out, TEXT) : NULL;
 
-    for (size_t i = 0; rc == MR_OK && i < mr_spec_leaves(spec); i++) {
+    MR_CHECK_ALLOC(leaves, err);
+    MR_CHECK_ALLOC(text, err);
+    for (size_t i = 0; i < n; i++) {
         leaves[i] = (struct mr_leaf_spec){.dtype = MR_STRING};
     }
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, mr_spec_leaves(spec), text, ret, err);
-    }
-    free(text); /* jansson's allocator */
-    json_decref(out);
-    json_decref(root);
-    mr_free(leaves);
-    return rc;
+    return mr_spec_new(leaves, n, text, ret, err);
 }

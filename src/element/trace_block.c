@@ -136,7 +136,6 @@ int mr_block_trace_alike(mr_block **block, const struct mr_record *record, mr_er
     if (record->file == NULL || (*block)->trace != NULL) {
         return MR_OK;
     }
-
     MR_TRY(mr_block_share(*block, 0, (*block)->rows, &own, err));
     own->trace = mr_trace_new_records(1);
     if (own->trace != NULL) {

@@ -329,12 +329,7 @@ static int get_files(struct bytes *b, struct mr_trace_packed *p, uint32_t rows, 
     MR_CHECK_ALLOC(p->files, err);
     p->nfiles = (uint32_t)n;
     for (uint32_t i = 0; i < p->nfiles; i++) {
-        int rc = get_file(b, p, &p->files[i], err);
-
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "file %u", i);
-            return rc;
-        }
+        MR_TRY_WRAP(get_file(b, p, &p->files[i], err), err, "file %u", i);
     }
     return MR_OK;
 }

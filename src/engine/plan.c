@@ -10,15 +10,13 @@
 
 #include <string.h>
 
-/* Functions that can be put behind one another: random operators count their rows, inner functions
- * have scopes. */
+/* Functions that can be put behind one another: random operators count their rows. */
 static bool is_plain(const mr_function *fn)
 {
     for (size_t i = 0; i < fn->nnodes; i++) {
         const struct mr_fn_node *node = fn->nodes[i];
 
-        if (node->nfunctions > 0 ||
-            (node->kernel != NULL && (node->kernel->flags & MR_KERNEL_RANDOM) != 0)) {
+        if (node->kernel != NULL && (node->kernel->flags & MR_KERNEL_RANDOM) != 0) {
             return false;
         }
     }

@@ -1,50 +1,39 @@
 /* Arithmetic on numbers of one dtype. Ints wrap: they are computed in an unsigned type. */
 #include "base/error.h"
 #include "ops/attr.h"
-#include "ops/elementwise.h"
 #include "ops/loops.h"
 #include "ops/table.h"
 
 #include <tgmath.h>
 
-MR_INFER_ELEMENTWISE(infer_numbers, MR_SET_NUMBERS)
-MR_INFER_ELEMENTWISE(infer_signed, MR_SET_SIGNED | MR_SET_FLOATS)
-MR_INFER_ELEMENTWISE(infer_pow, MR_SET_INDEX | MR_SET_FLOATS)
+#define ARITH(name, inputs, EACH_LOOP, expr)                                                       \
+    MR_EACH_NUMBER(EACH_LOOP, name, expr)                                                          \
+    MR_LOOPS_KERNEL(name, inputs, 0, MR_SET_NUMBERS, MR_EACH_NUMBER(MR_LOOP_ENTRY, name, ))
 
-#define ARITH(symbol, text, inputs, infer, EACH_LOOP, expr)                                        \
-    MR_EACH_NUMBER(EACH_LOOP, symbol, expr)                                                        \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                                 \
-        MR_EACH_NUMBER(MR_LOOP_ENTRY, symbol, )};                                                  \
-    MR_LOOP_BY_DTYPE(symbol)                                                                       \
-    MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, inputs, 0, infer, symbol##_loop)
-
-ARITH(add, "add", 2, infer_numbers, MR_BINARY_WIDE, (a + b));
-ARITH(sub, "sub", 2, infer_numbers, MR_BINARY_WIDE, (a - b));
-ARITH(mul, "mul", 2, infer_numbers, MR_BINARY_WIDE, (a * b));
-ARITH(squared_difference, "squared_difference", 2, infer_numbers, MR_BINARY_WIDE,
-      ((a - b) * (a - b)));
-ARITH(square, "square", 1, infer_numbers, MR_UNARY_WIDE, (a * a));
+ARITH(add, 2, MR_BINARY_WIDE, (a + b));
+ARITH(sub, 2, MR_BINARY_WIDE, (a - b));
+ARITH(mul, 2, MR_BINARY_WIDE, (a * b));
+ARITH(squared_difference, 2, MR_BINARY_WIDE, ((a - b) * (a - b)));
+ARITH(square, 1, MR_UNARY_WIDE, (a * a));
 /* A NaN compares false: the second test keeps it if it is a, the first chooses it if it is b. */
-ARITH(minimum, "minimum", 2, infer_numbers, MR_BINARY, (a < b || a != a ? a : b));
-ARITH(maximum, "maximum", 2, infer_numbers, MR_BINARY, (a > b || a != a ? a : b));
-ARITH(relu, "relu", 1, infer_numbers, MR_UNARY, (a > 0 || a != a ? a : 0));
+ARITH(minimum, 2, MR_BINARY, (a < b || a != a ? a : b));
+ARITH(maximum, 2, MR_BINARY, (a > b || a != a ? a : b));
+ARITH(relu, 1, MR_UNARY, (a > 0 || a != a ? a : 0));
 
-#define SIGNED(symbol, text, INT_LOOP, int_expr, float_expr)                                       \
-    MR_EACH_SIGNED(INT_LOOP, symbol, int_expr)                                                     \
-    MR_EACH_FLOAT(MR_UNARY, symbol, float_expr)                                                    \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                                 \
-        MR_EACH_SIGNED(MR_LOOP_ENTRY, symbol, ) MR_EACH_FLOAT(MR_LOOP_ENTRY, symbol, )};           \
-    MR_LOOP_BY_DTYPE(symbol)                                                                       \
-    MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, 1, 0, infer_signed, symbol##_loop)
+#define SIGNED(name, INT_LOOP, int_expr, float_expr)                                               \
+    MR_EACH_SIGNED(INT_LOOP, name, int_expr)                                                       \
+    MR_EACH_FLOAT(MR_UNARY, name, float_expr)                                                      \
+    MR_LOOPS_KERNEL(name, 1, 0, MR_SET_SIGNED | MR_SET_FLOATS,                                     \
+                    MR_EACH_SIGNED(MR_LOOP_ENTRY, name, ) MR_EACH_FLOAT(MR_LOOP_ENTRY, name, ))
 
-SIGNED(neg, "neg", MR_UNARY_WIDE, (0 - a), (-a));
+SIGNED(neg, MR_UNARY_WIDE, (0 - a), (-a));
 /* Narrow ints were sign-extended when they were widened, so the top bit is the sign for all
  * widths. */
-SIGNED(abs, "abs", MR_UNARY_WIDE, ((a >> (sizeof a * 8 - 1)) != 0 ? 0 - a : a),
+SIGNED(abs, MR_UNARY_WIDE, ((a >> (sizeof a * 8 - 1)) != 0 ? 0 - a : a),
        (a < 0    ? -a
         : a == 0 ? 0
                  : a));
-SIGNED(sign, "sign", MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a));
+SIGNED(sign, MR_UNARY, ((a > 0) - (a < 0)), (a > 0 ? 1 : a < 0 ? -1 : a));
 
 /* ---- division ---- */
 
@@ -86,16 +75,10 @@ MR_EACH_UNSIGNED(UNSIGNED_DIVIDE, floor_mod, (a % b))
 MR_EACH_FLOAT(MR_BINARY_SLOW, floor_mod,
               (fmod(a, b) != 0 && (fmod(a, b) < 0) != (b < 0) ? fmod(a, b) + b : fmod(a, b)))
 
-static const mr_kernel_loop floor_div_loops[MR_DTYPE_COUNT] = {
-    MR_EACH_NUMBER(MR_LOOP_ENTRY, floor_div, )};
-static const mr_kernel_loop floor_mod_loops[MR_DTYPE_COUNT] = {
-    MR_EACH_NUMBER(MR_LOOP_ENTRY, floor_mod, )};
-MR_LOOP_BY_DTYPE(floor_div)
-MR_LOOP_BY_DTYPE(floor_mod)
-MR_ELEMENTWISE_KERNEL(mr_kernel_floor_div, "floor_div", 2, MR_KERNEL_MAY_FAIL, infer_numbers,
-                      floor_div_loop);
-MR_ELEMENTWISE_KERNEL(mr_kernel_floor_mod, "floor_mod", 2, MR_KERNEL_MAY_FAIL, infer_numbers,
-                      floor_mod_loop);
+MR_LOOPS_KERNEL(floor_div, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
+                MR_EACH_NUMBER(MR_LOOP_ENTRY, floor_div, ));
+MR_LOOPS_KERNEL(floor_mod, 2, MR_KERNEL_MAY_FAIL, MR_SET_NUMBERS,
+                MR_EACH_NUMBER(MR_LOOP_ENTRY, floor_mod, ));
 
 /* True division: ints become floats first. */
 #define TRUE_DIVIDE(R, tag, S)                                                                     \
@@ -111,21 +94,16 @@ TRUE_DIVIDE(double, u32, uint32_t)
 TRUE_DIVIDE(double, u64, uint64_t)
 MR_EACH_FLOAT(MR_BINARY, div, (a / b))
 
-static const mr_kernel_loop div_loops[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, div, )};
-MR_LOOP_BY_DTYPE(div)
-
-static int infer_div(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_div(struct mr_kernel_infer *it, mr_error *err)
 {
-    int rc = mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS, out, cap, nout, err);
-
-    if (rc == MR_OK && mr_dtype_is_int(out[0].dtype)) {
-        out[0].dtype = mr_dtype_size((mr_dtype)out[0].dtype) <= 2 ? MR_FLOAT32 : MR_FLOAT64;
+    if (mr_dtype_is_int(it->out->dtype)) {
+        it->out->dtype = mr_dtype_size((mr_dtype)it->out->dtype) <= 2 ? MR_FLOAT32 : MR_FLOAT64;
     }
-    return rc;
+    return MR_OK;
 }
 
-MR_ELEMENTWISE_KERNEL(mr_kernel_div, "div", 2, 0, infer_div, div_loop);
+MR_LOOPS(div, MR_EACH_NUMBER(MR_LOOP_ENTRY, div, ));
+MR_ELEMENTWISE(div, 2, 0, MR_SET_NUMBERS, .infer = infer_div, .loops = div_loops);
 
 /* ---- powers ---- */
 
@@ -157,7 +135,6 @@ INT_POW(i32, int32_t, uint32_t)
 INT_POW(i64, int64_t, uint64_t)
 MR_EACH_FLOAT(MR_BINARY_SLOW, pow, (pow(a, b)))
 
-static const mr_kernel_loop pow_loops[MR_DTYPE_COUNT] = {
-    [MR_INT32] = pow_i32, [MR_INT64] = pow_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, pow, )};
-MR_LOOP_BY_DTYPE(pow)
-MR_ELEMENTWISE_KERNEL(mr_kernel_pow, "pow", 2, MR_KERNEL_MAY_FAIL, infer_pow, pow_loop);
+MR_LOOPS_KERNEL(pow, 2, MR_KERNEL_MAY_FAIL,
+                MR_SET_INDEX | MR_SET_FLOATS, [MR_INT32] = pow_i32, [MR_INT64] = pow_i64,
+                MR_EACH_FLOAT(MR_LOOP_ENTRY, pow, ));

@@ -8,15 +8,10 @@
 
 #define MESSAGE_MAX 200
 
-static int infer_assert(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_assert(struct mr_kernel_infer *it, mr_error *err)
 {
-    MR_TRY(mr_infer_dtype(in, 1, MR_SET(MR_BOOL), err));
-    MR_TRY(mr_infer_rank(in, 1, 0, err));
-    out[0] = in[0];
-    *nout = 1;
-    return MR_OK;
+    MR_TRY(mr_infer_dtype(it->in, 1, MR_SET(MR_BOOL), err));
+    return mr_infer_rank(it->in, 1, 0, err);
 }
 
 /* The first row whose condition does not hold; @rows if there is none. */
@@ -27,7 +22,6 @@ static int first_false(const struct mr_kernel_in *in, uint32_t rows, uint32_t *r
     MR_TRY(mr_input_open(in, rows, &condition, err));
     for (*ret = 0; *ret < rows; ++*ret) {
         struct mr_tensor t = mr_input_row(&condition, *ret);
-
         if (t.count != 1 || t.values[0] == 0) {
             break;
         }
@@ -41,36 +35,17 @@ static int eval_assert(const struct mr_kernel_call *call, uint32_t rows,
                        size_t nout, uint32_t *bad_row, mr_error *err)
 {
     const struct mr_attr *message = mr_attr_find(call->attrs, call->nattrs, "message");
-    uint32_t bad = 0;
-    int rc = first_false(&in[1], rows, &bad, err);
 
     *bad_row = 0;
-    if (rc != MR_OK) {
-        return rc;
-    }
-    if (bad < rows) {
-        *bad_row = bad;
+    MR_TRY(first_false(&in[1], rows, bad_row, err));
+    if (*bad_row < rows) {
         return mr_error_set(err, MR_EINVAL, "%.*s",
                             (int)(message->size < MESSAGE_MAX ? message->size : MESSAGE_MAX),
                             (const char *)message->bytes);
     }
-    if (in[0].broadcast) {
-        return mr_column_expand(in[0].column, rows, out, err);
-    }
-    mr_column_share(in[0].column, out);
-    return MR_OK;
+    *bad_row = 0;
+    return mr_column_pass(&in[0], rows, out, err);
 }
 
-static const struct mr_kernel_attr assert_attrs[] = {{"message", MR_ATTR_BYTES, false},
-                                                     {NULL, 0, false}};
-
-const struct mr_kernel mr_kernel_assert = {
-    .name = "assert",
-    .version = 1,
-    .flags = MR_KERNEL_MAY_FAIL,
-    .min_inputs = 2,
-    .max_inputs = 2,
-    .infer = infer_assert,
-    .eval = eval_assert,
-    .attr_table = assert_attrs,
-};
+MR_DEFINE_KERNEL(assert, 2, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_assert,
+                 .eval = eval_assert, .attr_table = {{"message", MR_ATTR_BYTES, false}});

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name)
@@ -16,25 +15,72 @@ const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const 
     return NULL;
 }
 
-int64_t mr_attr_int(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback)
+const char *mr_attr_kind_name(int32_t kind)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+    static const char *const names[] = {
+        [MR_ATTR_INT] = "an integer",
+        [MR_ATTR_FLOAT] = "a float",
+        [MR_ATTR_BOOL] = "a bool",
+        [MR_ATTR_BYTES] = "bytes",
+        [MR_ATTR_DTYPE] = "a dtype",
+        [MR_ATTR_SHAPE] = "a shape",
+        [MR_ATTR_INTS] = "a list of ints",
+        [MR_ATTR_BLOCK] = "tensors",
+        [MR_ATTR_STRINGS] = "a list of strings",
+        [MR_ATTR_VALUE] = "a value of the enclosing function",
+    };
+
+    return kind > 0 && (size_t)kind < sizeof names / sizeof names[0] ? names[kind]
+                                                                     : "of no known kind";
+}
+
+bool mr_attr_name_matches(const char *pattern, const char *name)
+{
+    size_t len = strlen(pattern);
+
+    if (len == 0 || pattern[len - 1] != '#') {
+        return strcmp(pattern, name) == 0;
+    }
+    return strncmp(pattern, name, len - 1) == 0 && name[len - 1] != '\0' &&
+           strspn(name + len - 1, "0123456789") == strlen(name + len - 1);
+}
+
+const struct mr_attr *mr_attr_get(struct mr_attrs attrs, const char *name)
+{
+    return mr_attr_find(attrs.list, attrs.n, name);
+}
+
+int64_t mr_attr_int(struct mr_attrs attrs, const char *name, int64_t fallback)
+{
+    const struct mr_attr *a = mr_attr_get(attrs, name);
 
     return a == NULL ? fallback : a->i;
 }
 
-bool mr_attr_bool(const struct mr_attr *attrs, size_t n, const char *name, bool fallback)
+bool mr_attr_bool(struct mr_attrs attrs, const char *name, bool fallback)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
-
-    return a == NULL ? fallback : a->i != 0;
+    return mr_attr_int(attrs, name, fallback) != 0;
 }
 
-mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, mr_dtype fallback)
+mr_dtype mr_attr_dtype(struct mr_attrs attrs, const char *name, mr_dtype fallback)
 {
-    const struct mr_attr *a = mr_attr_find(attrs, n, name);
+    return (mr_dtype)mr_attr_int(attrs, name, fallback);
+}
 
-    return a == NULL ? fallback : (mr_dtype)a->i;
+int mr_attr_index_dtype(struct mr_attrs attrs, mr_dtype fallback, uint8_t *ret, mr_error *err)
+{
+    mr_dtype dtype = mr_attr_dtype(attrs, "dtype", fallback);
+
+    if (dtype != MR_INT32 && dtype != MR_INT64) {
+        return mr_error_set(err, MR_EINVAL, "dtype %s: wants int32 or int64", mr_dtype_name(dtype));
+    }
+    *ret = (uint8_t)dtype;
+    return MR_OK;
+}
+
+int mr_attr_axis(struct mr_attrs attrs, int64_t fallback, int rank, int *ret, mr_error *err)
+{
+    return mr_axis_resolve(mr_attr_int(attrs, "axis", fallback), rank, ret, err);
 }
 
 int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err)
@@ -57,7 +103,6 @@ int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_err
     }
     for (int32_t i = 0; i < axes->count; i++) {
         int axis = 0;
-
         MR_TRY(mr_axis_resolve(axes->ints[i], rank, &axis, err));
         if (set & (1u << axis)) {
             return mr_error_set(err, MR_EINVAL, "axis %d is named twice", axis);
@@ -128,6 +173,25 @@ int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *e
     return mr_error_set(err, MR_EINVAL, "input %zu has rank %d; wants %d", i, in[i].rank, rank);
 }
 
+int mr_infer_known_rank(const struct mr_leaf_spec *in, mr_error *err)
+{
+    return in->rank >= 0 ? MR_OK : mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
+}
+
+int mr_infer_call(const struct mr_kernel *kernel, struct mr_kernel_infer *it, mr_error *err)
+{
+    it->nout = 1;
+    it->out[0] = it->in[0];
+    for (size_t i = 1; (kernel->flags & MR_KERNEL_ELEMENTWISE) != 0 && i < it->nin; i++) {
+        MR_TRY(mr_shape_broadcast(&it->in[i], it->out, err));
+    }
+    if (kernel->infer != NULL) {
+        MR_TRY(kernel->infer(it, err));
+    }
+    it->out[0].dtype = kernel->result != 0 ? kernel->result : it->out[0].dtype;
+    return MR_OK;
+}
+
 void mr_shape_unknown(struct mr_leaf_spec *s)
 {
     s->rank = MR_RANK_UNKNOWN;
@@ -142,25 +206,55 @@ void mr_shape_set(struct mr_leaf_spec *s, int rank, const int64_t *dims)
     }
 }
 
+int mr_shape_open(struct mr_leaf_spec *s, const struct mr_leaf_spec *lengths, const char *what,
+                  mr_error *err)
+{
+    if (lengths->rank != 1 || lengths->dims[0] < 0 || lengths->dims[0] > MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "the length of %s must be known and at most %d", what,
+                            MR_RANK_MAX);
+    }
+    s->rank = (int8_t)lengths->dims[0];
+    for (int d = 0; d < MR_RANK_MAX; d++) {
+        s->dims[d] = d < s->rank ? MR_DIM_UNKNOWN : 0;
+    }
+    return MR_OK;
+}
+
+int mr_shape_insert(struct mr_leaf_spec *s, int64_t axis, int64_t dim, mr_error *err)
+{
+    int at = 0;
+
+    if (s->rank == MR_RANK_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
+                            MR_RANK_MAX);
+    }
+    MR_TRY(mr_axis_resolve(axis, s->rank + 1, &at, err));
+    memmove(s->dims + at + 1, s->dims + at, (size_t)(s->rank - at) * sizeof s->dims[0]);
+    s->dims[at] = dim;
+    s->rank++;
+    return MR_OK;
+}
+
+void mr_shape_remove(struct mr_leaf_spec *s, int axis)
+{
+    s->rank--;
+    memmove(s->dims + axis, s->dims + axis + 1, (size_t)(s->rank - axis) * sizeof s->dims[0]);
+    s->dims[s->rank] = 0;
+}
+
+void mr_shape_split(int rank, const int64_t *dims, int axis, uint64_t *outer, uint64_t *inner)
+{
+    *outer = 1;
+    *inner = 1;
+    for (int d = 0; d < rank; d++) {
+        *outer *= d < axis ? (uint64_t)dims[d] : 1;
+        *inner *= d > axis ? (uint64_t)dims[d] : 1;
+    }
+}
+
 const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT])
 {
-    size_t len = 0;
-
-    if (rank < 0) {
-        return "<unknown>";
-    }
-    buf[len++] = '[';
-    for (int i = 0; i < rank; i++) {
-        const char *comma = i > 0 ? "," : "";
-        int n = dims[i] < 0
-                    ? snprintf(buf + len, MR_SHAPE_TEXT - len, "%s?", comma)
-                    : snprintf(buf + len, MR_SHAPE_TEXT - len, "%s%lld", comma, (long long)dims[i]);
-
-        len += (size_t)n; /* 8 dims of at most 20 digits fit */
-    }
-    buf[len++] = ']';
-    buf[len] = '\0';
-    return buf;
+    return mr_dims_format(dims, rank, buf, MR_SHAPE_TEXT);
 }
 
 static bool join_dim(int64_t a, int64_t b, int64_t *ret)

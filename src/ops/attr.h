@@ -4,13 +4,19 @@
 
 #include "ops/kernel.h"
 
+/* NULL if absent. */
+const struct mr_attr *mr_attr_get(struct mr_attrs attrs, const char *name);
 /* Optional attributes: the default when absent. mr_kernel_infer() has checked the kinds. */
-int64_t mr_attr_int(const struct mr_attr *attrs, size_t n, const char *name, int64_t fallback);
-bool mr_attr_bool(const struct mr_attr *attrs, size_t n, const char *name, bool fallback);
-mr_dtype mr_attr_dtype(const struct mr_attr *attrs, size_t n, const char *name, mr_dtype fallback);
+int64_t mr_attr_int(struct mr_attrs attrs, const char *name, int64_t fallback);
+bool mr_attr_bool(struct mr_attrs attrs, const char *name, bool fallback);
+mr_dtype mr_attr_dtype(struct mr_attrs attrs, const char *name, mr_dtype fallback);
+/* The same, which must be int32 or int64. */
+int mr_attr_index_dtype(struct mr_attrs attrs, mr_dtype fallback, uint8_t *ret, mr_error *err);
 
-/* "axis" that may be negative, made 0..rank-1; MR_EINVAL names it. */
+/* An axis that may be negative, made 0..rank-1; MR_EINVAL names it. */
 int mr_axis_resolve(int64_t axis, int rank, int *ret, mr_error *err);
+/* The attribute "axis", so resolved. */
+int mr_attr_axis(struct mr_attrs attrs, int64_t fallback, int rank, int *ret, mr_error *err);
 /* The set of axes in @ints as a bit mask; duplicates are MR_EINVAL. NULL: all. */
 int mr_axes_resolve(const struct mr_attr *axes, int rank, uint32_t *mask, mr_error *err);
 
@@ -32,11 +38,24 @@ bool mr_dtype_is_int(unsigned dtype);
 int mr_infer_dtype(const struct mr_leaf_spec *in, size_t i, uint32_t set, mr_error *err);
 /* MR_EINVAL names both dtypes unless inputs first..nin-1 all have one. */
 int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin, mr_error *err);
+/* The shapes and dtypes of the results; the inputs' number and dtypes and the attributes are right. */
+int mr_infer_call(const struct mr_kernel *kernel, struct mr_kernel_infer *it, mr_error *err);
 /* MR_EINVAL unless input @i can have this rank. */
 int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *err);
 
+int mr_infer_known_rank(const struct mr_leaf_spec *in, mr_error *err);
+
 void mr_shape_unknown(struct mr_leaf_spec *s);
 void mr_shape_set(struct mr_leaf_spec *s, int rank, const int64_t *dims);
+/* Of rank @rank with unknown dims; MR_EINVAL unless @rank is known: @what names it. */
+int mr_shape_open(struct mr_leaf_spec *s, const struct mr_leaf_spec *lengths, const char *what,
+                  mr_error *err);
+/* One axis more, in place @axis, which may be negative. */
+int mr_shape_insert(struct mr_leaf_spec *s, int64_t axis, int64_t dim, mr_error *err);
+/* The axis @axis goes. */
+void mr_shape_remove(struct mr_leaf_spec *s, int axis);
+/* Values before and behind an axis: a tensor is @outer pieces of dims[axis] * @inner values. */
+void mr_shape_split(int rank, const int64_t *dims, int axis, uint64_t *outer, uint64_t *inner);
 /* NumPy's broadcasting of what is known; MR_EINVAL names both shapes. */
 int mr_shape_broadcast(const struct mr_leaf_spec *a, struct mr_leaf_spec *acc, mr_error *err);
 /* "[2,?,3]" or "<unknown>" into @buf, which is returned. */

@@ -4,52 +4,28 @@
  * and TensorFlow's kernels.
  */
 #include "base/error.h"
-#include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/elementwise.h"
 #include "ops/loops.h"
 #include "ops/table.h"
 
-/* Floats to ints, saturating. The limits are exact in double. */
-static inline int32_t to_i32(double v)
-{
-    return v >= 0x1p31 ? INT32_MAX : v <= -0x1p31 ? INT32_MIN : v != v ? 0 : (int32_t)v;
-}
+/* Floats to ints, saturating: @high and @low are the first values beyond that are exact in double. */
+#define SATURATE(tag, T, low, high)                                                                \
+    static inline T to_##tag(double v)                                                             \
+    {                                                                                              \
+        return v >= (high) ? T_MAX(T) : v > (low) ? (T)v : v != v ? 0 : T_MIN(T);                  \
+    }
+#define T_SIGNED(T) ((T)-1 < (T)1)
+#define T_MIN(T) ((T)(T_SIGNED(T) ? (uint64_t)1 << (sizeof(T) * 8 - 1) : 0))
+#define T_MAX(T) ((T)~T_MIN(T))
 
-static inline int64_t to_i64(double v)
-{
-    return v >= 0x1p63 ? INT64_MAX : v <= -0x1p63 ? INT64_MIN : v != v ? 0 : (int64_t)v;
-}
-
-static inline uint32_t to_u32(double v)
-{
-    return v >= 0x1p32 ? UINT32_MAX : v > 0 ? (uint32_t)v : 0;
-}
-
-static inline uint64_t to_u64(double v)
-{
-    return v >= 0x1p64 ? UINT64_MAX : v > 0 ? (uint64_t)v : 0;
-}
-
-static inline int8_t to_i8(double v)
-{
-    return v >= 127 ? INT8_MAX : v <= -128 ? INT8_MIN : v != v ? 0 : (int8_t)v;
-}
-
-static inline int16_t to_i16(double v)
-{
-    return v >= 32767 ? INT16_MAX : v <= -32768 ? INT16_MIN : v != v ? 0 : (int16_t)v;
-}
-
-static inline uint8_t to_u8(double v)
-{
-    return v >= 255 ? UINT8_MAX : v > 0 ? (uint8_t)v : 0;
-}
-
-static inline uint16_t to_u16(double v)
-{
-    return v >= 65535 ? UINT16_MAX : v > 0 ? (uint16_t)v : 0;
-}
+SATURATE(i8, int8_t, -0x1p7, 0x1p7)
+SATURATE(i16, int16_t, -0x1p15, 0x1p15)
+SATURATE(i32, int32_t, -0x1p31, 0x1p31)
+SATURATE(i64, int64_t, -0x1p63, 0x1p63)
+SATURATE(u8, uint8_t, 0, 0x1p8)
+SATURATE(u16, uint16_t, 0, 0x1p16)
+SATURATE(u32, uint32_t, 0, 0x1p32)
+SATURATE(u64, uint64_t, 0, 0x1p64)
 
 /* CAST(from, S, N, LD, to, R, expr): the loop cast_<from>_<to>; expr sees the loaded value as a. */
 #define CAST(from, S, N, LD, to, R, ...)                                                           \
@@ -58,34 +34,25 @@ static inline uint16_t to_u16(double v)
         MR_UNARY_BODY(S, R, N, LD, MR_AS_IS, (__VA_ARGS__))
 #define MR_AS_IS(R, v) (v)
 
-#define FROM_INT(tag, dtype, S, W, N, LD, ST, ...)                                                 \
+/* The loops from one dtype to all; CONVERT(to, R): how it becomes an int. */
+#define CAST_TO_EACH(tag, S, N, LD, CONVERT)                                                       \
     CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                             \
-    CAST(tag, S, N, LD, i8, int8_t, (int8_t)a)                                                     \
-    CAST(tag, S, N, LD, i16, int16_t, (int16_t)a)                                                  \
-    CAST(tag, S, N, LD, i32, int32_t, (int32_t)a)                                                  \
-    CAST(tag, S, N, LD, i64, int64_t, (int64_t)a)                                                  \
-    CAST(tag, S, N, LD, u8, uint8_t, (uint8_t)a)                                                   \
-    CAST(tag, S, N, LD, u16, uint16_t, (uint16_t)a)                                                \
-    CAST(tag, S, N, LD, u32, uint32_t, (uint32_t)a)                                                \
-    CAST(tag, S, N, LD, u64, uint64_t, (uint64_t)a)                                                \
+    CAST(tag, S, N, LD, i8, int8_t, CONVERT(i8, int8_t))                                           \
+    CAST(tag, S, N, LD, i16, int16_t, CONVERT(i16, int16_t))                                       \
+    CAST(tag, S, N, LD, i32, int32_t, CONVERT(i32, int32_t))                                       \
+    CAST(tag, S, N, LD, i64, int64_t, CONVERT(i64, int64_t))                                       \
+    CAST(tag, S, N, LD, u8, uint8_t, CONVERT(u8, uint8_t))                                         \
+    CAST(tag, S, N, LD, u16, uint16_t, CONVERT(u16, uint16_t))                                     \
+    CAST(tag, S, N, LD, u32, uint32_t, CONVERT(u32, uint32_t))                                     \
+    CAST(tag, S, N, LD, u64, uint64_t, CONVERT(u64, uint64_t))                                     \
     CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                     \
     CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                \
     CAST(tag, S, N, LD, f32, float, (float)a)                                                      \
     CAST(tag, S, N, LD, f64, double, (double)a)
-#define FROM_FLOAT(tag, dtype, S, W, N, LD, ST, ...)                                               \
-    CAST(tag, S, N, LD, b, uint8_t, (uint8_t)(a != 0))                                             \
-    CAST(tag, S, N, LD, i8, int8_t, to_i8((double)a))                                              \
-    CAST(tag, S, N, LD, i16, int16_t, to_i16((double)a))                                           \
-    CAST(tag, S, N, LD, i32, int32_t, to_i32((double)a))                                           \
-    CAST(tag, S, N, LD, i64, int64_t, to_i64((double)a))                                           \
-    CAST(tag, S, N, LD, u8, uint8_t, to_u8((double)a))                                             \
-    CAST(tag, S, N, LD, u16, uint16_t, to_u16((double)a))                                          \
-    CAST(tag, S, N, LD, u32, uint32_t, to_u32((double)a))                                          \
-    CAST(tag, S, N, LD, u64, uint64_t, to_u64((double)a))                                          \
-    CAST(tag, S, N, LD, f16, mr_half, mr_half_store((float)a))                                     \
-    CAST(tag, S, N, LD, bf16, mr_bfloat, mr_bfloat_store((float)a))                                \
-    CAST(tag, S, N, LD, f32, float, (float)a)                                                      \
-    CAST(tag, S, N, LD, f64, double, (double)a)
+#define WRAPPED(to, R) (R) a
+#define SATURATED(to, R) to_##to((double)a)
+#define FROM_INT(tag, dtype, S, W, N, LD, ST, ...) CAST_TO_EACH(tag, S, N, LD, WRAPPED)
+#define FROM_FLOAT(tag, dtype, S, W, N, LD, ST, ...) CAST_TO_EACH(tag, S, N, LD, SATURATED)
 
 MR_EACH_BOOL(FROM_INT, )
 MR_EACH_INT(FROM_INT, )
@@ -104,41 +71,24 @@ MR_EACH_FLOAT(FROM_FLOAT, )
 static const mr_kernel_loop cast_loops[MR_DTYPE_COUNT][MR_DTYPE_COUNT] = {
     MR_EACH_BOOL(CAST_ROW, ) MR_EACH_NUMBER(CAST_ROW, )};
 
-static mr_kernel_loop cast_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                size_t nin)
+static mr_kernel_loop cast_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
-    mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
+    mr_dtype to = mr_attr_dtype(attrs, "dtype", MR_DTYPE_NONE);
 
     return to < MR_DTYPE_COUNT && dtypes[0] < MR_DTYPE_COUNT ? cast_loops[dtypes[0]][to] : NULL;
 }
 
-static int infer_cast(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_cast(struct mr_kernel_infer *it, mr_error *err)
 {
-    mr_dtype to = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
+    mr_dtype to = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
 
-    if (in[0].dtype == MR_STRING || to == MR_STRING) {
+    if (it->in[0].dtype == MR_STRING || to == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "%s to %s: as_string and string_to_number do that",
-                            mr_dtype_name((mr_dtype)in[0].dtype), mr_dtype_name(to));
+                            mr_dtype_name((mr_dtype)it->in[0].dtype), mr_dtype_name(to));
     }
-    int rc =
-        mr_infer_elementwise(in, nin, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), out, cap, nout, err);
-    MR_TRY(rc);
-    out[0].dtype = (uint8_t)to;
+    it->out->dtype = (uint8_t)to;
     return MR_OK;
 }
 
-static const struct mr_kernel_attr cast_attrs[] = {{"dtype", MR_ATTR_DTYPE, false},
-                                                   {NULL, 0, false}};
-
-const struct mr_kernel mr_kernel_cast = {
-    .name = "cast",
-    .version = 1,
-    .flags = MR_KERNEL_ELEMENTWISE,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .infer = infer_cast,
-    .eval = mr_elementwise_eval,
-    .loop = cast_loop,
-    .attr_table = cast_attrs,
-};
+MR_ELEMENTWISE(cast, 1, 0, 0, .infer = infer_cast, .loop = cast_loop,
+               .attr_table = {{"dtype", MR_ATTR_DTYPE, false}});

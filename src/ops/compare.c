@@ -1,54 +1,40 @@
 /* Comparisons, which give bool, and select, which takes one. Strings compare by bytes. */
+#include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/elementwise.h"
 #include "ops/loops.h"
 #include "ops/table.h"
 
 #include <string.h>
 
-MR_INFER_ELEMENTWISE_TO(infer_order, MR_SET_NUMBERS, MR_BOOL)
-MR_INFER_ELEMENTWISE_TO(infer_equal, MR_SET_ANY, MR_BOOL)
+#define ORDER(name, expr)                                                                          \
+    MR_EACH_NUMBER(MR_BINARY_TEST, name, expr)                                                     \
+    MR_TEST_KERNEL(name, 2, MR_SET_NUMBERS, MR_EACH_NUMBER(MR_LOOP_ENTRY, name, ))
 
-#define ORDER(symbol, text, expr)                                                                  \
-    MR_EACH_NUMBER(MR_BINARY_TEST, symbol, expr)                                                   \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                                 \
-        MR_EACH_NUMBER(MR_LOOP_ENTRY, symbol, )};                                                  \
-    MR_LOOP_BY_DTYPE(symbol)                                                                       \
-    MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, 2, 0, infer_order, symbol##_loop)
+ORDER(less, (a < b));
+ORDER(less_equal, (a <= b));
+ORDER(greater, (a > b));
+ORDER(greater_equal, (a >= b));
 
-ORDER(less, "less", (a < b));
-ORDER(less_equal, "less_equal", (a <= b));
-ORDER(greater, "greater", (a > b));
-ORDER(greater_equal, "greater_equal", (a >= b));
-
-static bool same_bytes(const struct mr_string *a, const struct mr_string *b)
-{
-    return a->size == b->size && (a->size == 0 || memcmp(a->data, b->data, a->size) == 0);
-}
-
-#define EQUALITY(symbol, text, expr, string_expr)                                                  \
-    MR_EACH_NUMBER(MR_BINARY_TEST, symbol, expr)                                                   \
-    MR_EACH_BOOL(MR_BINARY_TEST, symbol, expr)                                                     \
-    MR_LOOP_HEAD(symbol, string)                                                                   \
+#define EQUALITY(name, expr, string_expr)                                                          \
+    MR_EACH_NUMBER(MR_BINARY_TEST, name, expr)                                                     \
+    MR_EACH_BOOL(MR_BINARY_TEST, name, expr)                                                       \
+    MR_LOOP_HEAD(name, string)                                                                     \
     {                                                                                              \
         uint8_t *restrict z = out;                                                                 \
         const struct mr_string *x = in[0];                                                         \
         const struct mr_string *y = in[1];                                                         \
                                                                                                    \
         for (size_t i = 0; i < n; i++) {                                                           \
-            z[i] = string_expr same_bytes(&x[i * step[0]], &y[i * step[1]]);                       \
+            z[i] = string_expr mr_string_equal(x[i * step[0]], y[i * step[1]]);                    \
         }                                                                                          \
         return n;                                                                                  \
     }                                                                                              \
-    static const mr_kernel_loop symbol##_loops[MR_DTYPE_COUNT] = {                                 \
-        MR_EACH_NUMBER(MR_LOOP_ENTRY, symbol, ) MR_EACH_BOOL(MR_LOOP_ENTRY, symbol, )[MR_STRING] = \
-            symbol##_string,                                                                       \
-    };                                                                                             \
-    MR_LOOP_BY_DTYPE(symbol)                                                                       \
-    MR_ELEMENTWISE_KERNEL(mr_kernel_##symbol, text, 2, 0, infer_equal, symbol##_loop)
+    MR_TEST_KERNEL(name, 2, MR_SET_ANY,                                                            \
+                   MR_EACH_NUMBER(MR_LOOP_ENTRY, name, )                                           \
+                       MR_EACH_BOOL(MR_LOOP_ENTRY, name, )[MR_STRING] = name##_string)
 
-EQUALITY(equal, "equal", (a == b), );
-EQUALITY(not_equal, "not_equal", (a != b), !);
+EQUALITY(equal, (a == b), );
+EQUALITY(not_equal, (a != b), !);
 
 /* ---- select ---- */
 
@@ -71,8 +57,7 @@ SELECT_LOOP(32, uint32_t)
 SELECT_LOOP(64, uint64_t)
 SELECT_LOOP(bytes, struct mr_string)
 
-static mr_kernel_loop select_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                  size_t nin)
+static mr_kernel_loop select_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     switch (mr_value_width(dtypes[1])) {
     case 1:
@@ -88,16 +73,14 @@ static mr_kernel_loop select_loop(const struct mr_attr *attrs, size_t nattrs, co
     }
 }
 
-static int infer_select(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_select(struct mr_kernel_infer *it, mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_BOOL), err);
-
-    return rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_ANY, out, cap, nout, err);
+    it->out->dtype = it->in[1].dtype;
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_BOOL), err));
+    return mr_infer_same_dtype(it->in, 1, it->nin, err);
 }
 
-MR_ELEMENTWISE_KERNEL(mr_kernel_select, "select", 3, 0, infer_select, select_loop);
+MR_ELEMENTWISE(select, 3, 0, 0, .infer = infer_select, .loop = select_loop);
 
 /* ---- clip_by_value ---- */
 
@@ -120,8 +103,6 @@ MR_ELEMENTWISE_KERNEL(mr_kernel_select, "select", 3, 0, infer_select, select_loo
         }                                                                                          \
         return n;                                                                                  \
     }
-MR_EACH_NUMBER(CLIP, clip, )
-static const mr_kernel_loop clip_loops[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, clip, )};
-MR_LOOP_BY_DTYPE(clip)
-MR_INFER_ELEMENTWISE(infer_clip, MR_SET_NUMBERS)
-MR_ELEMENTWISE_KERNEL(mr_kernel_clip_by_value, "clip_by_value", 3, 0, infer_clip, clip_loop);
+MR_EACH_NUMBER(CLIP, clip_by_value, )
+MR_LOOPS_KERNEL(clip_by_value, 3, 0, MR_SET_NUMBERS,
+                MR_EACH_NUMBER(MR_LOOP_ENTRY, clip_by_value, ));

@@ -2,32 +2,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <string.h>
-
-int mr_infer_elementwise(const struct mr_leaf_spec *in, size_t nin, size_t first, uint32_t set,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
-{
-    struct mr_leaf_spec result = in[first];
-    int rc = mr_infer_same_dtype(in, first, nin, err);
-
-    for (size_t i = first; rc == MR_OK && i < nin; i++) {
-        rc = mr_infer_dtype(in, i, set, err);
-    }
-    if (nin > 0) {
-        mr_shape_set(&result, in[0].rank, in[0].dims);
-    }
-    for (size_t i = 1; rc == MR_OK && i < nin; i++) {
-        rc = mr_shape_broadcast(&in[i], &result, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    out[0] = result;
-    *nout = 1;
-    return MR_OK;
-}
 
 struct work {
     mr_kernel_loop loop;
@@ -35,23 +13,6 @@ struct work {
     struct mr_input inputs[MR_ELEMENTWISE_INPUTS_MAX];
     struct mr_output out;
 };
-
-/* The shape that the rows of @row broadcast to. */
-static int join_shapes(const struct mr_tensor *row, size_t nin, struct mr_leaf_spec *ret,
-                       mr_error *err)
-{
-    mr_shape_set(ret, row[0].rank, row[0].dims);
-    for (size_t i = 1; i < nin; i++) {
-        struct mr_leaf_spec s;
-
-        mr_shape_set(&s, row[i].rank, row[i].dims);
-        int rc = mr_shape_broadcast(&s, ret, err);
-        if (rc < 0) {
-            return rc;
-        }
-    }
-    return MR_OK;
-}
 
 /*
  * One row whose inputs have other shapes than the result: runs along the innermost axes, as long as
@@ -163,51 +124,45 @@ static bool is_flat(const struct work *w, uint8_t *step)
     return true;
 }
 
+/* What the shapes of row @r of the inputs broadcast to. */
+static int shape_of_row(const struct work *w, uint32_t r, struct mr_leaf_spec *ret, mr_error *err)
+{
+    for (size_t k = 0; k < w->nin; k++) {
+        struct mr_tensor row = mr_input_row(&w->inputs[k], r);
+        struct mr_leaf_spec s;
+
+        mr_shape_set(k == 0 ? ret : &s, row.rank, row.dims);
+        MR_TRY(k == 0 ? MR_OK : mr_shape_broadcast(&s, ret, err));
+    }
+    return MR_OK;
+}
+
 static int alloc_fixed(struct work *w, unsigned dtype, uint32_t rows, mr_error *err)
 {
-    struct mr_tensor row[MR_ELEMENTWISE_INPUTS_MAX] = {0};
     struct mr_leaf_spec shape;
 
-    for (size_t k = 0; k < w->nin; k++) {
-        row[k] = mr_input_row(&w->inputs[k], 0);
-    }
-    int rc = join_shapes(row, w->nin, &shape, err);
-    return rc < 0 ? rc : mr_output_fixed(&w->out, dtype, rows, shape.rank, shape.dims, err);
+    MR_TRY(shape_of_row(w, 0, &shape, err));
+    return mr_output_fixed(&w->out, dtype, rows, shape.rank, shape.dims, err);
 }
 
 static int alloc_var(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,
                      mr_error *err)
 {
-    struct mr_tensor row[MR_ELEMENTWISE_INPUTS_MAX] = {0};
     struct mr_leaf_spec shape;
-    int64_t *dims = NULL;
     int rank = 0;
-    int rc = MR_OK;
 
     for (size_t k = 0; k < w->nin; k++) {
         rank = w->inputs[k].rank > rank ? w->inputs[k].rank : rank;
     }
-    dims = mr_reallocarray(NULL, (size_t)rows * (size_t)rank + 1, sizeof *dims);
-    if (dims == NULL) {
-        *bad_row = 0;
-        return mr_error_nomem(err);
-    }
+    MR_AUTO(mr_free)
+    int64_t *dims = mr_reallocarray(NULL, (size_t)rows * (size_t)rank + 1, sizeof *dims);
+    MR_CHECK_ALLOC(dims, err);
     for (uint32_t r = 0; r < rows; r++) {
-        for (size_t k = 0; k < w->nin; k++) {
-            row[k] = mr_input_row(&w->inputs[k], r);
-        }
-        rc = join_shapes(row, w->nin, &shape, err);
-        if (rc < 0) {
-            *bad_row = r;
-            goto out;
-        }
+        *bad_row = r;
+        MR_TRY(shape_of_row(w, r, &shape, err));
         memcpy(dims + (size_t)r * (size_t)rank, shape.dims, (size_t)rank * sizeof *dims);
     }
-    rc = mr_output_var(&w->out, dtype, rows, rank, dims, bad_row, err);
-
-out:
-    mr_free(dims);
-    return rc;
+    return mr_output_var(&w->out, dtype, rows, rank, dims, bad_row, err);
 }
 
 static int run(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row, mr_error *err)
@@ -215,36 +170,46 @@ static int run(struct work *w, unsigned dtype, uint32_t rows, uint32_t *bad_row,
     uint8_t step[MR_ELEMENTWISE_INPUTS_MAX];
     const void *in[MR_ELEMENTWISE_INPUTS_MAX];
     bool fixed = true;
-    int rc;
 
     for (size_t k = 0; k < w->nin; k++) {
         fixed = fixed && w->inputs[k].fixed;
         in[k] = w->inputs[k].values;
     }
-    rc = fixed ? alloc_fixed(w, dtype, rows, err) : alloc_var(w, dtype, rows, bad_row, err);
-    if (rc < 0) {
-        *bad_row = fixed ? 0 : *bad_row;
-        return rc;
-    }
+    MR_TRY(fixed ? alloc_fixed(w, dtype, rows, err) : alloc_var(w, dtype, rows, bad_row, err));
     if (w->out.count == 0) {
         return MR_OK;
     }
     if (fixed && is_flat(w, step)) {
         size_t n = w->loop(w->out.count, w->out.values, in, step, err);
 
-        if (n != w->out.count) {
-            *bad_row = (uint32_t)(n / w->out.per_row);
-            return MR_EINVAL;
-        }
-        return MR_OK;
+        *bad_row = n != w->out.count ? (uint32_t)(n / w->out.per_row) : 0;
+        return n != w->out.count ? MR_EINVAL : MR_OK;
     }
-    for (uint32_t r = 0; rc == MR_OK && r < rows; r++) {
-        rc = run_row(w, r, err);
-        if (rc < 0) {
-            *bad_row = r;
-        }
+    for (uint32_t r = 0; r < rows; r++) {
+        *bad_row = r;
+        MR_TRY(run_row(w, r, err));
     }
-    return rc;
+    *bad_row = 0;
+    return MR_OK;
+}
+
+static int eval(struct work *w, const struct mr_kernel_call *call, uint32_t rows,
+                const struct mr_kernel_in *in, struct mr_owned_column *out, uint32_t *bad_row,
+                mr_error *err)
+{
+    uint8_t dtypes[MR_ELEMENTWISE_INPUTS_MAX];
+
+    for (size_t k = 0; k < w->nin; k++) {
+        dtypes[k] = in[k].column->c.dtype;
+        MR_TRY(mr_input_open(&in[k], rows, &w->inputs[k], err));
+    }
+    w->loop = mr_kernel_loop_of(call->kernel, (struct mr_attrs){call->attrs, call->nattrs}, dtypes);
+    if (w->loop == NULL) {
+        return mr_error_set(err, MR_EINTERNAL, "no loop for %s",
+                            mr_dtype_name((mr_dtype)dtypes[0]));
+    }
+    MR_TRY(run(w, call->out_specs[0].dtype, rows, bad_row, err));
+    return mr_output_finish(&w->out, out, err);
 }
 
 int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
@@ -252,37 +217,14 @@ int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
                         size_t nout, uint32_t *bad_row, mr_error *err)
 {
     struct work w = {.nin = nin};
-    uint8_t dtypes[MR_ELEMENTWISE_INPUTS_MAX];
-    size_t open = 0;
-    int rc = MR_OK;
 
+    *bad_row = 0;
     if (nin > MR_ELEMENTWISE_INPUTS_MAX || nout != 1) {
-        *bad_row = 0;
         return mr_error_set(err, MR_EINTERNAL, "%zu inputs and %zu results", nin, nout);
     }
-    for (; open < nin; open++) {
-        dtypes[open] = in[open].column->c.dtype;
-        rc = mr_input_open(&in[open], rows, &w.inputs[open], err);
-        if (rc < 0) {
-            *bad_row = 0;
-            goto out;
-        }
-    }
-    w.loop = call->kernel->loop(call->attrs, call->nattrs, dtypes, nin);
-    if (w.loop == NULL) {
-        *bad_row = 0;
-        rc = mr_error_set(err, MR_EINTERNAL, "no loop for %s", mr_dtype_name((mr_dtype)dtypes[0]));
-        goto out;
-    }
-    rc = run(&w, call->out_specs[0].dtype, rows, bad_row, err);
-    if (rc == MR_OK) {
-        rc = mr_output_finish(&w.out, out, err);
-        *bad_row = 0;
-    }
-
-out:
+    int rc = eval(&w, call, rows, in, out, bad_row, err);
     mr_output_drop(&w.out);
-    for (size_t k = 0; k < open; k++) {
+    for (size_t k = 0; k < nin; k++) {
         mr_input_close(&w.inputs[k]);
     }
     return rc;

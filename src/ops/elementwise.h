@@ -15,44 +15,9 @@ int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
                         const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
                         size_t nout, uint32_t *bad_row, mr_error *err);
 
-/* infer: one dtype for inputs first.., which must be in @set; shapes of all inputs broadcast. */
-int mr_infer_elementwise(const struct mr_leaf_spec *in, size_t nin, size_t first, uint32_t set,
-                         struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err);
-/* infer that allows the dtypes of @set, result of the same dtype. */
-#define MR_INFER_ELEMENTWISE(name, set)                                                            \
-    static int name(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,     \
-                    size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err) \
-    {                                                                                              \
-        return mr_infer_elementwise(in, nin, 0, (set), out, cap, nout, err);                       \
-    }
-/* The same with a result of dtype @result. */
-#define MR_INFER_ELEMENTWISE_TO(name, set, result)                                                 \
-    static int name(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,     \
-                    size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err) \
-    {                                                                                              \
-        int rc = mr_infer_elementwise(in, nin, 0, (set), out, cap, nout, err);                     \
-                                                                                                   \
-        if (rc == MR_OK) {                                                                         \
-            out[0].dtype = (result);                                                               \
-        }                                                                                          \
-        return rc;                                                                                 \
-    }
-
-#define MR_ELEMENTWISE_KERNEL(symbol, text, inputs, more_flags, infer_fn, loop_fn)                 \
-    MR_ELEMENTWISE_KERNEL_OF(symbol, text, inputs, more_flags, infer_fn, loop_fn, NULL)
-
-/* The same with attributes. */
-#define MR_ELEMENTWISE_KERNEL_OF(symbol, text, inputs, more_flags, infer_fn, loop_fn, attrs_of)    \
-    const struct mr_kernel symbol = {                                                              \
-        .name = text,                                                                              \
-        .version = 1,                                                                              \
-        .flags = MR_KERNEL_ELEMENTWISE | (more_flags),                                             \
-        .min_inputs = (inputs),                                                                    \
-        .max_inputs = (inputs),                                                                    \
-        .infer = infer_fn,                                                                         \
-        .eval = mr_elementwise_eval,                                                               \
-        .loop = loop_fn,                                                                           \
-        .attr_table = attrs_of,                                                                    \
-    }
+/* @set: the dtypes that the inputs may have, all the same one; 0: infer looks at them. */
+#define MR_ELEMENTWISE(id, inputs, more_flags, set, ...)                                           \
+    MR_DEFINE_KERNEL(id, inputs, inputs, set, .flags = MR_KERNEL_ELEMENTWISE | (more_flags),       \
+                     .eval = mr_elementwise_eval, __VA_ARGS__)
 
 #endif

@@ -6,291 +6,32 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/example_wire.h"
+#include "ops/example_config.h"
 #include "ops/table.h"
-#include "ops/tensor.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-enum {
-    KIND_FIXED_LEN = 0,
-    KIND_VAR_LEN = 1,
-    KIND_RAGGED = 2,
-};
-
-struct feature {
-    struct mr_string name; /* in the attribute's block */
-    uint8_t dtype;
-    int rank;
-    int64_t dims[MR_RANK_MAX];
-    bool sequence;            /* dims[0] is whatever the record has */
-    uint64_t per_record;      /* values; of one step along dims[0] for a sequence */
-    const mr_block *fallback; /* in the attributes; NULL: none */
-    uint64_t fallback_count;  /* 1 or per_record */
-};
-
-#define MAGIC UINT32_C(0x6d726578)
-
-struct config {
-    uint32_t magic;
-    size_t n;
-    uint32_t *by_name; /* indices, sorted by name */
-    struct feature features[];
-};
-
-static int compare_bytes(struct mr_string a, struct mr_string b)
-{
-    size_t n = a.size < b.size ? a.size : b.size;
-    int order = n == 0 ? 0 : memcmp(a.data, b.data, n);
-
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
-static int compare_names(const void *a, const void *b, void *ctx)
-{
-    const struct config *config = ctx;
-
-    return compare_bytes(config->features[*(const uint32_t *)a].name,
-                         config->features[*(const uint32_t *)b].name);
-}
-
-static void config_free(void *state)
-{
-    struct config *config = state;
-
-    if (config != NULL) {
-        MR_CHECK_MAGIC(config, MAGIC);
-        mr_free(config->by_name);
-        mr_free(config);
-    }
-}
-
-/* ---- attributes ---- */
-
-static enum mr_feature_kind kind_of_dtype(unsigned dtype)
-{
-    switch (dtype) {
-    case MR_STRING:
-        return MR_FEATURE_BYTES;
-    case MR_FLOAT32:
-        return MR_FEATURE_FLOATS;
-    case MR_INT64:
-        return MR_FEATURE_INT64S;
-    default:
-        return MR_FEATURE_NONE;
-    }
-}
-
-/* "feature 'label'" for messages, cut if it is long. */
-#define FEATURE_TEXT 80
-static const char *feature_text(struct mr_string name, char buf[FEATURE_TEXT])
-{
-    (void)snprintf(buf, FEATURE_TEXT, "feature '%.*s'", name.size > 60 ? 60 : (int)name.size,
-                   (const char *)name.data);
-    return buf;
-}
-
-static int parse_shape(struct feature *f, const struct mr_attr *shape, mr_error *err)
-{
-    char text[FEATURE_TEXT];
-    uint64_t count = 1;
-
-    if (shape == NULL) {
-        f->per_record = 1;
-        return MR_OK;
-    }
-    if (shape->count < 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape has an unknown rank",
-                            feature_text(f->name, text));
-    }
-    f->rank = shape->count;
-    if (f->rank > 0) {
-        memcpy(f->dims, shape->ints, (size_t)f->rank * sizeof f->dims[0]);
-    }
-    f->sequence = f->rank > 0 && f->dims[0] == MR_DIM_UNKNOWN;
-    for (int d = f->sequence ? 1 : 0; d < f->rank; d++) {
-        if (f->dims[d] < 0) {
-            return mr_error_set(err, MR_EINVAL, "%s: dim %d of its shape is unknown",
-                                feature_text(f->name, text), d);
-        }
-    }
-    if (!mr_shape_count(f->sequence ? f->rank - 1 : f->rank, f->dims + (f->sequence ? 1 : 0),
-                        &count) ||
-        count > MR_ELEMENT_BYTES_MAX / mr_value_width(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s: its shape is above the limit",
-                            feature_text(f->name, text));
-    }
-    if (f->sequence && count == 0) {
-        return mr_error_set(err, MR_EINVAL, "%s: no number of values says how long it is",
-                            feature_text(f->name, text));
-    }
-    f->per_record = count;
-    return MR_OK;
-}
-
-static int parse_default(struct feature *f, const struct mr_attr *fallback, mr_error *err)
-{
-    char text[FEATURE_TEXT];
-
-    if (fallback == NULL) {
-        return MR_OK;
-    }
-    if (fallback->block == NULL || mr_block_rows(fallback->block) != 1 ||
-        mr_block_column_count(fallback->block) != 1 ||
-        mr_block_column(fallback->block, 0)->dtype != f->dtype) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default is not one tensor of %s",
-                            feature_text(f->name, text), mr_dtype_name((mr_dtype)f->dtype));
-    }
-    struct mr_owned_column column = mr_block_owned_column(fallback->block, 0);
-    struct mr_kernel_in in = {&column, true};
-    struct mr_input opened;
-    int rc = mr_input_open(&in, 1, &opened, err);
-    if (rc < 0) {
-        return rc;
-    }
-    f->fallback = fallback->block;
-    f->fallback_count = opened.count;
-    mr_input_close(&opened);
-    if (f->fallback_count != 1 && f->sequence) {
-        return mr_error_set(err, MR_EINVAL,
-                            "%s: of any length, so its default is one value, not %llu",
-                            feature_text(f->name, text), (unsigned long long)f->fallback_count);
-    }
-    if (f->fallback_count != 1 && f->fallback_count != f->per_record) {
-        return mr_error_set(err, MR_EINVAL, "%s: its default has %llu values, not %llu",
-                            feature_text(f->name, text), (unsigned long long)f->fallback_count,
-                            (unsigned long long)f->per_record);
-    }
-    return MR_OK;
-}
-
-static int parse_feature(struct feature *f, size_t i, const struct mr_attr *attrs, size_t nattrs,
-                         mr_error *err)
-{
-    char text[FEATURE_TEXT];
-    char name[32];
-    int64_t kind = mr_attr_find(attrs, nattrs, "kinds")->ints[i];
-    int64_t dtype = mr_attr_find(attrs, nattrs, "dtypes")->ints[i];
-
-    if (kind == KIND_VAR_LEN || kind == KIND_RAGGED) {
-        return mr_error_set(err, MR_EUNIMPL, "%s: %s features", feature_text(f->name, text),
-                            kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
-    }
-    if (kind != KIND_FIXED_LEN) {
-        return mr_error_set(err, MR_EINVAL, "%s: %lld is no kind", feature_text(f->name, text),
-                            (long long)kind);
-    }
-    if (dtype < 0 || dtype >= MR_DTYPE_COUNT || kind_of_dtype((unsigned)dtype) == MR_FEATURE_NONE) {
-        return mr_error_set(err, MR_EINVAL, "%s: wants float32, int64 or string",
-                            feature_text(f->name, text));
-    }
-    f->dtype = (uint8_t)dtype;
-    (void)snprintf(name, sizeof name, "shape%zu", i);
-    int rc = parse_shape(f, mr_attr_find(attrs, nattrs, name), err);
-    (void)snprintf(name, sizeof name, "default%zu", i);
-    return rc < 0 ? rc : parse_default(f, mr_attr_find(attrs, nattrs, name), err);
-}
-
-/* How many features there are; the three lists agree. */
-static int count_features(const struct mr_attr *attrs, size_t nattrs,
-                          const struct mr_column **names, size_t *n, mr_error *err)
-{
-    const struct mr_attr *list = mr_attr_find(attrs, nattrs, "names");
-    const struct mr_attr *kinds = mr_attr_find(attrs, nattrs, "kinds");
-    const struct mr_attr *dtypes = mr_attr_find(attrs, nattrs, "dtypes");
-
-    if (list->block == NULL || mr_block_column_count(list->block) != 1) {
-        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
-    }
-    *names = mr_block_column(list->block, 0);
-    *n = mr_block_rows(list->block);
-    if ((*names)->dtype != MR_STRING || (*names)->kind != MR_COLUMN_FIXED || (*names)->rank != 0) {
-        return mr_error_set(err, MR_EINVAL, "attribute 'names': wants a list of strings");
-    }
-    if (*n == 0 || *n > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "%zu features; wants 1 to %d", *n, MR_LEAVES_MAX);
-    }
-    if ((size_t)kinds->count != *n || (size_t)dtypes->count != *n) {
-        return mr_error_set(err, MR_EINVAL, "%zu names, %d kinds and %d dtypes", *n, kinds->count,
-                            dtypes->count);
-    }
-    return MR_OK;
-}
-
-static int config_new(const struct mr_attr *attrs, size_t nattrs, struct config **ret,
-                      mr_error *err)
-{
-    const struct mr_column *names = NULL;
-    struct config *config;
-    size_t n = 0;
-    int rc = count_features(attrs, nattrs, &names, &n, err);
-
-    if (rc < 0) {
-        return rc;
-    }
-    config = mr_calloc(1, sizeof *config + n * sizeof config->features[0]);
-    MR_CHECK_ALLOC(config, err);
-    config->magic = MAGIC;
-    config->n = n;
-    config->by_name = mr_reallocarray(NULL, n, sizeof *config->by_name);
-    if (config->by_name == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    for (size_t i = 0; rc == MR_OK && i < n; i++) {
-        uint64_t at = names->offsets[i];
-
-        config->by_name[i] = (uint32_t)i;
-        config->features[i].name =
-            (struct mr_string){names->data == NULL ? NULL : (const unsigned char *)names->data + at,
-                               names->offsets[i + 1] - at};
-        rc = parse_feature(&config->features[i], i, attrs, nattrs, err);
-    }
-    if (rc == MR_OK) {
-        qsort_r(config->by_name, n, sizeof *config->by_name, compare_names, config);
-    }
-    for (size_t i = 1; rc == MR_OK && i < n; i++) {
-        if (compare_names(&config->by_name[i - 1], &config->by_name[i], config) == 0) {
-            char text[FEATURE_TEXT];
-
-            rc = mr_error_set(err, MR_EINVAL, "%s is named twice",
-                              feature_text(config->features[config->by_name[i]].name, text));
-        }
-    }
-
-out:
-    if (rc < 0) {
-        config_free(config);
-        return rc;
-    }
-    *ret = config;
-    return MR_OK;
-}
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
-    struct config *config;
+    struct mr_example_config *config = NULL;
 
-    MR_TRY(config_new(attrs, nattrs, &config, err));
+    MR_TRY(mr_example_config_new((struct mr_attrs){attrs, nattrs}, &config, err));
     *state = config;
     return MR_OK;
 }
 
-static int fill_specs(const struct config *config, const struct mr_leaf_spec *in,
+static int fill_specs(const struct mr_example_config *config, const struct mr_leaf_spec *in,
                       struct mr_leaf_spec *out, mr_error *err)
 {
     for (size_t i = 0; i < config->n; i++) {
-        const struct feature *f = &config->features[i];
-        char text[FEATURE_TEXT];
+        const struct mr_example_feature *f = &config->features[i];
+        char text[MR_FEATURE_TEXT];
         int batch = (int)in->rank;
 
         if (f->rank + batch > MR_RANK_MAX) {
             return mr_error_set(err, MR_EINVAL, "%s: its rank is above %d",
-                                feature_text(f->name, text), MR_RANK_MAX);
+                                mr_feature_text(f->name, text), MR_RANK_MAX);
         }
         memset(&out[i], 0, sizeof out[i]);
         out[i].dtype = f->dtype;
@@ -303,35 +44,25 @@ static int fill_specs(const struct config *config, const struct mr_leaf_spec *in
     return MR_OK;
 }
 
-static int infer(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                 size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct config *config = NULL;
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
+    MR_AUTO(mr_example_config_free) struct mr_example_config *config = NULL;
 
-    if (rc == MR_OK && (in[0].rank < 0 || in[0].rank > 1)) {
-        rc = mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
+    if (it->in[0].rank < 0 || it->in[0].rank > 1) {
+        return mr_error_set(err, MR_EINVAL, "wants one record or a vector of records");
     }
-    if (rc == MR_OK) {
-        rc = config_new(attrs, nattrs, &config, err);
+    MR_TRY(mr_example_config_new(it->attrs, &config, err));
+    if (config->n > it->cap) {
+        return mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, it->cap);
     }
-    if (rc < 0) {
-        return rc;
-    }
-    if (config->n > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu features; at most %zu", config->n, cap);
-    } else {
-        rc = fill_specs(config, &in[0], out, err);
-        *nout = config->n;
-    }
-    config_free(config);
-    return rc;
+    it->nout = config->n;
+    return fill_specs(config, &it->in[0], it->out, err);
 }
 
 /* ---- running ---- */
 
 struct parsing {
-    const struct config *config;
+    const struct mr_example_config *config;
     const struct mr_input *input;
     uint32_t rows;
     struct mr_string *found;   /* [records][features]; data == NULL: absent */
@@ -361,7 +92,7 @@ static void note_entry(void *ctx, struct mr_string key, struct mr_string feature
     while (low < high) {
         size_t middle = low + (high - low) / 2;
         uint32_t i = p->config->by_name[middle];
-        int order = compare_bytes(key, p->config->features[i].name);
+        int order = mr_string_compare(key, p->config->features[i].name);
 
         if (order == 0) {
             p->current[i] = feature;
@@ -401,38 +132,38 @@ static const char *list_name(enum mr_feature_kind kind)
 static int count_values(const struct parsing *p, uint64_t r, size_t i, uint64_t *count,
                         bool *absent, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     struct mr_string span = p->found[r * p->config->n + i];
     enum mr_feature_kind kind = MR_FEATURE_NONE;
-    char text[FEATURE_TEXT];
+    char text[MR_FEATURE_TEXT];
 
     *count = 0;
     int rc = span.data == NULL ? MR_OK : mr_feature_count(span, &kind, count, err);
     if (rc < 0) {
-        mr_error_wrap(err, "%s", feature_text(f->name, text));
+        mr_error_wrap(err, "%s", mr_feature_text(f->name, text));
         return rc;
     }
     *absent = kind == MR_FEATURE_NONE;
     if (*absent) {
         if (f->fallback == NULL && !f->sequence) {
             return mr_error_set(err, MR_EINVAL, "%s is missing and has no default",
-                                feature_text(f->name, text));
+                                mr_feature_text(f->name, text));
         }
         return MR_OK;
     }
-    if (kind != kind_of_dtype(f->dtype)) {
-        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", feature_text(f->name, text),
-                            list_name(kind), list_name(kind_of_dtype(f->dtype)));
+    if (kind != mr_feature_kind_of(f->dtype)) {
+        return mr_error_set(err, MR_EINVAL, "%s is %s; wants %s", mr_feature_text(f->name, text),
+                            list_name(kind), list_name(mr_feature_kind_of(f->dtype)));
     }
     if (f->sequence ? *count % f->per_record != 0 : *count != f->per_record) {
         return mr_error_set(err, MR_EINVAL, "%s has %llu values; wants %s%llu",
-                            feature_text(f->name, text), (unsigned long long)*count,
+                            mr_feature_text(f->name, text), (unsigned long long)*count,
                             f->sequence ? "a multiple of " : "", (unsigned long long)f->per_record);
     }
     return MR_OK;
 }
 
-static void fill_default(const struct feature *f, const struct mr_input *fallback,
+static void fill_default(const struct mr_example_feature *f, const struct mr_input *fallback,
                          unsigned char *out)
 {
     size_t width = fallback->width;
@@ -446,7 +177,7 @@ static void fill_default(const struct feature *f, const struct mr_input *fallbac
 static int read_fixed(struct parsing *p, size_t i, struct mr_output *out,
                       const struct mr_input *fallback, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
 
     for (uint64_t r = 0; r < p->input->count; r++) {
         unsigned char *at = out->values + r * f->per_record * out->width;
@@ -461,36 +192,34 @@ static int read_fixed(struct parsing *p, size_t i, struct mr_output *out,
         if (absent) {
             fill_default(f, fallback, at);
         } else {
-            mr_feature_read(p->found[r * p->config->n + i], kind_of_dtype(f->dtype), count, at);
+            mr_feature_read(p->found[r * p->config->n + i], mr_feature_kind_of(f->dtype), count,
+                            at);
         }
     }
     return MR_OK;
 }
 
 /* Dims of the rows of a feature of one length: those of the record vector, and its own. */
-static int alloc_fixed(struct parsing *p, const struct feature *f, struct mr_output *out,
+static int alloc_fixed(struct parsing *p, const struct mr_example_feature *f, struct mr_output *out,
                        mr_error *err)
 {
     int batch = p->input->rank;
     int rank = batch + f->rank;
     int64_t dims[MR_RANK_MAX];
-    int64_t *all = NULL;
-    int rc;
 
     if (p->input->fixed || p->rows == 0) {
         dims[0] = batch == 1 && p->input->fixed ? p->input->dims[0] : 0;
         memcpy(dims + batch, f->dims, (size_t)f->rank * sizeof dims[0]);
         return mr_output_fixed(out, f->dtype, p->rows, rank, dims, err);
     }
-    all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
+    MR_AUTO(mr_free)
+    int64_t *all = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *all);
     MR_CHECK_ALLOC(all, err);
     for (uint32_t r = 0; r < p->rows; r++) {
         all[r * (size_t)rank] = p->input->row_dims[r];
         memcpy(all + r * (size_t)rank + 1, f->dims, (size_t)f->rank * sizeof *all);
     }
-    rc = mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
-    mr_free(all);
-    return rc;
+    return mr_output_var(out, f->dtype, p->rows, rank, all, &p->bad_row, err);
 }
 
 static uint64_t records_of_row(const struct parsing *p, uint32_t row)
@@ -505,7 +234,7 @@ static uint64_t records_of_row(const struct parsing *p, uint32_t row)
 static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64_t *dims,
                             mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     int batch = p->input->rank;
     uint64_t r = 0;
 
@@ -534,12 +263,12 @@ static int measure_sequence(struct parsing *p, size_t i, uint64_t *counts, int64
 }
 
 /* The values of one record at @at, and the default behind them up to @size values. */
-static void fill_record(const struct feature *f, struct mr_string found, uint64_t count,
+static void fill_record(const struct mr_example_feature *f, struct mr_string found, uint64_t count,
                         uint64_t size, const struct mr_input *fallback, unsigned char *at,
                         size_t width)
 {
     if (count > 0) {
-        mr_feature_read(found, kind_of_dtype(f->dtype), count, at);
+        mr_feature_read(found, mr_feature_kind_of(f->dtype), count, at);
     }
     for (uint64_t k = count; k < size; k++) {
         if (f->fallback != NULL) {
@@ -550,31 +279,24 @@ static void fill_record(const struct feature *f, struct mr_string found, uint64_
     }
 }
 
-static int alloc_sequence(struct parsing *p, const struct feature *f, const int64_t *dims,
-                          struct mr_output *out, mr_error *err)
-{
-    int rank = p->input->rank + f->rank;
-    int64_t none[MR_RANK_MAX] = {0};
-
-    return p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
-                       : mr_output_fixed(out, f->dtype, 0, rank, none, err);
-}
-
 static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
                          const struct mr_input *fallback, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
-    size_t rank = (size_t)p->input->rank + (size_t)f->rank;
-    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * rank + 1, sizeof *dims);
+    static const int64_t none[MR_RANK_MAX];
+    const struct mr_example_feature *f = &p->config->features[i];
+    int rank = p->input->rank + f->rank;
+    MR_AUTO(mr_free)
+    int64_t *dims = mr_reallocarray(NULL, (size_t)p->rows * (size_t)rank + 1, sizeof *dims);
+    MR_AUTO(mr_free)
     uint64_t *counts = mr_reallocarray(NULL, p->input->count + 1, sizeof *counts);
-    int rc = dims == NULL || counts == NULL ? mr_error_nomem(err)
-                                            : measure_sequence(p, i, counts, dims, err);
     uint64_t r = 0;
 
-    if (rc == MR_OK) {
-        rc = alloc_sequence(p, f, dims, out, err);
-    }
-    for (uint32_t row = 0; rc == MR_OK && row < p->rows; row++) {
+    MR_CHECK_ALLOC(dims, err);
+    MR_CHECK_ALLOC(counts, err);
+    MR_TRY(measure_sequence(p, i, counts, dims, err));
+    MR_TRY(p->rows > 0 ? mr_output_var(out, f->dtype, p->rows, rank, dims, &p->bad_row, err)
+                       : mr_output_fixed(out, f->dtype, 0, rank, none, err));
+    for (uint32_t row = 0; row < p->rows; row++) {
         uint64_t records = records_of_row(p, row);
         uint64_t values;
         unsigned char *at = mr_output_row(out, row, &values);
@@ -585,38 +307,37 @@ static int read_sequence(struct parsing *p, size_t i, struct mr_output *out,
                         at + k * size * out->width, out->width);
         }
     }
-    mr_free(counts);
-    mr_free(dims);
-    return rc;
+    return MR_OK;
+}
+
+static int fill_column(struct parsing *p, size_t i, struct mr_output *out,
+                       const struct mr_input *fallback, struct mr_owned_column *column,
+                       mr_error *err)
+{
+    const struct mr_example_feature *f = &p->config->features[i];
+
+    if (f->sequence) {
+        MR_TRY(read_sequence(p, i, out, fallback, err));
+    } else {
+        MR_TRY(alloc_fixed(p, f, out, err));
+        MR_TRY(read_fixed(p, i, out, fallback, err));
+    }
+    return mr_output_finish(out, column, err);
 }
 
 static int read_feature(struct parsing *p, size_t i, struct mr_owned_column *column, mr_error *err)
 {
-    const struct feature *f = &p->config->features[i];
+    const struct mr_example_feature *f = &p->config->features[i];
     struct mr_owned_column given; /* the default: it is used as long as `fallback` is open */
     struct mr_input fallback = {0};
     struct mr_output out = {0};
-    int rc = MR_OK;
 
     p->bad_row = 0;
     if (f->fallback != NULL) {
         given = mr_block_owned_column(f->fallback, 0);
-        struct mr_kernel_in in = {&given, true};
-
-        rc = mr_input_open(&in, 1, &fallback, err);
+        MR_TRY(mr_input_open(&(struct mr_kernel_in){&given, true}, 1, &fallback, err));
     }
-    if (rc == MR_OK && f->sequence) {
-        rc = read_sequence(p, i, &out, &fallback, err);
-    } else if (rc == MR_OK) {
-        rc = alloc_fixed(p, f, &out, err);
-        if (rc == MR_OK) {
-            rc = read_fixed(p, i, &out, &fallback, err);
-        }
-    }
-    if (rc == MR_OK) {
-        rc = mr_output_finish(&out, column,
-                              err); /* strings are copied here, while the default is open */
-    }
+    int rc = fill_column(p, i, &out, &fallback, column, err); /* copies strings of the default */
     mr_output_drop(&out);
     mr_input_close(&fallback);
     return rc;
@@ -648,67 +369,47 @@ static int read_features(struct parsing *p, struct mr_owned_column *out, mr_erro
     return rc;
 }
 
+static int parse(struct parsing *p, struct mr_owned_column *out, mr_error *err)
+{
+    MR_AUTO(mr_buffer_unref) mr_buffer *found = NULL;
+    size_t bytes = 0;
+
+    if (__builtin_mul_overflow(p->input->count, p->config->n * sizeof *p->found, &bytes)) {
+        return mr_error_nomem(err);
+    }
+    MR_TRY(mr_buffer_new(bytes, &found, err));
+    p->found = memset(mr_buffer_data(found), 0, bytes);
+    MR_TRY(scan_records(p, err));
+    return read_features(p, out, err);
+}
+
 static int eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
                 size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
                 mr_error *err)
 {
     struct parsing p = {.config = call->state, .rows = rows};
-    struct mr_owned_column expanded;
-    struct mr_kernel_in records = {in[0].column, false};
+    struct mr_owned_column column;
     struct mr_input input;
-    mr_buffer *found = NULL;
-    size_t bytes = 0;
-    int rc;
 
-    MR_CHECK_MAGIC(p.config, MAGIC);
+    MR_CHECK_MAGIC(p.config, MR_EXAMPLE_MAGIC);
     *bad_row = 0;
-    if (in[0].broadcast) {
-        rc = mr_column_expand(in[0].column, rows, &expanded, err);
-        if (rc < 0) {
-            return rc;
-        }
-        records.column = &expanded;
-    }
-    rc = mr_input_open(&records, rows, &input, err);
-    if (rc < 0) {
-        goto out;
-    }
-    p.input = &input;
-    bool fits = !__builtin_mul_overflow(input.count, p.config->n * sizeof *p.found, &bytes);
-    rc = fits ? mr_buffer_new(bytes, &found, err) : mr_error_nomem(err);
+    MR_TRY(mr_column_pass(&in[0], rows, &column, err));
+    int rc = mr_input_open(&(struct mr_kernel_in){&column, false}, rows, &input, err);
     if (rc == MR_OK) {
-        p.found = memset(mr_buffer_data(found), 0, bytes);
-        rc = scan_records(&p, err);
+        p.input = &input;
+        rc = parse(&p, out, err);
+        *bad_row = rc < 0 ? p.bad_row : 0;
+        mr_input_close(&input);
     }
-    if (rc == MR_OK) {
-        rc = read_features(&p, out, err);
-    }
-    *bad_row = rc < 0 ? p.bad_row : 0;
-    mr_buffer_unref(found);
-    mr_input_close(&input);
-
-out:
-    if (in[0].broadcast) {
-        mr_column_release(&expanded);
-    }
+    mr_column_release(&column);
     return rc;
 }
 
-static const struct mr_kernel_attr attr_table[] = {
-    {"names", MR_ATTR_STRINGS, false}, {"kinds", MR_ATTR_INTS, false},
-    {"dtypes", MR_ATTR_INTS, false},   {"shape#", MR_ATTR_SHAPE, true},
-    {"default#", MR_ATTR_BLOCK, true}, {NULL, 0, false},
-};
-
-const struct mr_kernel mr_kernel_parse_example = {
-    .name = "parse_example",
-    .version = 1,
-    .flags = MR_KERNEL_MAY_FAIL,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .infer = infer,
-    .eval = eval,
-    .prepare = prepare,
-    .release = config_free,
-    .attr_table = attr_table,
-};
+MR_DEFINE_KERNEL(parse_example, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
+                 .infer = infer, .eval = eval, .prepare = prepare,
+                 .release = mr_example_config_free,
+                 .attr_table = {{"names", MR_ATTR_STRINGS, false},
+                                {"kinds", MR_ATTR_INTS, false},
+                                {"dtypes", MR_ATTR_INTS, false},
+                                {"shape#", MR_ATTR_SHAPE, true},
+                                {"default#", MR_ATTR_BLOCK, true}});

@@ -10,62 +10,44 @@
 
 /* ---- gather ---- */
 
-static int infer_gather(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_gather(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[0];
     int axis = 0;
-    int rc = mr_infer_dtype(in, 1, MR_SET_INDEX, err);
 
-    *nout = 1;
-    if (rc < 0) {
-        return rc;
-    }
-    if (in[0].rank < 0 || in[1].rank < 0) {
-        mr_shape_unknown(&result);
-        out[0] = result;
+    MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+    if (it->in[0].rank < 0 || it->in[1].rank < 0) {
+        mr_shape_unknown(it->out);
         return MR_OK;
     }
-    MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
-    int rank = in[0].rank - 1 + in[1].rank;
+    MR_TRY(mr_attr_axis(it->attrs, 0, it->in[0].rank, &axis, err));
+    int rank = it->in[0].rank - 1 + it->in[1].rank;
     if (rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", rank, MR_RANK_MAX);
     }
-    memset(result.dims, 0, sizeof result.dims);
+    memset(it->out->dims, 0, sizeof it->out->dims);
     for (int d = 0; d < rank; d++) {
-        bool inside = d >= axis && d < axis + in[1].rank;
+        bool inside = d >= axis && d < axis + it->in[1].rank;
 
-        result.dims[d] = d < axis ? in[0].dims[d]
-                         : inside ? in[1].dims[d - axis]
-                                  : in[0].dims[d - in[1].rank + 1];
+        it->out->dims[d] = d < axis ? it->in[0].dims[d]
+                           : inside ? it->in[1].dims[d - axis]
+                                    : it->in[0].dims[d - it->in[1].rank + 1];
     }
-    result.rank = (int8_t)rank;
-    out[0] = result;
+    it->out->rank = (int8_t)rank;
     return MR_OK;
 }
 
-static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_gather(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     unsigned char *at = out->values;
-    uint64_t outer = 1;
-    uint64_t inner = 1;
+    uint64_t outer;
+    uint64_t inner;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    for (int d = 0; d < in[0].rank; d++) {
-        outer *= d < axis ? (uint64_t)in[0].dims[d] : 1;
-        inner *= d > axis ? (uint64_t)in[0].dims[d] : 1;
-    }
-    int64_t size = in[0].dims[axis];
-    for (uint64_t i = 0; i < in[1].count; i++) {
-        int64_t index = mr_tensor_index(&in[1], i);
-
+    MR_TRY(mr_attr_axis(row->attrs, 0, row->in[0].rank, &axis, err));
+    mr_shape_split(row->in[0].rank, row->in[0].dims, axis, &outer, &inner);
+    int64_t size = row->in[0].dims[axis];
+    for (uint64_t i = 0; i < row->in[1].count; i++) {
+        int64_t index = mr_tensor_index(&row->in[1], i);
         if (index < 0 || index >= size) {
             return mr_error_set(err, MR_EINVAL,
                                 "index %lld is out of range for axis %d of size %lld",
@@ -74,10 +56,10 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
     }
     size_t bytes = inner * out->width;
     for (uint64_t o = 0; bytes > 0 && o < outer; o++) {
-        for (uint64_t i = 0; i < in[1].count; i++, at += bytes) {
-            uint64_t piece = o * (uint64_t)size + (uint64_t)mr_tensor_index(&in[1], i);
+        for (uint64_t i = 0; i < row->in[1].count; i++, at += bytes) {
+            uint64_t piece = o * (uint64_t)size + (uint64_t)mr_tensor_index(&row->in[1], i);
 
-            memcpy(at, in[0].values + piece * bytes, bytes);
+            memcpy(at, row->in[0].values + piece * bytes, bytes);
         }
     }
     return MR_OK;
@@ -85,40 +67,21 @@ static int fill_gather(const struct mr_kernel_call *call, const struct mr_tensor
 
 /* ---- one_hot ---- */
 
-static int infer_one_hot(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                         mr_error *err)
+static int infer_one_hot(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[0];
-    int64_t depth = mr_attr_int(attrs, nattrs, "depth", 0);
-    int axis = 0;
-    int rc = mr_infer_dtype(in, 0, MR_SET_INTS, err);
+    int64_t depth = mr_attr_int(it->attrs, "depth", 0);
 
-    rc = rc < 0 ? rc : mr_infer_same_dtype(in, 1, nin, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 1, 0, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 2, 0, err);
-    if (rc == MR_OK && depth < 0) {
-        rc = mr_error_set(err, MR_EINVAL, "depth %lld", (long long)depth);
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET_INTS, err));
+    MR_TRY(mr_infer_same_dtype(it->in, 1, it->nin, err));
+    MR_TRY(mr_infer_rank(it->in, 1, 0, err));
+    MR_TRY(mr_infer_rank(it->in, 2, 0, err));
+    if (depth < 0) {
+        return mr_error_set(err, MR_EINVAL, "depth %lld", (long long)depth);
     }
-    if (rc < 0) {
-        return rc;
-    }
-    *nout = 1;
-    result.dtype = in[1].dtype;
-    if (in[0].rank >= 0) {
-        if (in[0].rank == MR_RANK_MAX) {
-            return mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
-                                MR_RANK_MAX);
-        }
-        MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", -1), in[0].rank + 1, &axis, err));
-        for (int d = (int)in[0].rank; d > axis; d--) {
-            result.dims[d] = result.dims[d - 1];
-        }
-        result.dims[axis] = depth;
-        result.rank++;
-    }
-    out[0] = result;
-    return MR_OK;
+    it->out->dtype = it->in[1].dtype;
+    return it->out->rank < 0
+               ? MR_OK
+               : mr_shape_insert(it->out, mr_attr_int(it->attrs, "axis", -1), depth, err);
 }
 
 /* Any int as an index; what is too large for one comes out negative. */
@@ -138,29 +101,23 @@ static int64_t any_index(const struct mr_tensor *t, uint64_t i)
 #undef INDEX
 }
 
-static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                        size_t output, struct mr_result *out, mr_error *err)
+static int fill_one_hot(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    uint64_t inner = 1;
+    uint64_t outer;
+    uint64_t inner;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", -1), out->rank, &axis, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    for (int d = axis + 1; d < out->rank; d++) {
-        inner *= (uint64_t)out->dims[d];
-    }
-    mr_fill_values(out->values, out->count, in[2].values, out->width);
-    for (uint64_t i = 0; out->count > 0 && i < in[0].count; i++) {
-        int64_t index = any_index(&in[0], i);
+    MR_TRY(mr_attr_axis(row->attrs, -1, out->rank, &axis, err));
+    mr_shape_split(out->rank, out->dims, axis, &outer, &inner);
+    mr_fill_values(out->values, out->count, row->in[2].values, out->width);
+    for (uint64_t i = 0; out->count > 0 && i < row->in[0].count; i++) {
+        int64_t index = any_index(&row->in[0], i);
         uint64_t piece = i / inner * (uint64_t)out->dims[axis];
 
         if (index >= 0 && index < out->dims[axis]) {
             uint64_t place = (piece + (uint64_t)index) * inner + i % inner;
 
-            memcpy(out->values + place * out->width, in[1].values, out->width);
+            memcpy(out->values + place * out->width, row->in[1].values, out->width);
         }
     }
     return MR_OK;
@@ -168,34 +125,19 @@ static int fill_one_hot(const struct mr_kernel_call *call, const struct mr_tenso
 
 /* ---- argmax, argmin ---- */
 
-static int infer_arg(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_arg(struct mr_kernel_infer *it, mr_error *err)
 {
-    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_INT64);
-    struct mr_leaf_spec result = in[0];
     int axis = 0;
-    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL), err);
 
-    if (rc < 0) {
-        return rc;
+    MR_TRY(mr_attr_index_dtype(it->attrs, MR_INT64, &it->out->dtype, err));
+    if (it->in[0].rank < 0) {
+        return MR_OK;
     }
-    if (dtype != MR_INT32 && dtype != MR_INT64) {
-        return mr_error_set(err, MR_EINVAL, "dtype %s: wants int32 or int64", mr_dtype_name(dtype));
+    MR_TRY(mr_attr_axis(it->attrs, 0, it->in[0].rank, &axis, err));
+    if (it->in[0].dims[axis] == 0) {
+        return mr_error_set(err, MR_EINVAL, "axis %d is empty", axis);
     }
-    *nout = 1;
-    result.dtype = (uint8_t)dtype;
-    if (in[0].rank >= 0) {
-        MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
-        if (in[0].dims[axis] == 0) {
-            return mr_error_set(err, MR_EINVAL, "axis %d is empty", axis);
-        }
-        for (int d = axis; d + 1 < MR_RANK_MAX; d++) {
-            result.dims[d] = in[0].dims[d + 1];
-        }
-        result.dims[MR_RANK_MAX - 1] = 0;
-        result.rank--;
-    }
-    out[0] = result;
+    mr_shape_remove(it->out, axis);
     return MR_OK;
 }
 
@@ -219,69 +161,53 @@ typedef uint64_t (*best_fn)(const void *values, uint64_t n, uint64_t stride);
         }                                                                                          \
         return at;                                                                                 \
     }
-#define BEST_ENTRY(tag, dtype, S, W, N, LD, ST, name, ...) [dtype] = name##_##tag,
-
 MR_EACH_NUMBER(BEST, best_max, >)
 MR_EACH_BOOL(BEST, best_max, >)
 MR_EACH_NUMBER(BEST, best_min, <)
 MR_EACH_BOOL(BEST, best_min, <)
-static const best_fn max_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_max, )
-                                                    MR_EACH_BOOL(BEST_ENTRY, best_max, )};
-static const best_fn min_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(BEST_ENTRY, best_min, )
-                                                    MR_EACH_BOOL(BEST_ENTRY, best_min, )};
+static const best_fn max_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, best_max, )
+                                                    MR_EACH_BOOL(MR_LOOP_ENTRY, best_max, )};
+static const best_fn min_fns[MR_DTYPE_COUNT] = {MR_EACH_NUMBER(MR_LOOP_ENTRY, best_min, )
+                                                    MR_EACH_BOOL(MR_LOOP_ENTRY, best_min, )};
 
-static int fill_best(const struct mr_kernel_call *call, const struct mr_tensor *in,
-                     const best_fn *fns, struct mr_result *out, mr_error *err)
+static int fill_best(const struct mr_row *row, const best_fn *fns, struct mr_result *out,
+                     mr_error *err)
 {
-    uint64_t inner = 1;
+    const struct mr_tensor *in = row->in;
+    uint64_t outer;
+    uint64_t inner;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
-    if (rc < 0) {
-        return rc;
-    }
-    for (int d = axis + 1; d < in[0].rank; d++) {
-        inner *= (uint64_t)in[0].dims[d];
-    }
+    MR_TRY(mr_attr_axis(row->attrs, 0, in[0].rank, &axis, err));
+    mr_shape_split(in[0].rank, in[0].dims, axis, &outer, &inner);
     uint64_t size = (uint64_t)in[0].dims[axis];
     for (uint64_t i = 0; i < out->count; i++) {
         const unsigned char *first =
             in[0].values + (i / inner * size * inner + i % inner) * in[0].width;
-        uint64_t at = fns[in[0].dtype](first, size, inner);
-
-        if (out->dtype == MR_INT32) {
-            ((int32_t *)(void *)out->values)[i] = (int32_t)(uint32_t)at;
-        } else {
-            ((int64_t *)(void *)out->values)[i] = (int64_t)at;
-        }
+        mr_result_put_index(out, i, fns[in[0].dtype](first, size, inner));
     }
     return MR_OK;
 }
 
-static int fill_argmax(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_argmax(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    return fill_best(call, in, max_fns, out, err);
+    return fill_best(row, max_fns, out, err);
 }
 
-static int fill_argmin(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_argmin(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    return fill_best(call, in, min_fns, out, err);
+    return fill_best(row, min_fns, out, err);
 }
 
-static const struct mr_kernel_attr gather_attrs[] = {{"axis", MR_ATTR_INT, true}, {NULL, 0, false}};
-static const struct mr_kernel_attr one_hot_attrs[] = {
-    {"depth", MR_ATTR_INT, false}, {"axis", MR_ATTR_INT, true}, {NULL, 0, false}};
-static const struct mr_kernel_attr arg_attrs[] = {
-    {"axis", MR_ATTR_INT, true}, {"dtype", MR_ATTR_DTYPE, true}, {NULL, 0, false}};
+MR_ROWS_KERNEL(gather, 2, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_gather,
+               .fill = fill_gather, .attr_table = {{"axis", MR_ATTR_INT, true}});
+MR_ROWS_KERNEL(one_hot, 3, 3, 0, .infer = infer_one_hot, .fill = fill_one_hot,
+               .attr_table = {{"depth", MR_ATTR_INT, false}, {"axis", MR_ATTR_INT, true}});
 
-MR_ROWS_KERNEL(mr_kernel_gather, "gather", MR_KERNEL_MAY_FAIL, 2, 2, infer_gather, gather_attrs,
-               NULL, fill_gather);
-MR_ROWS_KERNEL(mr_kernel_one_hot, "one_hot", 0, 3, 3, infer_one_hot, one_hot_attrs, NULL,
-               fill_one_hot);
-MR_ROWS_KERNEL(mr_kernel_argmax, "argmax", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL,
-               fill_argmax);
-MR_ROWS_KERNEL(mr_kernel_argmin, "argmin", MR_KERNEL_MAY_FAIL, 1, 1, infer_arg, arg_attrs, NULL,
-               fill_argmin);
+#define ARG_KERNEL(name)                                                                           \
+    MR_ROWS_KERNEL(name, 1, 1, MR_SET_NUMBERS | MR_SET(MR_BOOL), .flags = MR_KERNEL_MAY_FAIL,      \
+                   .infer = infer_arg, .fill = fill_##name,                                        \
+                   .attr_table = {{"axis", MR_ATTR_INT, true}, {"dtype", MR_ATTR_DTYPE, true}})
+
+ARG_KERNEL(argmax);
+ARG_KERNEL(argmin);

@@ -7,20 +7,6 @@
 
 #include <string.h>
 
-/* Values before and behind an axis: a tensor is `outer` pieces of dims[axis] * inner values. */
-static void split_at(int rank, const int64_t *dims, int axis, uint64_t *outer, uint64_t *inner)
-{
-    *outer = 1;
-    *inner = 1;
-    for (int d = 0; d < rank; d++) {
-        if (d < axis) {
-            *outer *= (uint64_t)dims[d];
-        } else if (d > axis) {
-            *inner *= (uint64_t)dims[d];
-        }
-    }
-}
-
 /* Dims of inputs that are to be equal, except along @axis (-1: no exception). */
 static int merge_dims(const struct mr_leaf_spec *in, size_t i, int axis, struct mr_leaf_spec *acc,
                       mr_error *err)
@@ -48,121 +34,84 @@ mismatch:
                         mr_shape_text(acc->rank, acc->dims, b));
 }
 
-static int infer_concat(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static bool rank_is_unknown(const struct mr_kernel_infer *it)
 {
-    struct mr_leaf_spec result = in[0];
+    for (size_t i = 0; i < it->nin; i++) {
+        if (it->in[i].rank < 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static int infer_concat(struct mr_kernel_infer *it, mr_error *err)
+{
     int axis = 0;
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
 
-    *nout = 1;
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        if (in[i].rank < 0) {
-            mr_shape_unknown(&result);
-            out[0] = result;
-            return MR_OK;
+    if (rank_is_unknown(it)) {
+        mr_shape_unknown(it->out);
+        return MR_OK;
+    }
+    MR_TRY(mr_attr_axis(it->attrs, 0, it->in[0].rank, &axis, err));
+    for (size_t i = 1; i < it->nin; i++) {
+        int64_t *sum = &it->out->dims[axis];
+        int64_t more = it->in[i].dims[axis];
+
+        MR_TRY(merge_dims(&it->in[i], i, axis, it->out, err));
+        if (*sum < 0 || more < 0) {
+            *sum = MR_DIM_UNKNOWN;
+        } else if (__builtin_add_overflow(*sum, more, sum)) {
+            return mr_error_set(err, MR_EINVAL, "the result is too large");
         }
     }
-    if (rc == MR_OK) {
-        rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err);
-    }
-    for (size_t i = 1; rc == MR_OK && i < nin; i++) {
-        rc = merge_dims(&in[i], i, axis, &result, err);
-        if (rc == MR_OK) {
-            int64_t *sum = &result.dims[axis];
-            int64_t more = in[i].dims[axis];
-
-            if (*sum < 0 || more < 0) {
-                *sum = MR_DIM_UNKNOWN;
-            } else if (__builtin_add_overflow(*sum, more, sum)) {
-                rc = mr_error_set(err, MR_EINVAL, "the result is too large");
-            }
-        }
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    out[0] = result;
     return MR_OK;
 }
 
-static int infer_stack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                       mr_error *err)
+static int infer_stack(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[0];
-    int axis = 0;
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
-
-    *nout = 1;
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        if (in[i].rank < 0) {
-            mr_shape_unknown(&result);
-            out[0] = result;
-            return MR_OK;
-        }
-        rc = i == 0 ? MR_OK : merge_dims(&in[i], i, -1, &result, err);
+    if (rank_is_unknown(it)) {
+        mr_shape_unknown(it->out);
+        return MR_OK;
     }
-    if (rc == MR_OK && result.rank == MR_RANK_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "a result of rank %d; at most %d", MR_RANK_MAX + 1,
-                          MR_RANK_MAX);
+    for (size_t i = 1; i < it->nin; i++) {
+        MR_TRY(merge_dims(&it->in[i], i, -1, it->out, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), result.rank + 1, &axis, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    for (int d = (int)result.rank; d > axis; d--) {
-        result.dims[d] = result.dims[d - 1];
-    }
-    result.dims[axis] = (int64_t)nin;
-    result.rank++;
-    out[0] = result;
-    return MR_OK;
+    return mr_shape_insert(it->out, mr_attr_int(it->attrs, "axis", 0), (int64_t)it->nin, err);
 }
 
-static int infer_unstack(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                         mr_error *err)
+static int infer_unstack(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec part = in[0];
+    struct mr_leaf_spec part = it->in[0];
     int axis = 0;
 
-    if (in[0].rank < 0) {
-        return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
-    }
-
-    MR_TRY(mr_axis_resolve(mr_attr_int(attrs, nattrs, "axis", 0), in[0].rank, &axis, err));
-    if (in[0].dims[axis] < 1 || (uint64_t)in[0].dims[axis] > cap) {
+    MR_TRY(mr_infer_known_rank(it->in, err));
+    MR_TRY(mr_attr_axis(it->attrs, 0, part.rank, &axis, err));
+    if (part.dims[axis] < 1 || (uint64_t)part.dims[axis] > it->cap) {
         return mr_error_set(err, MR_EINVAL, "axis %d has size %lld; wants a known size of 1 to %zu",
-                            axis, (long long)in[0].dims[axis], cap);
+                            axis, (long long)part.dims[axis], it->cap);
     }
-    for (int d = axis; d + 1 < MR_RANK_MAX; d++) {
-        part.dims[d] = in[0].dims[d + 1];
-    }
-    part.dims[MR_RANK_MAX - 1] = 0;
-    part.rank--;
-    *nout = (size_t)in[0].dims[axis];
-    for (size_t o = 0; o < *nout; o++) {
-        out[o] = part;
+    it->nout = (size_t)part.dims[axis];
+    mr_shape_remove(&part, axis);
+    for (size_t o = 0; o < it->nout; o++) {
+        it->out[o] = part;
     }
     return MR_OK;
 }
 
-/* Inputs side by side along an axis of the result, input i giving part[i] = its dims[axis] (1 for
+/* Inputs side by side along an axis of the result, of which each takes its dims[axis] (1 for
  * stack). */
-static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool stacked,
-                       struct mr_result *out)
+static int interleave(const struct mr_row *row, bool stacked, struct mr_result *out, mr_error *err)
 {
+    const struct mr_tensor *in = row->in;
     unsigned char *at = out->values;
     uint64_t outer;
     uint64_t inner;
+    int axis = 0;
 
-    split_at(out->rank, out->dims, axis, &outer, &inner);
-    for (uint64_t o = 0; o < outer; o++) {
-        for (size_t i = 0; i < nin; i++) {
+    MR_TRY(mr_attr_axis(row->attrs, 0, out->rank, &axis, err));
+    mr_shape_split(out->rank, out->dims, axis, &outer, &inner);
+    for (uint64_t o = 0; out->count > 0 && o < outer; o++) {
+        for (size_t i = 0; i < row->nin; i++) {
             uint64_t part = (stacked ? 1 : (uint64_t)in[i].dims[axis]) * inner;
 
             if (part > 0) {
@@ -171,63 +120,40 @@ static void interleave(const struct mr_tensor *in, size_t nin, int axis, bool st
             }
         }
     }
+    return MR_OK;
 }
 
-static int fill_joined(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       bool stacked, struct mr_result *out, mr_error *err)
+static int fill_concat(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), out->rank, &axis, err);
-
-    if (rc == MR_OK && out->count > 0) {
-        interleave(in, nin, axis, stacked, out);
-    }
-    return rc;
+    return interleave(row, false, out, err);
 }
 
-static int fill_concat(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_stack(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    return fill_joined(call, in, nin, false, out, err);
+    return interleave(row, true, out, err);
 }
 
-static int fill_stack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
-{
-    return fill_joined(call, in, nin, true, out, err);
-}
-
-static int fill_unstack(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                        size_t output, struct mr_result *out, mr_error *err)
+static int fill_unstack(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     unsigned char *at = out->values;
     uint64_t outer;
     uint64_t inner;
     int axis = 0;
-    int rc =
-        mr_axis_resolve(mr_attr_int(call->attrs, call->nattrs, "axis", 0), in[0].rank, &axis, err);
 
-    if (rc < 0 || out->count == 0) {
-        return rc;
-    }
-    split_at(in[0].rank, in[0].dims, axis, &outer, &inner);
-    for (uint64_t o = 0; o < outer; o++) {
-        uint64_t first = (o * (uint64_t)in[0].dims[axis] + output) * inner;
+    MR_TRY(mr_attr_axis(row->attrs, 0, row->in[0].rank, &axis, err));
+    mr_shape_split(row->in[0].rank, row->in[0].dims, axis, &outer, &inner);
+    for (uint64_t o = 0; out->count > 0 && o < outer; o++) {
+        uint64_t first = (o * (uint64_t)row->in[0].dims[axis] + out->index) * inner;
 
-        memcpy(at, in[0].values + first * out->width, inner * out->width);
+        memcpy(at, row->in[0].values + first * out->width, inner * out->width);
         at += inner * out->width;
     }
     return MR_OK;
 }
 
-static const struct mr_kernel_attr concat_attrs[] = {{"axis", MR_ATTR_INT, false},
-                                                     {NULL, 0, false}};
-static const struct mr_kernel_attr stack_attrs[] = {{"axis", MR_ATTR_INT, true}, {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_concat, "concat", MR_KERNEL_MAY_FAIL, 1, -1, infer_concat, concat_attrs,
-               NULL, fill_concat);
-MR_ROWS_KERNEL(mr_kernel_stack, "stack", MR_KERNEL_MAY_FAIL, 1, -1, infer_stack, stack_attrs, NULL,
-               fill_stack);
-MR_ROWS_KERNEL(mr_kernel_unstack, "unstack", MR_KERNEL_MAY_FAIL, 1, 1, infer_unstack, stack_attrs,
-               NULL, fill_unstack);
+MR_ROWS_KERNEL(concat, 1, -1, MR_SET_ANY, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_concat,
+               .fill = fill_concat, .attr_table = {{"axis", MR_ATTR_INT, false}});
+MR_ROWS_KERNEL(stack, 1, -1, MR_SET_ANY, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_stack,
+               .fill = fill_stack, .attr_table = {{"axis", MR_ATTR_INT, true}});
+MR_ROWS_KERNEL(unstack, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_unstack,
+               .fill = fill_unstack, .attr_table = {{"axis", MR_ATTR_INT, true}});

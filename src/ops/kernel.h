@@ -31,6 +31,30 @@ struct mr_kernel_random {
 };
 
 struct mr_kernel;
+struct mr_result; /* ops/rows.h */
+
+struct mr_attrs {
+    const struct mr_attr *list; /* sorted by name */
+    size_t n;
+};
+
+/* What infer is asked, and what it says. */
+struct mr_kernel_infer {
+    struct mr_attrs attrs;
+    const struct mr_leaf_spec *in;
+    size_t nin;
+    struct mr_leaf_spec *out; /* room for cap. To begin with out[0] is as in[0] */
+    size_t cap;
+    size_t nout; /* 1 to begin with */
+};
+
+/* One row of all inputs. */
+struct mr_row {
+    struct mr_attrs attrs;
+    void *state; /* from prepare(), or NULL */
+    const struct mr_tensor *in;
+    size_t nin;
+};
 
 struct mr_kernel_call {
     const struct mr_kernel *kernel;
@@ -54,6 +78,8 @@ struct mr_kernel_attr {
     bool optional;
 };
 
+#define MR_KERNEL_ATTRS_MAX 8
+
 /*
  * The inner loop of an elementwise kernel over numbers: out[i] = f(in[0][i * step[0]], ...), step 0
  * or 1. Nothing overlaps. Returns @n, or the index of the first value that failed, with @err set;
@@ -68,10 +94,14 @@ struct mr_kernel {
     uint32_t flags;
     int32_t min_inputs; /* inputs: min..max, max = -1: any number */
     int32_t max_inputs;
-    /* Check attributes and inputs; the result specs. MR_EINVAL says which argument and why; TF's
-     * dtype rules (no promotion). */
-    int (*infer)(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                 size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err);
+    uint32_t dtypes; /* not 0: the inputs have one dtype, which is in this set (MR_SET()) */
+    uint8_t result;  /* not 0: the dtype of the result, whatever infer makes of it */
+    /*
+     * Optional: what the fields above do not say. Checks attributes and inputs; the result specs.
+     * MR_EINVAL says which argument and why; TF's dtype rules (no promotion). For an elementwise
+     * kernel the shapes of the inputs have been broadcast to out[0].
+     */
+    int (*infer)(struct mr_kernel_infer *it, mr_error *err);
     /*
      * Fill @out[0..nout) with columns of @rows rows, in new or shared buffers (owner[] set, one
      * reference each). On failure *@bad_row is a row that failed, out[] is untouched and err says
@@ -80,14 +110,43 @@ struct mr_kernel {
     int (*eval)(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
                 size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
                 mr_error *err);
+    /* For mr_rows_eval(): write the values of one result of one row. */
+    int (*fill)(const struct mr_row *row, struct mr_result *out, mr_error *err);
+    /*
+     * Optional, for mr_rows_eval(): dims that depend on the values of a row (infer leaves them
+     * unknown). @spec is what infer said; fill in the dims that are unknown in it. The rank must be
+     * known.
+     */
+    int (*dims)(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err);
     /* Optional: work that depends on attributes only (tables, parsed configuration). */
     int (*prepare)(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err);
     void (*release)(void *state);
-    /* Elementwise kernels: the loop for these input dtypes, or NULL if there is none (strings). */
-    mr_kernel_loop (*loop)(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                           size_t nin);
-    const struct mr_kernel_attr *attr_table; /* ends with a NULL name; NULL: takes none */
+    /* Elementwise kernels: the loops by the dtype of the first input, or what chooses one. */
+    const mr_kernel_loop *loops;
+    mr_kernel_loop (*loop)(struct mr_attrs attrs, const uint8_t *dtypes);
+    struct mr_kernel_attr attr_table[MR_KERNEL_ATTRS_MAX + 1]; /* ends with a NULL name */
 };
+
+/* Of an elementwise kernel, for these dtypes of its inputs. NULL: there is none. */
+static inline mr_kernel_loop mr_kernel_loop_of(const struct mr_kernel *kernel,
+                                               struct mr_attrs attrs, const uint8_t *dtypes)
+{
+    if (kernel->loop != NULL) {
+        return kernel->loop(attrs, dtypes);
+    }
+    return kernel->loops != NULL && dtypes[0] < MR_DTYPE_COUNT ? kernel->loops[dtypes[0]] : NULL;
+}
+
+/* The entry mr_kernel_<id>. @set: its dtypes; the other members follow. */
+#define MR_DEFINE_KERNEL(id, inputs_min, inputs_max, set, ...)                                     \
+    const struct mr_kernel mr_kernel_##id = {                                                      \
+        .name = #id,                                                                               \
+        .version = 1,                                                                              \
+        .min_inputs = (inputs_min),                                                                \
+        .max_inputs = (inputs_max),                                                                \
+        .dtypes = (set),                                                                           \
+        __VA_ARGS__,                                                                               \
+    }
 
 /* NULL if there is none. */
 const struct mr_kernel *mr_kernel_find(const char *name);
@@ -95,8 +154,9 @@ const struct mr_kernel *mr_kernel_find(const char *name);
 const struct mr_kernel *const *mr_kernel_list(size_t *n);
 
 /*
- * What builders call instead of kernel->infer: also checks the number of inputs and the names and
- * kinds of the attributes. The error does not name the operator: its caller does.
+ * Check the number of inputs, the names and kinds of the attributes (each is sound by itself, as
+ * mr_attrs_copy() has seen to) and the dtypes; then infer. The
+ * error does not name the operator: its caller does. On failure @out is undefined.
  */
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
                     const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
@@ -104,5 +164,8 @@ int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs,
 
 /* Attribute look-up for infer and eval. NULL if absent. */
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name);
+/* "shape#" stands for shape0, shape12, ... */
+bool mr_attr_name_matches(const char *pattern, const char *name);
+const char *mr_attr_kind_name(int32_t kind);
 
 #endif

@@ -47,11 +47,6 @@ static struct mr_string key_at(const struct places *p, uint32_t i)
                               (size_t)(c->offsets[at + 1] - c->offsets[at])};
 }
 
-static bool same_bytes(struct mr_string a, struct mr_string b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
-}
-
 static uint64_t hash_of(struct mr_string s)
 {
     return mr_hash64(s.size > 0 ? s.data : (const unsigned char *)"", s.size);
@@ -62,7 +57,7 @@ static uint32_t *slot_of(const struct places *p, struct mr_string key, uint64_t 
 {
     size_t at = (size_t)hash & p->mask;
 
-    while (p->slots[at] != NOTHING && !same_bytes(key_at(p, p->slots[at]), key)) {
+    while (p->slots[at] != NOTHING && !mr_string_equal(key_at(p, p->slots[at]), key)) {
         at = (at + 1) & p->mask;
     }
     return &p->slots[at];
@@ -78,14 +73,14 @@ static void places_free(void *state)
         mr_free(p);
     }
 }
+MR_AUTO_DEFINE(struct places, places_free)
 
 static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {
     const struct mr_attr *strings = mr_attr_find(attrs, nattrs, "keys");
     const struct mr_attr *ints = mr_attr_find(attrs, nattrs, "int_keys");
-    struct places *p = mr_calloc(1, sizeof *p);
+    MR_AUTO(places_free) struct places *p = mr_calloc(1, sizeof *p);
     size_t slots = 16;
-    int rc = MR_OK;
 
     MR_CHECK_ALLOC(p, err);
     p->magic = MAGIC;
@@ -96,32 +91,26 @@ static int places_prepare(const struct mr_attr *attrs, size_t nattrs, void **sta
         slots *= 2;
     }
     p->mask = slots - 1;
-    rc = mr_buffer_new(slots * sizeof *p->slots, &p->table, err);
-    p->slots = rc == MR_OK ? mr_buffer_data(p->table) : NULL;
-    for (size_t i = 0; rc == MR_OK && i < slots; i++) {
+    MR_TRY(mr_buffer_new(slots * sizeof *p->slots, &p->table, err));
+    p->slots = mr_buffer_data(p->table);
+    for (size_t i = 0; i < slots; i++) {
         p->slots[i] = NOTHING;
     }
-    for (uint32_t i = 0; rc == MR_OK && i < p->n; i++) {
+    for (uint32_t i = 0; i < p->n; i++) {
         struct mr_string key = key_at(p, i);
         uint32_t *slot = slot_of(p, key, hash_of(key));
 
         *slot = *slot == NOTHING ? i : *slot; /* the first of equal ones */
     }
-    if (rc != MR_OK) {
-        places_free(p);
-        return rc;
-    }
-    *state = p;
+    *state = MR_TAKE(p);
     return MR_OK;
 }
 
-static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_places(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *strings = mr_attr_find(attrs, nattrs, "keys");
-    const struct mr_attr *ints = mr_attr_find(attrs, nattrs, "int_keys");
-    int64_t buckets = mr_attr_int(attrs, nattrs, "oov_buckets", 0);
+    const struct mr_attr *strings = mr_attr_get(it->attrs, "keys");
+    const struct mr_attr *ints = mr_attr_get(it->attrs, "int_keys");
+    int64_t buckets = mr_attr_int(it->attrs, "oov_buckets", 0);
 
     if ((strings == NULL) == (ints == NULL)) {
         return mr_error_set(err, MR_EINVAL, "takes either keys or int_keys");
@@ -133,12 +122,7 @@ static int infer_places(const struct mr_attr *attrs, size_t nattrs, const struct
     if (buckets < 0 || buckets > INT64_MAX - UINT32_MAX) {
         return mr_error_set(err, MR_EINVAL, "oov_buckets %" PRId64, buckets);
     }
-
-    MR_TRY(mr_infer_dtype(in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err));
-    out[0] = in[0];
-    out[0].dtype = MR_INT64;
-    *nout = 1;
-    return MR_OK;
+    return mr_infer_dtype(it->in, 0, strings != NULL ? MR_SET(MR_STRING) : MR_SET(MR_INT64), err);
 }
 
 /* The bucket of a value that is no key: integers by their decimal text, as strings of it. */
@@ -156,17 +140,16 @@ static int64_t bucket_of(const struct places *p, struct mr_string value, int64_t
     return (int64_t)(hash_of(value) % (uint64_t)buckets);
 }
 
-static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_places(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct places *p = call->state;
-    int64_t buckets = mr_attr_int(call->attrs, call->nattrs, "oov_buckets", 0);
+    const struct places *p = row->state;
+    int64_t buckets = mr_attr_int(row->attrs, "oov_buckets", 0);
     int64_t *results = (int64_t *)(void *)out->values;
 
     MR_CHECK_MAGIC(p, MAGIC);
     for (uint64_t i = 0; i < out->count; i++) {
-        const unsigned char *at = in[0].values + i * in[0].width;
-        struct mr_string value = {at, in[0].width};
+        const unsigned char *at = row->in[0].values + i * row->in[0].width;
+        struct mr_string value = {at, row->in[0].width};
 
         if (p->strings != NULL) {
             memcpy(&value, at, sizeof value);
@@ -179,55 +162,25 @@ static int fill_places(const struct mr_kernel_call *call, const struct mr_tensor
     return MR_OK;
 }
 
-static int places_eval(const struct mr_kernel_call *call, uint32_t rows,
-                       const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
-                       size_t nout, uint32_t *bad_row, mr_error *err)
-{
-    static const struct mr_row_ops ops = {.fill = fill_places};
-
-    return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);
-}
-
-static const struct mr_kernel_attr places_attrs[] = {{"int_keys", MR_ATTR_INTS, true},
-                                                     {"keys", MR_ATTR_STRINGS, true},
-                                                     {"oov_buckets", MR_ATTR_INT, true},
-                                                     {NULL, 0, false}};
-
-const struct mr_kernel mr_kernel_lookup_place = {
-    .name = "lookup_place",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
-    .infer = infer_places,
-    .eval = places_eval,
-    .prepare = places_prepare,
-    .release = places_free,
-    .attr_table = places_attrs,
-};
+MR_ROWS_KERNEL(lookup_place, 1, 1, 0, .result = MR_INT64, .infer = infer_places,
+               .fill = fill_places, .prepare = places_prepare, .release = places_free,
+               .attr_table = {{"int_keys", MR_ATTR_INTS, true},
+                              {"keys", MR_ATTR_STRINGS, true},
+                              {"oov_buckets", MR_ATTR_INT, true}});
 
 /* ---- string_to_hash_bucket ---- */
 
-static int infer_bucket(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_bucket(struct mr_kernel_infer *it, mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
-
-    if (rc == MR_OK && mr_attr_int(attrs, nattrs, "num_buckets", 0) < 1) {
-        rc = mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
-    }
-    MR_TRY(rc);
-    out[0] = in[0];
-    out[0].dtype = MR_INT64;
-    *nout = 1;
-    return MR_OK;
+    return mr_attr_int(it->attrs, "num_buckets", 0) >= 1
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "num_buckets must be at least 1");
 }
 
-static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_bucket(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
-    uint64_t buckets = (uint64_t)mr_attr_int(call->attrs, call->nattrs, "num_buckets", 1);
+    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
+    uint64_t buckets = (uint64_t)mr_attr_int(row->attrs, "num_buckets", 1);
     int64_t *results = (int64_t *)(void *)out->values;
 
     for (uint64_t i = 0; i < out->count; i++) {
@@ -236,8 +189,6 @@ static int fill_bucket(const struct mr_kernel_call *call, const struct mr_tensor
     return MR_OK;
 }
 
-static const struct mr_kernel_attr bucket_attrs[] = {{"num_buckets", MR_ATTR_INT, false},
-                                                     {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_string_to_hash_bucket, "string_to_hash_bucket", 0, 1, 1, infer_bucket,
-               bucket_attrs, NULL, fill_bucket);
+MR_ROWS_KERNEL(string_to_hash_bucket, 1, 1, MR_SET(MR_STRING), .result = MR_INT64,
+               .infer = infer_bucket, .fill = fill_bucket,
+               .attr_table = {{"num_buckets", MR_ATTR_INT, false}});

@@ -8,6 +8,7 @@
 #ifndef MR_OPS_LOOPS_H
 #define MR_OPS_LOOPS_H
 
+#include "ops/elementwise.h"
 #include "ops/half.h"
 #include "ops/kernel.h"
 
@@ -148,12 +149,14 @@
 #define MR_BINARY_TEST(tag, dtype, S, W, N, LD, ST, name, expr)                                    \
     MR_HOT_LOOP_HEAD(name, tag) MR_BINARY_BODY(S, uint8_t, N, LD, MR_INT_STORE, expr)
 
-/* `loop` member of an entry whose table is name##_loops. */
-#define MR_LOOP_BY_DTYPE(name)                                                                     \
-    static mr_kernel_loop name##_loop(const struct mr_attr *attrs, size_t nattrs,                  \
-                                      const uint8_t *dtypes, size_t nin)                           \
-    {                                                                                              \
-        return dtypes[0] < MR_DTYPE_COUNT ? name##_loops[dtypes[0]] : NULL;                        \
-    }
+/* A table of loops by dtype, and an elementwise kernel of the same name that uses it. */
+#define MR_LOOPS(name, ...) static const mr_kernel_loop name##_loops[MR_DTYPE_COUNT] = {__VA_ARGS__}
+#define MR_LOOPS_KERNEL(name, inputs, flags, set, ...)                                             \
+    MR_LOOPS(name, __VA_ARGS__);                                                                   \
+    MR_ELEMENTWISE(name, inputs, flags, set, .loops = name##_loops)
+/* The same with a result of bools. */
+#define MR_TEST_KERNEL(name, inputs, set, ...)                                                     \
+    MR_LOOPS(name, __VA_ARGS__);                                                                   \
+    MR_ELEMENTWISE(name, inputs, 0, set, .loops = name##_loops, .result = MR_BOOL)
 
 #endif

@@ -1,5 +1,6 @@
 /* Tensors whose shape is a value: fill, range_tensor. And matmul. */
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
@@ -10,35 +11,19 @@
 
 /* ---- fill ---- */
 
-static int infer_fill(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_fill(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[1];
-    int rc = mr_infer_dtype(in, 0, MR_SET_INDEX, err);
-
-    rc = rc < 0 ? rc : mr_infer_rank(in, 0, 1, err);
-    rc = rc < 0 ? rc : mr_infer_rank(in, 1, 0, err);
-    if (rc < 0) {
-        return rc;
-    }
-    if (in[0].rank != 1 || in[0].dims[0] < 0 || in[0].dims[0] > MR_RANK_MAX) {
-        return mr_error_set(err, MR_EINVAL, "the length of dims must be known and at most %d",
-                            MR_RANK_MAX);
-    }
-    result.rank = (int8_t)in[0].dims[0];
-    for (int d = 0; d < MR_RANK_MAX; d++) {
-        result.dims[d] = d < result.rank ? MR_DIM_UNKNOWN : 0;
-    }
-    out[0] = result;
-    *nout = 1;
-    return MR_OK;
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET_INDEX, err));
+    MR_TRY(mr_infer_rank(it->in, 0, 1, err));
+    MR_TRY(mr_infer_rank(it->in, 1, 0, err));
+    it->out->dtype = it->in[1].dtype;
+    return mr_shape_open(it->out, &it->in[0], "dims", err);
 }
 
-static int dims_fill(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                     struct mr_leaf_spec *spec, mr_error *err)
+static int dims_fill(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
 {
     for (int d = 0; d < spec->rank; d++) {
-        spec->dims[d] = mr_tensor_index(&in[0], (uint64_t)d);
+        spec->dims[d] = mr_tensor_index(&row->in[0], (uint64_t)d);
         if (spec->dims[d] < 0) {
             return mr_error_set(err, MR_EINVAL, "dim %d is %lld", d, (long long)spec->dims[d]);
         }
@@ -46,33 +31,20 @@ static int dims_fill(const struct mr_kernel_call *call, const struct mr_tensor *
     return MR_OK;
 }
 
-static int fill_fill(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                     size_t output, struct mr_result *out, mr_error *err)
+static int fill_fill(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    mr_fill_values(out->values, out->count, in[1].values, out->width);
+    mr_fill_values(out->values, out->count, row->in[1].values, out->width);
     return MR_OK;
 }
 
 /* ---- range_tensor ---- */
 
-static int infer_range(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                       mr_error *err)
+static int infer_range(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[0];
-    int64_t unknown = MR_DIM_UNKNOWN;
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
-
-    rc = rc < 0 ? rc : mr_infer_dtype(in, 0, MR_SET_NUMBERS, err);
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        rc = mr_infer_rank(in, i, 0, err);
+    for (size_t i = 0; i < it->nin; i++) {
+        MR_TRY(mr_infer_rank(it->in, i, 0, err));
     }
-    if (rc < 0) {
-        return rc;
-    }
-    mr_shape_set(&result, 1, &unknown);
-    out[0] = result;
-    *nout = 1;
+    mr_shape_set(it->out, 1, (int64_t[]){MR_DIM_UNKNOWN});
     return MR_OK;
 }
 
@@ -124,25 +96,24 @@ static int count_steps(const struct mr_tensor *in, uint64_t *ret, mr_error *err)
     }
 }
 
-static int dims_range(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      struct mr_leaf_spec *spec, mr_error *err)
+static int dims_range(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
 {
     uint64_t n = 0;
-    int rc = count_steps(in, &n, err);
 
-    if (rc == MR_OK && n > INT64_MAX) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "a range of %llu values", (unsigned long long)n);
+    MR_TRY(count_steps(row->in, &n, err));
+    if (n > INT64_MAX) {
+        return mr_error_set(err, MR_EEXHAUSTED, "a range of %llu values", (unsigned long long)n);
     }
     spec->dims[0] = (int64_t)n;
-    return rc;
+    return MR_OK;
 }
 
 #define RANGE_FILL(tag, dtype, S, W, N, LD, ST, ...)                                               \
     case dtype: {                                                                                  \
         S *z = (S *)(void *)out->values;                                                           \
         S x[2];                                                                                    \
-        memcpy(&x[0], in[0].values, sizeof x[0]);                                                  \
-        memcpy(&x[1], in[2].values, sizeof x[1]);                                                  \
+        memcpy(&x[0], row->in[0].values, sizeof x[0]);                                             \
+        memcpy(&x[1], row->in[2].values, sizeof x[1]);                                             \
         const W start = LD(W, x[0]);                                                               \
         const W delta = LD(W, x[1]);                                                               \
         for (uint64_t i = 0; i < out->count; i++) {                                                \
@@ -151,8 +122,7 @@ static int dims_range(const struct mr_kernel_call *call, const struct mr_tensor 
         return MR_OK;                                                                              \
     }
 
-static int fill_range(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
+static int fill_range(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     switch (out->dtype) {
         MR_EACH_NUMBER(RANGE_FILL, )
@@ -173,20 +143,13 @@ struct product {
     uint64_t b_column;
 };
 
-static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_matmul(struct mr_kernel_infer *it, mr_error *err)
 {
-    bool ta = mr_attr_bool(attrs, nattrs, "transpose_a", false);
-    bool tb = mr_attr_bool(attrs, nattrs, "transpose_b", false);
-    struct mr_leaf_spec a = in[0];
-    struct mr_leaf_spec b = in[1];
-    int rc = mr_infer_same_dtype(in, 0, nin, err);
+    bool ta = mr_attr_bool(it->attrs, "transpose_a", false);
+    bool tb = mr_attr_bool(it->attrs, "transpose_b", false);
+    struct mr_leaf_spec a = it->in[0];
+    struct mr_leaf_spec b = it->in[1];
 
-    rc = rc < 0 ? rc : mr_infer_dtype(in, 0, MR_SET_FLOATS | MR_SET_INDEX, err);
-    if (rc < 0) {
-        return rc;
-    }
     if (a.rank < 2 || b.rank < 2) {
         return mr_error_set(err, MR_EINVAL, "ranks %d and %d; wants 2 or more", a.rank, b.rank);
     }
@@ -198,16 +161,12 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
         return mr_error_set(err, MR_EINVAL, "inner sizes %lld and %lld", (long long)inner_a,
                             (long long)inner_b);
     }
-    mr_shape_set(&a, a.rank - 2, in[0].dims);
-    mr_shape_set(&b, b.rank - 2, in[1].dims);
-    rc = mr_shape_broadcast(&b, &a, err);
-    if (rc < 0) {
-        return rc;
-    }
+    mr_shape_set(&a, a.rank - 2, it->in[0].dims);
+    mr_shape_set(&b, b.rank - 2, it->in[1].dims);
+    MR_TRY(mr_shape_broadcast(&b, &a, err));
     a.dims[a.rank++] = rows;
     a.dims[a.rank++] = columns;
-    out[0] = a;
-    *nout = 1;
+    it->out[0] = a;
     return MR_OK;
 }
 
@@ -230,24 +189,13 @@ static int infer_matmul(const struct mr_attr *attrs, size_t nattrs, const struct
             }                                                                                      \
         }                                                                                          \
     }
-#define MATMUL_CASE(tag, dtype, ...)                                                               \
-    case dtype:                                                                                    \
-        return matmul_##tag;
 MR_EACH_FLOAT(MATMUL, )
 MATMUL(i32, MR_INT32, int32_t, uint32_t, int32_t, MR_INT_LOAD, MR_INT_STORE, )
 MATMUL(i64, MR_INT64, int64_t, uint64_t, int64_t, MR_INT_LOAD, MR_INT_STORE, )
 
-typedef void (*matmul_fn)(const struct product *p, const void *x, const void *y, void *z);
-static matmul_fn matmul_of(unsigned dtype)
-{
-    switch (dtype) {
-        MR_EACH_FLOAT(MATMUL_CASE, )
-        MATMUL_CASE(i32, MR_INT32)
-        MATMUL_CASE(i64, MR_INT64)
-    default:
-        return NULL;
-    }
-}
+static void (*const matmuls[MR_DTYPE_COUNT])(const struct product *, const void *, const void *,
+                                             void *) = {
+    [MR_INT32] = matmul_i32, [MR_INT64] = matmul_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, matmul, )};
 
 /* Which matrix of @t belongs to matrix @m of the result. */
 static uint64_t matrix_of(const struct mr_tensor *t, const struct mr_result *out, uint64_t m)
@@ -267,17 +215,16 @@ static uint64_t matrix_of(const struct mr_tensor *t, const struct mr_result *out
     return at;
 }
 
-static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                       size_t output, struct mr_result *out, mr_error *err)
+static int fill_matmul(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    bool ta = mr_attr_bool(call->attrs, call->nattrs, "transpose_a", false);
-    bool tb = mr_attr_bool(call->attrs, call->nattrs, "transpose_b", false);
-    uint64_t a_width = (uint64_t)in[0].dims[in[0].rank - 1];
-    uint64_t b_width = (uint64_t)in[1].dims[in[1].rank - 1];
+    bool ta = mr_attr_bool(row->attrs, "transpose_a", false);
+    bool tb = mr_attr_bool(row->attrs, "transpose_b", false);
+    uint64_t a_width = (uint64_t)row->in[0].dims[row->in[0].rank - 1];
+    uint64_t b_width = (uint64_t)row->in[1].dims[row->in[1].rank - 1];
     struct product p = {
         .rows = (uint64_t)out->dims[out->rank - 2],
         .columns = (uint64_t)out->dims[out->rank - 1],
-        .inner = (uint64_t)in[0].dims[in[0].rank - (ta ? 2 : 1)],
+        .inner = (uint64_t)row->in[0].dims[row->in[0].rank - (ta ? 2 : 1)],
         .a_row = ta ? 1 : a_width,
         .a_inner = ta ? a_width : 1,
         .b_inner = tb ? 1 : b_width,
@@ -286,20 +233,19 @@ static int fill_matmul(const struct mr_kernel_call *call, const struct mr_tensor
     uint64_t size = p.rows * p.columns;
 
     for (uint64_t m = 0; out->count > 0 && m < out->count / size; m++) {
-        matmul_of(out->dtype)(
-            &p, in[0].values + matrix_of(&in[0], out, m) * p.rows * p.inner * out->width,
-            in[1].values + matrix_of(&in[1], out, m) * p.inner * p.columns * out->width,
+        matmuls[out->dtype](
+            &p, row->in[0].values + matrix_of(&row->in[0], out, m) * p.rows * p.inner * out->width,
+            row->in[1].values + matrix_of(&row->in[1], out, m) * p.inner * p.columns * out->width,
             out->values + m * size * out->width);
     }
     return MR_OK;
 }
 
-static const struct mr_kernel_attr matmul_attrs[] = {
-    {"transpose_a", MR_ATTR_BOOL, true}, {"transpose_b", MR_ATTR_BOOL, true}, {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_fill, "fill", MR_KERNEL_MAY_FAIL, 2, 2, infer_fill, NULL, dims_fill,
-               fill_fill);
-MR_ROWS_KERNEL(mr_kernel_range_tensor, "range_tensor", MR_KERNEL_MAY_FAIL, 3, 3, infer_range, NULL,
-               dims_range, fill_range);
-MR_ROWS_KERNEL(mr_kernel_matmul, "matmul", MR_KERNEL_MAY_FAIL, 2, 2, infer_matmul, matmul_attrs,
-               NULL, fill_matmul);
+MR_ROWS_KERNEL(fill, 2, 2, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_fill, .dims = dims_fill,
+               .fill = fill_fill);
+MR_ROWS_KERNEL(range_tensor, 3, 3, MR_SET_NUMBERS, .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_range, .dims = dims_range, .fill = fill_range);
+MR_ROWS_KERNEL(matmul, 2, 2, MR_SET_FLOATS | MR_SET_INDEX, .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_matmul, .fill = fill_matmul,
+               .attr_table = {{"transpose_a", MR_ATTR_BOOL, true},
+                              {"transpose_b", MR_ATTR_BOOL, true}});

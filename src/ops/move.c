@@ -44,56 +44,42 @@ static void copy_run(unsigned char *out, const unsigned char *in, int64_t stride
 #undef RUN
 }
 
-/* Steps to the next run along the innermost axis, whose first value is at *@at; false after the
- * last one. */
-static bool next_run(int rank, const int64_t *dims, const int64_t *strides,
-                     int64_t counter[MR_RANK_MAX], int64_t *at)
+void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
+                    struct mr_result *out)
 {
-    for (int d = rank - 2; d >= 0; d--) {
-        *at += strides[d];
-        if (++counter[d] < dims[d]) {
-            return true;
-        }
-        *at -= strides[d] * dims[d];
-        counter[d] = 0;
+    uint64_t run = out->rank == 0 ? 1 : (uint64_t)out->dims[out->rank - 1];
+    int64_t step = out->rank == 0 ? 1 : strides[out->rank - 1];
+    int64_t counter[MR_RANK_MAX] = {0};
+    unsigned char *to = out->values;
+    size_t width = out->width;
+
+    if (out->count == 0) {
+        return;
     }
-    return false;
+    do {
+        copy_run(to, row->in[0].values + first * (int64_t)width, step, run, width);
+        to += run * width;
+    } while (mr_next_run(out->rank, out->dims, strides, counter, &first));
 }
 
-void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *strides, int rank,
-                     const int64_t *dims, size_t width, unsigned char *out)
+/*
+ * The other way: value i of the input goes to place @first + i0 * strides[0] + ... of the result,
+ * whose strides these are.
+ */
+static void put(const struct mr_tensor *in, int64_t first, const int64_t *strides,
+                struct mr_result *out)
 {
+    size_t run = (in->rank == 0 ? 1 : (size_t)in->dims[in->rank - 1]) * in->width;
     int64_t counter[MR_RANK_MAX] = {0};
-    int64_t at = first;
+    const unsigned char *from = in->values;
 
-    for (int d = 0; d < rank; d++) {
-        if (dims[d] == 0) {
-            return;
-        }
+    if (in->count == 0) {
+        return;
     }
-    uint64_t run = rank == 0 ? 1 : (uint64_t)dims[rank - 1];
     do {
-        copy_run(out, in + at * (int64_t)width, rank == 0 ? 1 : strides[rank - 1], run, width);
-        out += run * width;
-    } while (next_run(rank, dims, strides, counter, &at));
-}
-
-void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size_t width,
-                    unsigned char *out, int64_t first, const int64_t *strides)
-{
-    int64_t counter[MR_RANK_MAX] = {0};
-    int64_t at = first;
-
-    for (int d = 0; d < rank; d++) {
-        if (dims[d] == 0) {
-            return;
-        }
-    }
-    size_t run = (rank == 0 ? 1 : (size_t)dims[rank - 1]) * width; /* the innermost stride is 1 */
-    do {
-        memcpy(out + at * (int64_t)width, in, run);
-        in += run;
-    } while (next_run(rank, dims, strides, counter, &at));
+        memcpy(out->values + first * (int64_t)in->width, from, run);
+        from += run;
+    } while (mr_next_run(in->rank, in->dims, strides, counter, &first));
 }
 
 void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, size_t width)
@@ -115,88 +101,65 @@ static void signed_strides(int rank, const int64_t *dims, int64_t strides[MR_RAN
 
 /* ---- transpose ---- */
 
-static int resolve_perm(const struct mr_attr *attrs, size_t nattrs, int rank, int *perm,
-                        mr_error *err)
+static int resolve_perm(struct mr_attrs attrs, int rank, int *perm, mr_error *err)
 {
-    const struct mr_attr *given = mr_attr_find(attrs, nattrs, "perm");
+    const struct mr_attr *given = mr_attr_get(attrs, "perm");
     uint32_t mask;
 
     if (given != NULL && given->count != rank) {
         return mr_error_set(err, MR_EINVAL, "a permutation of %d axes for rank %d", given->count,
                             rank);
     }
-    int rc = mr_axes_resolve(given, rank, &mask, err);
-    for (int d = 0; rc == MR_OK && d < rank; d++) {
-        perm[d] = rank - 1 - d;
-        if (given != NULL) {
-            rc = mr_axis_resolve(given->ints[d], rank, &perm[d], err);
-        }
+    MR_TRY(mr_axes_resolve(given, rank, &mask, err));
+    for (int d = 0; d < rank; d++) {
+        MR_TRY(mr_axis_resolve(given != NULL ? given->ints[d] : rank - 1 - d, rank, &perm[d], err));
     }
-    return rc;
-}
-
-static int infer_transpose(const struct mr_attr *attrs, size_t nattrs,
-                           const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
-                           size_t cap, size_t *nout, mr_error *err)
-{
-    struct mr_leaf_spec result = in[0];
-    int perm[MR_RANK_MAX] = {0};
-
-    *nout = 1;
-    if (in[0].rank >= 0) {
-
-        MR_TRY(resolve_perm(attrs, nattrs, in[0].rank, perm, err));
-        for (int d = 0; d < in[0].rank; d++) {
-            result.dims[d] = in[0].dims[perm[d]];
-        }
-    }
-    out[0] = result;
     return MR_OK;
 }
 
-static int fill_transpose(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                          size_t output, struct mr_result *out, mr_error *err)
+static int infer_transpose(struct mr_kernel_infer *it, mr_error *err)
+{
+    int perm[MR_RANK_MAX] = {0};
+
+    if (it->in[0].rank >= 0) {
+        MR_TRY(resolve_perm(it->attrs, it->in[0].rank, perm, err));
+        for (int d = 0; d < it->in[0].rank; d++) {
+            it->out->dims[d] = it->in[0].dims[perm[d]];
+        }
+    }
+    return MR_OK;
+}
+
+static int fill_transpose(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX];
     int perm[MR_RANK_MAX];
-
-    MR_TRY(resolve_perm(call->attrs, call->nattrs, out->rank, perm, err));
-    signed_strides(out->rank, in[0].dims, plain);
+    MR_TRY(resolve_perm(row->attrs, out->rank, perm, err));
+    signed_strides(out->rank, row->in[0].dims, plain);
     for (int d = 0; d < out->rank; d++) {
         strides[d] = plain[perm[d]];
     }
-    mr_strided_copy(in[0].values, 0, strides, out->rank, out->dims, out->width, out->values);
+    mr_result_copy(row, 0, strides, out);
     return MR_OK;
 }
 
 /* ---- reverse ---- */
 
-static int infer_reverse(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                         mr_error *err)
+static int infer_reverse(struct mr_kernel_infer *it, mr_error *err)
 {
+    const struct mr_attr *axes = mr_attr_get(it->attrs, "axes");
     uint32_t mask;
 
-    out[0] = in[0];
-    *nout = 1;
-    return in[0].rank < 0
-               ? MR_OK
-               : mr_axes_resolve(mr_attr_find(attrs, nattrs, "axes"), in[0].rank, &mask, err);
+    return it->in[0].rank < 0 ? MR_OK : mr_axes_resolve(axes, it->in[0].rank, &mask, err);
 }
 
-static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                        size_t output, struct mr_result *out, mr_error *err)
+static int fill_reverse(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     int64_t strides[MR_RANK_MAX];
     int64_t first = 0;
     uint32_t mask = 0;
-    int rc =
-        mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), out->rank, &mask, err);
-
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_axes_resolve(mr_attr_get(row->attrs, "axes"), out->rank, &mask, err));
     signed_strides(out->rank, out->dims, strides);
     for (int d = 0; d < out->rank; d++) {
         if ((mask & (1u << d)) != 0) {
@@ -204,22 +167,18 @@ static int fill_reverse(const struct mr_kernel_call *call, const struct mr_tenso
             strides[d] = -strides[d];
         }
     }
-    mr_strided_copy(in[0].values, first, strides, out->rank, out->dims, out->width, out->values);
+    mr_result_copy(row, first, strides, out);
     return MR_OK;
 }
 
 /* ---- broadcast_to ---- */
 
-static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs,
-                              const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
-                              size_t cap, size_t *nout, mr_error *err)
+static int infer_broadcast_to(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *shape = mr_attr_find(attrs, nattrs, "shape");
-    struct mr_leaf_spec result = in[0];
+    const struct mr_attr *shape = mr_attr_get(it->attrs, "shape");
     char a[MR_SHAPE_TEXT];
     char b[MR_SHAPE_TEXT];
 
-    *nout = 1;
     for (int32_t d = 0; d < shape->count; d++) {
         if (shape->ints[d] < 0) {
             return mr_error_set(err, MR_EINVAL, "dim %d of the shape is unknown", d);
@@ -228,159 +187,124 @@ static int infer_broadcast_to(const struct mr_attr *attrs, size_t nattrs,
     if (shape->count < 0) {
         return mr_error_set(err, MR_EINVAL, "the rank of the shape is unknown");
     }
-    for (int d = 0; in[0].rank >= 0 && d < in[0].rank; d++) {
-        int to = shape->count - in[0].rank + d;
-        int64_t dim = in[0].dims[d];
+    for (int d = 0; it->in[0].rank >= 0 && d < it->in[0].rank; d++) {
+        int to = shape->count - it->in[0].rank + d;
+        int64_t dim = it->in[0].dims[d];
 
         if (to < 0 || (dim != 1 && dim != MR_DIM_UNKNOWN && dim != shape->ints[to])) {
             return mr_error_set(err, MR_EINVAL, "shape %s does not broadcast to %s",
-                                mr_shape_text(in[0].rank, in[0].dims, a),
+                                mr_shape_text(it->in[0].rank, it->in[0].dims, a),
                                 mr_shape_text(shape->count, shape->ints, b));
         }
     }
-    mr_shape_set(&result, shape->count, shape->ints);
-    out[0] = result;
+    mr_shape_set(it->out, shape->count, shape->ints);
     return MR_OK;
 }
 
-static int fill_broadcast_to(const struct mr_kernel_call *call, const struct mr_tensor *in,
-                             size_t nin, size_t output, struct mr_result *out, mr_error *err)
+static int fill_broadcast_to(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     int64_t plain[MR_RANK_MAX];
     int64_t strides[MR_RANK_MAX] = {0};
-    int added = out->rank - in[0].rank;
+    int added = out->rank - row->in[0].rank;
 
-    signed_strides(in[0].rank, in[0].dims, plain);
-    for (int d = 0; d < in[0].rank; d++) {
-        strides[added + d] = in[0].dims[d] == 1 ? 0 : plain[d];
+    signed_strides(row->in[0].rank, row->in[0].dims, plain);
+    for (int d = 0; d < row->in[0].rank; d++) {
+        strides[added + d] = row->in[0].dims[d] == 1 ? 0 : plain[d];
     }
-    mr_strided_copy(in[0].values, 0, strides, out->rank, out->dims, out->width, out->values);
+    mr_result_copy(row, 0, strides, out);
     return MR_OK;
 }
 
 /* ---- tile, pad ---- */
 
-static int infer_tile(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_tile(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *multiples = mr_attr_find(attrs, nattrs, "multiples");
-    struct mr_leaf_spec result = in[0];
+    const struct mr_attr *multiples = mr_attr_get(it->attrs, "multiples");
 
-    *nout = 1;
-    if (in[0].rank != multiples->count) {
+    if (it->in[0].rank != multiples->count) {
         return mr_error_set(err, MR_EINVAL, "%d multiples for rank %d", multiples->count,
-                            in[0].rank);
+                            it->in[0].rank);
     }
-    for (int d = 0; d < in[0].rank; d++) {
-        int64_t dim = in[0].dims[d];
+    for (int d = 0; d < it->in[0].rank; d++) {
+        int64_t dim = it->in[0].dims[d];
 
         if (multiples->ints[d] < 0 ||
-            (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &result.dims[d]))) {
+            (dim > 0 && __builtin_mul_overflow(dim, multiples->ints[d], &it->out->dims[d]))) {
             return mr_error_set(err, MR_EINVAL, "multiple %lld", (long long)multiples->ints[d]);
         }
     }
-    out[0] = result;
     return MR_OK;
 }
 
 /* The tile is put at each place in turn: an axis of the input is there once for each multiple. */
-static int fill_tile(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                     size_t output, struct mr_result *out, mr_error *err)
+static int fill_tile(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct mr_attr *multiples = mr_attr_find(call->attrs, call->nattrs, "multiples");
+    const struct mr_attr *multiples = mr_attr_get(row->attrs, "multiples");
     int64_t strides[MR_RANK_MAX];
+    int64_t steps[MR_RANK_MAX]; /* from one tile to the next */
     int64_t counter[MR_RANK_MAX] = {0};
     int64_t first = 0;
-    int rank = out->rank;
 
     if (out->count == 0) {
         return MR_OK;
     }
-    signed_strides(rank, out->dims, strides);
-    for (;;) {
-        int d = rank - 1;
-
-        mr_strided_put(in[0].values, rank, in[0].dims, out->width, out->values, first, strides);
-        for (; d >= 0; d--) {
-            first += strides[d] * in[0].dims[d];
-            if (++counter[d] < multiples->ints[d]) {
-                break;
-            }
-            first -= strides[d] * in[0].dims[d] * multiples->ints[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return MR_OK;
-        }
+    signed_strides(out->rank, out->dims, strides);
+    for (int d = 0; d < out->rank; d++) {
+        steps[d] = strides[d] * row->in[0].dims[d];
     }
+    do {
+        put(&row->in[0], first, strides, out);
+    } while (mr_next_run(out->rank + 1, multiples->ints, steps, counter, &first));
+    return MR_OK;
 }
 
-static int infer_pad(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_pad(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *paddings = mr_attr_find(attrs, nattrs, "paddings");
-    struct mr_leaf_spec result = in[0];
-    int rc = nin == 2 ? mr_infer_same_dtype(in, 0, nin, err) : MR_OK;
+    const struct mr_attr *paddings = mr_attr_get(it->attrs, "paddings");
 
-    if (rc == MR_OK && nin == 2) {
-        rc = mr_infer_rank(in, 1, 0, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    *nout = 1;
-    if (in[0].rank < 0 || paddings->count != 2 * in[0].rank) {
+    MR_TRY(it->nin == 2 ? mr_infer_rank(it->in, 1, 0, err) : MR_OK);
+    if (it->in[0].rank < 0 || paddings->count != 2 * it->in[0].rank) {
         return mr_error_set(err, MR_EINVAL, "%d paddings for rank %d; wants two an axis",
-                            paddings->count, in[0].rank);
+                            paddings->count, it->in[0].rank);
     }
-    for (int d = 0; d < in[0].rank; d++) {
+    for (int d = 0; d < it->in[0].rank; d++) {
         int64_t before = paddings->ints[2 * d];
         int64_t behind = paddings->ints[2 * d + 1];
         int64_t more;
 
         if (before < 0 || behind < 0 || __builtin_add_overflow(before, behind, &more) ||
-            (in[0].dims[d] >= 0 && __builtin_add_overflow(in[0].dims[d], more, &result.dims[d]))) {
+            (it->in[0].dims[d] >= 0 &&
+             __builtin_add_overflow(it->in[0].dims[d], more, &it->out->dims[d]))) {
             return mr_error_set(err, MR_EINVAL, "paddings %lld and %lld", (long long)before,
                                 (long long)behind);
         }
     }
-    out[0] = result;
     return MR_OK;
 }
 
-static int fill_pad(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                    size_t output, struct mr_result *out, mr_error *err)
+static int fill_pad(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     static const unsigned char zero[sizeof(struct mr_string)];
-    const struct mr_attr *paddings = mr_attr_find(call->attrs, call->nattrs, "paddings");
+    const struct mr_attr *paddings = mr_attr_get(row->attrs, "paddings");
     int64_t strides[MR_RANK_MAX];
     int64_t first = 0;
 
-    mr_fill_values(out->values, out->count, nin == 2 ? in[1].values : zero, out->width);
+    mr_fill_values(out->values, out->count, row->nin == 2 ? row->in[1].values : zero, out->width);
     signed_strides(out->rank, out->dims, strides);
     for (int d = 0; d < out->rank; d++) {
         first += paddings->ints[2 * d] * strides[d];
     }
-    mr_strided_put(in[0].values, out->rank, in[0].dims, out->width, out->values, first, strides);
+    put(&row->in[0], first, strides, out);
     return MR_OK;
 }
 
-static const struct mr_kernel_attr transpose_attrs[] = {{"perm", MR_ATTR_INTS, true},
-                                                        {NULL, 0, false}};
-static const struct mr_kernel_attr reverse_attrs[] = {{"axes", MR_ATTR_INTS, false},
-                                                      {NULL, 0, false}};
-static const struct mr_kernel_attr broadcast_attrs[] = {{"shape", MR_ATTR_SHAPE, false},
-                                                        {NULL, 0, false}};
-static const struct mr_kernel_attr tile_attrs[] = {{"multiples", MR_ATTR_INTS, false},
-                                                   {NULL, 0, false}};
-static const struct mr_kernel_attr pad_attrs[] = {{"paddings", MR_ATTR_INTS, false},
-                                                  {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_transpose, "transpose", 0, 1, 1, infer_transpose, transpose_attrs, NULL,
-               fill_transpose);
-MR_ROWS_KERNEL(mr_kernel_reverse, "reverse", 0, 1, 1, infer_reverse, reverse_attrs, NULL,
-               fill_reverse);
-MR_ROWS_KERNEL(mr_kernel_broadcast_to, "broadcast_to", MR_KERNEL_MAY_FAIL, 1, 1, infer_broadcast_to,
-               broadcast_attrs, NULL, fill_broadcast_to);
-MR_ROWS_KERNEL(mr_kernel_tile, "tile", 0, 1, 1, infer_tile, tile_attrs, NULL, fill_tile);
-MR_ROWS_KERNEL(mr_kernel_pad, "pad", 0, 1, 2, infer_pad, pad_attrs, NULL, fill_pad);
+MR_ROWS_KERNEL(transpose, 1, 1, 0, .infer = infer_transpose, .fill = fill_transpose,
+               .attr_table = {{"perm", MR_ATTR_INTS, true}});
+MR_ROWS_KERNEL(reverse, 1, 1, 0, .infer = infer_reverse, .fill = fill_reverse,
+               .attr_table = {{"axes", MR_ATTR_INTS, false}});
+MR_ROWS_KERNEL(broadcast_to, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_broadcast_to,
+               .fill = fill_broadcast_to, .attr_table = {{"shape", MR_ATTR_SHAPE, false}});
+MR_ROWS_KERNEL(tile, 1, 1, 0, .infer = infer_tile, .fill = fill_tile,
+               .attr_table = {{"multiples", MR_ATTR_INTS, false}});
+MR_ROWS_KERNEL(pad, 1, 2, MR_SET_ANY, .infer = infer_pad, .fill = fill_pad,
+               .attr_table = {{"paddings", MR_ATTR_INTS, false}});

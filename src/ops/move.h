@@ -9,14 +9,28 @@
 
 /*
  * Value at index (i0, i1, ...) of the result is value @first + i0 * strides[0] + i1 * strides[1] +
- * ... of the input; strides may be negative or 0. @dims: of the result.
+ * ... of the first input; strides may be negative or 0.
  */
-void mr_strided_copy(const unsigned char *in, int64_t first, const int64_t *strides, int rank,
-                     const int64_t *dims, size_t width, unsigned char *out);
-/* The same the other way: value i of the input goes to place @first + ... of the result. @dims: of
- * the input. */
-void mr_strided_put(const unsigned char *in, int rank, const int64_t *dims, size_t width,
-                    unsigned char *out, int64_t first, const int64_t *strides);
+void mr_result_copy(const struct mr_row *row, int64_t first, const int64_t *strides,
+                    struct mr_result *out);
+/*
+ * Steps to the next run along the innermost axis, whose first value is at *@at; false after the
+ * last one. @counter begins with 0s.
+ */
+static inline bool mr_next_run(int rank, const int64_t *dims, const int64_t *strides,
+                               int64_t counter[MR_RANK_MAX], int64_t *at)
+{
+    for (int d = rank - 2; d >= 0; d--) {
+        *at += strides[d];
+        if (++counter[d] < dims[d]) {
+            return true;
+        }
+        *at -= strides[d] * dims[d];
+        counter[d] = 0;
+    }
+    return false;
+}
+
 /* @n copies of one value. */
 void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, size_t width);
 

@@ -10,7 +10,7 @@
 #include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/rows.h"
+#include "ops/move.h"
 #include "ops/table.h"
 
 #include <math.h>
@@ -18,49 +18,31 @@
 
 /* ---- shapes ---- */
 
-static int infer_reduced(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         uint32_t set, struct mr_leaf_spec *out, size_t *nout, mr_error *err)
+static int infer_reduced(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *axes = mr_attr_find(attrs, nattrs, "axes");
-    bool keep = mr_attr_bool(attrs, nattrs, "keepdims", false);
+    const struct mr_attr *axes = mr_attr_get(it->attrs, "axes");
+    bool keep = mr_attr_bool(it->attrs, "keepdims", false);
+    const struct mr_leaf_spec *in = it->in;
     int64_t dims[MR_RANK_MAX];
     uint32_t mask = 0;
     int rank = 0;
 
-    MR_TRY(mr_infer_dtype(in, 0, set, err));
-    out[0] = in[0];
-    *nout = 1;
-    if (in[0].rank < 0) {
+    if (in->rank < 0) {
         if (axes == NULL && !keep) {
-            mr_shape_set(&out[0], 0, dims);
+            mr_shape_set(it->out, 0, dims);
         }
         return MR_OK;
     }
-
-    MR_TRY(mr_axes_resolve(axes, in[0].rank, &mask, err));
-    for (int d = 0; d < in[0].rank; d++) {
+    MR_TRY(mr_axes_resolve(axes, in->rank, &mask, err));
+    for (int d = 0; d < in->rank; d++) {
         bool reduced = (mask & (1u << d)) != 0;
 
         if (!reduced || keep) {
-            dims[rank++] = reduced ? 1 : in[0].dims[d];
+            dims[rank++] = reduced ? 1 : in->dims[d];
         }
     }
-    mr_shape_set(&out[0], rank, dims);
+    mr_shape_set(it->out, rank, dims);
     return MR_OK;
-}
-
-static int infer_numbers(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                         mr_error *err)
-{
-    return infer_reduced(attrs, nattrs, in, MR_SET_NUMBERS, out, nout, err);
-}
-
-static int infer_bools(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                       mr_error *err)
-{
-    return infer_reduced(attrs, nattrs, in, MR_SET(MR_BOOL), out, nout, err);
 }
 
 /* ---- walking ---- */
@@ -68,15 +50,15 @@ static int infer_bools(const struct mr_attr *attrs, size_t nattrs, const struct 
 /* The input as a sequence of axes of alternating fate. */
 struct walk {
     int n;
-    uint64_t sizes[MR_RANK_MAX];
+    int64_t sizes[MR_RANK_MAX];
     bool reduced[MR_RANK_MAX];
-    uint64_t strides[MR_RANK_MAX]; /* in the result; 0 where reduced */
-    uint64_t reduced_count;        /* values that go into one result */
+    int64_t strides[MR_RANK_MAX]; /* in the result; 0 where reduced */
+    uint64_t reduced_count;       /* values that go into one result */
 };
 
 static void plan_walk(struct walk *w, const struct mr_tensor *t, uint32_t mask)
 {
-    uint64_t stride = 1;
+    int64_t stride = 1;
 
     memset(w, 0, sizeof *w);
     w->reduced_count = 1;
@@ -88,9 +70,9 @@ static void plan_walk(struct walk *w, const struct mr_tensor *t, uint32_t mask)
             continue;
         }
         if (w->n > 0 && w->reduced[w->n - 1] == reduced) {
-            w->sizes[w->n - 1] *= (uint64_t)t->dims[d];
+            w->sizes[w->n - 1] *= t->dims[d];
         } else {
-            w->sizes[w->n] = (uint64_t)t->dims[d];
+            w->sizes[w->n] = t->dims[d];
             w->reduced[w->n++] = reduced;
         }
     }
@@ -111,31 +93,19 @@ typedef void (*run_fn)(void *acc, const void *values, uint64_t n, bool reduced);
 static void walk_runs(const struct walk *w, const struct mr_tensor *t, void *acc, size_t acc_width,
                       run_fn run)
 {
-    uint64_t counter[MR_RANK_MAX] = {0};
+    int64_t counter[MR_RANK_MAX] = {0};
     int inner = w->n - 1;
+    uint64_t n = (uint64_t)w->sizes[inner];
     const unsigned char *values = t->values;
-    uint64_t at = 0;
+    int64_t at = 0;
 
     if (t->count == 0) {
         return;
     }
-    for (;;) {
-        int d = inner - 1;
-
-        run((unsigned char *)acc + at * acc_width, values, w->sizes[inner], w->reduced[inner]);
-        values += w->sizes[inner] * t->width;
-        for (; d >= 0; d--) {
-            at += w->strides[d];
-            if (++counter[d] < w->sizes[d]) {
-                break;
-            }
-            at -= w->strides[d] * w->sizes[d];
-            counter[d] = 0;
-        }
-        if (d < 0) {
-            return;
-        }
-    }
+    do {
+        run((unsigned char *)acc + (size_t)at * acc_width, values, n, w->reduced[inner]);
+        values += n * t->width;
+    } while (mr_next_run(w->n, w->sizes, w->strides, counter, &at));
 }
 
 /* ---- one reduction, all dtypes ---- */
@@ -276,53 +246,45 @@ static const struct reducer any_reducers[MR_DTYPE_COUNT] = {
 
 #define SMALL_ACC 64 /* bytes: the common case of one result a row needs no allocation */
 
-static int reduce_row(const struct mr_kernel_call *call, const struct mr_tensor *t,
-                      const struct reducer *table, struct mr_result *out, mr_error *err)
+static int reduce_row(const struct mr_row *row, const struct reducer *table, struct mr_result *out,
+                      mr_error *err)
 {
+    const struct mr_tensor *t = row->in;
     const struct reducer *r = &table[t->dtype];
     _Alignas(8) unsigned char small[SMALL_ACC];
-    void *acc = small;
+    MR_AUTO(mr_free) void *large = NULL;
     uint32_t mask = 0;
     struct walk w;
     size_t bytes;
 
-    MR_TRY(mr_axes_resolve(mr_attr_find(call->attrs, call->nattrs, "axes"), t->rank, &mask, err));
+    MR_TRY(mr_axes_resolve(mr_attr_get(row->attrs, "axes"), t->rank, &mask, err));
     plan_walk(&w, t, mask);
     if (__builtin_mul_overflow(out->count, r->acc_width, &bytes)) {
         return mr_error_nomem(err);
     }
     if (bytes > SMALL_ACC) {
-        acc = mr_malloc(bytes);
-        MR_CHECK_ALLOC(acc, err);
+        large = mr_malloc(bytes);
+        MR_CHECK_ALLOC(large, err);
     }
+    void *acc = large != NULL ? large : small;
     r->start(acc, out->count);
     walk_runs(&w, t, acc, r->acc_width, r->run);
     r->store(acc, out->count, out->values, w.reduced_count);
-    if (acc != small) {
-        mr_free(acc);
-    }
     return MR_OK;
 }
 
-static const struct mr_kernel_attr reduce_attrs[] = {
-    {"axes", MR_ATTR_INTS, true},
-    {"keepdims", MR_ATTR_BOOL, true},
-    {NULL, 0, false},
-};
-
-#define REDUCTION(name, infer_fn)                                                                  \
-    static int fill_##name(const struct mr_kernel_call *call, const struct mr_tensor *in,          \
-                           size_t nin, size_t output, struct mr_result *out, mr_error *err)        \
+#define REDUCTION(name, set)                                                                       \
+    static int fill_##name(const struct mr_row *row, struct mr_result *out, mr_error *err)         \
     {                                                                                              \
-        return reduce_row(call, &in[0], name##_reducers, out, err);                                \
+        return reduce_row(row, name##_reducers, out, err);                                         \
     }                                                                                              \
-    MR_ROWS_KERNEL(mr_kernel_reduce_##name, "reduce_" #name, 0, 1, 1, infer_fn, reduce_attrs,      \
-                   NULL, fill_##name)
+    MR_ROWS_KERNEL(reduce_##name, 1, 1, set, .infer = infer_reduced, .fill = fill_##name,          \
+                   .attr_table = {{"axes", MR_ATTR_INTS, true}, {"keepdims", MR_ATTR_BOOL, true}})
 
-REDUCTION(sum, infer_numbers);
-REDUCTION(prod, infer_numbers);
-REDUCTION(mean, infer_numbers);
-REDUCTION(max, infer_numbers);
-REDUCTION(min, infer_numbers);
-REDUCTION(all, infer_bools);
-REDUCTION(any, infer_bools);
+REDUCTION(sum, MR_SET_NUMBERS);
+REDUCTION(prod, MR_SET_NUMBERS);
+REDUCTION(mean, MR_SET_NUMBERS);
+REDUCTION(max, MR_SET_NUMBERS);
+REDUCTION(min, MR_SET_NUMBERS);
+REDUCTION(all, MR_SET(MR_BOOL));
+REDUCTION(any, MR_SET(MR_BOOL));

@@ -63,6 +63,7 @@ static void regex_free(void *state)
     pcre2_general_context_free(re->memory);
     mr_free(re);
 }
+MR_AUTO_DEFINE(struct regex, regex_free)
 
 static int compile(struct regex *re, const struct mr_attr *pattern, mr_error *err)
 {
@@ -86,24 +87,29 @@ static int compile(struct regex *re, const struct mr_attr *pattern, mr_error *er
                         (const char *)pattern->bytes, at, (const char *)why);
 }
 
-static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
+static int regex_new(const struct mr_attr *pattern, struct regex **ret, mr_error *err)
 {
-    const struct mr_attr *pattern = mr_attr_find(attrs, nattrs, "pattern");
-    struct regex *re = mr_calloc(1, sizeof *re);
-    int rc = MR_OK;
+    MR_AUTO(regex_free) struct regex *re = mr_calloc(1, sizeof *re);
 
     MR_CHECK_ALLOC(re, err);
     re->magic = MAGIC;
     re->memory = pcre2_general_context_create(allocate, release_memory, NULL);
-    re->limits = re->memory != NULL ? pcre2_match_context_create(re->memory) : NULL;
-    rc = re->limits != NULL ? compile(re, pattern, err) : mr_error_nomem(err);
-    if (rc != MR_OK) {
-        regex_free(re);
-        return rc;
-    }
+    MR_CHECK_ALLOC(re->memory, err);
+    re->limits = pcre2_match_context_create(re->memory);
+    MR_CHECK_ALLOC(re->limits, err);
+    MR_TRY(compile(re, pattern, err));
     (void)pcre2_set_match_limit(re->limits, MR_REGEX_STEPS_MAX);
     (void)pcre2_set_depth_limit(re->limits, MR_REGEX_STEPS_MAX);
     (void)pcre2_set_heap_limit(re->limits, MR_REGEX_HEAP_KIB_MAX);
+    *ret = MR_TAKE(re);
+    return MR_OK;
+}
+
+static int regex_prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
+{
+    struct regex *re = NULL;
+
+    MR_TRY(regex_new(mr_attr_find(attrs, nattrs, "pattern"), &re, err));
     *state = re;
     return MR_OK;
 }
@@ -130,47 +136,20 @@ static int check_rewrite(const struct mr_attr *rewrite, uint32_t groups, mr_erro
     return MR_OK;
 }
 
-static int infer_regex(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       mr_error *err)
+static int infer_regex(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *pattern = mr_attr_find(attrs, nattrs, "pattern");
-    const struct mr_attr *rewrite = mr_attr_find(attrs, nattrs, "rewrite");
+    const struct mr_attr *pattern = mr_attr_get(it->attrs, "pattern");
+    const struct mr_attr *rewrite = mr_attr_get(it->attrs, "rewrite");
+    MR_AUTO(regex_free) struct regex *re = NULL;
     uint32_t groups = 0;
-    void *state = NULL;
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
 
-    if (rc == MR_OK && pattern->size > MR_REGEX_BYTES_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size,
-                          MR_REGEX_BYTES_MAX);
+    if (pattern->size > MR_REGEX_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "a pattern of %zu bytes; at most %u", pattern->size,
+                            MR_REGEX_BYTES_MAX);
     }
-    if (rc == MR_OK) {
-        rc = regex_prepare(attrs, nattrs, &state, err);
-    }
-    if (rc == MR_OK && rewrite != NULL) {
-        (void)pcre2_pattern_info(((struct regex *)state)->code, PCRE2_INFO_CAPTURECOUNT, &groups);
-        rc = check_rewrite(rewrite, groups, err);
-    }
-    regex_free(state);
-    return rc;
-}
-
-static int infer_replace(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                         size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                         mr_error *err)
-{
-    MR_TRY(infer_regex(attrs, nattrs, in, err));
-    out[0] = in[0];
-    *nout = 1;
-    return MR_OK;
-}
-
-static int infer_full_match(const struct mr_attr *attrs, size_t nattrs,
-                            const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
-                            size_t cap, size_t *nout, mr_error *err)
-{
-    MR_TRY(infer_replace(attrs, nattrs, in, nin, out, cap, nout, err));
-    out[0].dtype = MR_BOOL;
-    return MR_OK;
+    MR_TRY(regex_new(pattern, &re, err));
+    (void)pcre2_pattern_info(re->code, PCRE2_INFO_CAPTURECOUNT, &groups);
+    return rewrite != NULL ? check_rewrite(rewrite, groups, err) : MR_OK;
 }
 
 /* ---- matching ---- */
@@ -274,50 +253,39 @@ static int replace(const struct regex *re, const struct mr_attr *rewrite, bool a
     return to->failed ? mr_buf_error(to, err) : MR_OK;
 }
 
-static int replace_value(const struct mr_kernel_call *call, struct mr_string s,
-                         pcre2_match_data *data, struct mr_buf *to, struct mr_result *out,
-                         struct mr_string *ret, mr_error *err)
+static int replace_value(const struct mr_row *row, struct mr_string s, pcre2_match_data *data,
+                         struct mr_buf *to, struct mr_result *out, struct mr_string *ret,
+                         mr_error *err)
 {
-    const struct mr_attr *rewrite = mr_attr_find(call->attrs, call->nattrs, "rewrite");
-    bool all = mr_attr_bool(call->attrs, call->nattrs, "replace_global", true);
+    const struct mr_attr *rewrite = mr_attr_get(row->attrs, "rewrite");
+    bool all = mr_attr_bool(row->attrs, "replace_global", true);
 
     mr_buf_clear(to);
-    int rc = replace(regex_of(call->state), rewrite, all, s, data, to, err);
-    unsigned char *copy = rc == MR_OK ? mr_output_bytes(out->column, to->len, err) : NULL;
-    if (rc == MR_OK && copy == NULL) {
-        rc = MR_EEXHAUSTED;
-    }
-    MR_TRY(rc);
-    if (to->len > 0) {
-        memcpy(copy, to->data, to->len);
-    }
-    *ret = (struct mr_string){copy, to->len};
-    return MR_OK;
+    MR_TRY(replace(regex_of(row->state), rewrite, all, s, data, to, err));
+    return mr_result_put_bytes(out, to->data, to->len, ret, err);
 }
 
-static int fill_replace(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                        size_t output, struct mr_result *out, mr_error *err)
+static int fill_replace(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct regex *re = regex_of(call->state);
-    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
-    struct mr_string *results = (struct mr_string *)(void *)out->values;
+    const struct regex *re = regex_of(row->state);
+    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
+    struct mr_string *results = mr_result_strings(out);
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
     struct mr_buf to = {.memory = mr_memory_current()};
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
 
     for (uint64_t i = 0; i < out->count && rc == MR_OK; i++) {
-        rc = replace_value(call, strings[i], data, &to, out, &results[i], err);
+        rc = replace_value(row, strings[i], data, &to, out, &results[i], err);
     }
     mr_buf_free(&to);
     pcre2_match_data_free(data);
     return rc;
 }
 
-static int fill_full_match(const struct mr_kernel_call *call, const struct mr_tensor *in,
-                           size_t nin, size_t output, struct mr_result *out, mr_error *err)
+static int fill_full_match(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct regex *re = regex_of(call->state);
-    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
+    const struct regex *re = regex_of(row->state);
+    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
     pcre2_match_data *data = pcre2_match_data_create_from_pattern(re->code, re->memory);
     int rc = data != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -329,35 +297,13 @@ static int fill_full_match(const struct mr_kernel_call *call, const struct mr_te
     return rc < 0 ? rc : MR_OK;
 }
 
-static const struct mr_kernel_attr replace_attrs[] = {{"pattern", MR_ATTR_BYTES, false},
-                                                      {"replace_global", MR_ATTR_BOOL, true},
-                                                      {"rewrite", MR_ATTR_BYTES, false},
-                                                      {NULL, 0, false}};
-static const struct mr_kernel_attr match_attrs[] = {{"pattern", MR_ATTR_BYTES, false},
-                                                    {NULL, 0, false}};
+#define REGEX_KERNEL(id, ...)                                                                      \
+    MR_ROWS_KERNEL(id, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL, .infer = infer_regex, \
+                   .prepare = regex_prepare, .release = regex_free, __VA_ARGS__)
 
-#define REGEX_KERNEL(symbol, text, infer_fn, fill_fn, attrs_of)                                    \
-    static int symbol##_eval(                                                                      \
-        const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,           \
-        size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row, mr_error *err)    \
-    {                                                                                              \
-        static const struct mr_row_ops ops = {.fill = fill_fn};                                    \
-                                                                                                   \
-        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                   \
-    }                                                                                              \
-    const struct mr_kernel symbol = {                                                              \
-        .name = text,                                                                              \
-        .version = 1,                                                                              \
-        .flags = MR_KERNEL_MAY_FAIL,                                                               \
-        .min_inputs = 1,                                                                           \
-        .max_inputs = 1,                                                                           \
-        .infer = infer_fn,                                                                         \
-        .eval = symbol##_eval,                                                                     \
-        .prepare = regex_prepare,                                                                  \
-        .release = regex_free,                                                                     \
-        .attr_table = attrs_of,                                                                    \
-    }
-
-REGEX_KERNEL(mr_kernel_regex_replace, "regex_replace", infer_replace, fill_replace, replace_attrs);
-REGEX_KERNEL(mr_kernel_regex_full_match, "regex_full_match", infer_full_match, fill_full_match,
-             match_attrs);
+REGEX_KERNEL(regex_replace, .fill = fill_replace,
+             .attr_table = {{"pattern", MR_ATTR_BYTES, false},
+                            {"replace_global", MR_ATTR_BOOL, true},
+                            {"rewrite", MR_ATTR_BYTES, false}});
+REGEX_KERNEL(regex_full_match, .result = MR_BOOL, .fill = fill_full_match,
+             .attr_table = {{"pattern", MR_ATTR_BYTES, false}});

@@ -27,6 +27,30 @@ int64_t mr_tensor_index(const struct mr_tensor *t, uint64_t i)
     return wide;
 }
 
+int mr_result_put_bytes(struct mr_result *out, const void *bytes, size_t size,
+                        struct mr_string *ret, mr_error *err)
+{
+    unsigned char *copy = mr_output_bytes(out->column, size, err);
+
+    if (copy == NULL) {
+        return MR_EEXHAUSTED;
+    }
+    if (size > 0) {
+        memcpy(copy, bytes, size);
+    }
+    *ret = (struct mr_string){copy, size};
+    return MR_OK;
+}
+
+void mr_result_put_index(struct mr_result *out, uint64_t i, uint64_t value)
+{
+    if (out->dtype == MR_INT32) {
+        ((int32_t *)(void *)out->values)[i] = (int32_t)(uint32_t)value;
+    } else {
+        ((int64_t *)(void *)out->values)[i] = (int64_t)value;
+    }
+}
+
 void mr_strides(int rank, const int64_t *dims, uint64_t strides[MR_RANK_MAX])
 {
     uint64_t stride = 1;
@@ -43,88 +67,71 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
                   struct mr_leaf_spec *out, size_t nout, mr_error *err)
 {
     struct mr_leaf_spec small[SMALL_INPUTS];
-    struct mr_leaf_spec *specs = nin <= SMALL_INPUTS ? small : mr_calloc(nin, sizeof *specs);
-    size_t n = 0;
+    MR_AUTO(mr_free)
+    struct mr_leaf_spec *many = nin <= SMALL_INPUTS ? NULL : mr_calloc(nin, sizeof *many);
+    struct mr_leaf_spec *specs = nin <= SMALL_INPUTS ? small : many;
+    struct mr_kernel_infer it = {{call->attrs, call->nattrs}, specs, nin, out, nout, 0};
 
     MR_CHECK_ALLOC(specs, err);
     for (size_t i = 0; i < nin; i++) {
         mr_tensor_spec(&in[i], &specs[i]);
     }
-    int rc = call->kernel->infer(call->attrs, call->nattrs, specs, nin, out, nout, &n, err);
-    if (rc == MR_OK && n != nout) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", n, nout);
-    }
-    if (specs != small) {
-        mr_free(specs);
-    }
-    return rc;
+    MR_TRY(mr_infer_call(call->kernel, &it, err));
+    return it.nout == nout
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", it.nout, nout);
 }
 
 struct rows_work {
-    const struct mr_row_ops *ops;
     const struct mr_kernel_call *call;
     uint32_t rows;
-    size_t nin;
     size_t nout;
     struct mr_input *inputs;
-    struct mr_tensor *row;      /* nin */
-    struct mr_leaf_spec *specs; /* nout: of one row */
-    struct mr_output *outputs;  /* nout */
-    int64_t **dims;             /* nout: [rows][rank], where rows differ */
+    struct mr_tensor *tensors; /* of one row */
+    struct mr_row row;
+    struct mr_leaf_spec *specs;   /* nout: of one row */
+    struct mr_output *outputs;    /* nout */
+    struct mr_owned_column *made; /* nout */
+    int64_t **dims;               /* nout: [rows][rank], where rows differ */
 };
 
 static void load_row(struct rows_work *w, uint32_t r)
 {
-    for (size_t i = 0; i < w->nin; i++) {
-        w->row[i] = mr_input_row(&w->inputs[i], r);
+    for (size_t i = 0; i < w->row.nin; i++) {
+        w->tensors[i] = mr_input_row(&w->inputs[i], r);
     }
 }
 
-static int infer_row(struct rows_work *w, mr_error *err)
+static int infer_row(struct rows_work *w, uint32_t r, mr_error *err)
 {
-    int rc = mr_rows_infer(w->call, w->row, w->nin, w->specs, w->nout, err);
-
-    return rc == MR_OK && w->ops->dims != NULL
-               ? w->ops->dims(w->call, w->row, w->nin, w->specs, err)
-               : rc;
+    load_row(w, r);
+    MR_TRY(mr_rows_infer(w->call, w->tensors, w->row.nin, w->specs, w->nout, err));
+    return w->call->kernel->dims != NULL ? w->call->kernel->dims(&w->row, w->specs, err) : MR_OK;
 }
 
-/* No row says what the shape is: what is unknown is 0. */
 static int alloc_empty(struct rows_work *w, mr_error *err)
 {
     for (size_t o = 0; o < w->nout; o++) {
-        struct mr_leaf_spec s = w->call->out_specs[o];
-
-        for (int d = 0; d < s.rank; d++) {
-            s.dims[d] = s.dims[d] < 0 ? 0 : s.dims[d];
-        }
-
-        MR_TRY(mr_output_fixed(&w->outputs[o], s.dtype, 0, s.rank < 0 ? 0 : s.rank, s.dims, err));
+        MR_TRY(mr_output_empty(&w->outputs[o], &w->call->out_specs[o], err));
     }
     return MR_OK;
 }
 
-static int alloc_same(struct rows_work *w, uint32_t *bad_row, mr_error *err)
+static int alloc_same(struct rows_work *w, mr_error *err)
 {
-    *bad_row = 0;
-    load_row(w, 0);
-    int rc = infer_row(w, err);
-    for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
-                             w->specs[o].dims, err);
+    MR_TRY(infer_row(w, 0, err));
+    for (size_t o = 0; o < w->nout; o++) {
+        MR_TRY(mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+                               w->specs[o].dims, err));
     }
-    return rc;
+    return MR_OK;
 }
 
-static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
+static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     for (uint32_t r = 0; r < w->rows; r++) {
         *bad_row = r;
-        load_row(w, r);
-        int rc = infer_row(w, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(infer_row(w, r, err));
         for (size_t o = 0; o < w->nout; o++) {
             size_t rank = (size_t)w->specs[o].rank;
 
@@ -135,119 +142,101 @@ static int collect_dims(struct rows_work *w, uint32_t *bad_row, mr_error *err)
             memcpy(w->dims[o] + r * rank, w->specs[o].dims, rank * sizeof(int64_t));
         }
     }
-    return MR_OK;
-}
-
-static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
-{
-    int rc = collect_dims(w, bad_row, err);
-
-    for (size_t o = 0; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank, w->dims[o],
-                           bad_row, err);
+    for (size_t o = 0; o < w->nout; o++) {
+        MR_TRY(mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+                             w->dims[o], bad_row, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
     for (uint32_t r = 0; r < w->rows; r++) {
         load_row(w, r);
+        *bad_row = r;
         for (size_t o = 0; o < w->nout; o++) {
             struct mr_output *output = &w->outputs[o];
             struct mr_result result = {.dims = mr_output_dims(output, r),
                                        .rank = output->rank,
                                        .dtype = output->dtype,
                                        .width = output->width,
+                                       .index = o,
                                        .column = output};
 
             result.values = mr_output_row(output, r, &result.count);
-            int rc = w->ops->fill(w->call, w->row, w->nin, o, &result, err);
-            if (rc < 0) {
-                *bad_row = r;
-                return rc;
-            }
+            MR_TRY(w->call->kernel->fill(&w->row, &result, err));
         }
     }
+    *bad_row = 0;
     return MR_OK;
 }
 
 static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 {
-    bool same = w->ops->dims == NULL;
-    int rc;
+    bool same = w->call->kernel->dims == NULL;
 
-    *bad_row = 0;
     if (w->rows == 0) {
         return alloc_empty(w, err);
     }
-    for (size_t i = 0; i < w->nin; i++) {
+    for (size_t i = 0; i < w->row.nin; i++) {
         same = same && w->inputs[i].fixed;
     }
-    rc = same ? alloc_same(w, bad_row, err) : alloc_each(w, bad_row, err);
-    return rc < 0 ? rc : fill_rows(w, bad_row, err);
+    MR_TRY(same ? alloc_same(w, err) : alloc_each(w, bad_row, err));
+    return fill_rows(w, bad_row, err);
 }
 
-/* All columns or none. */
-static int finish(struct rows_work *w, struct mr_owned_column *out, mr_error *err)
+static int eval(struct rows_work *w, struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
-    struct mr_owned_column *made = mr_calloc(w->nout, sizeof *made);
-    int rc = MR_OK;
-    size_t o = 0;
-
-    MR_CHECK_ALLOC(made, err);
-    for (; rc == MR_OK && o < w->nout; o++) {
-        rc = mr_output_finish(&w->outputs[o], &made[o], err);
+    if (w->tensors == NULL || w->specs == NULL || w->outputs == NULL || w->made == NULL ||
+        w->dims == NULL) {
+        return mr_error_nomem(err);
     }
-    for (size_t i = 0; i < w->nout; i++) {
-        if (rc == MR_OK) {
-            out[i] = made[i];
-        } else {
-            mr_column_release(&made[i]);
-        }
+    MR_TRY(run(w, bad_row, err));
+    for (size_t o = 0; o < w->nout; o++) {
+        MR_TRY(mr_output_finish(&w->outputs[o], &w->made[o], err));
     }
-    mr_free(made);
-    return rc;
+    memcpy(out, w->made, w->nout * sizeof *out);
+    memset(w->made, 0, w->nout * sizeof *out);
+    return MR_OK;
 }
 
-int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call, uint32_t rows,
-                 const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
-                 size_t nout, uint32_t *bad_row, mr_error *err)
+int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
+                 size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
+                 mr_error *err)
 {
-    struct rows_work w = {.ops = ops, .call = call, .rows = rows, .nin = nin, .nout = nout};
-    int rc;
+    struct rows_work w = {
+        .call = call,
+        .rows = rows,
+        .nout = nout,
+        .tensors = mr_calloc(nin, sizeof *w.tensors),
+        .specs = mr_calloc(nout, sizeof *w.specs),
+        .outputs = mr_calloc(nout, sizeof *w.outputs),
+        .made = mr_calloc(nout, sizeof *w.made),
+        .dims = mr_calloc(nout, sizeof *w.dims),
+    };
 
     *bad_row = 0;
-    rc = mr_inputs_open(in, nin, rows, &w.inputs, err);
-    if (rc < 0) {
-        return rc;
-    }
-    w.row = mr_calloc(nin, sizeof *w.row);
-    w.specs = mr_calloc(nout, sizeof *w.specs);
-    w.outputs = mr_calloc(nout, sizeof *w.outputs);
-    w.dims = mr_calloc(nout, sizeof *w.dims);
-    if (w.row == NULL || w.specs == NULL || w.outputs == NULL || w.dims == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
-    rc = run(&w, bad_row, err);
+    w.row = (struct mr_row){{call->attrs, call->nattrs}, call->state, w.tensors, nin};
+    int rc = mr_inputs_open(in, nin, rows, &w.inputs, err);
     if (rc == MR_OK) {
-        rc = finish(&w, out, err);
+        rc = eval(&w, out, bad_row, err);
     }
-
-out:
     for (size_t o = 0; o < nout; o++) {
         if (w.outputs != NULL) {
             mr_output_drop(&w.outputs[o]);
+        }
+        if (w.made != NULL) {
+            mr_column_release(&w.made[o]);
         }
         if (w.dims != NULL) {
             mr_free(w.dims[o]);
         }
     }
     mr_inputs_close(w.inputs, nin);
-    mr_free(w.row);
+    mr_free(w.tensors);
     mr_free(w.specs);
     mr_free(w.outputs);
+    mr_free(w.made);
     mr_free(w.dims);
     return rc;
 }

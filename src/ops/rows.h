@@ -16,46 +16,28 @@ struct mr_result {
     int rank;
     uint8_t dtype;
     size_t width;
+    size_t index;             /* of the result, if there are several */
     struct mr_output *column; /* for mr_output_bytes() */
 };
 
-struct mr_row_ops {
-    /*
-     * Optional: dims that depend on the values of a row (infer leaves them unknown). @spec is what
-     * infer said; the dims that are unknown in it are to be filled in. The rank must be known.
-     */
-    int (*dims)(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                struct mr_leaf_spec *spec, mr_error *err);
-    /* Write the values of result number @output. */
-    int (*fill)(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                size_t output, struct mr_result *out, mr_error *err);
-};
+static inline struct mr_string *mr_result_strings(const struct mr_result *out)
+{
+    return (struct mr_string *)(void *)out->values;
+}
 
-int mr_rows_eval(const struct mr_row_ops *ops, const struct mr_kernel_call *call, uint32_t rows,
-                 const struct mr_kernel_in *in, size_t nin, struct mr_owned_column *out,
-                 size_t nout, uint32_t *bad_row, mr_error *err);
+/* A copy of @size bytes as a string of @out. */
+int mr_result_put_bytes(struct mr_result *out, const void *bytes, size_t size,
+                        struct mr_string *ret, mr_error *err);
+/* Value @i of @out, which has int32 or int64. */
+void mr_result_put_index(struct mr_result *out, uint64_t i, uint64_t value);
 
-/* A kernel whose eval is mr_rows_eval(). */
-#define MR_ROWS_KERNEL(symbol, text, more_flags, inputs_min, inputs_max, infer_fn, attrs_of,       \
-                       dims_fn, fill_fn)                                                           \
-    static int symbol##_eval(                                                                      \
-        const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,           \
-        size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row, mr_error *err)    \
-    {                                                                                              \
-        static const struct mr_row_ops ops = {dims_fn, fill_fn};                                   \
-                                                                                                   \
-        return mr_rows_eval(&ops, call, rows, in, nin, out, nout, bad_row, err);                   \
-    }                                                                                              \
-    const struct mr_kernel symbol = {                                                              \
-        .name = text,                                                                              \
-        .version = 1,                                                                              \
-        .flags = (more_flags),                                                                     \
-        .min_inputs = (inputs_min),                                                                \
-        .max_inputs = (inputs_max),                                                                \
-        .infer = infer_fn,                                                                         \
-        .eval = symbol##_eval,                                                                     \
-        .attr_table = attrs_of,                                                                    \
-    }
+int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct mr_kernel_in *in,
+                 size_t nin, struct mr_owned_column *out, size_t nout, uint32_t *bad_row,
+                 mr_error *err);
+
+/* A kernel whose eval is mr_rows_eval(). @set: the dtypes of its inputs, 0: infer looks at them. */
+#define MR_ROWS_KERNEL(id, inputs_min, inputs_max, set, ...)                                       \
+    MR_DEFINE_KERNEL(id, inputs_min, inputs_max, set, .eval = mr_rows_eval, __VA_ARGS__)
 
 /* The spec of a row as it is. */
 void mr_tensor_spec(const struct mr_tensor *t, struct mr_leaf_spec *ret);

@@ -34,17 +34,18 @@ static bool bit(int64_t mask, int i)
     return ((mask >> i) & 1) != 0;
 }
 
-static int load_entries(const struct mr_attr *attrs, size_t nattrs, struct entries *e,
-                        mr_error *err)
+static int load_entries(struct mr_attrs attrs, struct entries *e, mr_error *err)
 {
-    e->begin = mr_attr_find(attrs, nattrs, "begin");
-    e->end = mr_attr_find(attrs, nattrs, "end");
-    e->strides = mr_attr_find(attrs, nattrs, "strides");
-    e->begin_mask = mr_attr_int(attrs, nattrs, "begin_mask", 0);
-    e->end_mask = mr_attr_int(attrs, nattrs, "end_mask", 0);
-    e->ellipsis_mask = mr_attr_int(attrs, nattrs, "ellipsis_mask", 0);
-    e->new_axis_mask = mr_attr_int(attrs, nattrs, "new_axis_mask", 0);
-    e->shrink_axis_mask = mr_attr_int(attrs, nattrs, "shrink_axis_mask", 0);
+    *e = (struct entries){
+        .begin = mr_attr_get(attrs, "begin"),
+        .end = mr_attr_get(attrs, "end"),
+        .strides = mr_attr_get(attrs, "strides"),
+        .begin_mask = mr_attr_int(attrs, "begin_mask", 0),
+        .end_mask = mr_attr_int(attrs, "end_mask", 0),
+        .ellipsis_mask = mr_attr_int(attrs, "ellipsis_mask", 0),
+        .new_axis_mask = mr_attr_int(attrs, "new_axis_mask", 0),
+        .shrink_axis_mask = mr_attr_int(attrs, "shrink_axis_mask", 0),
+    };
     if (e->begin->count != e->end->count || e->begin->count != e->strides->count ||
         e->begin->count > 32) {
         return mr_error_set(err, MR_EINVAL, "%d begins, %d ends and %d strides", e->begin->count,
@@ -131,98 +132,79 @@ static int take_range(struct slice *s, const struct entries *e, int i, int64_t d
 static int take_all(struct slice *s, const struct mr_leaf_spec *in, const int64_t *in_strides,
                     int axis, int n, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (int d = axis; rc == MR_OK && d < axis + n; d++) {
-        rc = push_axis(s, in->dims[d], in_strides[d], err);
+    for (int d = axis; d < axis + n; d++) {
+        MR_TRY(push_axis(s, in->dims[d], in_strides[d], err));
     }
-    return rc;
+    return MR_OK;
 }
 
-static int resolve(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                   struct slice *s, mr_error *err)
+static int resolve(struct mr_attrs attrs, const struct mr_leaf_spec *in, struct slice *s,
+                   mr_error *err)
 {
     int64_t in_strides[MR_RANK_MAX];
     int64_t stride = 1;
     struct entries e;
     int axis = 0;
-    int rc = load_entries(attrs, nattrs, &e, err);
 
+    MR_TRY(load_entries(attrs, &e, err));
     memset(s, 0, sizeof *s);
     s->result.dtype = in->dtype;
-    if (rc < 0) {
-        return rc;
-    }
     for (int d = in->rank - 1; d >= 0; d--) {
         in_strides[d] = stride;
-        stride *= in->dims[d] < 1
-                      ? 1
-                      : in->dims[d]; /* of no account where the shape is not known yet, or empty */
+        /* A dim is of no account where the shape is not known yet, or empty. */
+        stride *= in->dims[d] < 1 ? 1 : in->dims[d];
     }
-    for (int i = 0; rc == MR_OK && i < e.begin->count; i++) {
+    for (int i = 0; i < e.begin->count; i++) {
         if (bit(e.ellipsis_mask, i)) {
             int n = in->rank - axis - axes_behind(&e, i);
 
             n = n < 0 ? 0 : n;
-            rc = take_all(s, in, in_strides, axis, n, err);
+            MR_TRY(take_all(s, in, in_strides, axis, n, err));
             axis += n;
         } else if (bit(e.new_axis_mask, i)) {
-            rc = push_axis(s, 1, 0, err);
+            MR_TRY(push_axis(s, 1, 0, err));
         } else if (axis >= in->rank) {
-            rc = mr_error_set(err, MR_EINVAL, "more indices than the %d axes there are", in->rank);
+            return mr_error_set(err, MR_EINVAL, "more indices than the %d axes there are",
+                                in->rank);
         } else if (bit(e.shrink_axis_mask, i)) {
-            rc = take_index(s, axis, e.begin->ints[i], in->dims[axis], in_strides[axis], err);
+            MR_TRY(take_index(s, axis, e.begin->ints[i], in->dims[axis], in_strides[axis], err));
             axis++;
         } else {
-            rc = take_range(s, &e, i, in->dims[axis], in_strides[axis], err);
+            MR_TRY(take_range(s, &e, i, in->dims[axis], in_strides[axis], err));
             axis++;
         }
     }
-    return rc < 0 ? rc : take_all(s, in, in_strides, axis, in->rank - axis, err);
+    return take_all(s, in, in_strides, axis, in->rank - axis, err);
 }
 
-static int infer_slice(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                       mr_error *err)
+static int infer_slice(struct mr_kernel_infer *it, mr_error *err)
 {
     struct slice s;
 
-    if (in[0].rank < 0) {
-        return mr_error_set(err, MR_EINVAL, "the rank of the input is unknown");
-    }
-
-    MR_TRY(resolve(attrs, nattrs, &in[0], &s, err));
-    out[0] = s.result;
-    *nout = 1;
+    MR_TRY(mr_infer_known_rank(it->in, err));
+    MR_TRY(resolve(it->attrs, &it->in[0], &s, err));
+    it->out[0] = s.result;
     return MR_OK;
 }
 
-static int fill_slice(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
+static int fill_slice(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     struct mr_leaf_spec spec;
     struct slice s;
 
-    mr_tensor_spec(&in[0], &spec);
-    int rc = resolve(call->attrs, call->nattrs, &spec, &s, err);
-    if (rc == MR_OK && out->count > 0) {
-        mr_strided_copy(in[0].values, s.first, s.strides, out->rank, out->dims, out->width,
-                        out->values);
-    }
-    return rc;
+    mr_tensor_spec(&row->in[0], &spec);
+    MR_TRY(resolve(row->attrs, &spec, &s, err));
+    mr_result_copy(row, s.first, s.strides, out);
+    return MR_OK;
 }
 
-static const struct mr_kernel_attr slice_attrs[] = {
-    {"begin", MR_ATTR_INTS, false},
-    {"end", MR_ATTR_INTS, false},
-    {"strides", MR_ATTR_INTS, false},
-    {"begin_mask", MR_ATTR_INT, true},
-    {"end_mask", MR_ATTR_INT, true},
-    {"ellipsis_mask", MR_ATTR_INT, true},
-    {"new_axis_mask", MR_ATTR_INT, true},
-    {"shrink_axis_mask", MR_ATTR_INT, true},
-    {NULL, 0, false},
-};
-
-MR_ROWS_KERNEL(mr_kernel_strided_slice, "strided_slice", MR_KERNEL_MAY_FAIL, 1, 1, infer_slice,
-               slice_attrs, NULL, fill_slice);
+MR_ROWS_KERNEL(strided_slice, 1, 1, 0, .flags = MR_KERNEL_MAY_FAIL, .infer = infer_slice,
+               .fill = fill_slice,
+               .attr_table = {{"begin", MR_ATTR_INTS, false},
+                              {"end", MR_ATTR_INTS, false},
+                              {"strides", MR_ATTR_INTS, false},
+                              {"begin_mask", MR_ATTR_INT, true},
+                              {"end_mask", MR_ATTR_INT, true},
+                              {"ellipsis_mask", MR_ATTR_INT, true},
+                              {"new_axis_mask", MR_ATTR_INT, true},
+                              {"shrink_axis_mask", MR_ATTR_INT, true}});

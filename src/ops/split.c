@@ -8,24 +8,15 @@
 
 #include <string.h>
 
-static bool is_blank(unsigned char c)
+static int infer_split(struct mr_kernel_infer *it, mr_error *err)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static int infer_split(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                       size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                       mr_error *err)
-{
-    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
-    if (in[0].rank != 0) {
+    if (it->in[0].rank != 0) {
         return mr_error_set(err, MR_EUNIMPL,
                             "a tensor of %s dimensions gives a ragged tensor, which is not built: "
                             "split scalars, before they are batched",
-                            in[0].rank < 0 ? "unknown" : "1 or more");
+                            it->in[0].rank < 0 ? "unknown" : "1 or more");
     }
-    out[0] = (struct mr_leaf_spec){.dtype = MR_STRING, .rank = 1, .dims = {MR_DIM_UNKNOWN}};
-    *nout = 1;
+    mr_shape_set(it->out, 1, (int64_t[]){MR_DIM_UNKNOWN});
     return MR_OK;
 }
 
@@ -39,13 +30,12 @@ struct rest {
     bool over;
 };
 
-static struct rest begin(const struct mr_kernel_call *call, const struct mr_tensor *x)
+static struct rest begin(const struct mr_row *row)
 {
-    const struct mr_string *s = (const struct mr_string *)(const void *)x->values;
-    const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "sep");
-    struct rest r = {.at = s->data,
-                     .size = s->size,
-                     .splits = mr_attr_int(call->attrs, call->nattrs, "maxsplit", -1)};
+    const struct mr_string *s = mr_tensor_strings(&row->in[0]);
+    const struct mr_attr *separator = mr_attr_get(row->attrs, "sep");
+    struct rest r = {
+        .at = s->data, .size = s->size, .splits = mr_attr_int(row->attrs, "maxsplit", -1)};
 
     if (separator != NULL) {
         r.separator = separator->bytes;
@@ -65,13 +55,13 @@ static bool next_word(struct rest *r, struct mr_string *part)
 {
     size_t n = 0;
 
-    while (r->size > 0 && is_blank(r->at[0])) {
+    while (r->size > 0 && mr_is_blank(r->at[0])) {
         pass(r, 1);
     }
     if (r->size == 0) {
         return false;
     }
-    while (n < r->size && (r->splits == 0 || !is_blank(r->at[n]))) {
+    while (n < r->size && (r->splits == 0 || !mr_is_blank(r->at[n]))) {
         n++;
     }
     *part = (struct mr_string){r->at, n};
@@ -106,10 +96,9 @@ static bool next(struct rest *r, struct mr_string *part)
     return any;
 }
 
-static int dims_split(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      struct mr_leaf_spec *spec, mr_error *err)
+static int dims_split(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
 {
-    struct rest r = begin(call, &in[0]);
+    struct rest r = begin(row);
     struct mr_string part;
     int64_t n = 0;
 
@@ -120,11 +109,10 @@ static int dims_split(const struct mr_kernel_call *call, const struct mr_tensor 
     return MR_OK;
 }
 
-static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
+static int fill_split(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    struct rest r = begin(call, &in[0]);
-    struct mr_string *parts = (struct mr_string *)(void *)out->values;
+    struct rest r = begin(row);
+    struct mr_string *parts = mr_result_strings(out);
 
     for (uint64_t i = 0; i < out->count; i++) {
         (void)next(&r, &parts[i]);
@@ -132,8 +120,6 @@ static int fill_split(const struct mr_kernel_call *call, const struct mr_tensor 
     return MR_OK;
 }
 
-static const struct mr_kernel_attr split_attrs[] = {
-    {"maxsplit", MR_ATTR_INT, true}, {"sep", MR_ATTR_BYTES, true}, {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_string_split, "string_split", 0, 1, 1, infer_split, split_attrs,
-               dims_split, fill_split);
+MR_ROWS_KERNEL(string_split, 1, 1, MR_SET(MR_STRING), .infer = infer_split, .dims = dims_split,
+               .fill = fill_split,
+               .attr_table = {{"maxsplit", MR_ATTR_INT, true}, {"sep", MR_ATTR_BYTES, true}});

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/elementwise.h"
 #include "ops/locale.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
@@ -53,27 +52,21 @@ static bool unit_is(const struct mr_attr *unit, const char *name)
     return unit->size == strlen(name) && memcmp(unit->bytes, name, unit->size) == 0;
 }
 
-static mr_kernel_loop length_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                  size_t nin)
+static mr_kernel_loop length_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
-    const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
+    const struct mr_attr *unit = mr_attr_get(attrs, "unit");
 
     return unit != NULL && unit_is(unit, "UTF8_CHAR") ? length_utf8 : length_bytes;
 }
 
-static int infer_length(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_length(struct mr_kernel_infer *it, mr_error *err)
 {
-    const struct mr_attr *unit = mr_attr_find(attrs, nattrs, "unit");
+    const struct mr_attr *unit = mr_attr_get(it->attrs, "unit");
 
     if (unit != NULL && !unit_is(unit, "BYTE") && !unit_is(unit, "UTF8_CHAR")) {
         return mr_error_set(err, MR_EINVAL, "unit '%.*s': wants BYTE or UTF8_CHAR",
                             unit->size > 20 ? 20 : (int)unit->size, (const char *)unit->bytes);
     }
-
-    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
-    out[0].dtype = MR_INT32;
     return MR_OK;
 }
 
@@ -87,18 +80,13 @@ static int bad_number(struct mr_string s, const char *why, mr_error *err)
                         (const char *)s.data, why);
 }
 
-static bool is_blank(unsigned char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
 static struct mr_string strip(struct mr_string s)
 {
-    while (s.size > 0 && is_blank(s.data[0])) {
+    while (s.size > 0 && mr_is_blank(s.data[0])) {
         s.data++;
         s.size--;
     }
-    while (s.size > 0 && is_blank(s.data[s.size - 1])) {
+    while (s.size > 0 && mr_is_blank(s.data[s.size - 1])) {
         s.size--;
     }
     return s;
@@ -177,8 +165,7 @@ FLOAT_NUMBER(f64, double, strtod_l)
 INT_NUMBER(i32, int32_t, INT32_MIN, INT32_MAX)
 INT_NUMBER(i64, int64_t, INT64_MIN, INT64_MAX)
 
-static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                  size_t nin)
+static mr_kernel_loop number_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     static const mr_kernel_loop loops[MR_DTYPE_COUNT] = {
         [MR_INT32] = number_i32,
@@ -186,24 +173,19 @@ static mr_kernel_loop number_loop(const struct mr_attr *attrs, size_t nattrs, co
         [MR_FLOAT32] = number_f32,
         [MR_FLOAT64] = number_f64,
     };
-    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_FLOAT32);
 
-    return dtype < MR_DTYPE_COUNT ? loops[dtype] : NULL;
+    return loops[mr_attr_dtype(attrs, "dtype", MR_FLOAT32)]; /* a dtype: infer has checked it */
 }
 
-static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_number(struct mr_kernel_infer *it, mr_error *err)
 {
-    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_FLOAT32);
+    mr_dtype dtype = mr_attr_dtype(it->attrs, "dtype", MR_FLOAT32);
 
-    if (number_loop(attrs, nattrs, NULL, 0) == NULL) {
+    if (number_loop(it->attrs, NULL) == NULL) {
         return mr_error_set(err, MR_EINVAL, "dtype %s: wants float32, float64, int32 or int64",
                             mr_dtype_name(dtype));
     }
-
-    MR_TRY(mr_infer_elementwise(in, nin, 0, MR_SET(MR_STRING), out, cap, nout, err));
-    out[0].dtype = (uint8_t)dtype;
+    it->out->dtype = (uint8_t)dtype;
     return MR_OK;
 }
 
@@ -237,24 +219,19 @@ static int infer_number(const struct mr_attr *attrs, size_t nattrs, const struct
 SUBSTR(i32, int32_t)
 SUBSTR(i64, int64_t)
 
-static mr_kernel_loop substr_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                  size_t nin)
+static mr_kernel_loop substr_loop(struct mr_attrs attrs, const uint8_t *dtypes)
 {
     return dtypes[1] == MR_INT32 ? substr_i32 : dtypes[1] == MR_INT64 ? substr_i64 : NULL;
 }
 
-static int infer_substr(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
+static int infer_substr(struct mr_kernel_infer *it, mr_error *err)
 {
-    int rc = mr_infer_dtype(in, 0, MR_SET(MR_STRING), err);
-
-    MR_TRY(rc < 0 ? rc : mr_infer_elementwise(in, nin, 1, MR_SET_INDEX, out, cap, nout, err));
-    out[0].dtype = MR_STRING;
-    return MR_OK;
+    MR_TRY(mr_infer_dtype(it->in, 0, MR_SET(MR_STRING), err));
+    MR_TRY(mr_infer_dtype(it->in, 1, MR_SET_INDEX, err));
+    return mr_infer_same_dtype(it->in, 1, it->nin, err);
 }
 
-MR_LOOP_HEAD(strip, string)
+MR_LOOP_HEAD(string_strip, string)
 {
     const struct mr_string *x = in[0];
     struct mr_string *z = out;
@@ -265,44 +242,30 @@ MR_LOOP_HEAD(strip, string)
     return n;
 }
 
-static mr_kernel_loop strip_loop(const struct mr_attr *attrs, size_t nattrs, const uint8_t *dtypes,
-                                 size_t nin)
-{
-    return strip_string;
-}
-
-MR_INFER_ELEMENTWISE(infer_strip, MR_SET(MR_STRING))
-
 /* ---- decode_raw ---- */
 
-static int infer_raw(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                     size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_raw(struct mr_kernel_infer *it, mr_error *err)
 {
-    mr_dtype dtype = mr_attr_dtype(attrs, nattrs, "dtype", MR_DTYPE_NONE);
-    struct mr_leaf_spec result = in[0];
+    mr_dtype dtype = mr_attr_dtype(it->attrs, "dtype", MR_DTYPE_NONE);
 
-    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
     if (dtype == MR_STRING) {
         return mr_error_set(err, MR_EINVAL, "dtype string");
     }
-    if (in[0].rank < 0 || in[0].rank == MR_RANK_MAX) {
+    if (it->in[0].rank < 0 || it->in[0].rank == MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "wants a rank of 0 to %d", MR_RANK_MAX - 1);
     }
-    result.dims[result.rank++] = MR_DIM_UNKNOWN;
-    result.dtype = (uint8_t)dtype;
-    out[0] = result;
-    *nout = 1;
+    it->out->dims[it->out->rank++] = MR_DIM_UNKNOWN;
+    it->out->dtype = (uint8_t)dtype;
     return MR_OK;
 }
 
-static int dims_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                    struct mr_leaf_spec *spec, mr_error *err)
+static int dims_raw(const struct mr_row *row, struct mr_leaf_spec *spec, mr_error *err)
 {
-    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
+    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
     size_t width = mr_dtype_size((mr_dtype)spec->dtype);
-    size_t size = in[0].count == 0 ? 0 : strings[0].size;
+    size_t size = row->in[0].count == 0 ? 0 : strings[0].size;
 
-    for (uint64_t i = 1; i < in[0].count; i++) {
+    for (uint64_t i = 1; i < row->in[0].count; i++) {
         if (strings[i].size != size) {
             return mr_error_set(err, MR_EINVAL, "strings of %zu and %zu bytes in one tensor", size,
                                 strings[i].size);
@@ -328,19 +291,18 @@ static void swap_bytes(unsigned char *p, uint64_t n, size_t width)
     }
 }
 
-static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                    size_t output, struct mr_result *out, mr_error *err)
+static int fill_raw(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct mr_string *strings = (const struct mr_string *)(const void *)in[0].values;
+    const struct mr_string *strings = mr_tensor_strings(&row->in[0]);
     unsigned char *at = out->values;
 
-    for (uint64_t i = 0; i < in[0].count; i++) {
+    for (uint64_t i = 0; i < row->in[0].count; i++) {
         if (strings[i].size > 0) {
             memcpy(at, strings[i].data, strings[i].size);
             at += strings[i].size;
         }
     }
-    if (!mr_attr_bool(call->attrs, call->nattrs, "little_endian", true)) {
+    if (!mr_attr_bool(row->attrs, "little_endian", true)) {
         swap_bytes(out->values, out->count, out->width);
     }
     for (uint64_t i = 0; out->dtype == MR_BOOL && i < out->count; i++) {
@@ -349,20 +311,13 @@ static int fill_raw(const struct mr_kernel_call *call, const struct mr_tensor *i
     return MR_OK;
 }
 
-static const struct mr_kernel_attr length_attrs[] = {{"unit", MR_ATTR_BYTES, true},
-                                                     {NULL, 0, false}};
-static const struct mr_kernel_attr number_attrs[] = {{"dtype", MR_ATTR_DTYPE, true},
-                                                     {NULL, 0, false}};
-static const struct mr_kernel_attr raw_attrs[] = {
-    {"dtype", MR_ATTR_DTYPE, false}, {"little_endian", MR_ATTR_BOOL, true}, {NULL, 0, false}};
-
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_length, "string_length", 1, 0, infer_length, length_loop,
-                         length_attrs);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_to_number, "string_to_number", 1, MR_KERNEL_MAY_FAIL,
-                         infer_number, number_loop, number_attrs);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_substr, "substr", 3, MR_KERNEL_MAY_FAIL, infer_substr,
-                         substr_loop, NULL);
-MR_ELEMENTWISE_KERNEL_OF(mr_kernel_string_strip, "string_strip", 1, 0, infer_strip, strip_loop,
-                         NULL);
-MR_ROWS_KERNEL(mr_kernel_decode_raw, "decode_raw", MR_KERNEL_MAY_FAIL, 1, 1, infer_raw, raw_attrs,
-               dims_raw, fill_raw);
+MR_ELEMENTWISE(string_length, 1, 0, MR_SET(MR_STRING), .result = MR_INT32, .infer = infer_length,
+               .loop = length_loop, .attr_table = {{"unit", MR_ATTR_BYTES, true}});
+MR_ELEMENTWISE(string_to_number, 1, MR_KERNEL_MAY_FAIL, MR_SET(MR_STRING), .infer = infer_number,
+               .loop = number_loop, .attr_table = {{"dtype", MR_ATTR_DTYPE, true}});
+MR_ELEMENTWISE(substr, 3, MR_KERNEL_MAY_FAIL, 0, .infer = infer_substr, .loop = substr_loop);
+MR_LOOPS_KERNEL(string_strip, 1, 0, MR_SET(MR_STRING), [MR_STRING] = string_strip_string);
+MR_ROWS_KERNEL(decode_raw, 1, 1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL, .infer = infer_raw,
+               .dims = dims_raw, .fill = fill_raw,
+               .attr_table = {{"dtype", MR_ATTR_DTYPE, false},
+                              {"little_endian", MR_ATTR_BOOL, true}});

@@ -1,6 +1,7 @@
 #include "ops/table.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 #include "ops/attr.h"
 
 #include <stdlib.h>
@@ -33,43 +34,15 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
 
 /* ---- checking attributes ---- */
 
-static const char *const kind_names[] = {
-    "",        "an int",  "a float",        "a bool",   "bytes",
-    "a dtype", "a shape", "a list of ints", "a tensor", "a list of strings",
-    "a value"};
-
-/* "shape#" matches shape0, shape12, ... */
-static bool name_matches(const char *pattern, const char *name)
-{
-    size_t len = strlen(pattern);
-
-    if (len == 0 || pattern[len - 1] != '#') {
-        return strcmp(pattern, name) == 0;
-    }
-    return strncmp(pattern, name, len - 1) == 0 && name[len - 1] != '\0' &&
-           strspn(name + len - 1, "0123456789") == strlen(name + len - 1);
-}
-
 static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *a, mr_error *err)
 {
-    for (; table != NULL && table->name != NULL; table++) {
-        if (!name_matches(table->name, a->name)) {
+    for (; table->name != NULL; table++) {
+        if (!mr_attr_name_matches(table->name, a->name)) {
             continue;
         }
         if (a->kind != table->kind) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s", a->name,
-                                kind_names[table->kind]);
-        }
-        if (a->kind == MR_ATTR_DTYPE && (a->i < 0 || mr_dtype_name((mr_dtype)a->i) == NULL)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': %lld is no dtype", a->name,
-                                (long long)a->i);
-        }
-        if (a->kind == MR_ATTR_SHAPE && (a->count < MR_RANK_UNKNOWN || a->count > MR_RANK_MAX)) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': rank %d is above %d", a->name,
-                                a->count, MR_RANK_MAX);
-        }
-        if (a->kind == MR_ATTR_INTS && a->count < 0) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': a list of %d", a->name, a->count);
+                                mr_attr_kind_name(table->kind));
         }
         return MR_OK;
     }
@@ -80,16 +53,9 @@ static int check_attrs(const struct mr_kernel_attr *table, const struct mr_attr 
                        size_t nattrs, mr_error *err)
 {
     for (size_t i = 0; i < nattrs; i++) {
-        int rc = check_attr(table, &attrs[i], err);
-
-        if (rc < 0) {
-            return rc;
-        }
-        if (mr_attr_find(attrs, i, attrs[i].name) != NULL) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s' is given twice", attrs[i].name);
-        }
+        MR_TRY(check_attr(table, &attrs[i], err));
     }
-    for (; table != NULL && table->name != NULL; table++) {
+    for (; table->name != NULL; table++) {
         if (!table->optional && mr_attr_find(attrs, nattrs, table->name) == NULL) {
             return mr_error_set(err, MR_EINVAL, "attribute '%s' is missing", table->name);
         }
@@ -114,17 +80,29 @@ static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in
     return MR_OK;
 }
 
+static int check_dtypes(uint32_t set, const struct mr_leaf_spec *in, size_t nin, mr_error *err)
+{
+    for (size_t i = 0; i < nin; i++) {
+        MR_TRY(mr_infer_dtype(in, i, set, err));
+    }
+    return mr_infer_same_dtype(in, 0, nin, err);
+}
+
 int mr_kernel_infer(const struct mr_kernel *kernel, const struct mr_attr *attrs, size_t nattrs,
                     const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out, size_t cap,
                     size_t *nout, mr_error *err)
 {
-    int rc = check_inputs(kernel, in, nin, err);
+    struct mr_kernel_infer it = {{attrs, nattrs}, in, nin, out, cap, 0};
 
-    if (rc == MR_OK) {
-        rc = check_attrs(kernel->attr_table, attrs, nattrs, err);
+    MR_TRY(check_inputs(kernel, in, nin, err));
+    MR_TRY(check_attrs(kernel->attr_table, attrs, nattrs, err));
+    if (cap == 0) {
+        return mr_error_set(err, MR_EINVAL, "no room for a result");
     }
-    if (rc == MR_OK && cap == 0) {
-        rc = mr_error_set(err, MR_EINVAL, "no room for a result");
+    if (kernel->dtypes != 0) {
+        MR_TRY(check_dtypes(kernel->dtypes, in, nin, err));
     }
-    return rc < 0 ? rc : kernel->infer(attrs, nattrs, in, nin, out, cap, nout, err);
+    MR_TRY(mr_infer_call(kernel, &it, err));
+    *nout = it.nout;
+    return MR_OK;
 }

@@ -131,7 +131,6 @@ static int alloc_values(struct mr_output *out, mr_error *err)
         return mr_error_nomem(err);
     }
     mr_buffer **to = out->dtype == MR_STRING ? &out->scratch : &out->data;
-
     MR_TRY(mr_buffer_new(bytes, to, err));
     out->values = mr_buffer_data(*to);
     out->views = out->dtype == MR_STRING ? (struct mr_string *)(void *)out->values : NULL;
@@ -141,45 +140,43 @@ static int alloc_values(struct mr_output *out, mr_error *err)
 int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
                     const int64_t *dims, mr_error *err)
 {
-    memset(out, 0, sizeof *out);
-    out->dtype = (uint8_t)dtype;
-    out->rank = (uint8_t)rank;
-    out->rows = rows;
-    out->fixed = true;
-    out->width = mr_value_width(dtype);
+    *out = (struct mr_output){.dtype = (uint8_t)dtype,
+                              .rank = (uint8_t)rank,
+                              .rows = rows,
+                              .fixed = true,
+                              .width = mr_value_width(dtype)};
     memcpy(out->dims, dims, (size_t)rank * sizeof *dims);
-
     MR_TRY(check_row(out->dtype, rank, dims, &out->per_row, err));
     out->count = rows * out->per_row;
-    int rc = alloc_values(out, err);
-    return rc;
+    return alloc_values(out, err);
+}
+
+int mr_output_empty(struct mr_output *out, const struct mr_leaf_spec *spec, mr_error *err)
+{
+    int64_t dims[MR_RANK_MAX];
+
+    for (int d = 0; d < spec->rank; d++) {
+        dims[d] = spec->dims[d] < 0 ? 0 : spec->dims[d];
+    }
+    return mr_output_fixed(out, spec->dtype, 0, spec->rank < 0 ? 0 : spec->rank, dims, err);
 }
 
 int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
                   const int64_t *row_dims, uint32_t *bad_row, mr_error *err)
 {
     struct mr_column probe = {.rank = (uint8_t)rank, .row_dims = row_dims};
-    uint64_t n = 0;
-    int rc;
-
-    if (rows_agree(&probe, rows)) {
-        rc = mr_output_fixed(out, dtype, rows, rank, row_dims, err);
-        if (rc < 0) {
-            *bad_row = 0;
-        }
-        return rc;
-    }
-    memset(out, 0, sizeof *out);
-    out->dtype = (uint8_t)dtype;
-    out->rank = (uint8_t)rank;
-    out->rows = rows;
-    out->width = mr_value_width(dtype);
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof(int64_t);
-    rc = mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &out->meta, err);
-    if (rc < 0) {
-        *bad_row = 0;
-        return rc;
+    uint64_t n = 0;
+
+    *bad_row = 0;
+    if (rows_agree(&probe, rows)) {
+        return mr_output_fixed(out, dtype, rows, rank, row_dims, err);
     }
+    *out = (struct mr_output){.dtype = (uint8_t)dtype,
+                              .rank = (uint8_t)rank,
+                              .rows = rows,
+                              .width = mr_value_width(dtype)};
+    MR_TRY(mr_buffer_new(dims_bytes + ((size_t)rows + 1) * sizeof(uint64_t), &out->meta, err));
     out->row_dims = mr_buffer_data(out->meta);
     out->starts = (uint64_t *)(void *)((unsigned char *)mr_buffer_data(out->meta) + dims_bytes);
     if (dims_bytes > 0) {
@@ -187,45 +184,27 @@ int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank
     }
     out->starts[0] = 0;
     for (uint32_t r = 0; r < rows; r++) {
-        rc = check_row(out->dtype, rank, row_dims + (size_t)r * (size_t)rank, &n, err);
-        if (rc < 0) {
-            *bad_row = r;
-            goto fail;
-        }
+        *bad_row = r;
+        MR_TRY(check_row(out->dtype, rank, row_dims + (size_t)r * (size_t)rank, &n, err));
         out->starts[r + 1] = out->starts[r] + n; /* rows are few and bounded: no overflow */
     }
+    *bad_row = 0;
     out->count = out->starts[rows];
-    rc = alloc_values(out, err);
-    if (rc < 0) {
-        *bad_row = 0;
-        goto fail;
-    }
-    return MR_OK;
-
-fail:
-    mr_output_drop(out);
-    return rc;
+    return alloc_values(out, err);
 }
 
-static int gather_strings(struct mr_output *out, mr_buffer **offsets_ret, mr_error *err)
+/* The views' bytes one after another in out->data. */
+static int gather_strings(struct mr_output *out, mr_buffer **offsets, mr_error *err)
 {
-    mr_buffer *offsets = NULL;
-    mr_buffer *heap = NULL;
     uint64_t total = 0;
 
     for (uint64_t i = 0; i < out->count; i++) {
         total += out->views[i].size;
     }
-    int rc = mr_buffer_new((out->count + 1) * sizeof(uint64_t), &offsets, err);
-    if (rc == MR_OK) {
-        rc = mr_buffer_new(total, &heap, err);
-    }
-    if (rc < 0) {
-        mr_buffer_unref(offsets);
-        return rc;
-    }
-    uint64_t *at = mr_buffer_data(offsets);
-    unsigned char *bytes = mr_buffer_data(heap);
+    MR_TRY(mr_buffer_new(total, &out->data, err));
+    MR_TRY(mr_buffer_new((out->count + 1) * sizeof(uint64_t), offsets, err));
+    uint64_t *at = mr_buffer_data(*offsets);
+    unsigned char *bytes = mr_buffer_data(out->data);
     at[0] = 0;
     for (uint64_t i = 0; i < out->count; i++) {
         if (out->views[i].size > 0) {
@@ -233,8 +212,6 @@ static int gather_strings(struct mr_output *out, mr_buffer **offsets_ret, mr_err
         }
         at[i + 1] = at[i] + out->views[i].size;
     }
-    out->data = heap;
-    *offsets_ret = offsets;
     return MR_OK;
 }
 
@@ -254,7 +231,6 @@ unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err
 
     if (chunk == NULL || size > chunk->size - chunk->used) {
         size_t want = size > ARENA_CHUNK_BYTES ? size : ARENA_CHUNK_BYTES;
-
         mr_buffer *buffer = NULL;
 
         if (want > SIZE_MAX - sizeof *chunk) {
@@ -355,6 +331,16 @@ void mr_column_release(struct mr_owned_column *column)
         mr_buffer_unref(column->owner[i]);
         column->owner[i] = NULL;
     }
+}
+
+int mr_column_pass(const struct mr_kernel_in *in, uint32_t rows, struct mr_owned_column *out,
+                   mr_error *err)
+{
+    if (in->broadcast) {
+        return mr_column_expand(in->column, rows, out, err);
+    }
+    mr_column_share(in->column, out);
+    return MR_OK;
 }
 
 int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,

@@ -11,10 +11,23 @@
 #include "base/assert.h"
 #include "ops/kernel.h"
 
+#include <string.h>
+
 struct mr_string {
     const unsigned char *data;
     size_t size;
 };
+
+/* As isspace() has it in the C locale. */
+static inline bool mr_is_blank(unsigned char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static inline bool mr_string_equal(struct mr_string a, struct mr_string b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
 
 /* One row of a column. */
 struct mr_tensor {
@@ -25,6 +38,11 @@ struct mr_tensor {
     uint8_t dtype;
     size_t width; /* bytes of one value */
 };
+
+static inline const struct mr_string *mr_tensor_strings(const struct mr_tensor *t)
+{
+    return (const struct mr_string *)(const void *)t->values;
+}
 
 struct mr_input {
     uint8_t dtype;
@@ -93,12 +111,15 @@ struct mr_output {
  * so. */
 unsigned char *mr_output_bytes(struct mr_output *out, size_t size, mr_error *err);
 
-/* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. */
+/* Memory for @rows rows of one shape. MR_EEXHAUSTED when a row is above the limit for elements. On
+ * failure, here and below, @out is to be dropped. */
 int mr_output_fixed(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
                     const int64_t *dims, mr_error *err);
 /* Memory for rows of the shapes in row_dims[rows][rank] (copied); fixed when they all agree. */
 int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
                   const int64_t *row_dims, uint32_t *bad_row, mr_error *err);
+/* No rows: no row says what the shape is, and what is unknown in @spec is 0. */
+int mr_output_empty(struct mr_output *out, const struct mr_leaf_spec *spec, mr_error *err);
 static inline unsigned char *mr_output_row(const struct mr_output *out, uint32_t row,
                                            uint64_t *count)
 {
@@ -123,6 +144,9 @@ void mr_output_drop(struct mr_output *out);
  * broadcast of many rows. */
 void mr_column_share(const struct mr_owned_column *in, struct mr_owned_column *out);
 void mr_column_release(struct mr_owned_column *column);
+/* @in as it is, with @rows rows of its own: shared, or a broadcast expanded. */
+int mr_column_pass(const struct mr_kernel_in *in, uint32_t rows, struct mr_owned_column *out,
+                   mr_error *err);
 /* A broadcast column as @rows rows of its own. */
 int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,
                      mr_error *err);

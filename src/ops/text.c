@@ -6,12 +6,11 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "ops/attr.h"
-#include "ops/half.h"
 #include "ops/locale.h"
+#include "ops/loops.h"
 #include "ops/rows.h"
 #include "ops/table.h"
 
-#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -19,17 +18,7 @@
 static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size,
                       mr_error *err)
 {
-    struct mr_string *views = (struct mr_string *)(void *)out->values;
-    unsigned char *copy = mr_output_bytes(out->column, size, err);
-
-    if (copy == NULL) {
-        return MR_EEXHAUSTED;
-    }
-    if (size > 0) {
-        memcpy(copy, bytes, size);
-    }
-    views[i] = (struct mr_string){copy, size};
-    return MR_OK;
+    return mr_result_put_bytes(out, bytes, size, &mr_result_strings(out)[i], err);
 }
 
 /* ---- as_string ---- */
@@ -37,27 +26,18 @@ static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size
 #define PRECISION_MAX 100
 #define NUMBER_TEXT 512 /* the largest double has 309 digits before the point */
 
-static int infer_as_string(const struct mr_attr *attrs, size_t nattrs,
-                           const struct mr_leaf_spec *in, size_t nin, struct mr_leaf_spec *out,
-                           size_t cap, size_t *nout, mr_error *err)
+static int infer_as_string(struct mr_kernel_infer *it, mr_error *err)
 {
-    int64_t precision = mr_attr_int(attrs, nattrs, "precision", -1);
-    int rc = mr_infer_dtype(in, 0, MR_SET_NUMBERS | MR_SET(MR_BOOL) | MR_SET(MR_STRING), err);
+    int64_t precision = mr_attr_int(it->attrs, "precision", -1);
 
-    if (rc == MR_OK && (precision < -1 || precision > PRECISION_MAX)) {
-        rc = mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision,
-                          PRECISION_MAX);
+    if (precision < -1 || precision > PRECISION_MAX) {
+        return mr_error_set(err, MR_EINVAL, "precision %lld; at most %d", (long long)precision,
+                            PRECISION_MAX);
     }
-    if (rc == MR_OK && mr_attr_bool(attrs, nattrs, "scientific", false) &&
-        mr_attr_bool(attrs, nattrs, "shortest", false)) {
-        rc = mr_error_set(err, MR_EINVAL, "scientific and shortest exclude each other");
+    if (mr_attr_bool(it->attrs, "scientific", false) &&
+        mr_attr_bool(it->attrs, "shortest", false)) {
+        return mr_error_set(err, MR_EINVAL, "scientific and shortest exclude each other");
     }
-    if (rc < 0) {
-        return rc;
-    }
-    out[0] = in[0];
-    out[0].dtype = MR_STRING;
-    *nout = 1;
     return MR_OK;
 }
 
@@ -75,36 +55,21 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
 {
     const void *p = t->values + i * t->width;
 
-    switch ((mr_dtype)t->dtype) {
+#define SIGNED_VALUE(tag, dtype, S, ...)                                                           \
+    case dtype:                                                                                    \
+        return snprintf(text, NUMBER_TEXT, "%lld", (long long)*(const S *)p);
+#define UNSIGNED_VALUE(tag, dtype, S, ...)                                                         \
+    case dtype:                                                                                    \
+        return snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)*(const S *)p);
+#define FLOAT_VALUE(tag, dtype, S, W, N, LD, ST, ...)                                              \
+    case dtype:                                                                                    \
+        return print_float(text, (double)LD(N, *(const S *)p), form, precision);
+    switch (t->dtype) {
+        MR_EACH_SIGNED(SIGNED_VALUE, )
+        MR_EACH_UNSIGNED(UNSIGNED_VALUE, )
+        MR_EACH_FLOAT(FLOAT_VALUE, )
     case MR_BOOL:
         return snprintf(text, NUMBER_TEXT, "%s", *(const uint8_t *)p != 0 ? "true" : "false");
-    case MR_INT8:
-        return snprintf(text, NUMBER_TEXT, "%d", *(const int8_t *)p);
-    case MR_INT16:
-        return snprintf(text, NUMBER_TEXT, "%d", *(const int16_t *)p);
-    case MR_INT32:
-        return snprintf(text, NUMBER_TEXT, "%d", *(const int32_t *)p);
-    case MR_INT64:
-        return snprintf(text, NUMBER_TEXT, "%lld", (long long)*(const int64_t *)p);
-    case MR_UINT8:
-        return snprintf(text, NUMBER_TEXT, "%u", *(const uint8_t *)p);
-    case MR_UINT16:
-        return snprintf(text, NUMBER_TEXT, "%u", *(const uint16_t *)p);
-    case MR_UINT32:
-        return snprintf(text, NUMBER_TEXT, "%u", *(const uint32_t *)p);
-    case MR_UINT64:
-        return snprintf(text, NUMBER_TEXT, "%llu", (unsigned long long)*(const uint64_t *)p);
-    case MR_FLOAT16:
-        return print_float(text, (double)mr_half_load(*(const mr_half *)p), form, precision);
-    case MR_BFLOAT16:
-        return print_float(text, (double)mr_bfloat_load(*(const mr_bfloat *)p), form, precision);
-    case MR_FLOAT32:
-        return print_float(text, (double)*(const float *)p, form, precision);
-    case MR_FLOAT64:
-        return print_float(text, *(const double *)p, form, precision);
-    case MR_DTYPE_NONE:
-    case MR_STRING:
-    case MR_DTYPE_COUNT:
     default:
         return -1; /* infer has refused it */
     }
@@ -112,39 +77,42 @@ static int print_value(char text[NUMBER_TEXT], const struct mr_tensor *t, uint64
 
 static int copy_strings(const struct mr_tensor *in, struct mr_result *out, mr_error *err)
 {
-    const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
-    int rc = MR_OK;
+    const struct mr_string *values = mr_tensor_strings(in);
 
-    for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
-        rc = put_string(out, i, values[i].data, values[i].size, err);
+    for (uint64_t i = 0; i < out->count; i++) {
+        MR_TRY(put_string(out, i, values[i].data, values[i].size, err));
     }
-    return rc;
+    return MR_OK;
 }
 
-static int fill_as_string(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                          size_t output, struct mr_result *out, mr_error *err)
+static int print_values(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    int precision = (int)mr_attr_int(call->attrs, call->nattrs, "precision", -1);
-    bool scientific = mr_attr_bool(call->attrs, call->nattrs, "scientific", false);
-    bool shortest = mr_attr_bool(call->attrs, call->nattrs, "shortest", false);
+    int precision = (int)mr_attr_int(row->attrs, "precision", -1);
+    bool scientific = mr_attr_bool(row->attrs, "scientific", false);
+    bool shortest = mr_attr_bool(row->attrs, "shortest", false);
     char form = scientific ? 'e' : shortest ? 'g' : 'f';
-    int rc = MR_OK;
 
-    if (in[0].dtype == MR_STRING) {
-        return copy_strings(&in[0], out, err);
+    for (uint64_t i = 0; i < out->count; i++) {
+        char text[NUMBER_TEXT];
+        int n = print_value(text, &row->in[0], i, form, precision);
+
+        MR_TRY(n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", row->in[0].dtype)
+                     : put_string(out, i, text, (size_t)n, err));
+    }
+    return MR_OK;
+}
+
+static int fill_as_string(const struct mr_row *row, struct mr_result *out, mr_error *err)
+{
+    if (row->in[0].dtype == MR_STRING) {
+        return copy_strings(&row->in[0], out, err);
     }
     locale_t c = mr_c_locale_new();
     if (c == (locale_t)0) {
         return mr_error_nomem(err);
     }
     locale_t old = uselocale(c);
-    for (uint64_t i = 0; rc == MR_OK && i < out->count; i++) {
-        char text[NUMBER_TEXT];
-        int n = print_value(text, &in[0], i, form, precision);
-
-        rc = n < 0 ? mr_error_set(err, MR_EINTERNAL, "dtype %u", in[0].dtype)
-                   : put_string(out, i, text, (size_t)n, err);
-    }
+    int rc = print_values(row, out, err);
     (void)uselocale(old);
     freelocale(c);
     return rc;
@@ -152,23 +120,11 @@ static int fill_as_string(const struct mr_kernel_call *call, const struct mr_ten
 
 /* ---- string_join ---- */
 
-static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                      size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout, mr_error *err)
+static int infer_join(struct mr_kernel_infer *it, mr_error *err)
 {
-    struct mr_leaf_spec result = in[0];
-    int rc = MR_OK;
-
-    for (size_t i = 0; rc == MR_OK && i < nin; i++) {
-        rc = mr_infer_dtype(in, i, MR_SET(MR_STRING), err);
+    for (size_t i = 1; i < it->nin; i++) {
+        MR_TRY(mr_shape_broadcast(&it->in[i], it->out, err));
     }
-    for (size_t i = 1; rc == MR_OK && i < nin; i++) {
-        rc = mr_shape_broadcast(&in[i], &result, err);
-    }
-    if (rc < 0) {
-        return rc;
-    }
-    out[0] = result;
-    *nout = 1;
     return MR_OK;
 }
 
@@ -176,7 +132,7 @@ static int infer_join(const struct mr_attr *attrs, size_t nattrs, const struct m
 static struct mr_string broadcast_value(const struct mr_tensor *t, const struct mr_result *out,
                                         uint64_t i)
 {
-    const struct mr_string *values = (const struct mr_string *)(const void *)t->values;
+    const struct mr_string *values = mr_tensor_strings(t);
     uint64_t at = 0;
     uint64_t stride = 1;
 
@@ -190,27 +146,26 @@ static struct mr_string broadcast_value(const struct mr_tensor *t, const struct 
     return values[at];
 }
 
-static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                     size_t output, struct mr_result *out, mr_error *err)
+static int fill_join(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    const struct mr_attr *separator = mr_attr_find(call->attrs, call->nattrs, "separator");
+    const struct mr_attr *separator = mr_attr_get(row->attrs, "separator");
     size_t gap = separator == NULL ? 0 : separator->size;
-    struct mr_string *views = (struct mr_string *)(void *)out->values;
+    struct mr_string *views = mr_result_strings(out);
 
     for (uint64_t i = 0; i < out->count; i++) {
-        size_t size = gap * (nin - 1);
+        size_t size = gap * (row->nin - 1);
         unsigned char *at;
 
-        for (size_t k = 0; k < nin; k++) {
-            size += broadcast_value(&in[k], out, i).size;
+        for (size_t k = 0; k < row->nin; k++) {
+            size += broadcast_value(&row->in[k], out, i).size;
         }
         at = mr_output_bytes(out->column, size, err);
         if (at == NULL) {
             return MR_EEXHAUSTED;
         }
         views[i] = (struct mr_string){at, size};
-        for (size_t k = 0; k < nin; k++) {
-            struct mr_string s = broadcast_value(&in[k], out, i);
+        for (size_t k = 0; k < row->nin; k++) {
+            struct mr_string s = broadcast_value(&row->in[k], out, i);
 
             if (k > 0 && gap > 0) {
                 memcpy(at, separator->bytes, gap);
@@ -227,26 +182,15 @@ static int fill_join(const struct mr_kernel_call *call, const struct mr_tensor *
 
 /* ---- string_lower, string_upper ---- */
 
-static int infer_string(const struct mr_attr *attrs, size_t nattrs, const struct mr_leaf_spec *in,
-                        size_t nin, struct mr_leaf_spec *out, size_t cap, size_t *nout,
-                        mr_error *err)
-{
-    MR_TRY(mr_infer_dtype(in, 0, MR_SET(MR_STRING), err));
-    out[0] = in[0];
-    *nout = 1;
-    return MR_OK;
-}
-
 /* Letters from @first to the 26th have bit 5 flipped: ASCII, and so all other bytes of UTF-8
  * stay. */
 static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned char first,
                      mr_error *err)
 {
-    const struct mr_string *values = (const struct mr_string *)(const void *)in->values;
-    const struct mr_string *views = (const struct mr_string *)(const void *)out->values;
+    const struct mr_string *values = mr_tensor_strings(in);
+    const struct mr_string *views = mr_result_strings(out);
 
     for (uint64_t i = 0; i < out->count; i++) {
-
         MR_TRY(put_string(out, i, values[i].data, values[i].size, err));
         unsigned char *bytes = (unsigned char *)(uintptr_t)views[i].data;
         for (size_t k = 0; k < views[i].size; k++) {
@@ -258,30 +202,23 @@ static int flip_case(const struct mr_tensor *in, struct mr_result *out, unsigned
     return MR_OK;
 }
 
-static int fill_lower(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
+static int fill_lower(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    return flip_case(&in[0], out, 'A', err);
+    return flip_case(&row->in[0], out, 'A', err);
 }
 
-static int fill_upper(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
-                      size_t output, struct mr_result *out, mr_error *err)
+static int fill_upper(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
-    return flip_case(&in[0], out, 'a', err);
+    return flip_case(&row->in[0], out, 'a', err);
 }
 
-static const struct mr_kernel_attr as_string_attrs[] = {{"precision", MR_ATTR_INT, true},
-                                                        {"scientific", MR_ATTR_BOOL, true},
-                                                        {"shortest", MR_ATTR_BOOL, true},
-                                                        {NULL, 0, false}};
-static const struct mr_kernel_attr join_attrs[] = {{"separator", MR_ATTR_BYTES, true},
-                                                   {NULL, 0, false}};
-
-MR_ROWS_KERNEL(mr_kernel_as_string, "as_string", 0, 1, 1, infer_as_string, as_string_attrs, NULL,
-               fill_as_string);
-MR_ROWS_KERNEL(mr_kernel_string_join, "string_join", MR_KERNEL_MAY_FAIL, 1, -1, infer_join,
-               join_attrs, NULL, fill_join);
-MR_ROWS_KERNEL(mr_kernel_string_lower, "string_lower", 0, 1, 1, infer_string, NULL, NULL,
-               fill_lower);
-MR_ROWS_KERNEL(mr_kernel_string_upper, "string_upper", 0, 1, 1, infer_string, NULL, NULL,
-               fill_upper);
+MR_ROWS_KERNEL(as_string, 1, 1, MR_SET_ANY, .result = MR_STRING, .infer = infer_as_string,
+               .fill = fill_as_string,
+               .attr_table = {{"precision", MR_ATTR_INT, true},
+                              {"scientific", MR_ATTR_BOOL, true},
+                              {"shortest", MR_ATTR_BOOL, true}});
+MR_ROWS_KERNEL(string_join, 1, -1, MR_SET(MR_STRING), .flags = MR_KERNEL_MAY_FAIL,
+               .infer = infer_join, .fill = fill_join,
+               .attr_table = {{"separator", MR_ATTR_BYTES, true}});
+MR_ROWS_KERNEL(string_lower, 1, 1, MR_SET(MR_STRING), .fill = fill_lower);
+MR_ROWS_KERNEL(string_upper, 1, 1, MR_SET(MR_STRING), .fill = fill_upper);

@@ -44,7 +44,6 @@ int mr_schedule_check(const Millrace__RoundSchedule *schedule, mr_error *err)
                             schedule->n_segments, schedule->n_tasks);
     }
     for (size_t i = 0; i < schedule->n_segments; i++) {
-
         MR_TRY(check_segment(schedule, i, err));
     }
     for (size_t i = 0; i < schedule->n_outcomes; i++) {

@@ -187,10 +187,6 @@ static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *e
         m->slot_of[node->first_value] = slot;
         return MR_OK;
     }
-    if (node->nfunctions > 0) {
-        return mr_error_set(err, MR_EUNIMPL, "%s: functions of tensor operators",
-                            node->kernel->name);
-    }
     if (node->ninputs == 1 && node->nout == 1 &&
         is_copy(node, &p->slots[m->slot_of[node->inputs[0]]])) {
         m->slot_of[node->first_value] = m->slot_of[node->inputs[0]];

@@ -58,8 +58,8 @@ static mr_kernel_loop fusible(const struct mr_program *p, const struct mr_plan_o
     uint8_t dtypes[MR_FUSED_INPUTS_MAX];
     bool follows = false; /* at least one input has the shape of the result */
 
-    if ((kernel->flags & MR_KERNEL_ELEMENTWISE) == 0 || kernel->loop == NULL ||
-        op->nin > MR_FUSED_INPUTS_MAX || op->nout != 1 || p->slots[op->out[0]].uniform ||
+    if ((kernel->flags & MR_KERNEL_ELEMENTWISE) == 0 || op->nin > MR_FUSED_INPUTS_MAX ||
+        op->nout != 1 || p->slots[op->out[0]].uniform ||
         op->node->out_specs[0].dtype == MR_STRING) {
         return NULL;
     }
@@ -73,7 +73,8 @@ static mr_kernel_loop fusible(const struct mr_program *p, const struct mr_plan_o
         follows = follows || same;
         dtypes[i] = s->spec.dtype;
     }
-    return follows ? kernel->loop(op->node->attrs, op->node->nattrs, dtypes, op->nin) : NULL;
+    struct mr_attrs attrs = {op->node->attrs, op->node->nattrs};
+    return follows ? mr_kernel_loop_of(kernel, attrs, dtypes) : NULL;
 }
 
 /* ---- making a fused step out of a closed group ---- */
