@@ -132,11 +132,10 @@ static int pull_any(struct mr_op_iter *it, const struct mr_pull *pull, mr_block 
     if (it->deferred != MR_OK && (it->waiting == NULL || *it->waiting == 0)) {
         return give_deferred(it, err);
     }
-    int rc = it->op->run->pull(it, pull, ret, err);
-    if (rc == MR_OK && (it->origin != NULL || it->record.file != NULL)) {
-        rc = add_descent(it, ret, err);
+    MR_TRY(it->op->run->pull(it, pull, ret, err));
+    if (it->origin != NULL || it->record.file != NULL) {
+        MR_TRY(add_descent(it, ret, err));
     }
-    MR_TRY(rc);
     it->delivered += mr_block_rows(*ret);
     return MR_OK;
 }
@@ -324,40 +323,32 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
     uint64_t path = 0;
     uint64_t version = 0;
     int deferred = MR_OK;
-    int rc = mr_state_get_u64(in, &path, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &version, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_record(in, &record, err);
-    }
-    if (rc == MR_OK && (path != it->path || version != it->op->version)) {
-        rc = mr_error_set(
+    MR_TRY(mr_state_get_u64(in, &path, err));
+    MR_TRY(mr_state_get_u64(in, &version, err));
+    MR_TRY(mr_state_get_record(in, &record, err));
+    if (path != it->path || version != it->op->version) {
+        return mr_error_set(
             err, MR_EINVAL,
             "the iterator state has another operator, or another version of it, where %s (step %u) "
             "stands",
             it->op->name, it->ds->step);
     }
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(&record, &it->delivered, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_error(&record, &deferred, &deferred_err, err);
-    }
-    if (rc == MR_OK && deferred != MR_OK) {
+    MR_TRY(mr_state_get_u64(&record, &it->delivered, err));
+    MR_TRY(mr_state_get_error(&record, &deferred, &deferred_err, err));
+    if (deferred != MR_OK) {
         (void)mr_op_defer(it, deferred, &deferred_err);
     }
-    if (rc == MR_OK && it->op->run->restore != NULL) {
-        rc = it->op->run->restore(it, &record, err);
+    if (it->op->run->restore != NULL) {
+        MR_TRY(it->op->run->restore(it, &record, err));
     }
-    if (rc == MR_OK && it->input != NULL) {
-        rc = mr_op_restore(it->input, &record, err);
+    if (it->input != NULL) {
+        MR_TRY(mr_op_restore(it->input, &record, err));
     }
-    if (rc == MR_OK && record.left != 0) {
-        rc = mr_state_damaged(err);
+    if (record.left != 0) {
+        return mr_state_damaged(err);
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_op_seek(struct mr_op_iter *it, uint64_t index, mr_error *err)

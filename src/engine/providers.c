@@ -89,8 +89,6 @@ static int add(struct walk *w, const mr_dataset *ds, uint64_t path, int64_t elem
 
 static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t per, mr_error *err)
 {
-    int rc = MR_OK;
-
     const struct mr_attr *whole = mr_attr_find(ds->attrs, ds->nattrs, "whole");
     if (whole != NULL && whole->i != 0) {
         return MR_OK; /* numbers what a worker gets: each has all of it */
@@ -114,10 +112,10 @@ static int visit(struct walk *w, const mr_dataset *ds, uint64_t path, uint64_t p
     if (__builtin_mul_overflow(per, takes(ds), &per)) {
         per = 0;
     }
-    for (uint32_t i = 0; i < ds->ninputs && rc == MR_OK; i++) {
-        rc = visit(w, ds->inputs[i], mr_op_child_path(path, i), per, err);
+    for (uint32_t i = 0; i < ds->ninputs; i++) {
+        MR_TRY(visit(w, ds->inputs[i], mr_op_child_path(path, i), per, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *n, mr_error *err)

@@ -199,17 +199,12 @@ static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_erro
 int mr_rows_add(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
     bool tracked = s->fixed > 0 && (s->origins != NULL || mr_block_origin(block) != NULL);
-    int rc = s->n == s->cap ? grow(s, err) : MR_OK;
 
-    if (rc == MR_OK && tracked && s->origins_cap < s->cap) {
-        rc = grow_origins(s, err);
+    MR_TRY(s->n == s->cap ? grow(s, err) : MR_OK);
+    if (tracked && s->origins_cap < s->cap) {
+        MR_TRY(grow_origins(s, err));
     }
-    if (rc == MR_OK) {
-        rc = s->fixed > 0 ? pack(s, block, row, err) : keep_single(s, block, row, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(s->fixed > 0 ? pack(s, block, row, err) : keep_single(s, block, row, err));
     if (tracked) {
         s->origins[s->n] = mr_origin_ref(mr_block_origin(block));
     }

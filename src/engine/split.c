@@ -10,6 +10,7 @@
 #include "engine/split.h"
 
 #include "base/error.h"
+#include "base/scope.h"
 #include "engine/env.h"
 #include "engine/state.h"
 
@@ -183,17 +184,10 @@ static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
 {
     struct split_iter *it = (struct split_iter *)head;
     uint64_t ended = 0;
-    int rc = mr_state_get_u64(in, &it->repetition, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->left, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_state_get_u64(in, &it->repetition, err));
+    MR_TRY(mr_state_get_u64(in, &it->left, err));
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
     it->ended = ended != 0;
     struct mr_provider *provider = &head->env->providers[it->provider];
     mr_mutex_lock(&head->env->lock);

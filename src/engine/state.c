@@ -89,12 +89,11 @@ int mr_state_get_u64(struct mr_state_in *in, uint64_t *ret, mr_error *err)
 int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr_error *err)
 {
     uint64_t v = 0;
-    int rc = mr_state_get_u64(in, &v, err);
 
-    if (rc == MR_OK && v > max) {
-        rc = mr_state_damaged(err);
+    MR_TRY(mr_state_get_u64(in, &v, err));
+    if (v > max) {
+        return mr_state_damaged(err);
     }
-    MR_TRY(rc);
     *ret = v;
     return MR_OK;
 }
@@ -152,23 +151,16 @@ int mr_state_get_error(struct mr_state_in *in, int *code, mr_error *ret, mr_erro
     uint64_t traits = 0;
     const void *text = NULL;
     size_t n = 0;
-    int rc = mr_state_get_u64(in, &v, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_state_get_u64(in, &v, err));
+
     int found = (int)(int32_t)(uint32_t)v;
     if (found > 0 || found < MR_EUNAUTH) {
         return mr_state_damaged(err);
     }
     if (found != MR_OK) {
-        rc = mr_state_get_u64(in, &traits, err);
-        if (rc == MR_OK) {
-            rc = mr_state_get_bytes(in, &text, &n, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_state_get_u64(in, &traits, err));
+        MR_TRY(mr_state_get_bytes(in, &text, &n, err));
         if (n >= MR_ERROR_MESSAGE_SIZE) {
             return mr_state_damaged(err);
         }

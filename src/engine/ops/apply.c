@@ -2,6 +2,7 @@
 
 #include "base/limits.h"
 #include "base/rng.h"
+#include "base/scope.h"
 
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
                   mr_program *program, mr_error *err)
@@ -144,7 +145,6 @@ int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_
 int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from,
                      mr_error *err)
 {
-    int rc = mr_state_get_u64(from, &in->index, err);
-
-    return rc == MR_OK ? mr_state_get_block(from, spec, &in->rest, err) : rc;
+    MR_TRY(mr_state_get_u64(from, &in->index, err));
+    return mr_state_get_block(from, spec, &in->rest, err);
 }

@@ -323,13 +323,11 @@ static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
 {
     struct batch_iter *it = (struct batch_iter *)head;
     uint64_t lost = 0;
-    int rc = mr_state_get_end(in, it->size - 1, &it->ended, &lost, &it->failed, &it->failure, err);
 
+    MR_TRY(mr_state_get_end(in, it->size - 1, &it->ended, &lost, &it->failed, &it->failure, err));
     it->lost = (uint32_t)lost;
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
-    }
-    return rc == MR_OK ? recharge(it, err) : rc;
+    MR_TRY(mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err));
+    return recharge(it, err);
 }
 
 static void batch_close(struct mr_op_iter *head)

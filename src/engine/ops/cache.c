@@ -47,9 +47,8 @@ enum { READING = 1, FAILED = 2 }; /* in states */
 
 static int cache_infer(struct mr_infer *in, mr_error *err)
 {
-    int rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
-
-    return rc == MR_OK ? mr_infer_same(in, err) : rc;
+    MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
+    return mr_infer_same(in, err);
 }
 
 /* ---- what is kept ---- */
@@ -298,12 +297,10 @@ static int cache_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 /* The pass was reading: all elements, of which some were delivered. */
 static int go_on_reading(struct cache_iter *it, mr_error *err)
 {
-    int rc = publish(it, err);
-
-    if (rc == MR_OK && it->head.delivered > it->rows.rows) {
-        rc = mr_state_damaged(err);
+    MR_TRY(publish(it, err));
+    if (it->head.delivered > it->rows.rows) {
+        return mr_state_damaged(err);
     }
-    MR_TRY(rc);
     MR_TRY(add_all(&it->left, &it->rows, err));
     mr_gather_drop(&it->left, it->head.delivered);
     mr_op_close(it->input);

@@ -301,12 +301,11 @@ static int choose_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 static int restore_input(struct choose_iter *it, uint32_t i, struct mr_state_in *in, mr_error *err)
 {
     uint64_t open = 0;
-    int rc = mr_state_get_bounded(in, 1, &open, err);
 
-    if (rc == MR_OK && open != 0) {
+    MR_TRY(mr_state_get_bounded(in, 1, &open, err));
+    if (open != 0) {
         return mr_op_restore(it->inputs[i], in, err);
     }
-    MR_TRY(rc);
     mr_op_close(it->inputs[i]);
     it->inputs[i] = NULL;
     it->open--;
@@ -319,29 +318,25 @@ static int choose_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
     uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws};
     uint64_t ended = 0;
     uint64_t chosen = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, NO_CHOICE, &chosen, err);
-    }
-    if (rc == MR_OK && chosen != NO_CHOICE && chosen >= it->n) {
-        rc = mr_state_damaged(err);
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bounded(in, NO_CHOICE, &chosen, err));
+    if (chosen != NO_CHOICE && chosen >= it->n) {
+        return mr_state_damaged(err);
     }
     it->ended = ended != 0;
     it->chosen = (uint32_t)chosen;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && rc == MR_OK; i++) {
-        rc = mr_state_get_u64(in, numbers[i], err);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        MR_TRY(mr_state_get_u64(in, numbers[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->out, head->ds->spec, in, err);
+    MR_TRY(mr_gather_restore(&it->out, head->ds->spec, in, err));
+    if (it->choices != NULL) {
+        MR_TRY(mr_op_restore(it->choices, in, err));
     }
-    if (rc == MR_OK && it->choices != NULL) {
-        rc = mr_op_restore(it->choices, in, err);
+    for (uint32_t i = 0; i < it->n; i++) {
+        MR_TRY(restore_input(it, i, in, err));
     }
-    for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
-        rc = restore_input(it, i, in, err);
-    }
-    return rc;
+    return MR_OK;
 }
 
 static void choose_close(struct mr_op_iter *head)

@@ -119,12 +119,10 @@ static int concatenate_restore(struct mr_op_iter *head, struct mr_state_in *in, 
 {
     struct concatenate_iter *it = (struct concatenate_iter *)head;
     uint64_t which = 0;
-    int rc = mr_state_get_bounded(in, 1, &which, err);
 
-    if (rc == MR_OK) {
-        rc = switch_to(it, (uint32_t)which, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+    MR_TRY(mr_state_get_bounded(in, 1, &which, err));
+    MR_TRY(switch_to(it, (uint32_t)which, err));
+    return mr_op_restore(it->input, in, err);
 }
 
 static int concatenate_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -132,10 +130,9 @@ static int concatenate_seek(struct mr_op_iter *head, uint64_t index, mr_error *e
     struct concatenate_iter *it = (struct concatenate_iter *)head;
     int64_t first = head->ds->inputs[0]->cardinality;
     bool in_first = first < 0 || index < (uint64_t)first;
-    int rc = switch_to(it, in_first ? 0 : 1, err);
 
-    return rc == MR_OK ? mr_op_seek(it->input, in_first ? index : index - (uint64_t)first, err)
-                       : rc;
+    MR_TRY(switch_to(it, in_first ? 0 : 1, err));
+    return mr_op_seek(it->input, in_first ? index : index - (uint64_t)first, err);
 }
 
 static void concatenate_close(struct mr_op_iter *head)

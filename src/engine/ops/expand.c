@@ -8,14 +8,13 @@
 int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn,
                         mr_error *err)
 {
-    int rc = mr_env_expansion(head->env, fn, &e->expansion, err);
-
+    MR_TRY(mr_env_expansion(head->env, fn, &e->expansion, err));
     e->head = head;
-    if (rc == MR_OK && e->expansion->program != NULL) {
+    if (e->expansion->program != NULL) {
         /* The projection has the captures of the function itself. */
-        rc = mr_apply_init(&e->apply, head, fn, e->expansion->program, err);
+        MR_TRY(mr_apply_init(&e->apply, head, fn, e->expansion->program, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struct mr_op_ctx *ctx,
@@ -181,7 +180,6 @@ int mr_expander_save(struct mr_expander *e, struct mr_state_out *out, mr_error *
 
 int mr_expander_restore(struct mr_expander *e, struct mr_state_in *in, mr_error *err)
 {
-    int rc = mr_state_get_u64(in, &e->index, err);
-
-    return rc == MR_OK ? mr_op_restore(e->input, in, err) : rc;
+    MR_TRY(mr_state_get_u64(in, &e->index, err));
+    return mr_op_restore(e->input, in, err);
 }

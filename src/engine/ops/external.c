@@ -41,27 +41,20 @@ static int64_t cardinality_of_read(int64_t cardinality)
 
 static int distribute_infer(struct mr_infer *in, mr_error *err)
 {
-    int rc = not_empty(in, "service", err);
-
-    if (rc == MR_OK) {
-        rc = not_empty(in, "processing_mode", err);
+    MR_TRY(not_empty(in, "service", err));
+    MR_TRY(not_empty(in, "processing_mode", err));
+    if (in->inputs[0]->scope != 0) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the input uses values of the enclosing function: it cannot be sent to "
+                            "workers; distribute what the function is given to");
     }
-    if (rc == MR_OK && in->inputs[0]->scope != 0) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "the input uses values of the enclosing function: it cannot be sent to "
-                          "workers; distribute what the function is given to");
+    if (in->inputs[0]->external) {
+        return mr_error_set(
+            err, MR_EUNIMPL,
+            "the input is read from a service already, and a worker reads from none: "
+            "distribute once");
     }
-    if (rc == MR_OK && in->inputs[0]->external) {
-        rc = mr_error_set(err, MR_EUNIMPL,
-                          "the input is read from a service already, and a worker reads from none: "
-                          "distribute once");
-    }
-    if (rc == MR_OK) {
-        rc = mr_infer_no_datasets(in->inputs[0]->spec, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     in->cardinality = cardinality_of_read(in->inputs[0]->cardinality);
     return MR_OK;

@@ -31,14 +31,12 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
 {
     struct filter_iter *it = (struct filter_iter *)head;
     mr_program *program = NULL;
-    int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
 
+    MR_TRY(mr_env_program(head->env, head->ds->functions[0], &program, err));
     head->waiting = &it->gather.rows;
     head->uncounts = true;
-    if (rc == MR_OK) {
-        rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
-    }
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    MR_TRY(mr_apply_init(&it->apply, head, head->ds->functions[0], program, err));
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there

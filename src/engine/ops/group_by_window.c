@@ -237,18 +237,13 @@ static int absorb_one(struct group_iter *it, mr_error *err)
     struct mr_group *group = NULL;
     int64_t key = 0;
     uint64_t size = 0;
-    int rc = scalar_at(it->keys, it->at, &key, err);
 
-    if (rc == MR_OK) {
-        group = mr_groups_find(&it->groups, key);
+    MR_TRY(scalar_at(it->keys, it->at, &key, err));
+    group = mr_groups_find(&it->groups, key);
+    if (group == NULL) {
+        MR_TRY(size_of(it, key, &size, err));
+        MR_TRY(mr_groups_add(&it->groups, key, size, &group, err));
     }
-    if (rc == MR_OK && group == NULL) {
-        rc = size_of(it, key, &size, err);
-        if (rc == MR_OK) {
-            rc = mr_groups_add(&it->groups, key, size, &group, err);
-        }
-    }
-    MR_TRY(rc);
     MR_TRY(mr_groups_put(&it->groups, group, it->rows, it->at, err));
     it->at++;
     it->full = group->rows.n >= group->size ? group : NULL;
@@ -450,30 +445,22 @@ static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_err
     struct group_iter *it = (struct group_iter *)head;
     uint64_t ended = 0;
     uint64_t reading = 0;
-    int rc = restore_rows(it, in, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->reduce.index, err);
-    }
+    MR_TRY(restore_rows(it, in, err));
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_u64(in, &it->reduce.index, err));
     it->ended = ended != 0;
-    if (rc == MR_OK) {
-        rc = mr_groups_restore(&it->groups, in, err);
-    }
-    for (size_t i = 0; rc == MR_OK && i < it->groups.n; i++) {
+    MR_TRY(mr_groups_restore(&it->groups, in, err));
+    for (size_t i = 0; i < it->groups.n; i++) {
         struct mr_group *g = it->groups.all[i];
 
         it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
     }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &reading, err);
+    MR_TRY(mr_state_get_bounded(in, 1, &reading, err));
+    if (reading != 0) {
+        MR_TRY(mr_expander_restore_inner(&it->reduce, in, &it->current, err));
     }
-    if (rc == MR_OK && reading != 0) {
-        rc = mr_expander_restore_inner(&it->reduce, in, &it->current, err);
-    }
-    return rc;
+    return MR_OK;
 }
 
 static void group_close(struct mr_op_iter *head)

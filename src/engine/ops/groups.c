@@ -124,15 +124,13 @@ uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most)
 
 int mr_groups_save(const struct mr_groups *g, struct mr_state_out *out, mr_error *err)
 {
-    int rc = MR_OK;
-
     mr_state_put_u64(out, g->n);
-    for (size_t i = 0; i < g->n && rc == MR_OK; i++) {
+    for (size_t i = 0; i < g->n; i++) {
         mr_state_put_u64(out, (uint64_t)g->all[i]->key);
         mr_state_put_u64(out, g->all[i]->size);
-        rc = mr_rows_save(&g->all[i]->rows, out, err);
+        MR_TRY(mr_rows_save(&g->all[i]->rows, out, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int restore_group(struct mr_groups *g, struct mr_state_in *in, mr_error *err)

@@ -36,28 +36,21 @@ static int map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     const struct mr_map_plan *plan = NULL;
     struct mr_op_ctx below = *ctx;
     int64_t calls = 0;
-    int rc = mr_env_map_plan(head->env, head->ds, &plan, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "num_parallel_calls", 0, &calls, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_apply_init(&it->apply, head, plan->fn, plan->program, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_env_map_plan(head->env, head->ds, &plan, err));
+    MR_TRY(mr_op_int(head, "num_parallel_calls", 0, &calls, err));
+    MR_TRY(mr_apply_init(&it->apply, head, plan->fn, plan->program, err));
     for (uint32_t i = 0; i < plan->joined; i++) {
         below.path = mr_op_child_path(below.path, 0);
     }
-    rc = mr_op_open(&below, plan->input, &it->head.input, err);
+    MR_TRY(mr_op_open(&below, plan->input, &it->head.input, err));
     bool seeks = ctx->inside_split; /* a driver reading ahead would run past the split */
     it->calls = calls < 0 ? 0 : (uint32_t)calls;
-    if (rc == MR_OK && calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
+    if (calls != 0 && !seeks && (calls > 1 || head->env->threads > 1)) {
         it->threads = mr_env_take_threads(head->env, 1);
-        rc = it->threads > 0 ? go_parallel(it, err) : MR_OK;
+        MR_TRY(it->threads > 0 ? go_parallel(it, err) : MR_OK);
     }
-    return rc;
+    return MR_OK;
 }
 
 static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -112,29 +105,24 @@ static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error
 {
     struct map_iter *it = (struct map_iter *)head;
     uint64_t parallel = 0;
-    int rc = mr_state_get_bounded(in, 1, &parallel, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_state_get_bounded(in, 1, &parallel, err));
     /* The state decides: it may come from a machine with more cores, or fewer. */
     if (parallel != 0 && it->parallel == NULL) {
-        rc = go_parallel(it, err);
+        MR_TRY(go_parallel(it, err));
     } else if (parallel == 0 && it->parallel != NULL) {
         it->head.input = mr_parallel_map_take_input(it->parallel);
         mr_parallel_map_free(it->parallel);
         it->parallel = NULL;
-    }
-    if (rc != MR_OK) {
-        return rc;
     }
     if (it->parallel != NULL) {
         return mr_parallel_map_restore(it->parallel, in, err);
     }
     const mr_dataset *ds = head->ds;
     const struct mr_map_plan *plan = NULL;
-    rc = mr_env_map_plan(head->env, ds, &plan, err);
-    return rc == MR_OK ? mr_apply_restore(&it->in, plan->input->spec, in, err) : rc;
+
+    MR_TRY(mr_env_map_plan(head->env, ds, &plan, err));
+    return mr_apply_restore(&it->in, plan->input->spec, in, err);
 }
 
 static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)

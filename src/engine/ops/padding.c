@@ -1,5 +1,6 @@
 #include "engine/ops/padding.h"
 
+#include "base/scope.h"
 #include "engine/ops/ops.h"
 
 #define DIM_OF_SIZES (-2) /* in padded_shapes: the next number of sizes */
@@ -237,9 +238,8 @@ static int open_values(const struct mr_op_iter *head, mr_block **ret, mr_error *
 
 int mr_padding_open(const struct mr_op_iter *head, struct mr_padding *ret, mr_error *err)
 {
-    int rc = open_shapes(head, &ret->shapes, err);
-
-    return rc == MR_OK ? open_values(head, &ret->values, err) : rc;
+    MR_TRY(open_shapes(head, &ret->shapes, err));
+    return open_values(head, &ret->values, err);
 }
 
 void mr_padding_free(struct mr_padding *padding)

@@ -338,9 +338,8 @@ struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m)
 
 static int start(struct mr_parallel_map *m, mr_error *err)
 {
-    int rc = mr_env_use_pool(m->driver.env, err);
-
-    return rc == MR_OK ? mr_driver_start(&m->driver, 1, err) : rc;
+    MR_TRY(mr_env_use_pool(m->driver.env, err));
+    return mr_driver_start(&m->driver, 1, err);
 }
 
 /* There is something to give, or it may be run. */
@@ -610,14 +609,10 @@ int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, m
 {
     uint64_t ended = 0;
     uint64_t slots = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &m->index, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
-    }
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_u64(in, &m->index, err));
+    int rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
     if (rc == MR_OK && slots > m->cap) { /* saved where there were more threads */
         mr_free(m->slots);
         mr_free(m->ring);
@@ -626,7 +621,7 @@ int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, m
     }
     m->ended = ended != 0;
     for (uint64_t i = 0; i < slots && rc == MR_OK; i++) {
-        rc = restore_slot(m, in, err);
+        MR_TRY(restore_slot(m, in, err));
     }
     return rc == MR_OK ? mr_op_restore(m->input, in, err) : rc;
 }

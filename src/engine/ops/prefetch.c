@@ -5,6 +5,7 @@
  */
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "engine/driver.h"
 #include "engine/ops/ops.h"
 
@@ -138,14 +139,9 @@ static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     struct prefetch_iter *it = (struct prefetch_iter *)head;
     struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
     int64_t size = 0;
-    int rc = mr_op_int(head, "buffer_size", -1, &size, err);
 
-    if (rc == MR_OK) {
-        rc = mr_driver_init(&it->driver, head->env, take_work, pull_block, it);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_op_int(head, "buffer_size", -1, &size, err));
+    MR_TRY(mr_driver_init(&it->driver, head->env, take_work, pull_block, it));
     it->driven = true;
     it->threads = mr_env_take_threads(head->env, 1);
     it->rows_max = size > 0 ? (uint64_t)size : 0;
@@ -297,16 +293,14 @@ static int prefetch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_
     struct prefetch_iter *it = (struct prefetch_iter *)head;
     uint64_t ended = 0;
     uint64_t entries = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, in->left, &entries, err);
-    }
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bounded(in, in->left, &entries, err));
     it->ended = ended != 0;
-    for (uint64_t i = 0; i < entries && rc == MR_OK; i++) {
-        rc = restore_entry(it, in, err);
+    for (uint64_t i = 0; i < entries; i++) {
+        MR_TRY(restore_entry(it, in, err));
     }
-    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+    return mr_op_restore(it->input, in, err);
 }
 
 static void prefetch_close(struct mr_op_iter *head)

@@ -57,20 +57,13 @@ static int range_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 {
     struct range_iter *it = (struct range_iter *)head;
     int64_t stop = 0;
-    int rc = mr_op_int(head, "start", 0, &it->start, err);
 
+    MR_TRY(mr_op_int(head, "start", 0, &it->start, err));
     (void)ctx;
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "stop", 0, &stop, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "step", 1, &it->step, err);
-    }
-    if (rc == MR_OK && it->step == 0) {
-        rc = mr_op_fail_at_open(head, mr_error_set(err, MR_EINVAL, "argument 'step' is 0"), err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+    MR_TRY(mr_op_int(head, "stop", 0, &stop, err));
+    MR_TRY(mr_op_int(head, "step", 1, &it->step, err));
+    if (it->step == 0) {
+        return mr_op_fail_at_open(head, mr_error_set(err, MR_EINVAL, "argument 'step' is 0"), err);
     }
     it->dtype = (mr_dtype)mr_spec_leaf(head->ds->spec, 0)->dtype;
     it->count = range_count(it->start, stop, it->step);

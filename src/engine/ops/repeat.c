@@ -147,16 +147,11 @@ static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
 {
     struct repeat_iter *it = (struct repeat_iter *)head;
     uint64_t flags[3] = {0};
-    int rc = mr_state_get_u64(in, &it->epoch, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->pass, err);
-    }
-    for (int i = 0; i < 3 && rc == MR_OK; i++) {
-        rc = mr_state_get_bounded(in, 1, &flags[i], err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+    MR_TRY(mr_state_get_u64(in, &it->epoch, err));
+    MR_TRY(mr_state_get_u64(in, &it->pass, err));
+    for (int i = 0; i < 3; i++) {
+        MR_TRY(mr_state_get_bounded(in, 1, &flags[i], err));
     }
     mr_op_close(it->head.input);
     it->head.input = NULL;
@@ -164,9 +159,9 @@ static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
     if (flags[2] == 0) {
         return MR_OK;
     }
-    rc = open_pass(it, err);
+    MR_TRY(open_pass(it, err));
     it->gave = flags[0] != 0;
-    return rc;
+    return MR_OK;
 }
 
 static const struct mr_op_run repeat_run = {

@@ -241,12 +241,10 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
 static int scan_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct scan_iter *it = (struct scan_iter *)head;
-    int rc = mr_state_put_block(out, it->state, err);
 
-    if (rc == MR_OK) {
-        rc = mr_gather_save(&it->out, out, err);
-    }
-    return rc == MR_OK ? mr_apply_save(&it->in, out, err) : rc;
+    MR_TRY(mr_state_put_block(out, it->state, err));
+    MR_TRY(mr_gather_save(&it->out, out, err));
+    return mr_apply_save(&it->in, out, err);
 }
 
 static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)

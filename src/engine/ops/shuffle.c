@@ -13,6 +13,7 @@
  * A block leaves when it is full or when the input has no more ready; what was drawn for it and
  * cannot go along (a tensor of another rank) waits for the next one.
  */
+#include "base/scope.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 
@@ -57,17 +58,12 @@ static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     bool seeded = mr_attr_find(head->ds->attrs, head->ds->nattrs, "seed") != NULL;
     int64_t size = 0;
     int64_t seed = 0;
-    int rc = mr_op_int(head, "buffer_size", 1, &size, err);
 
-    if (rc == MR_OK && check_size(size, err) != MR_OK) {
-        rc = mr_op_fail_at_open(head, MR_EINVAL, err);
+    MR_TRY(mr_op_int(head, "buffer_size", 1, &size, err));
+    if (check_size(size, err) != MR_OK) {
+        return mr_op_fail_at_open(head, MR_EINVAL, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "seed", 0, &seed, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_op_int(head, "seed", 0, &seed, err));
     it->size = size < 0 ? INT64_MAX : (uint64_t)size;
     bool again = mr_op_bool(head, "reshuffle_each_iteration", true);
     it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
@@ -158,10 +154,7 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
 
     if (it->out.n == 0) {
         mr_rows_out_free(&it->out);
-        rc = fill(it, pull, cap, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(fill(it, pull, cap, err));
         if (it->rows.n == 0) {
             return MR_END;
         }
@@ -248,25 +241,17 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
     uint64_t drawn = 0;
     int rc = MR_OK;
 
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && rc == MR_OK; i++) {
-        rc = mr_state_get_u64(in, numbers[i], err);
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        MR_TRY(mr_state_get_u64(in, numbers[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
-    }
-    if (rc == MR_OK && it->size == 0) {
-        rc = mr_state_damaged(err);
+    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    if (it->size == 0) {
+        return mr_state_damaged(err);
     }
     it->ended = ended != 0;
-    if (rc == MR_OK) {
-        rc = mr_state_get_block(in, head->ds->spec, &it->pending, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_rows_restore(&it->rows, in, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err);
-    }
+    MR_TRY(mr_state_get_block(in, head->ds->spec, &it->pending, err));
+    MR_TRY(mr_rows_restore(&it->rows, in, err));
+    MR_TRY(mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err));
     for (uint64_t i = 0; i < drawn && rc == MR_OK; i++) {
         mr_block *block = NULL;
 

@@ -25,13 +25,11 @@ static int take_while_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx,
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
     mr_program *program = NULL;
-    int rc = mr_env_program(head->env, head->ds->functions[0], &program, err);
 
+    MR_TRY(mr_env_program(head->env, head->ds->functions[0], &program, err));
     head->uncounts = true;
-    if (rc == MR_OK) {
-        rc = mr_apply_init(&it->apply, head, head->ds->functions[0], program, err);
-    }
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    MR_TRY(mr_apply_init(&it->apply, head, head->ds->functions[0], program, err));
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* How many rows from the first on have a verdict of true. */

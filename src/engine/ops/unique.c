@@ -235,22 +235,20 @@ static int unique_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
 {
     struct unique_iter *it = (struct unique_iter *)head;
     uint64_t n = 0;
-    int rc = mr_state_get_bounded(in, in->left, &n, err);
 
-    for (uint64_t i = 0; i < n && rc == MR_OK; i++) {
+    MR_TRY(mr_state_get_bounded(in, in->left, &n, err));
+    for (uint64_t i = 0; i < n; i++) {
         const void *value = NULL;
         size_t size = 0;
         bool fresh = false;
 
-        rc = mr_state_get_bytes(in, &value, &size, err);
-        if (rc == MR_OK) {
-            rc = seen_add(&it->seen, value, size, &fresh, err);
-        }
-        if (rc == MR_OK && !fresh) {
-            rc = mr_state_damaged(err);
+        MR_TRY(mr_state_get_bytes(in, &value, &size, err));
+        MR_TRY(seen_add(&it->seen, value, size, &fresh, err));
+        if (!fresh) {
+            return mr_state_damaged(err);
         }
     }
-    return rc == MR_OK ? recharge(it, err) : rc;
+    return recharge(it, err);
 }
 
 static void unique_close(struct mr_op_iter *head)

@@ -76,17 +76,10 @@ static int window_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     int64_t size = 0;
     int64_t shift = 0;
     int64_t stride = 0;
-    int rc = mr_op_int(head, "size", 1, &size, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "shift", size, &shift, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "stride", 1, &stride, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_op_int(head, "size", 1, &size, err));
+    MR_TRY(mr_op_int(head, "shift", size, &shift, err));
+    MR_TRY(mr_op_int(head, "stride", 1, &stride, err));
     it->size = (uint64_t)size;
     it->shift = (uint64_t)shift;
     it->stride = (uint64_t)stride;
@@ -332,26 +325,21 @@ static void windows_free(struct windows *w)
 static int next_window(struct window_iter *it, const struct mr_pull *pull, struct windows *w,
                        mr_error *err)
 {
-    int rc = MR_OK;
-
-    while (rc == MR_OK && !is_complete(it) && !is_owed(it)) {
+    while (!is_complete(it) && !is_owed(it)) {
         struct mr_pull below = w->made > 0 ? mr_pull_more(pull, pull->rows) : *pull;
 
-        rc = mr_op_interrupted(&it->head, &below, err);
-        if (rc == MR_OK) {
-            rc = collect(it, &below, w->cap - w->made, err);
-        }
+        MR_TRY(mr_op_interrupted(&it->head, &below, err));
+        MR_TRY(collect(it, &below, w->cap - w->made, err));
     }
-    if (rc == MR_OK && is_owed(it)) {
+    if (is_owed(it)) {
         it->owed--;
         *err = it->failure;
         return it->failed;
     }
-    if (rc == MR_OK && is_over(it)) {
+    if (is_over(it)) {
         mr_gather_clear(&it->rows); /* nobody will see them: their splits are finished */
         return MR_END;
     }
-    MR_TRY(rc);
     MR_TRY(put_window(it, w, err));
     move_on(it);
     return recharge(it, err);
@@ -399,16 +387,12 @@ static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
-    int rc = mr_state_get_end(in, UINT64_MAX / 2 / it->shift, &it->ended, &it->owed, &it->failed,
-                              &it->failure, err);
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, it->shift, &it->skip, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err);
-    }
-    return rc == MR_OK ? recharge(it, err) : rc;
+    MR_TRY(mr_state_get_end(in, UINT64_MAX / 2 / it->shift, &it->ended, &it->owed, &it->failed,
+                            &it->failure, err));
+    MR_TRY(mr_state_get_bounded(in, it->shift, &it->skip, err));
+    MR_TRY(mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err));
+    return recharge(it, err);
 }
 
 static void window_close(struct mr_op_iter *head)

@@ -6,6 +6,8 @@
  */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct zip_iter {
     struct mr_op_iter head;
     struct mr_op_iter **inputs;
@@ -124,7 +126,6 @@ static int zip_infer(struct mr_infer *in, mr_error *err)
 static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
-    int rc = MR_OK;
 
     it->n = head->ds->ninputs;
     it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
@@ -134,12 +135,12 @@ static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_err
     if (it->inputs == NULL || it->waiting == NULL || it->used == NULL || it->passed == NULL) {
         return mr_error_nomem(err);
     }
-    for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
+    for (uint32_t i = 0; i < it->n; i++) {
         struct mr_op_ctx below = mr_op_input_ctx(ctx, i);
 
-        rc = mr_op_open(&below, head->ds->inputs[i], &it->inputs[i], err);
+        MR_TRY(mr_op_open(&below, head->ds->inputs[i], &it->inputs[i], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static void use(struct zip_iter *it, size_t i, uint32_t rows)
@@ -324,36 +325,33 @@ static int zip_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error
 {
     struct zip_iter *it = (struct zip_iter *)head;
     uint64_t flags = 0;
-    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
 
+    MR_TRY(mr_state_get_bounded(in, ENDED | FAILED, &flags, err));
     it->ended = (flags & ENDED) != 0;
-    if (rc == MR_OK && (flags & FAILED) != 0) {
-        rc = restore_failure(it, in, err);
+    if ((flags & FAILED) != 0) {
+        MR_TRY(restore_failure(it, in, err));
     }
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        rc = mr_state_get_block(in, head->ds->inputs[i]->spec, &it->waiting[i], err);
-        if (rc == MR_OK) {
-            rc = mr_op_restore(it->inputs[i], in, err);
-        }
+    for (size_t i = 0; i < it->n; i++) {
+        MR_TRY(mr_state_get_block(in, head->ds->inputs[i]->spec, &it->waiting[i], err));
+        MR_TRY(mr_op_restore(it->inputs[i], in, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int zip_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
-    int rc = MR_OK;
 
     it->ended = false;
     it->failed = MR_OK;
     memset(it->passed, 0, it->n * sizeof *it->passed);
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
+    for (size_t i = 0; i < it->n; i++) {
         mr_block_unref(it->waiting[i]);
         it->waiting[i] = NULL;
         it->used[i] = 0;
-        rc = mr_op_seek(it->inputs[i], index, err);
+        MR_TRY(mr_op_seek(it->inputs[i], index, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static void zip_close(struct mr_op_iter *head)

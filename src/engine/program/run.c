@@ -289,8 +289,6 @@ static int check_column(const char *what, uint32_t i, const struct mr_column *c,
 static int check_arguments(const struct mr_program *p, const mr_block *in, const mr_block *captures,
                            mr_error *err)
 {
-    int rc = MR_OK;
-
     if (mr_block_column_count(in) != p->ninputs) {
         return mr_error_set(err, MR_EINVAL, "a function of %u tensors was given %u", p->ninputs,
                             mr_block_column_count(in));
@@ -300,18 +298,18 @@ static int check_arguments(const struct mr_program *p, const mr_block *in, const
         return mr_error_set(err, MR_EINTERNAL,
                             "a function with %u captured values was given others", p->ncaptures);
     }
-    for (uint32_t s = 0; rc == MR_OK && s < p->nslots; s++) {
+    for (uint32_t s = 0; s < p->nslots; s++) {
         const struct mr_slot *slot = &p->slots[s];
 
         if (slot->kind == MR_SLOT_INPUT) {
-            rc = check_column("component", slot->index, mr_block_column(in, slot->index),
-                              &slot->spec, err);
+            MR_TRY(check_column("component", slot->index, mr_block_column(in, slot->index),
+                                &slot->spec, err));
         } else if (slot->kind == MR_SLOT_CAPTURE) {
-            rc = check_column("captured value", slot->index, mr_block_column(captures, slot->index),
-                              &slot->spec, err);
+            MR_TRY(check_column("captured value", slot->index,
+                                mr_block_column(captures, slot->index), &slot->spec, err));
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
