@@ -48,6 +48,8 @@ const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind)
 
 /* ---------------------------------------------------------------- the network */
 
+static void actor_message(struct sim *sim, struct sim_message *message);
+
 static void delivered(struct sim *sim, void *arg)
 {
     struct sim_message *message = arg;
@@ -56,9 +58,9 @@ static void delivered(struct sim *sim, void *arg)
         sim_rare(sim, SIM_RARE_MINUTES_LATE);
     }
     if (!message->reply) {
-        sim_replica_message(sim, &sim->replicas[message->replica], message);
+        sim->replicas[message->replica].process.party->request(sim, message);
     } else {
-        sim_actor_message(sim, message);
+        actor_message(sim, message);
     }
 }
 
@@ -104,6 +106,42 @@ void sim_send(struct sim *sim, struct sim_message *message)
     sim_after(sim, sim_delay(sim), to, delivered, message, true);
 }
 
+static void data_came(struct sim *sim, void *arg)
+{
+    const struct sim_data *data = arg;
+    struct sim_worker *worker = &sim->workers[data->worker];
+    struct sim_client *client = &sim->clients[data->client];
+
+    if (!data->reply && worker->process.life == data->worker_life) {
+        worker->process.party->data(sim, data);
+    } else if (data->reply && client->process.life == data->client_life) {
+        client->process.party->data(sim, data);
+    }
+}
+
+static void send_data_copy(struct sim *sim, const struct sim_data *data, int64_t after_ms)
+{
+    struct sim_process *to =
+        data->reply ? &sim->clients[data->client].process : &sim->workers[data->worker].process;
+    struct sim_data *copy = mr_memdup(data, sizeof *data + data->n * sizeof data->elements[0]);
+
+    MR_ASSERT(copy != NULL);
+    sim_after(sim, after_ms, to, data_came, copy, true);
+}
+
+void sim_data_send(struct sim *sim, const struct sim_data *data)
+{
+    int worker = SIM_NODE_WORKER(data->worker), client = SIM_NODE_CLIENT(data->client);
+
+    if (sim_chance(sim, sim->faults.duplicate_percent)) {
+        send_data_copy(sim, data, (int64_t)(1 + sim_draw(sim, 6000)));
+    }
+    if (!sim_chance(sim, sim->faults.loss_percent) &&
+        !(data->reply ? sim_is_cut(sim, worker, client) : sim_is_cut(sim, client, worker))) {
+        send_data_copy(sim, data, sim_delay(sim));
+    }
+}
+
 /* ---------------------------------------------------------------- calls */
 
 struct retry {
@@ -128,10 +166,8 @@ static void try_again(struct sim *sim, void *arg)
 
     if (retry->call->id == retry->id && retry->call->tries == retry->tries) {
         *leader = (*leader + 1) % SIM_REPLICAS;
-        for (int i = 0; retry->is_worker && i < sim->workers[retry->actor].used; i++) {
-            if (&sim->workers[retry->actor].tasks[i].call == retry->call) {
-                sim_task_refresh(sim, &sim->workers[retry->actor].tasks[i]);
-            }
+        if (retry->call->refresh != NULL) {
+            retry->call->refresh(sim, retry->call);
         }
         attempt(sim, retry->call, retry->is_worker, retry->actor);
     }
@@ -254,7 +290,7 @@ static struct sim_call *find_call(struct sim *sim, const struct sim_message *mes
     return NULL;
 }
 
-void sim_actor_message(struct sim *sim, struct sim_message *message)
+static void actor_message(struct sim *sim, struct sim_message *message)
 {
     struct sim_process *process = process_of(sim, message->is_worker, message->actor);
     uint64_t *epoch = message->is_worker ? &sim->workers[message->actor].epoch
@@ -287,17 +323,9 @@ void sim_actor_message(struct sim *sim, struct sim_message *message)
     }
     *epoch = message->epoch;
     if (message->call == 0) {
-        if (message->is_worker) {
-            sim_worker_push(sim, &sim->workers[message->actor], message);
-        } else {
-            sim_client_push(sim, &sim->clients[message->actor], message);
-        }
+        process->party->push(sim, message);
         return;
     }
     call->id = 0;
-    if (message->is_worker) {
-        sim_worker_reply(sim, &sim->workers[message->actor], call, message);
-    } else {
-        sim_client_reply(sim, &sim->clients[message->actor], call, message);
-    }
+    process->party->reply(sim, call, message);
 }

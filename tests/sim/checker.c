@@ -19,22 +19,8 @@
 
 #include <inttypes.h>
 #include <millrace/base.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-
-void sim_violation(struct sim *sim, const char *fmt, ...)
-{
-    va_list args;
-
-    if (sim->violation[0] != '\0') {
-        return;
-    }
-    va_start(args, fmt);
-    vsnprintf(sim->violation, sizeof sim->violation, fmt, args);
-    va_end(args);
-    sim_say(sim, "VIOLATION: %s", sim->violation);
-}
 
 /* ---------------------------------------------------------------- notes */
 
@@ -296,12 +282,25 @@ static void commit(struct sim *sim, int pass, const char *key, const char *value
     }
 }
 
-void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n, int64_t memory)
+void sim_check_applied(struct sim *sim, const struct sim_batch *batch)
 {
+    if (batch->applied && batch->denied) {
+        sim_violation(sim, "a call was answered as not applied, and it was");
+    }
+}
+
+void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n,
+                     const struct sim_batch *batch)
+{
+    int64_t memory = batch != NULL ? batch->memory : 0;
+
     for (int pass = 0; pass < 3; pass++) {
         for (size_t i = 0; i < n; i++) {
             commit(sim, pass, changes[i].key, changes[i].value, memory);
         }
+    }
+    if (batch != NULL) {
+        sim_check_applied(sim, batch);
     }
 }
 
@@ -389,13 +388,6 @@ void sim_check_client_update(struct sim *sim, const struct sim_client *client,
         note(sim, &sim->told, key, at);
     }
     sim_view_told(sim, client->iteration, update->end);
-}
-
-void sim_check_applied(struct sim *sim, const struct sim_batch *batch)
-{
-    if (batch->applied && batch->denied) {
-        sim_violation(sim, "a call was answered as not applied, and it was");
-    }
 }
 
 /* ---------------------------------------------------------------- what workers are told and say */

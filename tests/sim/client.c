@@ -222,8 +222,10 @@ static void apply_update(struct sim *sim, struct sim_client *client,
     millrace__client_update__free_unpacked(update, NULL);
 }
 
-void sim_client_push(struct sim *sim, struct sim_client *client, const struct sim_message *message)
+static void on_push(struct sim *sim, const struct sim_message *message)
 {
+    struct sim_client *client = &sim->clients[message->actor];
+
     if (client->has_read && client->attached && client->stream != 0) {
         client->read.now_ms = sim->now + 1;
         apply_update(sim, client, message);
@@ -317,9 +319,10 @@ static void heard(struct sim *sim, struct sim_client *client, const struct sim_m
     }
 }
 
-void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call,
-                      const struct sim_message *message)
+static void on_reply(struct sim *sim, struct sim_call *call, const struct sim_message *message)
 {
+    struct sim_client *client = &sim->clients[message->actor];
+
     client->read.now_ms = sim->now + 1;
     if (message->kind == MR_COMMAND_REGISTER_DATASET) {
         sim_check_dataset(sim, sim->datasets[client->plan.dataset].id, &message->error);
@@ -350,9 +353,13 @@ void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_cal
 
 void sim_client_start(struct sim *sim, struct sim_client *client)
 {
+    static const struct sim_party party = {
+        .push = on_push, .reply = on_reply, .data = sim_reader_data};
+
     if (client->process.alive) {
         return;
     }
+    client->process.party = &party;
     client->process.alive = true;
     client->process.life++;
     client->process.frozen_until = 0;

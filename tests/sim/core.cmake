@@ -1,4 +1,4 @@
-foreach(part actors checker client elements faults given_up reader replica rounds rounds_judge seams share store swarm task walk worker world)
+foreach(part actors checker client cluster elements faults given_up reader replica rounds rounds_job rounds_judge seams share store swarm task walk worker world)
   list(APPEND MR_SIM_SOURCES ${MR_TEST_DIR}/${part}.c)
 endforeach()
 # A dispatcher in virtual time. Where what is shipped calls what is shipped, the linker leads here first.

@@ -27,11 +27,6 @@ void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms)
     sim_rare(sim, one_way ? SIM_RARE_CUT_ONE_WAY : SIM_RARE_CUT);
 }
 
-bool sim_is_cut(const struct sim *sim, int from, int to)
-{
-    return sim->cut_until[from][to] > sim->now;
-}
-
 static void start_replica(struct sim *sim, void *arg)
 {
     struct sim_replica *replica = arg;
@@ -360,15 +355,10 @@ static enum sim_fault draw_about(struct sim *sim, bool worker, bool client)
     return (client ? of_both : worker ? of_worker : of_leader)[sim_draw(sim, 3)];
 }
 
-void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker,
-                struct sim_client *client)
+void sim_befall(struct sim *sim, struct sim_worker *worker, struct sim_client *client)
 {
-    struct involved *who;
+    struct involved *who = mr_malloc(sizeof *who);
 
-    if (sim->faults.moments[moment] == 0 || sim_draw(sim, 1000) >= sim->faults.moments[moment]) {
-        return;
-    }
-    who = mr_malloc(sizeof *who);
     MR_ASSERT(who != NULL);
     *who = (struct involved){draw_about(sim, worker != NULL, client != NULL),
                              worker != NULL ? worker : any_worker(sim),
@@ -379,14 +369,7 @@ void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *work
 
 /* ---------------------------------------------------------------- nobody else is left */
 
-#define OUT_OF_REACH_MS 10000
 #define LOOK_MS 100
-
-bool sim_is_stranding(const struct sim *sim)
-{
-    return sim->stranded_at != 0 && sim->now < sim->stranded_at + 2 * OUT_OF_REACH_MS &&
-           sim->rares[SIM_RARE_UNREACHABLE] == 0;
-}
 
 /* Once a task of the first worker was closed for it, all others are dead until everybody has read
  * everything. */
@@ -417,7 +400,7 @@ static void strand(struct sim *sim, void *arg)
     (void)arg;
     sim_say(sim, "no reader reaches worker 0");
     for (int i = 0; i < sim->nclients; i++) {
-        sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(i), false, OUT_OF_REACH_MS);
+        sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(i), false, SIM_OUT_OF_REACH_MS);
     }
     keep_alone(sim, NULL);
 }

@@ -17,45 +17,6 @@
 #define BREAK_MS 300 /* asked in vain for so long */
 #define NUMBERS 3    /* of an element */
 
-/* ---------------------------------------------------------------- messages, on a network as bad as
- * the other one */
-
-static void delivered(struct sim *sim, void *arg)
-{
-    const struct sim_data *data = arg;
-    struct sim_worker *worker = &sim->workers[data->worker];
-    struct sim_client *client = &sim->clients[data->client];
-
-    if (!data->reply && worker->process.life == data->worker_life) {
-        sim_task_data(sim, worker, data);
-    } else if (data->reply && client->process.life == data->client_life) {
-        sim_reader_data(sim, client, data);
-    }
-}
-
-static void deliver(struct sim *sim, const struct sim_data *data, int64_t after_ms)
-{
-    struct sim_process *to =
-        data->reply ? &sim->clients[data->client].process : &sim->workers[data->worker].process;
-    struct sim_data *copy = mr_memdup(data, sizeof *data + data->n * sizeof data->elements[0]);
-
-    MR_ASSERT(copy != NULL);
-    sim_after(sim, after_ms, to, delivered, copy, true);
-}
-
-void sim_data_send(struct sim *sim, const struct sim_data *data)
-{
-    int worker = SIM_NODE_WORKER(data->worker), client = SIM_NODE_CLIENT(data->client);
-
-    if (sim_chance(sim, sim->faults.duplicate_percent)) {
-        deliver(sim, data, (int64_t)(1 + sim_draw(sim, 6000)));
-    }
-    if (!sim_chance(sim, sim->faults.loss_percent) &&
-        !(data->reply ? sim_is_cut(sim, worker, client) : sim_is_cut(sim, client, worker))) {
-        deliver(sim, data, sim_delay(sim));
-    }
-}
-
 /* ---------------------------------------------------------------- the port of a read */
 
 static struct sim_client *client_of(const struct mr_read *r)
@@ -290,8 +251,9 @@ static void read_message(struct mr_read_task *t, const struct sim_data *data)
     }
 }
 
-void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data)
+void sim_reader_data(struct sim *sim, const struct sim_data *data)
 {
+    struct sim_client *client = &sim->clients[data->client];
     struct mr_read_task *t;
 
     if (!client->has_read || strcmp(data->client_id, client->id) != 0) {

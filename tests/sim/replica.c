@@ -55,19 +55,24 @@ static void on_wake(void *ctx)
     turn_at(sim, replica, sim->now + (soon ? 0 : (int64_t)sim_draw(sim, 60)));
 }
 
+static bool leads(const struct sim_replica *replica)
+{
+    return replica->dispatcher != NULL && mr_turn_serves(dispatcher_machine(replica->dispatcher));
+}
+
 /* The judge's own watch. */
 static void measure(struct sim *sim, struct sim_replica *replica, int64_t late)
 {
-    bool leads = sim_replica_leads(replica);
+    bool leading = leads(replica);
 
     if (late == 0) {
         return;
     }
     sim_rare(sim, SIM_RARE_LATE_TURN);
     replica->stood_still += late;
-    if (leads && sim_store_epoch(sim) != sim_replica_epoch(replica)) {
+    if (leading && sim_store_epoch(sim) != sim_replica_epoch(replica)) {
         sim_rare(sim, SIM_RARE_PAUSED_BEYOND_LEASE);
-    } else if (leads && late >= SIM_WORKER_TIMEOUT_MS) {
+    } else if (leading && late >= SIM_WORKER_TIMEOUT_MS) {
         sim_rare(sim, SIM_RARE_PAUSED_WITH_LEASE);
     }
 }
@@ -139,9 +144,9 @@ static struct sim_asked *ask(struct sim_replica *replica, size_t size)
     return asked;
 }
 
-void sim_replica_message(struct sim *sim, struct sim_replica *replica,
-                         const struct sim_message *request)
+static void on_request(struct sim *sim, const struct sim_message *request)
 {
+    struct sim_replica *replica = &sim->replicas[request->replica];
     bool stream =
         request->kind == MR_COMMAND_WATCH_CLIENT || request->kind == MR_COMMAND_WATCH_WORKER;
     struct sim_asked *asked;
@@ -514,14 +519,15 @@ static void on_term(void *ctx, enum mr_term_news news)
     }
 }
 
-bool sim_replica_leads(const struct sim_replica *replica)
+int sim_leader(const struct sim *sim)
 {
-    return replica->dispatcher != NULL && mr_turn_serves(dispatcher_machine(replica->dispatcher));
-}
-
-int64_t sim_replica_epoch(const struct sim_replica *replica)
-{
-    return replica->dispatcher != NULL ? mr_turn_epoch(dispatcher_machine(replica->dispatcher)) : 0;
+    for (int i = 0; i < SIM_REPLICAS; i++) {
+        if (leads(&sim->replicas[i]) &&
+            sim_replica_epoch(&sim->replicas[i]) == sim_store_epoch(sim)) {
+            return i;
+        }
+    }
+    return -1;
 }
 
 /* ---------------------------------------------------------------- the process */
@@ -593,7 +599,10 @@ static void boot(struct sim *sim, void *arg)
 
 void sim_replica_start(struct sim *sim, struct sim_replica *replica)
 {
+    static const struct sim_party party = {.request = on_request};
+
     replica->sim = sim;
+    replica->process.party = &party;
     replica->process.alive = true;
     replica->process.life++;
     replica->process.frozen_until = 0;

@@ -2,8 +2,7 @@
  * Coordinated reads: consumers that read in step, and the tasks that take turns for them. What
  * ships is the worker's book of rounds (src/worker/session/round_book.c) and the consumer's read
  * (src/client/modes/coordinated.c). Modelled are the connections between them, the pipeline, whose
- * groups follow from their ordinal, the application, and whoever runs the job: a consumer that dies
- * or fails is started again, sometimes beside a process that is only slow.
+ * groups follow from their ordinal, and the application. rounds_job.c starts them.
  */
 #include "rounds.h"
 
@@ -57,8 +56,7 @@ static struct mr_read_task *find_line(struct sim_client *client, uint64_t number
     struct mr_read_task *t;
 
     if (client->has_read) {
-        TAILQ_FOREACH(t, &client->read.tasks, link)
-        {
+        TAILQ_FOREACH(t, &client->read.tasks, link) {
             const struct sim_line *line = t->line;
 
             if (t->streams && line != NULL && line->number == number && !line->broken) {
@@ -139,7 +137,7 @@ static void crash(struct sim *sim, void *arg)
     struct sim_worker *worker = arg;
 
     if (worker->process.alive) {
-        sim_worker_crash(sim, worker);
+        worker->process.party->crash(sim, worker->number);
     }
 }
 
@@ -151,7 +149,9 @@ static void lose_another(struct sim *sim, const struct sim_client *client, int w
 
     if (other != worker && sim->faults.pace_ms > 0 &&
         sim_chance(sim, sim->rounds.company_percent)) {
-        sim_cut(sim, SIM_NODE_WORKER(other), SIM_NODE_CLIENT(client->number), false, 500);
+        int a = SIM_NODE_WORKER(other), b = SIM_NODE_CLIENT(client->number);
+
+        sim->cut_until[a][b] = sim->cut_until[b][a] = sim->now + 500;
         sim_after(sim, (int64_t)sim_draw(sim, 400), NULL, crash, &sim->workers[other], false);
     }
 }
@@ -308,8 +308,7 @@ static void pump(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
         if (!client->has_read) {
             continue;
         }
-        TAILQ_FOREACH(t, &client->read.tasks, link)
-        {
+        TAILQ_FOREACH(t, &client->read.tasks, link) {
             struct sim_line *line = t->line;
 
             if (!is_of(worker, task, t)) {
@@ -422,7 +421,7 @@ static void at_consumer(struct sim *sim, struct sim_client *client, struct mr_re
     } else {
         take_elements(sim, t, packet);
     }
-    sim_client_run(sim, client);
+    sim->rounds.run(sim, client);
 }
 
 static void at_worker(struct sim *sim, struct sim_client *client, struct mr_read_task *t,
@@ -506,140 +505,12 @@ void sim_rounds_spoil_report(const struct sim_client *client, Millrace__Consumer
     }
 }
 
-/* ---------------------------------------------------------------- who runs the job */
+/* ---------------------------------------------------------------- the application */
 
 static uint64_t process_of(const struct sim_client *client)
 {
     return client->process.life << 8 | (uint64_t)client->number;
 }
-
-static struct sim_client *holder(struct sim *sim, uint32_t seat)
-{
-    return &sim->clients[sim->rounds.holders[seat]];
-}
-
-static void stop(struct sim *sim, struct sim_client *client)
-{
-    sim_client_stop(sim, client);
-    client->done = true; /* nobody waits for it */
-}
-
-static void note_closing(void *ctx, const char *key, const char *value, size_t size)
-{
-    char *text = mr_strndup(value, size);
-    bool *closing = ctx;
-
-    (void)key;
-    *closing = *closing || strstr(text, "\"lost\"") != NULL;
-    mr_free(text);
-}
-
-/* Somebody who took turns is lost, and may not be decided about yet. */
-static bool is_closing(const struct sim *sim)
-{
-    bool closing = false;
-
-    sim_store_each(sim, "workers/", note_closing, &closing);
-    return closing;
-}
-
-struct seat {
-    uint32_t number;
-    bool resumes;
-    uint64_t round;
-};
-
-/* In the process that is dead, or beside one that is only slow. */
-static void start_next(struct sim *sim, void *arg)
-{
-    const struct seat *seat = arg;
-    struct sim_client *before = holder(sim, seat->number), *next = before;
-
-    sim->rounds.restarting[seat->number] = false;
-    if (before->done && before->process.alive) {
-        return; /* it came to the end */
-    }
-    if (before->process.alive) {
-        next = &sim->clients[(before->number + (int)sim->rounds.consumers) % sim->nclients];
-        if (next->process.alive) {
-            stop(sim, next);
-        }
-    }
-    sim_rare(sim, is_closing(sim) ? SIM_RARE_ROUNDS_RESTART_IN_CLOSING : SIM_RARE_ROUNDS_RESTART);
-    sim->rounds.holders[seat->number] = next->number;
-    next->plan.resumes = seat->resumes;
-    next->plan.resume_round = seat->round;
-    next->done = next->failed = false;
-    sim_client_start(sim, next);
-}
-
-static void start_soon(struct sim *sim, const struct seat *seat, uint64_t within_ms)
-{
-    struct seat *copy = mr_memdup(seat, sizeof *seat);
-
-    MR_ASSERT(copy != NULL);
-    if (sim->rounds.restarting[seat->number]) {
-        mr_free(copy);
-        return;
-    }
-    sim->rounds.restarting[seat->number] = true;
-    sim_after(sim, (int64_t)sim_draw(sim, within_ms), NULL, start_next, copy, true);
-}
-
-/* Not all die: a third goes on purpose. */
-static void say_goodbye(struct sim *sim, const struct sim_client *client)
-{
-    Millrace__ReleaseClientRequest request = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
-
-    if (sim->bug == SIM_BUG_NONE && client->has_read && client->iteration[0] != '\0' &&
-        sim_chance(sim, 33)) {
-        request.client = (char *)(uintptr_t)client->id;
-        request.iteration_id = (char *)(uintptr_t)client->iteration;
-        sim_probe(sim, client->number, client->leader, MR_COMMAND_RELEASE_CLIENT, &request.base);
-        sim_rare(sim, SIM_RARE_ROUNDS_LEFT);
-    }
-}
-
-void sim_rounds_kill(struct sim *sim, uint32_t number)
-{
-    struct sim_client *client = holder(sim, number);
-
-    if (client->process.alive && !client->done && !sim->rounds.restarting[number]) {
-        say_goodbye(sim, client);
-        stop(sim, client);
-        start_soon(sim, &(struct seat){.number = number}, 2000);
-    }
-}
-
-void sim_rounds_stood_still(struct sim *sim, const struct sim_client *client)
-{
-    uint32_t number = client->plan.seat;
-
-    if (client == holder(sim, number) && !client->done && sim_chance(sim, 50)) {
-        start_soon(sim, &(struct seat){.number = number}, 2000);
-    }
-}
-
-/* Refused, or it lost its place: whoever runs the job says where it goes on. */
-static void failed(struct sim *sim, void *arg)
-{
-    struct sim_client *client = arg;
-    static const char words[] = "the first that can is ";
-    const char *best = strstr(client->failure.message, words);
-    uint64_t round = best != NULL ? strtoull(best + strlen(words), NULL, 10) : 0;
-    bool has_place = client == holder(sim, client->plan.seat);
-    struct seat seat = {.number = client->plan.seat, .resumes = sim_chance(sim, 50)};
-
-    stop(sim, client);
-    if (has_place) {
-        uint64_t next = judge_next(sim->rounds.judge);
-
-        seat.round = round > next ? round : next;
-        start_soon(sim, &seat, 1);
-    }
-}
-
-/* ---------------------------------------------------------------- the application */
 
 /* False: it has none for it, or has ended. */
 bool sim_rounds_take(struct sim *sim, struct sim_client *client)
@@ -657,14 +528,15 @@ bool sim_rounds_take(struct sim *sim, struct sim_client *client)
     } else if (rc == MR_END) {
         client->ended = true;
         judge_ended(sim->rounds.judge, client->plan.seat, process_of(client));
-        sim_client_drained(sim, client);
+        sim_say(sim, "client %d: all rounds are read", client->number);
     } else if (rc == MR_EDATALOSS) { /* a round in the middle: never */
         sim_violation(sim, "consumer %u: %s", client->plan.seat, err.message);
     } else if (rc < 0) {
         sim_say(sim, "client %d: %s", client->number, err.message);
         client->failed = true;
         client->failure = err;
-        sim_after(sim, (int64_t)sim_draw(sim, 500), &client->process, failed, client, false);
+        sim_after(sim, (int64_t)sim_draw(sim, 500), &client->process, sim->rounds.failed, client,
+                  false);
     }
     if (rc != MR_OK) {
         return false;
@@ -704,34 +576,29 @@ void sim_rounds_placed(struct sim *sim, const char *key, const char *value)
     }
 }
 
+static void note_closing(void *ctx, const char *key, const char *value, size_t size)
+{
+    char *text = mr_strndup(value, size);
+    bool *closing = ctx;
+
+    (void)key;
+    *closing = *closing || strstr(text, "\"lost\"") != NULL;
+    mr_free(text);
+}
+
+bool sim_rounds_are_closing(const struct sim *sim)
+{
+    bool closing = false;
+
+    sim_store_each(sim, "workers/", note_closing, &closing);
+    return closing;
+}
+
 /* A leader has taken over. */
 void sim_rounds_term(struct sim *sim)
 {
-    if (sim->rounds.consumers > 0 && is_closing(sim)) {
+    if (sim->rounds.consumers > 0 && sim_rounds_are_closing(sim)) {
         sim_rare(sim, SIM_RARE_ROUNDS_CLOSING_TAKEOVER);
-    }
-}
-
-/* ---------------------------------------------------------------- all of them */
-
-void sim_rounds_begin(struct sim *sim, uint32_t consumers)
-{
-    sim->rounds.consumers = consumers;
-    sim->rounds.judge = judge_new(consumers);
-    sim_add_clients(sim, 2 * (int)consumers);
-    for (int i = 0; i < sim->nclients; i++) {
-        struct sim_plan *p = &sim->clients[i].plan;
-
-        *p = (struct sim_plan){.consumers = consumers,
-                               .seat = (uint32_t)i % consumers,
-                               .job = "rounds",
-                               .repetitions = 1};
-        sim->clients[i].done = true;
-    }
-    for (uint32_t i = 0; i < consumers; i++) {
-        sim->rounds.holders[i] = (int)i;
-        sim->clients[i].done = false;
-        sim_client_start(sim, &sim->clients[i]);
     }
 }
 

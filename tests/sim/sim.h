@@ -42,7 +42,8 @@
 #define SIM_HEARTBEAT_MS 500
 #define SIM_WORKER_TIMEOUT_MS 5000
 #define SIM_CLIENT_TIMEOUT_MS 8000
-#define SIM_GRACE_MS 6500 /* of a new leader, for workers: more than their timeout */
+#define SIM_OUT_OF_REACH_MS 10000 /* sim_strand() */
+#define SIM_GRACE_MS 6500         /* of a new leader, for workers: more than their timeout */
 
 struct sim;
 
@@ -61,7 +62,22 @@ enum sim_rare {
         SIM_RARE_COUNT
 };
 
+struct sim_message;
+struct sim_data;
+struct sim_call;
+
+/* What a kind of process does with what comes. What there is none of for it is NULL. */
+struct sim_party {
+    void (*request)(struct sim *sim, const struct sim_message *message);
+    void (*reply)(struct sim *sim, struct sim_call *call, const struct sim_message *message);
+    void (*push)(struct sim *sim, const struct sim_message *message);
+    void (*data)(struct sim *sim, const struct sim_data *data);
+    /* What it reads kills process @number of its kind; something starts it again. */
+    void (*crash)(struct sim *sim, int number);
+};
+
 struct sim_process {
+    const struct sim_party *party;
     uint64_t life; /* events of earlier ones are dropped */
     bool alive;
     int64_t frozen_until;
@@ -111,6 +127,7 @@ struct sim_call {
     size_t size;
     int64_t began;
     unsigned tries;
+    void (*refresh)(struct sim *sim, struct sim_call *call); /* before it is sent again; or NULL */
 };
 
 /* ---------------------------------------------------------------- the store */
@@ -126,19 +143,24 @@ struct sim_batch {
     bool denied;  /* somebody was told that it was not applied */
 };
 
+struct sim_change {
+    char *key;
+    char *value; /* NULL: delete */
+};
+
+/* A transaction is applied. @batch: NULL if it is none of a leader's batches. */
+typedef void sim_applied_fn(struct sim *sim, const struct sim_change *changes, size_t n,
+                            const struct sim_batch *batch);
+
 struct sim_store {
     mr_fake *fake;
+    sim_applied_fn *applied;
     int64_t revision;
     bool away;             /* nothing gets through */
     bool full;             /* nothing can be written */
     int64_t slow_ms;       /* transactions take so much longer: for stories */
     struct mr_map batches; /* by value */
     struct sim_batch *sent;
-};
-
-struct sim_change {
-    char *key;
-    char *value; /* NULL: delete */
 };
 
 /* ---------------------------------------------------------------- replicas */
@@ -196,6 +218,11 @@ struct sim_replica {
     int64_t term_ran_at;
     struct sim_heard heard[SIM_WORKERS_MAX];
 };
+
+static inline int64_t sim_replica_epoch(const struct sim_replica *replica)
+{
+    return replica->dispatcher != NULL ? mr_turn_epoch(dispatcher_machine(replica->dispatcher)) : 0;
+}
 
 /* ---------------------------------------------------------------- the data path */
 
@@ -485,6 +512,9 @@ struct sim_rounds {
     struct judge *judge;
     int holders[SIM_SEATS_MAX]; /* the client that was started last in each place */
     bool restarting[SIM_SEATS_MAX];
+    /* Something came for a consumer; its read has failed, of which the client is told. */
+    void (*run)(struct sim *sim, struct sim_client *client);
+    sim_fn *failed;
 };
 
 struct sim {
@@ -531,7 +561,8 @@ struct sim {
     size_t window;    /* of some productions; the others' are longer than anything */
     /* > 1: everything happens at multiples of it, what is due at once in any order */
     int64_t grain_ms;
-    int64_t stranded_at;     /* sim_strand() */
+    int64_t stranded_at; /* sim_strand() */
+    void (*befall)(struct sim *sim, struct sim_worker *worker, struct sim_client *client);
     unsigned report_percent; /* of heartbeats: they say what is finished */
     int64_t job_gc_ms;       /* 0: the core's default */
     bool gc_dynamic;
@@ -546,12 +577,15 @@ struct sim {
     uint64_t grants, ends, takeovers;
 };
 
-/* world.c */
+/* cluster.c */
 void sim_init(struct sim *sim, uint64_t seed); /* 0: plain */
 void sim_add_workers(struct sim *sim, int n);  /* and start them */
 void sim_add_clients(struct sim *sim, int n);  /* their plans are the caller's */
 void sim_start_clients(struct sim *sim, int64_t within_ms);
 void sim_free(struct sim *sim);
+
+/* world.c: time, chance, the transcript */
+void sim_world_free(struct sim *sim);
 void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg,
             bool owned);
 void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg,
@@ -567,16 +601,25 @@ void sim_hex_id(struct sim *sim, char out[33]);
 const struct mr_identity *sim_identity(const struct sim *sim, const char *id);
 int64_t sim_delay(struct sim *sim);
 void sim_say(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Random faults from now until @until. */
-void sim_start_faults(struct sim *sim, int64_t until);
+/* Something is wrong: the first one is kept, and ends the walk. */
+void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool sim_is_cut(const struct sim *sim, int from, int to);
+void sim_rare(struct sim *sim, enum sim_rare rare);
 /* Here something may happen to who is involved; NULL: to anybody. */
 void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker,
                 struct sim_client *client);
+/* Until then applications take their time, or all would have been read. */
+bool sim_is_stranding(const struct sim *sim);
+void sim_name(struct sim *sim, const char *id, char kind, int number);
+
+/* faults.c */
+/* Random faults from now until @until. */
+void sim_start_faults(struct sim *sim, int64_t until);
+/* Something does happen to who is involved. */
+void sim_befall(struct sim *sim, struct sim_worker *worker, struct sim_client *client);
 /* At @at no reader reaches the first worker for a while; when a task of it was closed for that, all
  * others die. */
 void sim_strand(struct sim *sim, int64_t at);
-/* Until then applications take their time, or all would have been read. */
-bool sim_is_stranding(const struct sim *sim);
 /* swarm.c: what this walk is made of: its faults, who takes part, and what they read. */
 void sim_swarm(struct sim *sim);
 /* Other faults, and other things to read for the same readers, whose jobs have other names: that of
@@ -586,19 +629,15 @@ void sim_swarm_again(struct sim *sim, unsigned hour);
 void sim_swarm_rounds(struct sim *sim);
 /* No message from @a gets to @b, nor, unless @one_way, back, for so long. */
 void sim_cut(struct sim *sim, int a, int b, bool one_way, int64_t ms);
-bool sim_is_cut(const struct sim *sim, int from, int to);
-void sim_rare(struct sim *sim, enum sim_rare rare);
 void sim_kill_replica(struct sim *sim, int replica, int64_t down_ms);
 /* The leader keeps its lease for so long, and nobody deposes it, whatever it does. */
 void sim_keep_leading(struct sim *sim, int replica, int64_t ms);
-int sim_leader(const struct sim *sim); /* -1: none is serving */
-void sim_name(struct sim *sim, const char *id, char kind, int number);
-/* Ask @replica once, as client @client; the answers are counted. */
+/* actors.c: ask @replica once, as client @client; the answers are counted. */
 void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind kind,
                const ProtobufCMessage *request);
 
 /* store.c */
-void sim_store_init(struct sim *sim);
+void sim_store_init(struct sim *sim, sim_applied_fn *applied);
 void sim_store_free(struct sim *sim);
 /* A dispatcher's way to the store. */
 mr_store *sim_store_connect(struct sim *sim, struct sim_replica *replica);
@@ -620,10 +659,7 @@ void sim_store_keep_leader(struct sim *sim, int64_t ms); /* or not before */
 /* replica.c */
 void sim_replica_start(struct sim *sim, struct sim_replica *replica);
 void sim_replica_stop(struct sim *sim, struct sim_replica *replica);
-void sim_replica_message(struct sim *sim, struct sim_replica *replica,
-                         const struct sim_message *message);
-bool sim_replica_leads(const struct sim_replica *replica);
-int64_t sim_replica_epoch(const struct sim_replica *replica);
+int sim_leader(const struct sim *sim); /* -1: none is serving */
 /* The call that it decides has changes, in that batch. */
 void sim_replica_wrote(struct sim_replica *replica, uint64_t batch);
 
@@ -631,30 +667,23 @@ void sim_replica_wrote(struct sim_replica *replica, uint64_t batch);
 /* @replica has a turn from now on; NULL: nobody has. */
 void sim_seams(struct sim *sim, struct sim_replica *replica);
 
-/* actors.c: calls; worker.c; client.c */
+/* actors.c: messages and calls; worker.c; client.c */
 void sim_send(struct sim *sim, struct sim_message *message);
+void sim_data_send(struct sim *sim, const struct sim_data *data);
 void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
               enum mr_command_kind kind, const ProtobufCMessage *request);
 void sim_call_cancel(struct sim_call *call);
-void sim_actor_message(struct sim *sim, struct sim_message *message);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 /* One that is dead. */
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
-void sim_worker_crash(struct sim *sim, struct sim_worker *worker);
 /* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is
  * started again. */
 void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms);
-void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
-                      const struct sim_message *message);
-void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message);
 void sim_client_start(struct sim *sim, struct sim_client *client);
 void sim_client_stop(struct sim *sim, struct sim_client *client);
 /* It is done and may start once more, as another process that reads something else. */
 void sim_client_again(struct sim_client *client);
-void sim_client_reply(struct sim *sim, struct sim_client *client, struct sim_call *call,
-                      const struct sim_message *message);
-void sim_client_push(struct sim *sim, struct sim_client *client, const struct sim_message *message);
 const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
 const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
@@ -666,12 +695,10 @@ void sim_task_drop(struct sim_task *task);
 void sim_task_drain(struct sim *sim, struct sim_worker *worker, struct sim_task *task);
 void sim_task_reply(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                     const struct sim_call *call, const struct sim_message *message);
-/* Before a call is sent again: it is to tell of what is finished by then. */
-void sim_task_refresh(struct sim *sim, struct sim_task *task);
 /* The sessions of a client that is gone are over. */
 void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                       const char *client);
-void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask);
+void sim_task_data(struct sim *sim, const struct sim_data *ask);
 /* What is finished of each provider; freed with mr_free(). */
 struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n);
 
@@ -703,6 +730,8 @@ void sim_rounds_stood_still(struct sim *sim, const struct sim_client *client);
 /* A consumer's record is committed; a leader has taken over. */
 void sim_rounds_placed(struct sim *sim, const char *key, const char *value);
 void sim_rounds_term(struct sim *sim);
+/* Somebody who took turns is lost, and may not be decided about yet. */
+bool sim_rounds_are_closing(const struct sim *sim);
 
 /* share.c: productions on a worker */
 void sim_share_begin(struct sim *sim, struct sim_task *task,
@@ -724,7 +753,7 @@ bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct s
 
 /* reader.c: what runs a read: its lines to workers, the application that takes */
 extern const struct mr_read_port sim_reader_port;
-void sim_reader_data(struct sim *sim, struct sim_client *client, const struct sim_data *data);
+void sim_reader_data(struct sim *sim, const struct sim_data *data);
 /* The application comes; it is at the end then, perhaps. */
 void sim_reader_come(struct sim *sim, struct sim_client *client);
 /* Streams that are over are told of; what nobody needs any more is freed. */
@@ -734,14 +763,13 @@ void sim_reader_reset(struct sim_client *client);
 void sim_client_run(struct sim *sim, struct sim_client *client);
 /* The application has had all of its repetition. */
 void sim_client_drained(struct sim *sim, struct sim_client *client);
-void sim_data_send(struct sim *sim, const struct sim_data *data);
 
 /* checker.c: what was seen from outside */
 void *sim_parse(struct sim *sim, const ProtobufCMessageDescriptor *desc, const char *key,
                 const char *value);
-void sim_violation(struct sim *sim, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* It is being applied. */
-void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n, int64_t memory);
+void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n,
+                     const struct sim_batch *batch);
 void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error);
 void sim_check_opened(struct sim *sim, const struct sim_client *client,
                       const Millrace__OpenReply *reply);

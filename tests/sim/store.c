@@ -164,14 +164,15 @@ static void on_applied(void *ctx, const struct mr_txn *txn, bool succeeded, int6
     }
     size_t n = changes_of(txn, changes);
 
-    sim_check_batch(sim, changes, n, batch != NULL ? batch->memory : 0);
+    if (batch != NULL) {
+        batch->applied = true;
+    }
+    sim->store.applied(sim, changes, n, batch);
     for (size_t i = 0; i < n; i++) {
         mr_free(changes[i].key);
         mr_free(changes[i].value);
     }
     if (batch != NULL) {
-        batch->applied = true;
-        sim_check_applied(sim, batch);
         sim_moment(sim, SIM_MOMENT_APPLIED, NULL, NULL);
     }
 }
@@ -335,11 +336,12 @@ static void compact(struct sim *sim, void *arg)
     sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);
 }
 
-void sim_store_init(struct sim *sim)
+void sim_store_init(struct sim *sim, sim_applied_fn *applied)
 {
     int rc = mr_fake_new(sim->seed + 1, &sim->store.fake, NULL);
 
     MR_ASSERT(rc == MR_OK);
+    sim->store.applied = applied;
     mr_fake_observe(sim->store.fake, on_applied, sim);
     sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);
 }

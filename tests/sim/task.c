@@ -87,6 +87,32 @@ static void give_back_opened(struct sim_task *task)
     }
 }
 
+/* Before it is sent again: it is to tell of what is finished by then. */
+static void refresh(struct sim *sim, struct sim_call *call)
+{
+    struct sim_task *task = (struct sim_task *)((char *)call - offsetof(struct sim_task, call));
+    Millrace__GetSplitsRequest *request;
+    struct mr_grant_report *reports;
+    Millrace__GrantReport *before;
+    size_t n;
+
+    request = millrace__get_splits_request__unpack(NULL, call->size, call->body);
+    reports = sim_task_reports(task, &n);
+    before = request->report;
+    request->report = &reports[task->provider].base;
+    if (protobuf_c_message_get_packed_size(&request->base) != call->size) {
+        sim_rare(sim, SIM_RARE_REPORT_REPEATED);
+    }
+    mr_free(call->body);
+    call->size = protobuf_c_message_get_packed_size(&request->base);
+    call->body = mr_malloc(call->size);
+    MR_ASSERT(call->body != NULL);
+    protobuf_c_message_pack(&request->base, call->body);
+    request->report = before;
+    millrace__get_splits_request__free_unpacked(request, NULL);
+    mr_free(reports);
+}
+
 static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
     Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
@@ -124,6 +150,7 @@ static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_t
     request.want = sim->plain ? 20 : sim_draw(sim, 3) * sim->want;
     request.report = n > 0 ? &reports[ask->provider].base : NULL;
     sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
+    task->call.refresh = task->repeats ? refresh : NULL;
     mr_free(reports);
 }
 
@@ -134,33 +161,6 @@ static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct si
         mr_splits_request(task->source, sim->now, &task->ask)) {
         call_splits(sim, worker, task);
     }
-}
-
-void sim_task_refresh(struct sim *sim, struct sim_task *task)
-{
-    Millrace__GetSplitsRequest *request;
-    struct mr_grant_report *reports;
-    Millrace__GrantReport *before;
-    size_t n;
-
-    if (task->call.kind != MR_COMMAND_GET_SPLITS || !task->repeats) {
-        return;
-    }
-    request = millrace__get_splits_request__unpack(NULL, task->call.size, task->call.body);
-    reports = sim_task_reports(task, &n);
-    before = request->report;
-    request->report = &reports[task->provider].base;
-    if (protobuf_c_message_get_packed_size(&request->base) != task->call.size) {
-        sim_rare(sim, SIM_RARE_REPORT_REPEATED);
-    }
-    mr_free(task->call.body);
-    task->call.size = protobuf_c_message_get_packed_size(&request->base);
-    task->call.body = mr_malloc(task->call.size);
-    MR_ASSERT(task->call.body != NULL);
-    protobuf_c_message_pack(&request->base, task->call.body);
-    request->report = before;
-    millrace__get_splits_request__free_unpacked(request, NULL);
-    mr_free(reports);
 }
 
 /* Its sources were cut off, or those of what it reads. */
@@ -379,7 +379,7 @@ static void work_done(struct sim *sim, void *arg)
     }
     if (is_poisoned(sim, task)) {
         sim_view_crashed(sim, task->iteration);
-        sim_worker_crash(sim, done->worker);
+        done->worker->process.party->crash(sim, done->worker->number);
         return;
     }
     for (uint64_t k = 0; k < task->piece.count; k++) {
@@ -674,8 +674,10 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
     sim_task_go_on(sim, worker, task);
 }
 
-void sim_task_data(struct sim *sim, struct sim_worker *worker, const struct sim_data *ask)
+void sim_task_data(struct sim *sim, const struct sim_data *ask)
 {
+    struct sim_worker *worker = &sim->workers[ask->worker];
+
     for (int i = 0; i < worker->used; i++) {
         struct sim_task *task = &worker->tasks[i];
 

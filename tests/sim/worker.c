@@ -171,8 +171,9 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
     mr_registration_applied(&worker->registration, update->version);
 }
 
-void sim_worker_push(struct sim *sim, struct sim_worker *worker, const struct sim_message *message)
+static void on_push(struct sim *sim, const struct sim_message *message)
 {
+    struct sim_worker *worker = &sim->workers[message->actor];
     Millrace__WorkerUpdate *update =
         millrace__worker_update__unpack(NULL, message->size, message->body);
 
@@ -261,8 +262,10 @@ static void left(struct sim *sim, struct sim_worker *worker)
 }
 
 /* What it reads kills it; something starts it again. */
-void sim_worker_crash(struct sim *sim, struct sim_worker *worker)
+static void on_crash(struct sim *sim, int number)
 {
+    struct sim_worker *worker = &sim->workers[number];
+
     sim_say(sim, "worker %d: crashes", worker->number);
     sim_worker_stop(sim, worker);
     sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
@@ -328,9 +331,10 @@ static void watching(struct sim *sim, struct sim_worker *worker, const struct si
     millrace__worker_update__free_unpacked(update, NULL);
 }
 
-void sim_worker_reply(struct sim *sim, struct sim_worker *worker, struct sim_call *call,
-                      const struct sim_message *message)
+static void on_reply(struct sim *sim, struct sim_call *call, const struct sim_message *message)
 {
+    struct sim_worker *worker = &sim->workers[message->actor];
+
     if (call != &worker->control) {
         task_reply(sim, worker, call, message);
         return;
@@ -432,6 +436,10 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker)
 
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address)
 {
+    static const struct sim_party party = {
+        .push = on_push, .reply = on_reply, .data = sim_task_data, .crash = on_crash};
+
+    worker->process.party = &party;
     worker->process.alive = true;
     worker->process.life++;
     worker->process.frozen_until = 0;

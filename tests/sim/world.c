@@ -1,13 +1,11 @@
-/* Events, chance, and who takes part. */
-#include "rounds.h"
+/* Time and chance, and the transcript. */
+#include "sim.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "base/log.h"
 
 #include <millrace/base.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 void sim_rare(struct sim *sim, enum sim_rare rare)
@@ -116,6 +114,19 @@ void sim_say(struct sim *sim, const char *fmt, ...)
     sim->transcript_len += len;
 }
 
+void sim_violation(struct sim *sim, const char *fmt, ...)
+{
+    va_list args;
+
+    if (sim->violation[0] != '\0') {
+        return;
+    }
+    va_start(args, fmt);
+    vsnprintf(sim->violation, sizeof sim->violation, fmt, args);
+    va_end(args);
+    sim_say(sim, "VIOLATION: %s", sim->violation);
+}
+
 /* ---------------------------------------------------------------- events: a binary heap */
 
 static bool is_before(const struct sim_event *a, const struct sim_event *b)
@@ -166,6 +177,13 @@ static struct sim_event pop_event(struct sim *sim)
     return first;
 }
 
+static void drop_event(struct sim_event *event)
+{
+    if (event->owned) {
+        mr_free(event->arg);
+    }
+}
+
 void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg,
             bool owned)
 {
@@ -210,22 +228,18 @@ bool sim_step(struct sim *sim)
         return true;
     }
     struct sim_event event = pop_event(sim);
+    const struct sim_process *p = event.process;
+    bool lives = p == NULL || (p->alive && p->life == event.life);
 
-    if (event.process != NULL && (!event.process->alive || event.process->life != event.life)) {
-        if (event.owned) {
-            mr_free(event.arg);
-        }
-        return true;
-    }
-    if (event.process != NULL && event.process->frozen_until > sim->now) {
-        event.at = event.process->frozen_until; /* keeps its place among the others */
+    if (lives && p != NULL && p->frozen_until > sim->now) {
+        event.at = p->frozen_until; /* keeps its place among the others */
         push_event(sim, event);
         return true;
     }
-    event.fn(sim, event.arg);
-    if (event.owned) {
-        mr_free(event.arg);
+    if (lives) {
+        event.fn(sim, event.arg);
     }
+    drop_event(&event);
     return true;
 }
 
@@ -250,123 +264,38 @@ bool sim_all_done(const struct sim *sim)
     return true;
 }
 
-int sim_leader(const struct sim *sim)
+/* ---------------------------------------------------------------- what befalls whom */
+
+bool sim_is_cut(const struct sim *sim, int from, int to)
 {
-    for (int i = 0; i < SIM_REPLICAS; i++) {
-        if (sim_replica_leads(&sim->replicas[i]) &&
-            sim_replica_epoch(&sim->replicas[i]) == sim_store_epoch(sim)) {
-            return i;
-        }
-    }
-    return -1;
+    return sim->cut_until[from][to] > sim->now;
 }
 
-/* ---------------------------------------------------------------- a world */
-
-static void make_datasets(struct sim *sim)
+void sim_moment(struct sim *sim, enum sim_moment moment, struct sim_worker *worker,
+                struct sim_client *client)
 {
-    static const struct sim_dataset list[SIM_DATASETS] = {
-        {.id = "numbers", .nproviders = 1, .splits = {100}, .passes = 1},
-        {.id = "pairs", .nproviders = 2, .splits = {30, 50}, .passes = 1},
-        {.id = "again", .nproviders = 1, .splits = {20}, .passes = 3},
-        {.id = "few", .nproviders = 1, .splits = {3}, .passes = 1},
-        {.id = "poison", .nproviders = 1, .splits = {12}, .passes = 1, .poison = 5},
-        {.id = "bitter",
-         .nproviders = 1,
-         .splits = {12},
-         .passes = 1,
-         .poison = 7,
-         .ignores_errors = true},
-    };
+    unsigned permille = sim->faults.moments[moment];
 
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        sim->datasets[i] = list[i];
-        snprintf(sim->datasets[i].fingerprint, sizeof sim->datasets[i].fingerprint, "%032x", i + 1);
+    if (permille > 0 && sim_draw(sim, 1000) < permille) {
+        sim->befall(sim, worker, client);
     }
 }
 
-void sim_init(struct sim *sim, uint64_t seed)
+bool sim_is_stranding(const struct sim *sim)
 {
-    memset(sim, 0, sizeof *sim);
-    mr_log_init(MR_LOG_OFF, MR_LOG_TEXT, "sim"); /* the transcript says what happens */
-    sim->seed = seed;
-    sim->plain = seed == 0;
-    mr_rng_seed(&sim->rng, seed);
-    sim_store_init(sim);
-    sim->ahead = 24;
-    make_datasets(sim);
-    for (int i = 0; i < SIM_CLIENTS_MAX; i++) {
-        sim->clients[i].sim = sim;
-    }
-    for (int i = 0; i < SIM_REPLICAS; i++) {
-        sim->replicas[i].number = i;
-        sim_replica_start(sim, &sim->replicas[i]);
-    }
+    return sim->stranded_at != 0 && sim->now < sim->stranded_at + 2 * SIM_OUT_OF_REACH_MS &&
+           sim->rares[SIM_RARE_UNREACHABLE] == 0;
 }
 
-void sim_add_workers(struct sim *sim, int n)
+void sim_world_free(struct sim *sim)
 {
-    for (; n > 0; n--) {
-        struct sim_worker *worker = &sim->workers[sim->nworkers];
-
-        MR_ASSERT(sim->nworkers < SIM_WORKERS_MAX);
-        worker->number = sim->nworkers++;
-        sim_worker_start(sim, worker);
-    }
-}
-
-void sim_add_clients(struct sim *sim, int n)
-{
-    for (; n > 0; n--) {
-        MR_ASSERT(sim->nclients < SIM_CLIENTS_MAX);
-        sim->clients[sim->nclients].number = sim->nclients;
-        sim->nclients++;
-    }
-}
-
-static void start_client(struct sim *sim, void *arg)
-{
-    sim_client_start(sim, arg);
-}
-
-void sim_start_clients(struct sim *sim, int64_t within_ms)
-{
-    for (int i = 0; i < sim->nclients; i++) {
-        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, start_client,
-                  &sim->clients[i], false);
-    }
-}
-
-static void drop_event(struct sim_event *event)
-{
-    if (event->owned) {
-        mr_free(event->arg);
-    }
-}
-
-void sim_free(struct sim *sim)
-{
-    for (int i = 0; i < SIM_REPLICAS; i++) {
-        sim_replica_stop(sim, &sim->replicas[i]);
-    }
     while (sim->nevents > 0) {
         struct sim_event event = pop_event(sim);
 
         drop_event(&event);
     }
-    for (int i = 0; i < sim->nworkers; i++) {
-        sim_call_cancel(&sim->workers[i].control);
-        for (int t = 0; t < sim->workers[i].used; t++) {
-            sim_task_drop(&sim->workers[i].tasks[t]);
-        }
-    }
-    for (int i = 0; i < sim->nclients; i++) {
-        sim_call_cancel(&sim->clients[i].control);
-        sim_reader_reset(&sim->clients[i]);
-    }
     mr_free(sim->events);
     mr_free(sim->transcript);
-    sim_store_free(sim);
     while (sim->known != NULL) {
         struct sim_known *known = sim->known;
 
@@ -374,6 +303,4 @@ void sim_free(struct sim *sim)
         mr_free(known);
     }
     mr_map_free(&sim->identities);
-    judge_free(sim->rounds.judge);
-    sim_check_free(sim);
 }
