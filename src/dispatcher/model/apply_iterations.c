@@ -276,12 +276,10 @@ static bool is_first_loss(const struct mr_task *task)
 static void set_counted(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;
-    char stamp[MR_STAMP_SIZE];
 
     if (mr_stamp_compare(task->worker->lost, it->losses_counted_to) > 0) {
         it->losses_counted_to = task->worker->lost;
-        mr_stamp_print(it->losses_counted_to, stamp);
-        mr_core_set(core, &it->rec->losses_counted_to, stamp);
+        mr_core_set_stamp(core, &it->rec->losses_counted_to, it->losses_counted_to);
     }
     mr_task_set_counted(task);
     mr_touch(core, MR_STORED_ITERATION, it, 0);

@@ -149,13 +149,12 @@ void mr_apply_worker_arrived(mr_core *core, const struct mr_worker_arrived *u)
 {
     Millrace__WorkerRecord *rec = take_newcomer(core, u->newcomer);
     const struct mr_core_worker *last = mr_map_get(&core->workers, rec->incarnation);
-    char stamp[MR_STAMP_SIZE], ref[MR_WORKER_REF_SIZE];
+    char ref[MR_WORKER_REF_SIZE];
     struct mr_iteration *it;
     mr_error err;
 
     *u->ret = NULL;
-    mr_stamp_print(mr_core_stamp(core), stamp);
-    mr_core_set(core, &rec->registered, stamp);
+    mr_core_set_stamp(core, &rec->registered, mr_core_stamp(core));
     rec->life = last != NULL ? last->rec->life + 1 : 1;
     rec->registered_ms = (uint64_t)core->wall_ms;
     if (core->failed != 0) {
@@ -192,12 +191,10 @@ void mr_apply_worker_drains(mr_core *core, const struct mr_worker_drains *u)
 {
     struct mr_core_worker *worker = u->worker;
     const struct mr_task *task;
-    char stamp[MR_STAMP_SIZE];
 
     MR_ASSERT(mr_core_worker_is_live(worker) && !mr_core_worker_is_draining(worker));
     worker->draining = mr_core_stamp(core);
-    mr_stamp_print(worker->draining, stamp);
-    mr_core_set(core, &worker->rec->draining, stamp);
+    mr_core_set_stamp(core, &worker->rec->draining, worker->draining);
     mr_touch(core, MR_STORED_WORKER, worker, 0);
     TAILQ_FOREACH(task, &worker->tasks, in_worker)
     {
@@ -209,14 +206,12 @@ void mr_apply_worker_lost(mr_core *core, const struct mr_worker_lost *u)
 {
     struct mr_core_worker *worker = u->worker;
     struct mr_task *task;
-    char stamp[MR_STAMP_SIZE];
 
     MR_ASSERT(mr_core_worker_is_live(worker));
     worker->lost = mr_core_stamp(core);
     worker->lost_at = core->now;
     mr_alarm_by(core, &worker->alarm, core->now);
-    mr_stamp_print(worker->lost, stamp);
-    mr_core_set(core, &worker->rec->lost, stamp);
+    mr_core_set_stamp(core, &worker->rec->lost, worker->lost);
     worker->rec->superseded = u->why == MR_LOSS_SUPERSEDED;
     worker->rec->left = u->why == MR_LOSS_LEFT;
     worker->rec->lost_ms = (uint64_t)core->wall_ms;

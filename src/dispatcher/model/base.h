@@ -151,6 +151,7 @@ void *mr_core_alloc(mr_core *core, size_t n, size_t size);
 /* mr_map_put() whose failure is the core's. */
 void mr_core_index(mr_core *core, struct mr_map *map, const char *key, void *value);
 void mr_core_set_line(mr_core *core, char **slot, const char *text);
+void mr_core_set_stamp(mr_core *core, char **slot, struct mr_stamp stamp);
 /* Ring at @due (MR_NEVER: off), or no later than @due. */
 void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_by(mr_core *core, struct mr_alarm *alarm, int64_t due);

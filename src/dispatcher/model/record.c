@@ -25,7 +25,7 @@ struct mr_stamp mr_core_stamp(mr_core *core)
     return (struct mr_stamp){core->config.epoch, ++core->counter};
 }
 
-static void say(mr_core *core, bool note, const char *fmt, va_list args)
+static void say(const mr_core *core, bool note, const char *fmt, va_list args)
 {
     char line[512];
 
@@ -239,4 +239,12 @@ void mr_core_set_line(mr_core *core, char **slot, const char *text)
 
     mr_line_copy(text, line, sizeof line);
     mr_core_set(core, slot, line);
+}
+
+void mr_core_set_stamp(mr_core *core, char **slot, struct mr_stamp stamp)
+{
+    char text[MR_STAMP_SIZE];
+
+    mr_stamp_print(stamp, text);
+    mr_core_set(core, slot, text);
 }

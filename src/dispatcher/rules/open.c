@@ -174,14 +174,12 @@ static void make_room(mr_core *core)
 static struct mr_job *create_job(mr_core *core, const struct mr_wish *wish, const char *client)
 {
     Millrace__JobRecord *rec = MR_NEW_RECORD(core, job_record);
-    char id[MR_STAMP_SIZE];
     mr_error err;
 
     if (rec == NULL) {
         return NULL;
     }
-    mr_stamp_print(mr_core_stamp(core), id);
-    mr_core_set(core, &rec->id, id);
+    mr_core_set_stamp(core, &rec->id, mr_core_stamp(core));
     mr_core_set(core, &rec->name, wish->name);
     mr_core_set(core, &rec->client, wish->name[0] == '\0' ? client : "");
     mr_core_set(core, &rec->dataset_id, wish->dataset_id);

@@ -24,14 +24,12 @@ static struct mr_production *create(mr_core *core, const struct mr_job *job, uin
 {
     Millrace__ProductionRecord *rec = MR_NEW_RECORD(core, production_record);
     struct mr_production *p = NULL;
-    char id[MR_STAMP_SIZE];
     mr_error err;
 
     if (rec == NULL) {
         return NULL;
     }
-    mr_stamp_print(mr_core_stamp(core), id);
-    mr_core_set(core, &rec->id, id);
+    mr_core_set_stamp(core, &rec->id, mr_core_stamp(core));
     mr_core_set(core, &rec->scope, mr_production_scope(job));
     mr_core_set(core, &rec->fingerprint, job->dataset->rec->fingerprint);
     mr_core_set(core, &rec->dataset_id, job->rec->dataset_id);
@@ -46,7 +44,7 @@ static struct mr_production *create(mr_core *core, const struct mr_job *job, uin
     }
     MR_APPLY(core, production_added, rec, &p, &err);
     if (p != NULL) {
-        mr_core_trace(core, "production %s: made for job %s", id, mr_job_label(job));
+        mr_core_trace(core, "production %s: made for job %s", rec->id, mr_job_label(job));
         mr_iteration_create_hidden(core, p, seed);
     }
     return core->failed == 0 ? p : NULL;

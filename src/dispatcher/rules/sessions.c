@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The live session @client has with @iteration_id, or why there is none. */
-static struct mr_client *find_session(mr_core *core, const char *id, const char *iteration_id,
+static struct mr_client *find_session(const mr_core *core, const char *id, const char *iteration_id,
                                       mr_error *err)
 {
     struct mr_client *client = mr_map_get(&core->clients, id);

@@ -30,7 +30,7 @@ static bool parse_ref(const char *ref, char incarnation[MR_ID_HEX + 1], const ch
 bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
 {
     struct mr_core_worker *worker;
-    char incarnation[MR_ID_HEX + 1], lost[MR_STAMP_SIZE];
+    char incarnation[MR_ID_HEX + 1];
     const char *registered;
     mr_error err;
 
@@ -41,11 +41,10 @@ bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored)
     if (rec == NULL) {
         return false;
     }
-    mr_stamp_print(mr_core_stamp(core), lost);
     mr_core_set(core, &rec->incarnation, incarnation);
     mr_core_set(core, &rec->address, "unknown");
     mr_core_set(core, &rec->registered, registered);
-    mr_core_set(core, &rec->lost, lost);
+    mr_core_set_stamp(core, &rec->lost, mr_core_stamp(core));
     rec->life = 1; /* the least that it can have been; it is for people */
 
     MR_APPLY(core, worker_added, rec, ref, &worker, &err);
