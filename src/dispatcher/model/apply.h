@@ -66,11 +66,10 @@ uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, co
 void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uint64_t from,
                            const uint32_t *tasks, size_t n);
 
-/* ---------------------------------------------------------------- ended.c, trainers.c */
+/* ---------------------------------------------------------------- ended.c, apply_jobs.c */
 
 /* Its record is the caller's to touch. */
 void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
-void mr_trainers_add(mr_core *core, struct mr_job *job);
 void mr_trainers_remove(mr_core *core, struct mr_job *job);
 
 #endif

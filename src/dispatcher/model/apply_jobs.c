@@ -2,6 +2,59 @@
 #include "dispatcher/model/apply.h"
 
 #include <stdio.h>
+#include <string.h>
+
+/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own in
+ * everything else. */
+static struct mr_trainers *trainers_of(mr_core *core, const char *name)
+{
+    struct mr_trainers *trainers = mr_trainers_find(core, name);
+    char encoded[MR_KEY_SIZE];
+
+    if (trainers != NULL) {
+        return trainers;
+    }
+    mr_name_encode(name, encoded, sizeof encoded);
+    trainers = mr_core_alloc(core, 1, sizeof *trainers + strlen(encoded) + 1);
+    if (trainers == NULL) {
+        return NULL;
+    }
+    TAILQ_INIT(&trainers->jobs);
+    memcpy(trainers->name, encoded, strlen(encoded) + 1);
+    mr_core_index(core, &core->trainers, trainers->name, trainers);
+    if (core->failed != 0) {
+        mr_free(trainers);
+        return NULL;
+    }
+    return trainers;
+}
+
+static void add_to_trainers(mr_core *core, struct mr_job *job)
+{
+    if (job->rec->trainer[0] == '\0') {
+        return;
+    }
+    job->trainers = trainers_of(core, job->rec->name);
+    if (job->trainers != NULL) {
+        TAILQ_INSERT_TAIL(&job->trainers->jobs, job, among_trainers);
+        job->trainers->njobs++;
+    }
+}
+
+void mr_trainers_remove(mr_core *core, struct mr_job *job)
+{
+    struct mr_trainers *trainers = job->trainers;
+
+    if (trainers == NULL) {
+        return;
+    }
+    job->trainers = NULL;
+    TAILQ_REMOVE(&trainers->jobs, job, among_trainers);
+    if (--trainers->njobs == 0) {
+        mr_map_remove(&core->trainers, trainers->name);
+        mr_free(trainers);
+    }
+}
 
 void mr_job_free(struct mr_job *job)
 {
@@ -49,7 +102,7 @@ void mr_apply_job_added(mr_core *core, const struct mr_job_added *u)
     TAILQ_INSERT_TAIL(&core->job_list, job, link);
     mr_core_index(core, &core->jobs, job->slot, job);
     mr_core_index(core, &core->jobs_by_id, u->rec->id, job);
-    mr_trainers_add(core, job);
+    add_to_trainers(core, job);
     mr_touch(core, MR_STORED_JOB, job, 0);
     *u->ret = job;
 }

@@ -14,7 +14,6 @@
  * people: it is put with each iteration that joins, and what has gone is taken out when there is
  * time, since a job may go with many iterations in one transaction.
  */
-#include "dispatcher/core/keys.h"
 #include "dispatcher/model/apply.h"
 
 #include <string.h>

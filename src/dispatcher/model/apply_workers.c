@@ -227,7 +227,7 @@ void mr_apply_worker_lost(mr_core *core, const struct mr_worker_lost *u)
 }
 
 /* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a
- * grant and no life was not forgotten like this (revive.c), and whatever has a life still has the
+ * grant and no life was not forgotten like this (set_aside.c), and whatever has a life still has the
  * end of its tasks. */
 void mr_apply_worker_removed(mr_core *core, const struct mr_worker_removed *u)
 {

@@ -3,7 +3,6 @@
  * refused for it. Nobody can read such a job, and its name stays taken; the workers keep its tasks,
  * with what they hold, and ask for nothing.
  */
-#include "dispatcher/core/keys.h"
 #include "dispatcher/model/model.h"
 
 #include <stdio.h>

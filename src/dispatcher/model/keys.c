@@ -1,5 +1,4 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
-#include "dispatcher/core/keys.h"
 #include "dispatcher/model/apply.h"
 
 #include <stddef.h>
@@ -7,7 +6,8 @@
 #include <string.h>
 
 const struct mr_stored_info mr_stored_kinds[] = {
-#define KIND(noun, prefix, spoils, stamps) {prefix, &millrace__##noun##_record__descriptor},
+#define KIND(noun, prefix, spoils, stamps)                                                         \
+    {prefix, &millrace__##noun##_record__descriptor, MR_SPOILS_##spoils},
     MR_KINDS(KIND)
 #undef KIND
 };

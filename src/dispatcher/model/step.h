@@ -5,6 +5,7 @@
 #ifndef MR_DISPATCHER_MODEL_STEP_H
 #define MR_DISPATCHER_MODEL_STEP_H
 
+#include "dispatcher/core/keys.h"
 #include "dispatcher/model/base.h"
 
 /*
@@ -30,6 +31,7 @@ enum mr_stored_kind {
 struct mr_stored_info {
     const char *prefix; /* of its key */
     const ProtobufCMessageDescriptor *desc;
+    enum mr_spoils bad; /* what a bad one spoils */
 };
 
 /* A record that a step has changed. Zeroed: a key that is final. */

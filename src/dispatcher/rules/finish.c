@@ -1,8 +1,20 @@
-/* The end of an iteration: it is over, failed, was collected, or a record of it is bad. */
+/*
+ * What the changes of its tasks mean for an iteration: losses are counted, and it ends or goes on.
+ * It also ends when it fails, is collected, or a record of it is bad.
+ *
+ * It is over when no task is open and one at least saw the end of the data. Nothing that came back,
+ * from lost workers (at least once) or unopened from such as drained, may be waiting either. A task
+ * that ended because its worker drained is no sign that this is all. An iteration whose tasks were
+ * all lost stays open: whoever is there goes on with it, or the next worker.
+ *
+ * A change of a task only marks its iteration; it is reviewed when a step has room for all that
+ * follows.
+ */
 #include "dispatcher/rules/rules.h"
 
 #include <inttypes.h>
 
+/* The losses of workers become losses of their iterations, as the guarantee says. */
 static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)
 {
     struct mr_loss_counted loss = {.task = task};
@@ -11,7 +23,7 @@ static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t si
     mr_apply(core, &(struct mr_update){MR_UPDATE_loss_counted, .loss_counted = loss});
 }
 
-/* Losses that the record does not have yet. @why: see mr_recovery_return(). */
+/* Losses that the record does not have yet. @why: see struct mr_guarantee_rules. */
 static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size_t size)
 {
     struct mr_task *task, *next;
@@ -64,7 +76,7 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
     }
 }
 
-void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why)
+static void finish_with(mr_core *core, struct mr_iteration *it, int code, const char *why)
 {
     finish(core, it, code, why, false /* is_collected */);
 }
@@ -75,7 +87,7 @@ void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it)
 
     count_losses(core, it, why, sizeof why);
     if (why[0] != '\0') {
-        mr_iteration_finish(core, it, MR_EDATALOSS, why);
+        finish_with(core, it, MR_EDATALOSS, why);
     }
 }
 
@@ -85,7 +97,7 @@ void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const c
 
     MR_ASSERT(code < 0);
     count_losses(core, it, other, sizeof other);
-    mr_iteration_finish(core, it, code, why);
+    finish_with(core, it, code, why);
 }
 
 void mr_iteration_break(mr_core *core, struct mr_iteration *it)
@@ -102,7 +114,7 @@ void mr_iteration_break(mr_core *core, struct mr_iteration *it)
         mr_job_label(it->job), it->broken);
     mr_line_copy(why.message, line,
                  sizeof line); /* it may have been cut in the middle of a letter */
-    mr_iteration_finish(core, it, why.code, line);
+    finish_with(core, it, why.code, line);
 }
 
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
@@ -114,4 +126,46 @@ void mr_iteration_collect(mr_core *core, struct mr_iteration *it)
     mr_collected_print((uint64_t)core->wall_ms, why);
     count_losses(core, it, other, sizeof other);
     finish(core, it, MR_OK, why, true /* is_collected */);
+}
+
+/* Nobody reads, nothing has come back, and somebody saw that this is all. */
+static bool is_over(const mr_core *core, const struct mr_iteration *it)
+{
+    struct mr_pool_count pool;
+
+    mr_pool_count(it, &pool);
+    return it->open_tasks == 0 && (it->ended_tasks > 0 || it->rec->pipeline_ended) &&
+           pool.ordinary == 0 && pool.suspects == 0 &&
+           (it->rules->may_end == NULL || it->rules->may_end(core, it));
+}
+
+size_t mr_iteration_review_changes(const struct mr_iteration *it)
+{
+    if (mr_iteration_recovers(it)) {
+        return MR_REVIEW_CHANGES;
+    }
+    return it->rules->changes != NULL ? it->rules->changes(it) : 2;
+}
+
+void mr_iteration_review(mr_core *core, struct mr_iteration *it)
+{
+    mr_iteration_unmark(core, it);
+    if (it->rec->finished) {
+        return;
+    }
+    if (it->rules->decide != NULL && it->rules->decide(core, it)) {
+        return;
+    }
+    mr_iteration_account_losses(core, it);
+    if (it->rec->finished) {
+        return;
+    }
+    if (it->rules->look != NULL) {
+        it->rules->look(core, it);
+    }
+    if (is_over(core, it)) {
+        finish_with(core, it, MR_OK, "");
+        return;
+    }
+    mr_recovery_open(core, it);
 }

@@ -18,6 +18,7 @@
 
 #include <inttypes.h>
 
+/* What workers report finished of what they were granted (at least once). */
 int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,
                      mr_error *err)
 {

@@ -45,7 +45,6 @@ void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const c
 void mr_iteration_break(mr_core *core, struct mr_iteration *it);
 /* Nobody reads it, and nobody will: it counts as ended. */
 void mr_iteration_collect(mr_core *core, struct mr_iteration *it);
-void mr_iteration_finish(mr_core *core, struct mr_iteration *it, int code, const char *why);
 /* Close the tasks of @it that no reader reaches, or that hang. False: there was no room for all.
  * *@again: when to look next because of what readers reported. */
 bool mr_iteration_close_tasks(mr_core *core, struct mr_iteration *it, int64_t *again);
@@ -76,9 +75,6 @@ void mr_grants_write(mr_core *core, struct mr_task *task);
 /* Can @task have what the request gives back? MR_EINVAL: it cannot. */
 int mr_give_back_check(const struct mr_task *task, const Millrace__GetSplitsRequest *in,
                        mr_error *err);
-/* It does; false: they are not taken, it has to read them. That is an answer like any other, stored
- * under its number: a copy of the request could have another one later. */
-bool mr_give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in);
 /* @recovery came to its end without asking for what it was opened for: nor would another one. */
 void mr_given_back_drop_unwanted(mr_core *core, struct mr_iteration *it,
                                  const struct mr_task *recovery);
@@ -129,28 +125,5 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
  * whether that is decided. */
 struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
                                      Millrace__IterationRecord *rec);
-
-/* ---------------------------------------------------------------- what Open asks of a job */
-
-#define MR_UNSHARED_REPEATS                                                                        \
-    "what comes back from a lost worker would come again for every job that shares"
-
-/* What Open asks of a job, checked. */
-struct mr_wish {
-    const char *name;
-    const char *dataset_id;
-    Millrace__ProcessingMode mode;
-    Millrace__Guarantee guarantee;
-    const char *target;
-    const char *trainer;
-    Millrace__Sharing sharing;
-    Millrace__Lag lag;
-    uint32_t consumers; /* coordinated reads; else 0 */
-    Millrace__LastRound last_round;
-};
-
-const char *mr_mode_name(Millrace__ProcessingMode mode);
-int mr_open_check(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_error *err);
-int mr_open_compare(const struct mr_job *job, const struct mr_wish *wish, mr_error *err);
 
 #endif

@@ -10,6 +10,8 @@
 
 #include <stddef.h>
 
+/* What a takeover decided about records that are bad or gone is written by the first steps, before
+ * anything is counted that rests on it. */
 static void write_revived(mr_core *core)
 {
     struct mr_core_worker *worker;

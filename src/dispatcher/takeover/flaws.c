@@ -11,7 +11,6 @@
  * owner was not there, is kept. While jobs are set aside nothing is collected that they may rest
  * on: datasets, definitions, iterations without a job.
  */
-#include "dispatcher/core/keys.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include <stdio.h>

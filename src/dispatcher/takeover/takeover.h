@@ -4,7 +4,18 @@
 
 #include "dispatcher/rules/rules.h"
 
-struct mr_staged; /* load.c */
+struct staged_record {
+    STAILQ_ENTRY(staged_record) link;
+    void *rec; /* NULL: the key is all that matters */
+    char *why; /* `rec` is NULL, since the value is bad; else NULL */
+    char key[];
+};
+STAILQ_HEAD(staged_list, staged_record);
+
+struct mr_staged {
+    struct staged_list lists[MR_STORED_KINDS];
+    struct staged_list blobs;
+};
 
 /* Take in *@rec, which was stored under @key: it is NULL then. What was on its way out is left over.
  * MR_EDATALOSS: it contradicts its key, or what is there. */
@@ -52,17 +63,14 @@ bool mr_core_do_without(mr_core *core, const char *key, mr_error *err);
 void mr_rounds_ready(mr_core *core);
 void mr_core_end_spoiled(mr_core *core);
 
-/* ---------------------------------------------------------------- revive.c */
-
-/* Make life @ref again, as lost; @stored: there is a record, but a bad one. False: nothing can be
- * made of that name, or the core has failed. */
-bool mr_core_worker_revive(mr_core *core, const char *ref, bool stored);
 /* The life that @path begins with ("<life>" or "<life>/<n>") still holds something: make it again
  * if it is gone. */
 void mr_core_worker_revive_holder(mr_core *core, const char *path);
 
-/* ---------------------------------------------------------------- load.c */
+/* ---------------------------------------------------------------- staged.c, load.c */
 
+/* Those of @core, which it has from now on; NULL: no memory. */
+struct mr_staged *mr_staged_of(mr_core *core);
 void mr_staged_free(struct mr_staged *staged);
 /* Another record is of that repetition of that job, too; @rec is not taken in yet. */
 bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);

@@ -28,12 +28,6 @@ int mr_core_do_status(mr_core *core, const struct mr_command *command, mr_error 
 /* What people are told of its state. */
 enum mr_task_shown mr_task_shown(const struct mr_task *task);
 
-/* ---------------------------------------------------------------- status_sharing.c */
-
-void mr_status_productions(mr_core *core, Millrace__Status *status);
-void mr_status_sharing(mr_core *core, const struct mr_iteration *it,
-                       Millrace__IterationStatus *status);
-
 /* ---------------------------------------------------------------- status_tasks.c */
 
 void mr_status_set_short(mr_core *core, char **slot, const char *id);
