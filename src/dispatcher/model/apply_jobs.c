@@ -82,7 +82,7 @@ void mr_apply_job_added(mr_core *core, const struct mr_job_added *u)
     job->rec = u->rec;
     job->dataset = mr_dataset_find(core, u->rec->dataset_id);
     if (job->dataset == NULL || !mr_stamp_parse_given(core, u->rec->id, &job->id.at)) {
-        mr_error_set(u->err, MR_EDATALOSS, "has id '%.40s', which nobody gave yet", u->rec->id);
+        mr_error_set(u->err, MR_EDATALOSS, "has id '%.40s', which was never assigned", u->rec->id);
         mr_job_free(job);
         return;
     }

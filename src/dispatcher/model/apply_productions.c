@@ -49,7 +49,8 @@ void mr_apply_production_added(mr_core *core, const struct mr_production_added *
     if (p->dataset == NULL || strcmp(p->dataset->rec->fingerprint, u->rec->fingerprint) != 0 ||
         !mr_stamp_parse_given(core, u->rec->id, &p->id.at)) {
         mr_error_set(u->err, MR_EDATALOSS,
-                     "production '%.40s' is of dataset '%.80s', which does not exist or is another",
+                     "production '%.40s' is of dataset '%.80s', which does not exist or has "
+                     "another fingerprint",
                      u->rec->id, u->rec->dataset_id);
         mr_production_free(p);
         return;

@@ -30,7 +30,7 @@ static bool is_known(const char *feature)
 int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err)
 {
     if (schema->version == 0) {
-        return mr_error_set(err, MR_EDATALOSS, "'schema' says no version");
+        return mr_error_set(err, MR_EDATALOSS, "'schema' has no version");
     }
     if (schema->min_reader > MR_SCHEMA_VERSION) {
         return mr_error_set(err, MR_EPRECOND,

@@ -27,8 +27,8 @@ int mr_core_do_delete_dataset(mr_core *core, const struct mr_command *command, m
     if (core->keeps) {
         return mr_error_set(
             err, MR_EPRECOND,
-            "dataset '%.100s' may be of a job that is set aside: mend or delete that "
-            "first (millrace status)",
+            "dataset '%.100s' may be of a job that is set aside: repair or delete that "
+            "job first (millrace status)",
             in->dataset_id);
     }
     if (dataset->jobs > 0) {
@@ -41,10 +41,9 @@ int mr_core_do_delete_dataset(mr_core *core, const struct mr_command *command, m
             dataset->jobs > 1 ? " and others" : "", dataset->jobs, dataset->jobs > 1 ? "s" : "");
     }
     if (dataset->productions > 0) {
-        return mr_error_set(err, MR_EPRECOND, "dataset '%.100s' is what %u production%s run%s",
+        return mr_error_set(err, MR_EPRECOND, "dataset '%.100s' is used by %u production%s",
                             in->dataset_id, dataset->productions,
-                            dataset->productions > 1 ? "s" : "",
-                            dataset->productions > 1 ? "" : "s");
+                            dataset->productions > 1 ? "s" : "");
     }
     MR_APPLY(core, dataset_removed, dataset);
     mr_core_reply(core, true /* fenced */);

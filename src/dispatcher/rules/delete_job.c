@@ -124,9 +124,10 @@ int mr_core_do_delete_job(mr_core *core, const struct mr_command *command, mr_er
         return mr_error_set(err, MR_ENOTFOUND, "there is no job '%.120s'", in->job);
     }
     if (all.clients > 0 && !in->force) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "job '%.120s' has %u client%s; deleting it anyway has to be asked for",
-                            in->job, all.clients, all.clients > 1 ? "s" : "");
+        return mr_error_set(
+            err, MR_EPRECOND,
+            "job '%.120s' has %u client%s; --force deletes it and ends their reading", in->job,
+            all.clients, all.clients > 1 ? "s" : "");
     }
     for (size_t i = 0; i < all.n; i++) {
         evict_clients(core, all.jobs[i]);

@@ -71,8 +71,7 @@ static int read_wish(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_e
     if (in->repetition > MR_COUNT_SAID_MAX ||
         (in->resume != NULL && in->resume->round > MR_COUNT_SAID_MAX)) {
         return mr_error_set(err, MR_EINVAL,
-                            "repetition %" PRIu64 ", from round %" PRIu64
-                            ": nothing counts that far",
+                            "repetition %" PRIu64 ", from round %" PRIu64 ": out of range",
                             in->repetition, in->resume != NULL ? in->resume->round : 0);
     }
     *wish = (struct mr_wish){
@@ -225,7 +224,7 @@ static int check_creation(const mr_core *core, const struct mr_wish *wish, mr_er
     }
     if (core->jobs.count >= MR_CORE_JOBS_MAX && mr_job_superfluous(core) == NULL) {
         return mr_error_set(err, MR_EEXHAUSTED,
-                            "there are %zu jobs already, all of them in use or used a moment ago",
+                            "there are %zu jobs already, all in use or used recently",
                             core->jobs.count);
     }
     return MR_OK;
@@ -272,7 +271,7 @@ static int check_room(const mr_core *core, const struct mr_job *job, mr_error *e
         core->clients.count >= MR_CORE_CLIENTS_MAX ||
         core->tasks + 2 * core->live_workers > MR_CORE_TASKS_MAX) { /* and those of a production */
         return mr_error_set(err, MR_EEXHAUSTED,
-                            "%zu iterations, %zu clients and %zu tasks are the most that is served",
+                            "%zu iterations, %zu clients and %zu tasks are the maximum",
                             core->iterations.count, core->clients.count, core->tasks);
     }
     if (job != NULL && job->niterations >= MR_JOB_ITERATIONS_MAX) {

@@ -42,9 +42,8 @@ static int check_new_life(const mr_core *core, const char *incarnation, const ch
     }
     if (core->nworkers >= MR_CORE_WORKERS_MAX ||
         core->tasks + core->open_iterations > MR_CORE_TASKS_MAX) {
-        return mr_error_set(err, MR_EEXHAUSTED,
-                            "%zu workers and %zu tasks are the most that is served", core->nworkers,
-                            core->tasks);
+        return mr_error_set(err, MR_EEXHAUSTED, "%zu workers and %zu tasks are the maximum",
+                            core->nworkers, core->tasks);
     }
     return mr_hosts_check(core, &core->hosts.workers, err);
 }

@@ -162,8 +162,7 @@ static bool vacate(mr_core *core, struct mr_iteration *it)
         if (vacated++ == MR_VACATE_MAX) {
             return false;
         }
-        mr_core_note(core, "iteration %s: consumer %u is gone, its place is vacant", it->rec->id,
-                     i);
+        mr_core_note(core, "iteration %s: consumer %u is gone: its place is free", it->rec->id, i);
         MR_APPLY(core, seat_vacated, it, i);
     }
     return true;

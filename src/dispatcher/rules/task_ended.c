@@ -89,8 +89,7 @@ int mr_core_do_task_ended(mr_core *core, const struct mr_command *command, mr_er
         MR_TRY(task->iteration->rules->check_end(task, err));
     }
     if (in->end_round > MR_COUNT_SAID_MAX) {
-        return mr_error_set(err, MR_EINVAL,
-                            "task %.100s ended at round %" PRIu64 ": nothing counts that far",
+        return mr_error_set(err, MR_EINVAL, "task %.100s ended at round %" PRIu64 ": out of range",
                             in->task_id, in->end_round);
     }
     /* A task that is gone or closed needs no end any more: the worker may drop it. */

@@ -100,13 +100,13 @@ int mr_load_job(mr_core *core, const char *key, void **rec, mr_error *err)
     }
     if (!may_have(core, job->guarantee)) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "has guarantee %d, which the features in 'schema' do not tell of",
+                            "has guarantee %d, which the features in 'schema' do not list",
                             (int)job->guarantee);
     }
     if ((job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF) &&
         !mr_schema_has(core, MR_FEATURE_SHARING)) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "shares, which the features in 'schema' do not tell of");
+                            "shares, which the features in 'schema' do not list");
     }
     if (mr_validate_job(core, job, err) < 0) {
         return MR_EDATALOSS;
@@ -131,7 +131,7 @@ int mr_load_production(mr_core *core, const char *key, void **rec, mr_error *err
     }
     if (!mr_schema_has(core, MR_FEATURE_SHARING)) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "is shared, which the features in 'schema' do not tell of");
+                            "is shared, which the features in 'schema' do not list");
     }
     flaw = flaw_of_dataset(core, production->dataset_id, key);
     if (flaw != NULL) {
@@ -192,7 +192,7 @@ static int find_production(const mr_core *core, const struct mr_job *job,
         *ret = NULL;
         return rec->finished ? MR_OK
                              : mr_error_set(err, MR_EDATALOSS,
-                                            "'productions/%.40s' is not what it wants", p->rec->id);
+                                            "'productions/%.40s' does not match it", p->rec->id);
     }
     return MR_OK;
 }

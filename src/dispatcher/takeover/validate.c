@@ -15,11 +15,11 @@ static int validate_number(const ProtobufCFieldDescriptor *field, const void *at
 {
     if (field->type == PROTOBUF_C_TYPE_UINT64 && *(const uint64_t *)at > MR_COUNT_MAX &&
         strcmp(field->name, "seed") != 0) {
-        return mr_error_set(err, MR_EDATALOSS, "%s is %" PRIu64 ", which nothing counts up to",
+        return mr_error_set(err, MR_EDATALOSS, "%s is %" PRIu64 ", which is out of range",
                             field->name, *(const uint64_t *)at);
     }
     if (field->type == PROTOBUF_C_TYPE_UINT32 && *(const uint32_t *)at > INT32_MAX) {
-        return mr_error_set(err, MR_EDATALOSS, "%s is %" PRIu32 ", which nothing counts up to",
+        return mr_error_set(err, MR_EDATALOSS, "%s is %" PRIu32 ", which is out of range",
                             field->name, *(const uint32_t *)at);
     }
     if (field->type == PROTOBUF_C_TYPE_ENUM &&
@@ -80,7 +80,7 @@ int mr_validate_job(const mr_core *core, const Millrace__JobRecord *job, mr_erro
                             job->num_consumers);
     }
     if (job->trainer[0] != '\0' && trainers != NULL && trainers->njobs == MR_JOB_TRAINERS_MAX) {
-        return mr_error_set(err, MR_EDATALOSS, "is of more trainers than %d", MR_JOB_TRAINERS_MAX);
+        return mr_error_set(err, MR_EDATALOSS, "has more than %d trainers", MR_JOB_TRAINERS_MAX);
     }
     if (job->n_ended > MR_ENDED_RANGES_MAX) {
         return mr_error_set(err, MR_EDATALOSS, "has %zu ranges of ended repetitions", job->n_ended);
@@ -117,7 +117,8 @@ int mr_validate_dataset(const mr_core *core, const Millrace__DatasetRecord *data
     const struct mr_blob *blob = mr_map_get(&core->blobs, dataset->fingerprint);
 
     if (!mr_id_is_valid(dataset->fingerprint) || !mr_id_is_valid(dataset->blob)) {
-        return mr_error_set(err, MR_EDATALOSS, "fingerprint '%.40s' or blob '%.40s' is none",
+        return mr_error_set(err, MR_EDATALOSS,
+                            "fingerprint '%.40s' or blob '%.40s' is not 32 hex digits",
                             dataset->fingerprint, dataset->blob);
     }
     if (dataset->definition_size == 0 || dataset->definition_size > MR_DEFINITION_SENT_BYTES_MAX ||
