@@ -224,7 +224,7 @@ static enum mr_verdict try_once_locked(mr_control *c, struct mr_pending *p, cons
     } else if (verdict == MR_VERDICT_AGAIN && (err->traits & MR_MAYBE_APPLIED) != 0) {
         p->maybe_applied = true;
     }
-    mr_member_put_locked(c, m);
+    m->users--;
     if (verdict == MR_VERDICT_OK) {
         *reply = msg;
     } else if (msg != NULL) {
@@ -325,5 +325,5 @@ void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *reques
     struct mr_control_member *m = mr_search_next_locked(c, &p.search);
     (void)attempt_locked(c, &p, m, path, request, timeout_ms, &err);
     mr_free(p.reply);
-    mr_member_put_locked(c, m);
+    m->users--;
 }

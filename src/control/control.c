@@ -115,12 +115,6 @@ static void forget_old_locked(mr_control *c)
     }
 }
 
-void mr_member_put_locked(mr_control *c, struct mr_control_member *m)
-{
-    (void)c;
-    m->users--;
-}
-
 void mr_member_failed_locked(mr_control *c, struct mr_control_member *m)
 {
     if (c->leader == m) {

@@ -74,12 +74,11 @@ enum mr_verdict {
 };
 
 void mr_search_init_locked(mr_control *c, struct mr_search *s);
-/* The member to try next, its `users` counted up; drop it with mr_member_put_locked(). */
+/* The member to try next, its `users` counted up: the caller counts them down. */
 struct mr_control_member *mr_search_next_locked(mr_control *c, struct mr_search *s);
 /* After a failure: milliseconds to wait before the next attempt (0: at once). Gives the lock up,
  * perhaps. */
 int64_t mr_search_pause_locked(mr_control *c, struct mr_search *s);
-void mr_member_put_locked(mr_control *c, struct mr_control_member *m);
 /* The transport failed at @m, or it does not lead. */
 void mr_member_failed_locked(mr_control *c, struct mr_control_member *m);
 

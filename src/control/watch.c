@@ -213,7 +213,7 @@ static enum mr_verdict one_round(struct mr_control_watch *w, struct mr_search *s
     if (verdict == MR_VERDICT_AGAIN && !w->moved && !w->stop) {
         mr_member_failed_locked(c, m);
     }
-    mr_member_put_locked(c, m);
+    m->users--;
     return verdict;
 }
 

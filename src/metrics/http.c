@@ -192,22 +192,15 @@ static char *bound_address(const char *address, int fd)
 
 int mr_http_open(const char *address, mr_http **ret, mr_error *err)
 {
-    mr_http *h = mr_calloc(1, sizeof *h);
-    int rc;
+    MR_AUTO(mr_http_free) mr_http *h = mr_calloc(1, sizeof *h);
 
     MR_CHECK_ALLOC(h, err);
     h->magic = MAGIC;
     h->fd = -1;
-    rc = listen_on(address, &h->fd, err);
-    if (rc == MR_OK) {
-        h->address = bound_address(address, h->fd);
-        rc = h->address == NULL ? mr_error_nomem(err) : MR_OK;
-    }
-    if (rc < 0) {
-        mr_http_free(h);
-        return rc;
-    }
-    *ret = h;
+    MR_TRY(listen_on(address, &h->fd, err));
+    h->address = bound_address(address, h->fd);
+    MR_CHECK_ALLOC(h->address, err);
+    *ret = MR_TAKE(h);
     return MR_OK;
 }
 

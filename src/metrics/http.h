@@ -9,6 +9,7 @@
 #ifndef MR_METRICS_HTTP_H
 #define MR_METRICS_HTTP_H
 
+#include "base/scope.h"
 #include "metrics/metrics.h"
 
 typedef struct mr_http mr_http;
@@ -37,5 +38,6 @@ const char *mr_http_address(const mr_http *h);
 int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err);
 /* Close the port and all connections; no function of the options runs any more. NULL is fine. */
 void mr_http_free(mr_http *h);
+MR_AUTO_DEFINE(mr_http, mr_http_free)
 
 #endif

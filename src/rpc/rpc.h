@@ -102,7 +102,7 @@ struct mr_rpc_stream_ops {
     /* A message came; it is the callee's (mr_rpc_message_free()). The next one is received after
      * mr_rpc_stream_receive(). */
     void (*message)(void *ctx, mr_rpc_stream *s, mr_rpc_message *m);
-    /* The send that was in flight is done: the next may go. */
+    /* The send that was in flight is done: the next may go. NULL: nobody asks. */
     void (*sent)(void *ctx, mr_rpc_stream *s);
     /*
      * Over: exactly once, after the last other callback. Client: the status the server gave, or the

@@ -75,47 +75,36 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
+MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
+
 static int describe_all(const struct mr_definition_parts *parts, struct mr_definition *d,
                         mr_error *err)
 {
-    mr_dataset *ds = NULL;
-    int rc = mr_dataset_of_definition(parts, &ds, err);
+    MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
-    if (rc >= 0) {
-        rc = mr_infer_no_datasets(mr_dataset_spec(ds), err); /* which could not be sent */
-    }
-    if (rc >= 0) {
-        rc = describe(ds, d, err);
-    }
-    if (rc >= 0) {
-        summarise(parts->def, d->summary, sizeof d->summary);
-        d->ignores_errors = ignores_errors(parts->def);
-    }
-    mr_dataset_unref(ds);
-    return rc;
+    MR_TRY(mr_dataset_of_definition(parts, &ds, err));
+    MR_TRY(mr_infer_no_datasets(mr_dataset_spec(ds), err)); /* which could not be sent */
+    MR_TRY(describe(ds, d, err));
+    summarise(parts->def, d->summary, sizeof d->summary);
+    d->ignores_errors = ignores_errors(parts->def);
+    return MR_OK;
 }
 
 int mr_definition_parse(const void *bytes, size_t size, struct mr_definition **ret, mr_error *err)
 {
     struct mr_definition_parts parts;
-    struct mr_definition *d;
-    int rc;
 
     if (size > MR_DEFINITION_SENT_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a definition of %zu bytes, at most %llu are allowed",
                             size, MR_DEFINITION_SENT_BYTES_MAX);
     }
-    d = mr_calloc(1, sizeof *d);
+    MR_AUTO(mr_definition_free) struct mr_definition *d = mr_calloc(1, sizeof *d);
     MR_CHECK_ALLOC(d, err);
-    rc = mr_definition_unpack(bytes, size, &parts, err);
-    if (rc >= 0) {
-        rc = describe_all(&parts, d, err);
-        mr_definition_parts_free(&parts);
-    }
-    if (rc < 0) {
-        mr_definition_free(d);
-        return rc;
-    }
-    *ret = d;
+    MR_TRY(mr_definition_unpack(bytes, size, &parts, err));
+    int rc = describe_all(&parts, d, err);
+
+    mr_definition_parts_free(&parts);
+    MR_TRY(rc);
+    *ret = MR_TAKE(d);
     return MR_OK;
 }

@@ -14,6 +14,7 @@
 #include "json/pbjson.h"
 
 #include <stdio.h>
+#include <sys/queue.h>
 
 #define CACHE_ENTRIES 16
 #define CACHE_BYTES_MAX MR_DEFINITION_SENT_BYTES_MAX
@@ -22,7 +23,7 @@
 #define EMPTY_READS_MAX 5 /* a read may be stale; a part that several do not show is not there */
 
 struct job {
-    struct job *next;
+    STAILQ_ENTRY(job) link;
     struct mr_call *call;
     struct mr_share *share; /* while it waits */
     /* for the header of the answer: the loop's may have changed by then */
@@ -53,8 +54,7 @@ struct mr_definition_thread {
     pthread_mutex_t lock; /* guards what follows, up to the cache */
     pthread_cond_t wake;
     bool stopping;
-    struct job *head;
-    struct job **tail;
+    STAILQ_HEAD(, job) queue;
     struct mr_shares jobs; /* those that wait, by host */
     bool read_done;        /* with what follows, of the one read that is out */
     int read_rc;
@@ -406,16 +406,13 @@ static void *thread_main(void *arg)
 
     mr_mutex_lock(&s->lock);
     while (!s->stopping) {
-        struct job *job = s->head;
+        struct job *job = STAILQ_FIRST(&s->queue);
 
         if (job == NULL) {
             mr_cond_wait(&s->wake, &s->lock);
             continue;
         }
-        s->head = job->next;
-        if (s->head == NULL) {
-            s->tail = &s->head;
-        }
+        STAILQ_REMOVE_HEAD(&s->queue, link);
         mr_share_give(job->share, 1);
         mr_mutex_unlock(&s->lock);
         run(s, job);
@@ -437,8 +434,7 @@ int mr_definition_thread_submit(mr_definition_thread *s, struct mr_call *call,
                  : mr_shares_take(&s->jobs, call->host, 1, &job->share, err);
 
     if (rc == MR_OK) {
-        *s->tail = job;
-        s->tail = &job->next;
+        STAILQ_INSERT_TAIL(&s->queue, job, link);
         (void)pthread_cond_broadcast(&s->wake);
     }
     mr_mutex_unlock(&s->lock);
@@ -455,7 +451,7 @@ int mr_definition_thread_start(const char *root, mr_store *store, struct mr_mail
     int rc;
 
     MR_CHECK_ALLOC(s, err);
-    s->tail = &s->head;
+    STAILQ_INIT(&s->queue);
     mr_shares_init(&s->jobs, "waiting definitions", MR_DEFINITION_JOBS_MAX);
     mr_mutex_init(&s->lock);
     mr_cond_init(&s->wake);
@@ -486,11 +482,11 @@ void mr_definition_thread_stop(mr_definition_thread *s)
         s->started = false;
     }
     (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
-    while (s->head != NULL) {
-        struct job *job = s->head;
+    while (!STAILQ_EMPTY(&s->queue)) {
+        struct job *job = STAILQ_FIRST(&s->queue);
         struct mr_header_info info = header_of(job);
 
-        s->head = job->next;
+        STAILQ_REMOVE_HEAD(&s->queue, link);
         mr_share_give(job->share, 1);
         mr_server_call_answer(job->call, NULL, &info, &err);
         mr_call_free(job->call);
@@ -503,7 +499,7 @@ void mr_definition_thread_free(mr_definition_thread *s)
     if (s == NULL) {
         return;
     }
-    MR_ASSERT(s->head == NULL);
+    MR_ASSERT(STAILQ_EMPTY(&s->queue));
     mr_shares_free(&s->jobs);
     for (size_t i = 0; i < CACHE_ENTRIES; i++) {
         mr_free(s->cache[i].bytes);

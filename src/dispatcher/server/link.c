@@ -58,17 +58,12 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     mr_rpc_stream_receive(s);
 }
 
-static void on_sent(void *ctx, mr_rpc_stream *s)
-{
-}
-
 static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
     post(ctx, MR_ITEM_FOLLOW_ENDED);
 }
 
-static const struct mr_rpc_stream_ops follow_ops = {
-    .message = on_message, .sent = on_sent, .ended = on_ended};
+static const struct mr_rpc_stream_ops follow_ops = {.message = on_message, .ended = on_ended};
 
 static int send_request(const mr_leader_link *p, const struct follow_stream *s)
 {

@@ -101,8 +101,8 @@ void mr_turn_end_streams(mr_turn *t, const char *why)
     struct mr_streams *kinds[] = {&t->streams, &t->followers};
 
     for (size_t i = 0; i < 2; i++) {
-        while (kinds[i]->all != NULL) {
-            struct mr_dstream *d = kinds[i]->all;
+        while (!LIST_EMPTY(&kinds[i]->all)) {
+            struct mr_dstream *d = LIST_FIRST(&kinds[i]->all);
 
             mr_streams_unsubscribe(kinds[i], d);
             mr_dstream_finish(d, MR_EUNAVAIL, why);

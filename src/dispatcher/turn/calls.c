@@ -217,9 +217,7 @@ static bool refused_by_store(mr_turn *t, struct mr_call *call)
 
 static void wait_for_leader(mr_turn *t, struct mr_call *call)
 {
-    call->next = NULL;
-    *t->waiting_tail = call;
-    t->waiting_tail = &call->next;
+    STAILQ_INSERT_TAIL(&t->waiting, call, link);
     t->nwaiting++;
 }
 
@@ -264,14 +262,12 @@ void mr_turn_wait(mr_turn *t)
 {
     bool settled = t->serving || t->stopping || mr_turn_led_by_another(t);
 
-    while (t->waiting != NULL && (settled || t->now_ms >= t->waiting->arrived_ms + MR_WAITING_MS)) {
-        struct mr_call *call = t->waiting;
+    struct mr_call *call;
 
-        t->waiting = call->next;
+    while ((call = STAILQ_FIRST(&t->waiting)) != NULL &&
+           (settled || t->now_ms >= call->arrived_ms + MR_WAITING_MS)) {
+        STAILQ_REMOVE_HEAD(&t->waiting, link);
         t->nwaiting--;
-        if (t->waiting == NULL) {
-            t->waiting_tail = &t->waiting;
-        }
         if (t->serving && !t->stopping) {
             mr_turn_call(t, call);
         } else {

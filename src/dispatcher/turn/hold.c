@@ -194,8 +194,8 @@ static void end_streams_of(mr_turn *t, struct mr_held_effect *h)
 {
     struct mr_dstream *next;
 
-    for (struct mr_dstream *d = t->streams.all; d != NULL; d = next) {
-        next = d->next;
+    for (struct mr_dstream *d = LIST_FIRST(&t->streams.all); d != NULL; d = next) {
+        next = LIST_NEXT(d, link);
         if (strcmp(h->kind == MR_EFFECT_END_CLIENT ? d->client : d->topic, h->topic) == 0) {
             end_stream(t, d, &h->error);
         }

@@ -86,8 +86,7 @@ struct mr_turn {
 
     STAILQ_HEAD(, mr_upload) uploads; /* the first one is being stored */
 
-    struct mr_call *waiting; /* for a leader; oldest first */
-    struct mr_call **waiting_tail;
+    STAILQ_HEAD(, mr_call) waiting; /* for a leader; oldest first */
     size_t nwaiting;
 
     bool stopping;

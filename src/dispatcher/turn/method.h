@@ -10,7 +10,10 @@
 
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "dispatcher/core/core.h"
+
+#include <sys/queue.h>
 
 struct mr_dstream;
 
@@ -48,10 +51,11 @@ struct mr_definition {
 };
 
 void mr_definition_free(struct mr_definition *d); /* NULL is fine */
+MR_AUTO_DEFINE(struct mr_definition, mr_definition_free)
 
 /* One call. The driver makes it, as a part of what it knows of it. */
 struct mr_call {
-    struct mr_call *next;
+    STAILQ_ENTRY(mr_call) link;
     const struct mr_method *method;
     ProtobufCMessage *request;        /* NULL: of a bulk method, and not unpacked yet */
     struct mr_dstream *stream;        /* of a stream: holds a reference */

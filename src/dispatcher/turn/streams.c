@@ -4,6 +4,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 #include <stdio.h>
@@ -124,8 +125,6 @@ struct mr_dstream *mr_streams_of(const struct mr_streams *all, const char *topic
 int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const char *topic,
                          const char *client, mr_error *err)
 {
-    int rc;
-
     MR_ASSERT(!d->subscribed);
     if (strlen(topic) >= sizeof d->topic ||
         (client != NULL && strlen(client) >= sizeof d->client)) {
@@ -134,17 +133,9 @@ int mr_streams_subscribe(struct mr_streams *all, struct mr_dstream *d, const cha
     (void)snprintf(d->topic, sizeof d->topic, "%s", topic);
     (void)snprintf(d->client, sizeof d->client, "%s", client != NULL ? client : "");
     d->topic_next = mr_streams_of(all, topic);
-    rc = mr_map_put(&all->topics, d->topic, d, err); /* The key is the newest stream's own. */
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_map_put(&all->topics, d->topic, d, err)); /* The key is the newest stream's own. */
     d->subscribed = true;
-    d->prev = NULL;
-    d->next = all->all;
-    if (d->next != NULL) {
-        d->next->prev = d;
-    }
-    all->all = d;
+    LIST_INSERT_HEAD(&all->all, d, link);
     return MR_OK;
 }
 
@@ -169,14 +160,7 @@ void mr_streams_unsubscribe(struct mr_streams *all, struct mr_dstream *d)
         }
         first->topic_next = d->topic_next;
     }
-    if (d->prev != NULL) {
-        d->prev->next = d->next;
-    } else {
-        all->all = d->next;
-    }
-    if (d->next != NULL) {
-        d->next->prev = d->prev;
-    }
+    LIST_REMOVE(d, link);
 }
 
 void mr_streams_ended(struct mr_streams *all, struct mr_dstream *d)
@@ -188,6 +172,6 @@ void mr_streams_ended(struct mr_streams *all, struct mr_dstream *d)
 
 void mr_streams_free(struct mr_streams *all)
 {
-    MR_ASSERT(all->all == NULL);
+    MR_ASSERT(LIST_EMPTY(&all->all));
     mr_map_free(&all->topics);
 }

@@ -49,16 +49,15 @@ struct mr_dstream {
     STAILQ_HEAD(, mr_dmessage) line;
     size_t line_bytes;
     bool subscribed;
-    char topic[MR_TOPIC_SIZE];  /* iteration or worker incarnation */
-    char client[MR_TOPIC_SIZE]; /* WatchClient: its uuid; Follow: the instance of the standby */
-    struct mr_dstream *next;    /* all that are subscribed */
-    struct mr_dstream *prev;
+    char topic[MR_TOPIC_SIZE];   /* iteration or worker incarnation */
+    char client[MR_TOPIC_SIZE];  /* WatchClient: its uuid; Follow: the instance of the standby */
+    LIST_ENTRY(mr_dstream) link; /* all that are subscribed */
     struct mr_dstream *topic_next;
 };
 
 struct mr_streams {
     struct mr_map topics; /* topic -> first of its streams, by topic_next */
-    struct mr_dstream *all;
+    LIST_HEAD(, mr_dstream) all;
 };
 
 /* With one reference, until it has ended. */

@@ -259,7 +259,10 @@ static bool on_follows(void *ctx, const char *instance)
 {
     const mr_turn *t = ctx;
 
-    for (const struct mr_dstream *d = t->followers.all; d != NULL; d = d->next) {
+    const struct mr_dstream *d;
+
+    LIST_FOREACH(d, &t->followers.all, link)
+    {
         if (!d->ended && strcmp(d->client, instance) == 0) {
             return true;
         }

@@ -148,11 +148,11 @@ int64_t mr_turn_due(const mr_turn *t)
     due = earlier(due, mr_member_due(t->member));
     due = earlier(due, mr_follow_due(&t->follower));
     due = earlier(due, mr_turn_timer_due(t));
-    if (t->serving && t->followers.all != NULL) {
+    if (t->serving && !LIST_EMPTY(&t->followers.all)) {
         due = earlier(due, t->beat_ms);
     }
-    if (t->waiting != NULL) {
-        due = earlier(due, t->waiting->arrived_ms + MR_WAITING_MS);
+    if (!STAILQ_EMPTY(&t->waiting)) {
+        due = earlier(due, STAILQ_FIRST(&t->waiting)->arrived_ms + MR_WAITING_MS);
     }
     if (t->stopping && !t->leaving) {
         due = earlier(due, t->drain_until_ms);
@@ -177,12 +177,14 @@ static void keep_budget(mr_turn *t)
 static void beat(mr_turn *t)
 {
     struct mr_header_info info = mr_turn_header(t);
+    struct mr_dstream *d;
 
     if (t->now_ms < t->beat_ms) {
         return;
     }
     t->beat_ms = t->now_ms + MR_BEAT_MS;
-    for (struct mr_dstream *d = t->followers.all; d != NULL; d = d->next) {
+    LIST_FOREACH(d, &t->followers.all, link)
+    {
         struct mr_buf b = mr_reply_pack(d->method->reply, NULL, &info, d->method->contact, NULL);
 
         mr_dstream_send(d, &b);
@@ -278,7 +280,7 @@ int mr_turn_new(const struct mr_turn_options *opts, const struct mr_turn_port *p
     t->follower.ops = &t->port.follow;
     t->follower.ctx = t->port.ctx;
     t->held_tail = &t->held;
-    t->waiting_tail = &t->waiting;
+    STAILQ_INIT(&t->waiting);
     STAILQ_INIT(&t->uploads);
     t->now_ms = now_ms;
     t->silent_since_ms = now_ms;

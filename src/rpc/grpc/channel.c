@@ -10,11 +10,6 @@
 
 #include <string.h>
 
-#define MR_INT_ARG(name, n)                                                                        \
-    {                                                                                              \
-        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
-    }
-
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500
 

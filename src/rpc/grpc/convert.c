@@ -16,24 +16,33 @@ gpr_timespec mr_grpc_deadline(int64_t timeout_ms)
                         gpr_time_from_millis(timeout_ms, GPR_TIMESPAN));
 }
 
-size_t mr_grpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX])
+void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                   int64_t timeout_ms, bool wait_for_ready, struct mr_grpc_beginning *ret)
 {
-    size_t count = 0;
+    grpc_slice method = grpc_slice_from_copied_string(path);
+    size_t n = 0;
 
-    for (; pairs != NULL && pairs[2 * count] != NULL; count++) {
-        MR_ASSERT(count < MR_RPC_METADATA_MAX);
-        memset(&out[count], 0, sizeof out[count]);
-        out[count].key = grpc_slice_from_copied_string(pairs[2 * count]);
-        out[count].value = grpc_slice_from_copied_string(pairs[2 * count + 1]);
+    ret->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
+                                         method, NULL, mr_grpc_deadline(timeout_ms), NULL);
+    grpc_slice_unref(method);
+    for (; metadata != NULL && metadata[2 * n] != NULL; n++) {
+        ret->pairs[n] =
+            (grpc_metadata){.key = grpc_slice_from_copied_string(metadata[2 * n]),
+                            .value = grpc_slice_from_copied_string(metadata[2 * n + 1])};
     }
-    return count;
+    ret->metadata =
+        (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA,
+                  .flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
+                                                GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
+                                          : 0,
+                  .data.send_initial_metadata = {.count = n, .metadata = ret->pairs}};
 }
 
-void mr_grpc_metadata_drop(grpc_metadata *md, size_t n)
+void mr_grpc_begun(struct mr_grpc_beginning *b)
 {
-    for (size_t i = 0; i < n; i++) {
-        grpc_slice_unref(md[i].key);
-        grpc_slice_unref(md[i].value);
+    for (size_t i = 0; i < b->metadata.data.send_initial_metadata.count; i++) {
+        grpc_slice_unref(b->pairs[i].key);
+        grpc_slice_unref(b->pairs[i].value);
     }
 }
 

@@ -76,9 +76,20 @@ void mr_grpc_call_began(struct mr_rpc_runtime *rt);
 void mr_grpc_call_ended(struct mr_rpc_runtime *rt);
 gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
 
-/* Pairs of strings to gRPC's form; how many. */
-size_t mr_grpc_metadata_make(const char *const *pairs, grpc_metadata out[MR_RPC_METADATA_MAX]);
-void mr_grpc_metadata_drop(grpc_metadata *md, size_t n);
+#define MR_INT_ARG(name, n)                                                                        \
+    {                                                                                              \
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
+    }
+
+/* A call of @ch, and the first operation of its first batch; mr_grpc_begun() when that has started. */
+struct mr_grpc_beginning {
+    grpc_call *call;
+    grpc_op metadata;
+    grpc_metadata pairs[MR_RPC_METADATA_MAX];
+};
+void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *const *metadata,
+                   int64_t timeout_ms, bool wait_for_ready, struct mr_grpc_beginning *ret);
+void mr_grpc_begun(struct mr_grpc_beginning *b);
 
 /* A status and its text as code and error; takes nothing. */
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);

@@ -247,7 +247,6 @@ void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct 
 {
     struct mr_rpc_request *req = mr_calloc(1, sizeof *req);
     mr_error err;
-    grpc_op op;
 
     if (req == NULL) {
         grpc_call_unref(call);
@@ -267,16 +266,14 @@ void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct 
     req->first.host = share->host;
     mr_grpc_call_began(calls->rt);
 
+    const grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                           .data.recv_close_on_server.cancelled = &req->cancelled};
+    const grpc_op receive = {.op = GRPC_OP_RECV_MESSAGE,
+                             .data.recv_message.recv_message = &req->received};
     mr_mutex_lock(&req->lock);
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &req->cancelled;
-    request_start_locked(req, &op, 1, &req->close_tag);
+    request_start_locked(req, &close, 1, &req->close_tag);
     if (method != NULL) {
-        memset(&op, 0, sizeof op);
-        op.op = GRPC_OP_RECV_MESSAGE;
-        op.data.recv_message.recv_message = &req->received;
-        request_start_locked(req, &op, 1, &req->receive_tag);
+        request_start_locked(req, &receive, 1, &req->receive_tag);
     }
     mr_mutex_unlock(&req->lock);
     if (method != NULL) {

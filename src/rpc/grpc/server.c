@@ -21,11 +21,6 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#define MR_INT_ARG(name, n)                                                                        \
-    {                                                                                              \
-        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
-    }
-
 #define SLOTS 32
 
 /* At once from a connection: some hundred calls at most, when they are short. */

@@ -137,26 +137,22 @@ static void start_locked(struct mr_rpc_stream *s, const grpc_op *ops, size_t n,
 
 static void start_close_locked(struct mr_rpc_stream *s)
 {
-    grpc_op ops[2];
-    size_t n = 0;
+    grpc_slice text = grpc_slice_from_copied_string(s->finish_message);
+    const grpc_op half = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+    const grpc_op all[] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA},
+        {.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+         .data.send_status_from_server = {.status =
+                                              (grpc_status_code)mr_code_to_status(s->finish_code),
+                                          .status_details = &text}},
+    };
 
     s->close_started = true;
-    memset(ops, 0, sizeof ops);
     if (s->calls == NULL) {
-        ops[n++].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-        start_locked(s, ops, n, &s->close_tag);
-        return;
+        start_locked(s, &half, 1, &s->close_tag);
+    } else {
+        start_locked(s, all + s->accepted, 2u - s->accepted, &s->close_tag);
     }
-    grpc_slice text = grpc_slice_from_copied_string(s->finish_message);
-    if (!s->accepted) {
-        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
-    }
-    ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-    ops[n].data.send_status_from_server.status =
-        (grpc_status_code)mr_code_to_status(s->finish_code);
-    ops[n].data.send_status_from_server.status_details = &text;
-    n++;
-    start_locked(s, ops, n, &s->close_tag);
     grpc_slice_unref(text);
 }
 
@@ -276,7 +272,7 @@ static void on_send(struct mr_grpc_tag *tag, bool ok)
 
 void mr_rpc_stream_receive(mr_rpc_stream *s)
 {
-    grpc_op op;
+    const grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &s->received};
 
     MR_LOCK(&s->lock);
     if (s->call == NULL || s->status_seen || s->receive_ended) {
@@ -284,9 +280,6 @@ void mr_rpc_stream_receive(mr_rpc_stream *s)
     }
     MR_ASSERT(!s->receiving);
     s->receiving = true;
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_MESSAGE;
-    op.data.recv_message.recv_message = &s->received;
     start_locked(s, &op, 1, &s->receive_tag);
 }
 
@@ -337,12 +330,9 @@ static grpc_byte_buffer *make_bytes(const struct mr_rpc_slice *slices, size_t n)
 int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size_t n,
                        bool more_follows, mr_error *err)
 {
-    grpc_op op;
-    int rc = mr_grpc_check(s->rt, err);
+    int rc = MR_OK;
 
-    if (rc < 0) {
-        return rc;
-    }
+    MR_TRY(mr_grpc_check(s->rt, err));
     grpc_byte_buffer *bb = make_bytes(slices, n);
     MR_CHECK_ALLOC(bb, err);
     mr_mutex_lock(&s->lock);
@@ -350,10 +340,10 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
         rc = mr_error_set(err, MR_ECANCELED, "sending on a stream that has ended");
     } else {
         MR_ASSERT(!s->sending);
-        memset(&op, 0, sizeof op);
-        op.op = GRPC_OP_SEND_MESSAGE;
-        op.flags = more_follows && s->first_sent ? GRPC_WRITE_BUFFER_HINT : 0;
-        op.data.send_message.send_message = bb;
+        const grpc_op op = {.op = GRPC_OP_SEND_MESSAGE,
+                            .flags = more_follows && s->first_sent ? GRPC_WRITE_BUFFER_HINT : 0,
+                            .data.send_message.send_message = bb};
+
         s->sending = true;
         s->first_sent = true;
         start_locked(s, &op, 1, &s->send_tag);
@@ -422,26 +412,15 @@ static struct mr_rpc_stream *stream_new(struct mr_rpc_runtime *rt)
 }
 
 /* The two batches every client stream begins with. */
-static grpc_call_error start_client(struct mr_rpc_stream *s, grpc_metadata *md, size_t nmd,
-                                    bool wait_for_ready)
+static grpc_call_error start_client(struct mr_rpc_stream *s, const grpc_op *metadata)
 {
-    grpc_op ops[2];
-    grpc_op status;
-
-    memset(ops, 0, sizeof ops);
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
-                                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
-                                  : 0;
-    ops[0].data.send_initial_metadata.count = nmd;
-    ops[0].data.send_initial_metadata.metadata = md;
-    ops[1].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[1].data.recv_initial_metadata.recv_initial_metadata = &s->initial;
-    memset(&status, 0, sizeof status);
-    status.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
-    status.data.recv_status_on_client.trailing_metadata = &s->trailing;
-    status.data.recv_status_on_client.status = &s->status;
-    status.data.recv_status_on_client.status_details = &s->details;
+    const grpc_op ops[] = {*metadata,
+                           {.op = GRPC_OP_RECV_INITIAL_METADATA,
+                            .data.recv_initial_metadata.recv_initial_metadata = &s->initial}};
+    const grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+                            .data.recv_status_on_client = {.trailing_metadata = &s->trailing,
+                                                           .status = &s->status,
+                                                           .status_details = &s->details}};
 
     MR_LOCK(&s->lock);
     grpc_call_error rc = grpc_call_start_batch(s->call, ops, 2, &s->start_tag, NULL);
@@ -456,7 +435,7 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
                        int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
                        void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
-    grpc_metadata md[MR_RPC_METADATA_MAX];
+    struct mr_grpc_beginning begun;
 
     MR_TRY(mr_rpc_check_metadata(metadata, err));
     MR_TRY(mr_grpc_check(ch->rt, err));
@@ -464,14 +443,11 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
     MR_CHECK_ALLOC(s, err);
     s->ops = ops;
     s->ctx = ctx;
-    grpc_slice method = grpc_slice_from_copied_string(path);
-    s->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
-                                       method, NULL, mr_grpc_deadline(timeout_ms), NULL);
-    grpc_slice_unref(method);
+    mr_grpc_begin(ch, path, metadata, timeout_ms, wait_for_ready, &begun);
+    s->call = begun.call;
     *ret = s; /* Before the first callback can run. */
-    size_t nmd = mr_grpc_metadata_make(metadata, md);
-    grpc_call_error rv = start_client(s, md, nmd, wait_for_ready);
-    mr_grpc_metadata_drop(md, nmd);
+    grpc_call_error rv = start_client(s, &begun.metadata);
+    mr_grpc_begun(&begun);
     if (rv != GRPC_CALL_OK) {
         *ret = NULL;
         grpc_call_unref(s->call);
@@ -498,7 +474,6 @@ static void cut(struct mr_rpc_first *f, const char *why)
 void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
                           const struct mr_rpc_method *method)
 {
-    grpc_op op;
     struct mr_rpc_stream *s = stream_new(calls->rt);
 
     if (s == NULL) {
@@ -509,9 +484,9 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
     s->calls = calls;
     s->share = share;
     s->call = call;
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    op.data.recv_close_on_server.cancelled = &s->close_cancelled;
+    const grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                        .data.recv_close_on_server.cancelled = &s->close_cancelled};
+
     mr_mutex_lock(&s->lock);
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
@@ -523,7 +498,7 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
 
 void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
 {
-    grpc_op op;
+    const grpc_op op = {.op = GRPC_OP_SEND_INITIAL_METADATA};
 
     MR_ASSERT(s->calls != NULL);
     MR_LOCK(&s->lock);
@@ -534,7 +509,5 @@ void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops,
     if (s->call == NULL || s->status_seen) {
         return;
     }
-    memset(&op, 0, sizeof op);
-    op.op = GRPC_OP_SEND_INITIAL_METADATA;
     start_locked(s, &op, 1, &s->start_tag);
 }

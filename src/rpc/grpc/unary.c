@@ -6,8 +6,6 @@
 #include "base/scope.h"
 #include "base/sync.h"
 
-#include <string.h>
-
 struct mr_rpc_call {
     struct mr_grpc_tag tag;
     atomic_uint refs; /* one is gRPC's until the batch is back */
@@ -89,33 +87,26 @@ static void call_over(struct mr_grpc_tag *tag, bool ok)
 }
 
 static grpc_call_error start_unary(struct mr_rpc_call *call, const void *request, size_t size,
-                                   grpc_metadata *md, size_t nmd, bool wait_for_ready)
+                                   const grpc_op *metadata)
 {
     grpc_slice slice = grpc_slice_from_copied_buffer(request, size);
     grpc_byte_buffer *bb = grpc_raw_byte_buffer_create(&slice, 1);
-    grpc_op ops[6];
-
-    memset(ops, 0, sizeof ops);
-    ops[0].op = GRPC_OP_SEND_INITIAL_METADATA;
-    ops[0].flags = wait_for_ready ? GRPC_INITIAL_METADATA_WAIT_FOR_READY |
-                                        GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET
-                                  : 0;
-    ops[0].data.send_initial_metadata.count = nmd;
-    ops[0].data.send_initial_metadata.metadata = md;
-    ops[1].op = GRPC_OP_SEND_MESSAGE;
-    ops[1].data.send_message.send_message = bb;
-    ops[2].op = GRPC_OP_SEND_CLOSE_FROM_CLIENT;
-    ops[3].op = GRPC_OP_RECV_INITIAL_METADATA;
-    ops[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
-    ops[4].op = GRPC_OP_RECV_MESSAGE;
-    ops[4].data.recv_message.recv_message = &call->reply;
-    ops[5].op = GRPC_OP_RECV_STATUS_ON_CLIENT;
-    ops[5].data.recv_status_on_client.trailing_metadata = &call->trailing;
-    ops[5].data.recv_status_on_client.status = &call->status;
-    ops[5].data.recv_status_on_client.status_details = &call->details;
+    const grpc_op ops[] = {
+        *metadata,
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = bb},
+        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
+        {.op = GRPC_OP_RECV_INITIAL_METADATA,
+         .data.recv_initial_metadata.recv_initial_metadata = &call->initial},
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->reply},
+        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+         .data.recv_status_on_client = {.trailing_metadata = &call->trailing,
+                                        .status = &call->status,
+                                        .status_details = &call->details}},
+    };
 
     mr_mutex_lock(&call->lock);
-    grpc_call_error rc = grpc_call_start_batch(call->call, ops, 6, &call->tag, NULL);
+    grpc_call_error rc =
+        grpc_call_start_batch(call->call, ops, sizeof ops / sizeof ops[0], &call->tag, NULL);
     mr_mutex_unlock(&call->lock);
     grpc_byte_buffer_destroy(bb);
     grpc_slice_unref(slice);
@@ -126,7 +117,7 @@ int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size
                  const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
                  mr_rpc_done *done, void *ctx, mr_rpc_call **ret, mr_error *err)
 {
-    grpc_metadata md[MR_RPC_METADATA_MAX];
+    struct mr_grpc_beginning begun;
 
     MR_TRY(mr_rpc_check_metadata(metadata, err));
     MR_TRY(mr_grpc_check(ch->rt, err));
@@ -142,13 +133,10 @@ int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size
     call->done = done;
     call->ctx = ctx;
     mr_grpc_call_began(ch->rt);
-    grpc_slice method = grpc_slice_from_copied_string(path);
-    call->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, ch->rt->cq,
-                                          method, NULL, mr_grpc_deadline(timeout_ms), NULL);
-    grpc_slice_unref(method);
-    size_t nmd = mr_grpc_metadata_make(metadata, md);
-    grpc_call_error rv = start_unary(call, request, size, md, nmd, wait_for_ready);
-    mr_grpc_metadata_drop(md, nmd);
+    mr_grpc_begin(ch, path, metadata, timeout_ms, wait_for_ready, &begun);
+    call->call = begun.call;
+    grpc_call_error rv = start_unary(call, request, size, &begun.metadata);
+    mr_grpc_begun(&begun);
     if (rv != GRPC_CALL_OK) {
         drop_call(call);
         mr_grpc_call_ended(ch->rt);
