@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "engine/bound.h"
 #include "engine/env.h"
+#include "engine/gather.h"
 #include "engine/split.h"
 #include "engine/state.h"
 #include "ops/kernel.h"
@@ -168,6 +169,22 @@ int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err)
     it->deferred = rc;
     it->deferred_err = *err;
     return MR_OK;
+}
+
+int mr_op_give(struct mr_op_iter *it, const struct mr_pull *pull, struct mr_gather *rows, int rc,
+               const mr_error *failure, mr_block **ret, mr_error *err)
+{
+    if (rows->rows == 0) {
+        if (rc < 0 && err != NULL) {
+            *err = *failure;
+        }
+        return rc;
+    }
+    if (rc < 0) {
+        (void)mr_op_defer(it, rc, failure);
+    }
+    return mr_gather_take(rows, pull->rows < rows->rows ? pull->rows : (uint32_t)rows->rows, ret,
+                          err);
 }
 
 int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err)

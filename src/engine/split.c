@@ -183,12 +183,10 @@ static int split_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
-    uint64_t ended = 0;
 
     MR_TRY(mr_state_get_u64(in, &it->repetition, err));
     MR_TRY(mr_state_get_u64(in, &it->left, err));
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
-    it->ended = ended != 0;
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     struct mr_provider *provider = &head->env->providers[it->provider];
     mr_mutex_lock(&head->env->lock);
     provider->opened = it->repetition + 1;

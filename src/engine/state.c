@@ -98,6 +98,15 @@ int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr
     return MR_OK;
 }
 
+int mr_state_get_bool(struct mr_state_in *in, bool *ret, mr_error *err)
+{
+    uint64_t v = 0;
+
+    MR_TRY(mr_state_get_bounded(in, 1, &v, err));
+    *ret = v != 0;
+    return MR_OK;
+}
+
 int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
 {
     uint64_t size = 0;

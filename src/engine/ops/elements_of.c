@@ -71,11 +71,7 @@ static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 {
     struct elements_iter *it = (struct elements_iter *)head;
 
-    if (it->rows.rows == 0) {
-        return MR_END;
-    }
-    return mr_gather_take(
-        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_op_give(head, pull, &it->rows, MR_END, NULL, ret, err);
 }
 
 /* The dataset itself is there again when this is opened again: what was delivered says where it

@@ -155,12 +155,7 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
         rc = filter_more(it, &more, &failure);
     }
-    if (rc < 0 && it->gather.rows > 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->gather,
-                          pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows,
-                          ret, err);
+    return mr_op_give(head, pull, &it->gather, rc, &failure, ret, err);
 }
 
 static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -443,21 +443,19 @@ static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error 
 static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
-    uint64_t ended = 0;
-    uint64_t reading = 0;
+    bool reading = false;
 
     MR_TRY(restore_rows(it, in, err));
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     MR_TRY(mr_state_get_u64(in, &it->reduce.index, err));
-    it->ended = ended != 0;
     MR_TRY(mr_groups_restore(&it->groups, in, err));
     for (size_t i = 0; i < it->groups.n; i++) {
         struct mr_group *g = it->groups.all[i];
 
         it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
     }
-    MR_TRY(mr_state_get_bounded(in, 1, &reading, err));
-    if (reading != 0) {
+    MR_TRY(mr_state_get_bool(in, &reading, err));
+    if (reading) {
         MR_TRY(mr_expander_restore_inner(&it->reduce, in, &it->current, err));
     }
     return MR_OK;
@@ -486,11 +484,7 @@ static const struct mr_op_run group_run = {
 };
 
 static const struct mr_arg group_args[] = {
-    {.name = "window_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 1,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("window_size", 1, INT64_MAX),
     {0},
 };
 

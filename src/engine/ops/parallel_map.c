@@ -607,10 +607,9 @@ static int restore_slot(struct mr_parallel_map *m, struct mr_state_in *in, mr_er
 
 int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
 {
-    uint64_t ended = 0;
     uint64_t slots = 0;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &m->ended, err));
     MR_TRY(mr_state_get_u64(in, &m->index, err));
     int rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
     if (rc == MR_OK && slots > m->cap) { /* saved where there were more threads */
@@ -619,7 +618,6 @@ int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, m
         m->free = NULL;
         rc = make_slots(m, (uint32_t)slots, err);
     }
-    m->ended = ended != 0;
     for (uint64_t i = 0; i < slots && rc == MR_OK; i++) {
         MR_TRY(restore_slot(m, in, err));
     }

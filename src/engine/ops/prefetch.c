@@ -291,12 +291,10 @@ static int restore_entry(struct prefetch_iter *it, struct mr_state_in *in, mr_er
 static int prefetch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
-    uint64_t ended = 0;
     uint64_t entries = 0;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     MR_TRY(mr_state_get_bounded(in, in->left, &entries, err));
-    it->ended = ended != 0;
     for (uint64_t i = 0; i < entries; i++) {
         MR_TRY(restore_entry(it, in, err));
     }
@@ -328,11 +326,7 @@ static const struct mr_op_run prefetch_run = {
 };
 
 static const struct mr_arg prefetch_args[] = {
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = -1,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", -1, INT64_MAX),
     {0},
 };
 

@@ -402,8 +402,7 @@ static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
 static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    int rc = mr_state_get_bool(in, &it->ended, err);
 
     if (rc == MR_OK) {
         rc = mr_state_get_u64(in, &it->offset, err);
@@ -411,7 +410,6 @@ static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
     if (rc == MR_OK) {
         rc = mr_state_get_u64(in, &it->record, err);
     }
-    it->ended = ended != 0;
     if (rc != MR_OK || it->offset == 0 || it->ended) {
         return rc;
     }
@@ -445,11 +443,7 @@ static const struct mr_op_run fixed_run = RECORDS_RUN(fixed_open);
 static const struct mr_arg records_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
     {0},
 };
 
@@ -472,22 +466,10 @@ const struct mr_operator mr_operator_text_line = {
 static const struct mr_arg fixed_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "record_bytes", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "header_bytes",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 0,
-     .max = INT64_MAX / 4},
-    {.name = "footer_bytes",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 0,
-     .max = INT32_MAX},
+    MR_OPTIONAL_INT("header_bytes", 0, INT64_MAX / 4),
+    MR_OPTIONAL_INT("footer_bytes", 0, INT32_MAX),
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
     {0},
 };
 

@@ -223,17 +223,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         }
         mr_block_unref(in);
     }
-    if (it->out.rows == 0) {
-        if (err != NULL) {
-            *err = failure;
-        }
-        return rc;
-    }
-    if (rc != MR_OK) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows,
-                          ret, err);
+    return mr_op_give(head, pull, &it->out, rc, &failure, ret, err);
 }
 
 /* ---- state ---- */

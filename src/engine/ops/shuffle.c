@@ -237,18 +237,16 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
     uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws, &it->size};
-    uint64_t ended = 0;
     uint64_t drawn = 0;
     int rc = MR_OK;
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         MR_TRY(mr_state_get_u64(in, numbers[i], err));
     }
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     if (it->size == 0) {
         return mr_state_damaged(err);
     }
-    it->ended = ended != 0;
     MR_TRY(mr_state_get_block(in, head->ds->spec, &it->pending, err));
     MR_TRY(mr_rows_restore(&it->rows, in, err));
     MR_TRY(mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err));
@@ -289,11 +287,7 @@ static const struct mr_op_run shuffle_run = {
 
 static const struct mr_arg shuffle_args[] = {
     {.name = "buffer_size", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "seed",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
     {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

@@ -134,10 +134,8 @@ static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr
 static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    int rc = mr_state_get_bool(in, &it->ended, err);
 
-    it->ended = ended != 0;
     return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->spec, in, err) : rc;
 }
 

@@ -114,17 +114,7 @@ static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             rc = cut_one(it, pull, &failure);
         }
     }
-    if (it->rows.rows == 0) {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        return rc;
-    }
-    if (rc < 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(
-        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_op_give(head, pull, &it->rows, rc, &failure, ret, err);
 }
 
 static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

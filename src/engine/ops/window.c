@@ -414,8 +414,8 @@ static const struct mr_op_run window_run = {
 
 static const struct mr_arg window_args[] = {
     {.name = "size", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "shift", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
-    {.name = "stride", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
+    MR_OPTIONAL_INT("shift", 1, INT32_MAX),
+    MR_OPTIONAL_INT("stride", 1, INT32_MAX),
     {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

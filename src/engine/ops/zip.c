@@ -313,10 +313,10 @@ static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error
     int rc = mr_state_get_error(in, &it->failed, &it->failure, err);
 
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        uint64_t passed = 0;
 
-        rc = mr_state_get_bounded(in, 1, &passed, err);
-        it->passed[i] = passed != 0;
+
+        rc = mr_state_get_bool(in, &passed, err);
+        it->passed[i] = passed;
     }
     return rc == MR_OK && it->failed == MR_OK ? mr_state_damaged(err) : rc;
 }
