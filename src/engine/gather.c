@@ -82,7 +82,7 @@ static bool same_ranks(const mr_block *a, const mr_block *b)
 static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret,
                 mr_error *err)
 {
-    mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
+    MR_AUTO(mr_free) mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
     uint32_t left = rows;
     int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -106,7 +106,6 @@ static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_bloc
     for (size_t i = 0; slices != NULL && i < nparts; i++) {
         mr_block_unref(slices[i]);
     }
-    mr_free(slices);
     return rc;
 }
 

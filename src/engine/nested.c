@@ -1,5 +1,7 @@
 #include "engine/nested.h"
 
+#include "base/scope.h"
+
 #include <string.h>
 
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
@@ -17,7 +19,7 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
                    mr_error *err)
 {
-    mr_buffer *buffer = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
     size_t at = 0;
     int rc = mr_buffer_new(size, &buffer, err); /* aligned, which a string is not */
 
@@ -38,6 +40,5 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
         mr_block_unref(rows);
         at += used;
     }
-    mr_buffer_unref(buffer);
     return rc;
 }

@@ -435,21 +435,18 @@ int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, siz
 int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error *err)
 {
     char name[32];
-    int rc = MR_OK;
 
     *ret = NULL;
     if (mr_attr_find(it->ds->attrs, it->ds->nattrs, "value0") == NULL) {
         return MR_OK;
     }
-    uint32_t *values = mr_calloc(n, sizeof *values);
+    MR_AUTO(mr_free) uint32_t *values = mr_calloc(n, sizeof *values);
     MR_CHECK_ALLOC(values, err);
     for (size_t i = 0; i < n; i++) {
         (void)snprintf(name, sizeof name, "value%zu", i);
         values[i] = (uint32_t)mr_attr_find(it->ds->attrs, it->ds->nattrs, name)->i;
     }
-    rc = mr_bound_select(it->bound, values, n, ret, err);
-    mr_free(values);
-    return rc;
+    return mr_bound_select(it->bound, values, n, ret, err);
 }
 
 bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback)

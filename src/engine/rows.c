@@ -176,7 +176,7 @@ static size_t single_charge(const mr_block *block)
 
 static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
-    mr_block *one = NULL;
+    MR_AUTO(mr_block_unref) mr_block *one = NULL;
     int rc;
 
     if (mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX) {
@@ -188,11 +188,10 @@ static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_erro
         return rc;
     }
     if (!mr_env_charge(s->env, single_charge(one))) {
-        mr_block_unref(one);
         return over_budget(s, err);
     }
     s->charged += single_charge(one);
-    s->single[s->n] = one;
+    s->single[s->n] = MR_TAKE(one);
     return MR_OK;
 }
 

@@ -193,7 +193,7 @@ static uint32_t draw(struct choose_iter *it)
 static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     int rc;
 
     if (it->choices == NULL) {
@@ -208,7 +208,6 @@ static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_er
     }
     const struct mr_column *c = mr_block_column(block, 0);
     int64_t k = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[0] : 0];
-    mr_block_unref(block);
     if (k < 0 || k >= it->n) {
         rc =
             mr_error_set(err, MR_EINVAL, "choice %lld, there are %u datasets", (long long)k, it->n);

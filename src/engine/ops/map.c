@@ -57,7 +57,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
                     mr_error *err)
 {
     struct map_iter *it = (struct map_iter *)head;
-    mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
     mr_block *out = NULL;
     mr_error failure;
     uint32_t bad = 0;
@@ -84,7 +84,6 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
             *err = failure;
         }
     }
-    mr_block_unref(in);
     MR_TRY(rc);
     *ret = out;
     return MR_OK;

@@ -549,7 +549,7 @@ static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *e
 {
     uint32_t behind =
         (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
-    mr_block *rest = NULL;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
     int rc = mr_state_put_block(out, s->out, err);
 
     mr_state_put_error(out, s->rc, &s->err);
@@ -560,7 +560,6 @@ static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *e
     if (rc == MR_OK) {
         rc = mr_state_put_block(out, rest, err);
     }
-    mr_block_unref(rest);
     return rc;
 }
 

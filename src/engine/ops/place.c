@@ -65,14 +65,10 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
 static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out,
                       mr_error *err)
 {
-    mr_block *slice = NULL;
-    int rc = mr_block_slice(block, first, count, &slice, err);
+    MR_AUTO(mr_block_unref) mr_block *slice = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, slice, err);
-    }
-    mr_block_unref(slice);
-    return rc;
+    MR_TRY(mr_block_slice(block, first, count, &slice, err));
+    return mr_state_put_block(out, slice, err);
 }
 
 int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *err)

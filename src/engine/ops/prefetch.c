@@ -169,7 +169,7 @@ static void pop_locked(struct prefetch_iter *it)
 static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **ret, mr_error *err)
 {
     struct entry *e = it->first;
-    mr_block *rest = NULL;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
     int rc;
 
     if (e->block == NULL) {
@@ -192,11 +192,10 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
         rc = mr_block_slice(e->block, 0, rows_max, ret, err);
     }
     if (rc != MR_OK) {
-        mr_block_unref(rest);
         return rc;
     }
     mr_block_unref(e->block);
-    e->block = rest;
+    e->block = MR_TAKE(rest);
     it->rows -= rows_max;
     return MR_OK;
 }

@@ -45,10 +45,9 @@ static int records_infer(struct mr_infer *in, mr_error *err)
     const struct mr_attr *compression = mr_infer_attr(in, "compression_type");
     struct mr_leaf_spec leaf = {.dtype = MR_STRING};
     enum mr_file_compression parsed;
-    char *path = NULL;
+    MR_AUTO(mr_free) char *path = NULL;
     int rc = mr_infer_string(in, "filename", &path, err);
 
-    mr_free(path);
     if (rc == MR_OK && compression != NULL && compression->kind == MR_ATTR_BYTES) {
         rc = mr_file_compression_parse(compression->bytes, compression->size, &parsed, err);
         if (rc != MR_OK) {

@@ -198,17 +198,12 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
 
 static int save_rest(const mr_block *block, uint32_t used, struct mr_state_out *out, mr_error *err)
 {
-    mr_block *rest = NULL;
-    int rc = MR_OK;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
     if (block != NULL) {
-        rc = mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err);
+        MR_TRY(mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, rest, err);
-    }
-    mr_block_unref(rest);
-    return rc;
+    return mr_state_put_block(out, rest, err);
 }
 
 static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -188,7 +188,7 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
 {
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     int rc = mr_op_pull(it->head.input, &below, &block, err);
 
     if (rc == MR_END) {
@@ -206,7 +206,6 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     if (skipped < rows) {
         rc = mr_gather_add(&it->rows, block, skipped, rows - skipped, err);
     }
-    mr_block_unref(block);
     if (rc != MR_OK) {
         return rc;
     }
@@ -285,22 +284,18 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
 {
-    struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
-    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
 
-    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
+    MR_TRY(columns != NULL ? MR_OK : mr_error_nomem(err));
+    for (uint32_t c = 0; c < w->columns; c++) {
         columns[c] = (struct mr_column){.kind = MR_COLUMN_FIXED,
                                         .dtype = MR_STRING,
                                         .offsets = w->offsets + (size_t)c * (w->cap + 1),
                                         .data = w->heaps[c].data};
     }
-    if (rc == MR_OK) {
-        rc = mr_block_new(w->made, columns, w->columns, ret, err);
-    }
-    mr_free(columns);
-    MR_TRY(rc);
+    MR_TRY(mr_block_new(w->made, columns, w->columns, ret, err));
     mr_block_trace_rows(*ret, w->records);
-    rc = mr_block_add_origin(ret, w->origin, err);
+    int rc = mr_block_add_origin(ret, w->origin, err);
     if (rc != MR_OK) {
         mr_block_unref(*ret);
     }
