@@ -179,7 +179,7 @@ int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, 
 {
     MR_AUTO(mr_free) uint32_t *columns = mr_calloc(n, sizeof *columns);
 
-    MR_TRY(columns != NULL ? MR_OK : mr_error_nomem(err));
+    MR_CHECK_ALLOC(columns, err);
     for (size_t i = 0; i < n; i++) {
         MR_TRY(find(b, values[i], &columns[i], err));
     }

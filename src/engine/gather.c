@@ -54,10 +54,7 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
             goto counted;
         }
     }
-    int rc = make_room(g, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(make_room(g, err));
     g->parts[g->n++] =
         (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
 

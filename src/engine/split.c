@@ -146,10 +146,7 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             if (pull->held || pull->deadline_ms == 0 || rc == MR_TIMEOUT) {
                 return MR_TIMEOUT;
             }
-            rc = next_range(it, err);
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(next_range(it, err));
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
         rc = mr_op_pull(it->input, &below, ret, &failure);

@@ -191,7 +191,7 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
     MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc(n, sizeof *columns);
     MR_AUTO(mr_block_unref) mr_block *copy = NULL;
 
-    MR_TRY(columns != NULL ? MR_OK : mr_error_nomem(err));
+    MR_CHECK_ALLOC(columns, err);
     if (mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
         MR_TRY(mr_block_copy_rows(block, 0, rows, &copy, err));
         block = copy;
@@ -246,10 +246,7 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
     if (rc != MR_OK) {
         return rc;
     }
-    rc = it->failed ? MR_OK : keep(it, block, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(it->failed ? MR_OK : keep(it, block, err));
     *ret = MR_TAKE(block);
     return MR_OK;
 }

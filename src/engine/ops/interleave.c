@@ -275,10 +275,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
         if (rc != MR_TIMEOUT) {
             return rc;
         }
-        rc = mr_driver_wait_locked(&it->driver, &wait, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&it->driver, &wait, err));
     }
 }
 

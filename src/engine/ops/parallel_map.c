@@ -524,10 +524,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
             m->limit++;
             mr_driver_changed_locked(&m->driver);
         }
-        rc = mr_driver_wait_locked(&m->driver, pull, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&m->driver, pull, err));
     }
 }
 

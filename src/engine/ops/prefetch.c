@@ -212,16 +212,10 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
         it->ended = rc == MR_END;
         return rc;
     }
-    int rc = it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK;
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK);
     MR_LOCK(&it->driver.lock);
     while (it->first == NULL && !it->ended) {
-        rc = mr_driver_wait_locked(&it->driver, pull, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&it->driver, pull, err));
         waited = true;
     }
     if (it->first == NULL) {
@@ -230,7 +224,7 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     if (waited && it->blocks_max < AUTOMATIC_MAX) {
         it->blocks_max++;
     }
-    rc = give_locked(it, pull->rows, ret, err);
+    int rc = give_locked(it, pull->rows, ret, err);
     MR_ASSERT_SLOW(queue_is_sound_locked(it));
     mr_driver_changed_locked(&it->driver);
     return rc;

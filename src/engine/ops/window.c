@@ -286,7 +286,7 @@ static int finish(const struct windows *w, mr_block **ret, mr_error *err)
 {
     MR_AUTO(mr_free) struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
 
-    MR_TRY(columns != NULL ? MR_OK : mr_error_nomem(err));
+    MR_CHECK_ALLOC(columns, err);
     for (uint32_t c = 0; c < w->columns; c++) {
         columns[c] = (struct mr_column){.kind = MR_COLUMN_FIXED,
                                         .dtype = MR_STRING,
