@@ -27,7 +27,7 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
         memcpy(mr_buffer_data(buffer), bytes, size);
     }
     while (rc == MR_OK && at < size) {
-        mr_block *rows = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
         size_t used = 0;
 
         rc = mr_block_decode(buffer, at, 0 /* spec_hash: not compared */, &rows, &used, err);
@@ -37,7 +37,6 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
         if (rc == MR_OK && mr_block_rows(rows) > 0) {
             rc = mr_gather_add(ret, rows, 0, mr_block_rows(rows), err);
         }
-        mr_block_unref(rows);
         at += used;
     }
     return rc;

@@ -366,7 +366,7 @@ int mr_rows_each_block(const struct mr_rows *s,
     int rc = MR_OK;
 
     while (rc == MR_OK && (at < s->n || chunk.n > 0)) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         if (chunk.n == 0) {
             rc = fill_chunk(s, at, &chunk, err);
@@ -378,7 +378,6 @@ int mr_rows_each_block(const struct mr_rows *s,
         if (rc == MR_OK) {
             rc = take(ctx, block, err);
         }
-        mr_block_unref(block);
     }
     mr_rows_out_free(&chunk);
     return rc;
@@ -401,7 +400,7 @@ int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
     int rc = mr_state_get_u64(in, &n, err);
 
     while (rc == MR_OK && s->n < n) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         rc = mr_state_get_block(in, s->spec, &block, err);
         if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
@@ -410,7 +409,6 @@ int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
         for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
             rc = mr_rows_add(s, block, r, err);
         }
-        mr_block_unref(block);
     }
     return rc;
 }

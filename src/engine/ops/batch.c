@@ -144,7 +144,7 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
 {
     while (it->lost > 0 && !it->ended) {
         struct mr_pull below = mr_pull_rows(pull, it->lost);
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
         int rc = mr_op_interrupted(&it->head, pull, err);
 
         if (rc == MR_OK) {
@@ -154,7 +154,6 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
             return rc;
         }
         it->lost -= block != NULL ? mr_block_rows(block) : 0;
-        mr_block_unref(block);
     }
     int failed = it->lost > 0 && it->drop_remainder ? MR_END : it->failed;
     *err = it->failure;

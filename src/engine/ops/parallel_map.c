@@ -456,7 +456,7 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
     *ret = NULL;
     if (s->out != NULL) {
         uint32_t rows = mr_block_rows(s->out);
-        mr_block *rest = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (rows > rows_max) {
             int rc = mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err);
@@ -465,11 +465,10 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
                 rc = mr_block_slice(s->out, 0, rows_max, ret, err);
             }
             if (rc != MR_OK) {
-                mr_block_unref(rest);
                 return rc;
             }
             mr_block_unref(s->out);
-            s->out = rest;
+            s->out = MR_TAKE(rest);
             return MR_OK;
         }
         *ret = s->out;

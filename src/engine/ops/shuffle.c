@@ -246,7 +246,7 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
     MR_TRY(mr_rows_restore(&it->rows, in, err));
     MR_TRY(mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err));
     for (uint64_t i = 0; i < drawn && rc == MR_OK; i++) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         rc = mr_state_get_block(in, head->ds->spec, &block, err);
         if (rc == MR_OK && (block == NULL || it->rows.fixed > 0)) {
@@ -257,7 +257,6 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
             it->out.n++;
             it->out.cap = it->out.n;
         }
-        mr_block_unref(block);
     }
     return rc;
 }

@@ -215,18 +215,13 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
 
 static int put_columns(struct windows *w, const mr_block *rows, mr_error *err)
 {
-    int rc = MR_OK;
+    for (uint32_t c = 0; c < w->columns; c++) {
+        MR_AUTO(mr_block_unref) mr_block *one = NULL;
 
-    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
-        mr_block *one = NULL;
-
-        rc = mr_block_select(rows, &c, 1, &one, err);
-        if (rc == MR_OK) {
-            rc = mr_nested_append(&w->heaps[c], one, err);
-        }
-        mr_block_unref(one);
+        MR_TRY(mr_block_select(rows, &c, 1, &one, err));
+        MR_TRY(mr_nested_append(&w->heaps[c], one, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 /* The window at the front. */
@@ -237,7 +232,7 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
     int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
 
     while (rc == MR_OK && picked.rows > 0) {
-        mr_block *rows = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         rc = mr_gather_take(&picked, (uint32_t)picked.rows, &rows, err); /* fewer if ranks differ */
         if (rc == MR_OK) {
@@ -247,7 +242,6 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
             rc = mr_origin_add(&w->origin, mr_block_origin(rows), err);
             mr_record_add(&w->records[w->made], rows);
         }
-        mr_block_unref(rows);
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {

@@ -278,7 +278,6 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
 static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
-    int rc = MR_OK;
 
     mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
     if (it->failed != MR_OK) {
@@ -287,22 +286,17 @@ static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
     for (size_t i = 0; it->failed != MR_OK && i < it->n; i++) {
         mr_state_put_u64(out, it->passed[i]);
     }
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        mr_block *rest = NULL;
+    for (size_t i = 0; i < it->n; i++) {
+        MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (it->waiting[i] != NULL) {
-            rc = mr_block_slice(it->waiting[i], it->used[i],
-                                mr_block_rows(it->waiting[i]) - it->used[i], &rest, err);
+            MR_TRY(mr_block_slice(it->waiting[i], it->used[i],
+                                  mr_block_rows(it->waiting[i]) - it->used[i], &rest, err));
         }
-        if (rc == MR_OK) {
-            rc = mr_state_put_block(out, rest, err);
-        }
-        mr_block_unref(rest);
-        if (rc == MR_OK) {
-            rc = mr_op_save(it->inputs[i], out, err);
-        }
+        MR_TRY(mr_state_put_block(out, rest, err));
+        MR_TRY(mr_op_save(it->inputs[i], out, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error *err)
