@@ -13,20 +13,15 @@ struct mr_bound {
 int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, uint32_t row,
                  struct mr_bound **ret, mr_error *err)
 {
-    struct mr_bound *b = mr_calloc(1, sizeof *b);
+    MR_AUTO(mr_free) struct mr_bound *b = mr_calloc(1, sizeof *b);
 
     MR_CHECK_ALLOC(b, err);
     atomic_init(&b->refs, 1);
     b->expansion = expansion;
     if (values != NULL) {
-        int rc = mr_block_slice(values, row, 1, &b->row, err);
-
-        if (rc != MR_OK) {
-            mr_free(b);
-            return rc;
-        }
+        MR_TRY(mr_block_slice(values, row, 1, &b->row, err));
     }
-    *ret = b;
+    *ret = MR_TAKE(b);
     return MR_OK;
 }
 
@@ -150,16 +145,15 @@ int mr_bound_ints(const struct mr_bound *b, uint32_t value, int64_t **ret, size_
 
     MR_TRY(find_column(b, value, 1, &c, &index, err));
     size_t count = (size_t)(c->kind == MR_COLUMN_VAR ? c->row_dims[0] : c->dims[0]);
-    int64_t *ints = mr_calloc(count, sizeof *ints);
+    MR_AUTO(mr_free) int64_t *ints = mr_calloc(count, sizeof *ints);
     MR_CHECK_ALLOC(ints, err);
     for (size_t i = 0; i < count && fits; i++) {
         ints[i] = read_int(c, index + i, &fits);
     }
     if (!fits) {
-        mr_free(ints);
         return mr_error_set(err, MR_EINVAL, "not integers of 64 bits");
     }
-    *ret = ints;
+    *ret = MR_TAKE(ints);
     *n = count;
     return MR_OK;
 }
@@ -183,15 +177,11 @@ int mr_bound_bytes(const struct mr_bound *b, uint32_t value, const void **ret, s
 int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, mr_block **ret,
                     mr_error *err)
 {
-    uint32_t *columns = mr_calloc(n, sizeof *columns);
-    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) uint32_t *columns = mr_calloc(n, sizeof *columns);
 
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = find(b, values[i], &columns[i], err);
+    MR_CHECK_ALLOC(columns, err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(find(b, values[i], &columns[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_block_select(b->row, columns, (uint32_t)n, ret, err);
-    }
-    mr_free(columns);
-    return rc;
+    return mr_block_select(b->row, columns, (uint32_t)n, ret, err);
 }

@@ -276,7 +276,7 @@ struct mr_budget_text mr_env_budget_text(const struct mr_env *env)
 
 static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err)
 {
-    mr_function *projected = NULL;
+    MR_AUTO(mr_function_unref) mr_function *projected = NULL;
     int rc = mr_dataset_scope_values(fn->dataset, &e->numbers, &e->n, err);
 
     if (rc != MR_OK || e->n == 0) {
@@ -287,7 +287,6 @@ static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err
     if (rc == MR_OK) {
         rc = mr_program_new(projected, &e->program, err);
     }
-    mr_function_unref(projected);
     MR_TRY(rc);
     e->fn = mr_function_ref(fn);
     return MR_OK;

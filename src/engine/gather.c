@@ -54,10 +54,7 @@ int mr_gather_add(struct mr_gather *g, mr_block *block, uint32_t first, uint32_t
             goto counted;
         }
     }
-    int rc = make_room(g, err);
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(make_room(g, err));
     g->parts[g->n++] =
         (struct mr_gather_part){.block = mr_block_ref(block), .first = first, .count = count};
 
@@ -82,7 +79,7 @@ static bool same_ranks(const mr_block *a, const mr_block *b)
 static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_block **ret,
                 mr_error *err)
 {
-    mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
+    MR_AUTO(mr_free) mr_block **slices = mr_calloc(nparts, sizeof(mr_block *));
     uint32_t left = rows;
     int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -106,7 +103,6 @@ static int join(const struct mr_gather *g, size_t nparts, uint32_t rows, mr_bloc
     for (size_t i = 0; slices != NULL && i < nparts; i++) {
         mr_block_unref(slices[i]);
     }
-    mr_free(slices);
     return rc;
 }
 
@@ -198,39 +194,31 @@ void mr_gather_free(struct mr_gather *g)
 
 int mr_gather_save(const struct mr_gather *g, struct mr_state_out *out, mr_error *err)
 {
-    int rc = MR_OK;
-
     mr_state_put_u64(out, g->n - g->head);
-    for (size_t i = g->head; i < g->n && rc == MR_OK; i++) {
+    for (size_t i = g->head; i < g->n; i++) {
         const struct mr_gather_part *p = &g->parts[i];
-        mr_block *rows = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
-        rc = mr_block_slice(p->block, p->first, p->count, &rows, err);
-        if (rc == MR_OK) {
-            rc = mr_state_put_block(out, rows, err);
-        }
-        mr_block_unref(rows);
+        MR_TRY(mr_block_slice(p->block, p->first, p->count, &rows, err));
+        MR_TRY(mr_state_put_block(out, rows, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in,
                       mr_error *err)
 {
     uint64_t parts = 0;
-    int rc = mr_state_get_bounded(in, in->left, &parts, err);
 
-    for (uint64_t i = 0; i < parts && rc == MR_OK; i++) {
-        mr_block *rows = NULL;
+    MR_TRY(mr_state_get_bounded(in, in->left, &parts, err));
+    for (uint64_t i = 0; i < parts; i++) {
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
-        rc = mr_state_get_block(in, spec, &rows, err);
-        if (rc == MR_OK && (rows == NULL || mr_block_rows(rows) == 0)) {
-            rc = mr_state_damaged(err);
+        MR_TRY(mr_state_get_block(in, spec, &rows, err));
+        if (rows == NULL || mr_block_rows(rows) == 0) {
+            return mr_state_damaged(err);
         }
-        if (rc == MR_OK) {
-            rc = mr_gather_add(g, rows, 0, mr_block_rows(rows), err);
-        }
-        mr_block_unref(rows);
+        MR_TRY(mr_gather_add(g, rows, 0, mr_block_rows(rows), err));
     }
-    return rc;
+    return MR_OK;
 }

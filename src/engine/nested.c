@@ -1,5 +1,7 @@
 #include "engine/nested.h"
 
+#include "base/scope.h"
+
 #include <string.h>
 
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
@@ -17,7 +19,7 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
                    mr_error *err)
 {
-    mr_buffer *buffer = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
     size_t at = 0;
     int rc = mr_buffer_new(size, &buffer, err); /* aligned, which a string is not */
 
@@ -25,7 +27,7 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
         memcpy(mr_buffer_data(buffer), bytes, size);
     }
     while (rc == MR_OK && at < size) {
-        mr_block *rows = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
         size_t used = 0;
 
         rc = mr_block_decode(buffer, at, 0 /* spec_hash: not compared */, &rows, &used, err);
@@ -35,9 +37,7 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
         if (rc == MR_OK && mr_block_rows(rows) > 0) {
             rc = mr_gather_add(ret, rows, 0, mr_block_rows(rows), err);
         }
-        mr_block_unref(rows);
         at += used;
     }
-    mr_buffer_unref(buffer);
     return rc;
 }

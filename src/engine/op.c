@@ -9,6 +9,7 @@
 #include "base/scope.h"
 #include "engine/bound.h"
 #include "engine/env.h"
+#include "engine/gather.h"
 #include "engine/split.h"
 #include "engine/state.h"
 #include "ops/kernel.h"
@@ -168,6 +169,22 @@ int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err)
     it->deferred = rc;
     it->deferred_err = *err;
     return MR_OK;
+}
+
+int mr_op_give(struct mr_op_iter *it, const struct mr_pull *pull, struct mr_gather *rows, int rc,
+               const mr_error *failure, mr_block **ret, mr_error *err)
+{
+    if (rows->rows == 0) {
+        if (rc < 0 && err != NULL) {
+            *err = *failure;
+        }
+        return rc;
+    }
+    if (rc < 0) {
+        (void)mr_op_defer(it, rc, failure);
+    }
+    return mr_gather_take(rows, pull->rows < rows->rows ? pull->rows : (uint32_t)rows->rows, ret,
+                          err);
 }
 
 int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err)
@@ -418,21 +435,18 @@ int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, siz
 int mr_op_values(const struct mr_op_iter *it, size_t n, mr_block **ret, mr_error *err)
 {
     char name[32];
-    int rc = MR_OK;
 
     *ret = NULL;
     if (mr_attr_find(it->ds->attrs, it->ds->nattrs, "value0") == NULL) {
         return MR_OK;
     }
-    uint32_t *values = mr_calloc(n, sizeof *values);
+    MR_AUTO(mr_free) uint32_t *values = mr_calloc(n, sizeof *values);
     MR_CHECK_ALLOC(values, err);
     for (size_t i = 0; i < n; i++) {
         (void)snprintf(name, sizeof name, "value%zu", i);
         values[i] = (uint32_t)mr_attr_find(it->ds->attrs, it->ds->nattrs, name)->i;
     }
-    rc = mr_bound_select(it->bound, values, n, ret, err);
-    mr_free(values);
-    return rc;
+    return mr_bound_select(it->bound, values, n, ret, err);
 }
 
 bool mr_op_bool(const struct mr_op_iter *it, const char *name, bool fallback)

@@ -39,6 +39,7 @@
 
 struct mr_env;
 struct mr_bound;
+struct mr_gather;
 struct mr_state_out;
 struct mr_state_in;
 
@@ -174,6 +175,12 @@ void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err);
  * that is MR_PERMANENT is given ever after. Returns MR_OK.
  */
 int mr_op_defer(struct mr_op_iter *it, int rc, const mr_error *err);
+/*
+ * The end of a pull that gathers: rows of @rows as asked for, @rc and @failure behind them. Without
+ * rows, @rc itself.
+ */
+int mr_op_give(struct mr_op_iter *it, const struct mr_pull *pull, struct mr_gather *rows, int rc,
+               const mr_error *failure, mr_block **ret, mr_error *err);
 /* MR_OK, MR_ECANCELED, or MR_TIMEOUT when the deadline has passed or the pull was interrupted. */
 int mr_op_interrupted(const struct mr_op_iter *it, const struct mr_pull *pull, mr_error *err);
 

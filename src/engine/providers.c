@@ -135,39 +135,33 @@ int mr_providers_list(const mr_dataset *root, struct mr_provider **ret, size_t *
 int mr_dataset_providers(const mr_dataset *ds, int64_t *splits, size_t cap, size_t *n,
                          mr_error *err)
 {
-    struct mr_provider *providers = NULL;
+    MR_AUTO(mr_free) struct mr_provider *providers = NULL;
     size_t count = 0;
-    int rc = mr_providers_list(ds, &providers, &count, err);
 
-    if (rc == MR_OK && count > cap) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu split providers, the caller has room for %zu", count,
-                          cap);
+    MR_TRY(mr_providers_list(ds, &providers, &count, err));
+    if (count > cap) {
+        return mr_error_set(err, MR_EINVAL, "%zu split providers, the caller has room for %zu",
+                            count, cap);
     }
-    for (size_t i = 0; rc == MR_OK && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         splits[i] = providers[i].splits;
     }
-    if (rc == MR_OK) {
-        *n = count;
-    }
-    mr_free(providers);
-    return rc;
+    *n = count;
+    return MR_OK;
 }
 
 /* A copy of provider @index. */
 static int provider_at(const mr_dataset *ds, size_t index, struct mr_provider *ret, mr_error *err)
 {
-    struct mr_provider *providers = NULL;
+    MR_AUTO(mr_free) struct mr_provider *providers = NULL;
     size_t count = 0;
-    int rc = mr_providers_list(ds, &providers, &count, err);
 
-    if (rc == MR_OK && index >= count) {
-        rc = mr_error_set(err, MR_EINVAL, "provider %zu of %zu", index, count);
+    MR_TRY(mr_providers_list(ds, &providers, &count, err));
+    if (index >= count) {
+        return mr_error_set(err, MR_EINVAL, "provider %zu of %zu", index, count);
     }
-    if (rc == MR_OK) {
-        *ret = providers[index];
-    }
-    mr_free(providers);
-    return rc;
+    *ret = providers[index];
+    return MR_OK;
 }
 
 int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *ret, mr_error *err)

@@ -176,7 +176,7 @@ static size_t single_charge(const mr_block *block)
 
 static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
-    mr_block *one = NULL;
+    MR_AUTO(mr_block_unref) mr_block *one = NULL;
     int rc;
 
     if (mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX) {
@@ -188,11 +188,10 @@ static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_erro
         return rc;
     }
     if (!mr_env_charge(s->env, single_charge(one))) {
-        mr_block_unref(one);
         return over_budget(s, err);
     }
     s->charged += single_charge(one);
-    s->single[s->n] = one;
+    s->single[s->n] = MR_TAKE(one);
     return MR_OK;
 }
 
@@ -367,7 +366,7 @@ int mr_rows_each_block(const struct mr_rows *s,
     int rc = MR_OK;
 
     while (rc == MR_OK && (at < s->n || chunk.n > 0)) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         if (chunk.n == 0) {
             rc = fill_chunk(s, at, &chunk, err);
@@ -379,7 +378,6 @@ int mr_rows_each_block(const struct mr_rows *s,
         if (rc == MR_OK) {
             rc = take(ctx, block, err);
         }
-        mr_block_unref(block);
     }
     mr_rows_out_free(&chunk);
     return rc;
@@ -402,7 +400,7 @@ int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
     int rc = mr_state_get_u64(in, &n, err);
 
     while (rc == MR_OK && s->n < n) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         rc = mr_state_get_block(in, s->spec, &block, err);
         if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
@@ -411,7 +409,6 @@ int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
         for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
             rc = mr_rows_add(s, block, r, err);
         }
-        mr_block_unref(block);
     }
     return rc;
 }

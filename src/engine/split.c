@@ -146,10 +146,7 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             if (pull->held || pull->deadline_ms == 0 || rc == MR_TIMEOUT) {
                 return MR_TIMEOUT;
             }
-            rc = next_range(it, err);
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(next_range(it, err));
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
         rc = mr_op_pull(it->input, &below, ret, &failure);
@@ -183,12 +180,10 @@ static int split_save(struct mr_op_iter *head, struct mr_state_out *out, mr_erro
 static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
-    uint64_t ended = 0;
 
     MR_TRY(mr_state_get_u64(in, &it->repetition, err));
     MR_TRY(mr_state_get_u64(in, &it->left, err));
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
-    it->ended = ended != 0;
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     struct mr_provider *provider = &head->env->providers[it->provider];
     mr_mutex_lock(&head->env->lock);
     provider->opened = it->repetition + 1;

@@ -28,7 +28,7 @@ void mr_state_put_bytes(struct mr_state_out *out, const void *p, size_t n)
 
 int mr_state_put_block(struct mr_state_out *out, const mr_block *block, mr_error *err)
 {
-    mr_buffer *encoded = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *encoded = NULL;
 
     if (block == NULL) {
         mr_state_put_u64(out, 0);
@@ -39,7 +39,6 @@ int mr_state_put_block(struct mr_state_out *out, const mr_block *block, mr_error
     if (rc == MR_OK) {
         mr_state_put_bytes(out, mr_buffer_data(encoded), mr_buffer_size(encoded));
     }
-    mr_buffer_unref(encoded);
     return rc;
 }
 
@@ -98,6 +97,15 @@ int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr
     return MR_OK;
 }
 
+int mr_state_get_bool(struct mr_state_in *in, bool *ret, mr_error *err)
+{
+    uint64_t v = 0;
+
+    MR_TRY(mr_state_get_bounded(in, 1, &v, err));
+    *ret = v != 0;
+    return MR_OK;
+}
+
 int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
 {
     uint64_t size = 0;
@@ -118,8 +126,8 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
     const void *bytes = NULL;
     size_t size = 0;
     size_t used = 0;
-    mr_buffer *buffer = NULL;
-    mr_block *block = NULL;
+    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
     MR_TRY(mr_state_get_bytes(in, &bytes, &size, err));
     if (size == 0) {
@@ -133,15 +141,13 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
     if (rc == MR_OK && spec != NULL) {
         rc = mr_block_check_spec(block, spec, err);
     }
-    mr_buffer_unref(buffer);
     if (rc != MR_OK) {
-        mr_block_unref(block);
         mr_error_wrap(err, "iterator state");
         return rc == MR_EEXHAUSTED
                    ? rc
                    : mr_error_set(err, MR_EINVAL, "%s", err != NULL ? err->message : "");
     }
-    *ret = block;
+    *ret = MR_TAKE(block);
     return MR_OK;
 }
 

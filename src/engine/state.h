@@ -29,6 +29,7 @@ void mr_state_end(struct mr_state_out *out, size_t begin);
 int mr_state_get_u64(struct mr_state_in *in, uint64_t *ret, mr_error *err);
 /* A number that must be at most @max. */
 int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr_error *err);
+int mr_state_get_bool(struct mr_state_in *in, bool *ret, mr_error *err);
 /* Lent. */
 int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err);
 int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **ret, mr_error *err);

@@ -58,18 +58,12 @@ static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_
 /* *@block is its first @rows rows; the others are kept. */
 static int split(struct mr_apply_input *in, mr_block **block, uint32_t rows, mr_error *err)
 {
-    mr_block *first = NULL;
-    int rc = mr_block_slice(*block, 0, rows, &first, err);
+    MR_AUTO(mr_block_unref) mr_block *first = NULL;
 
-    if (rc == MR_OK) {
-        rc = keep_behind(in, *block, rows, err);
-    }
-    if (rc != MR_OK) {
-        mr_block_unref(first);
-        return rc;
-    }
+    MR_TRY(mr_block_slice(*block, 0, rows, &first, err));
+    MR_TRY(keep_behind(in, *block, rows, err));
     mr_block_unref(*block);
-    *block = first;
+    *block = MR_TAKE(first);
     return MR_OK;
 }
 

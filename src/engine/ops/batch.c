@@ -55,26 +55,18 @@ static int infer_batches(struct mr_infer *in, struct mr_leaf_spec *leaves, size_
 
 static int batch_infer(struct mr_infer *in, mr_error *err)
 {
-    struct mr_leaf_spec *leaves = NULL;
-    int rc = mr_spec_copy_leaves(in->inputs[0]->spec, &leaves, err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
-    if (rc == MR_OK) {
-        rc = infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
-    }
-    mr_free(leaves);
-    return rc;
+    MR_TRY(mr_spec_copy_leaves(in->inputs[0]->spec, &leaves, err));
+    return infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
 }
 
 static int padded_batch_infer(struct mr_infer *in, mr_error *err)
 {
-    struct mr_leaf_spec *leaves = NULL;
-    int rc = mr_padding_infer(in, &leaves, err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
-    if (rc == MR_OK) {
-        rc = infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
-    }
-    mr_free(leaves);
-    return rc;
+    MR_TRY(mr_padding_infer(in, &leaves, err));
+    return infer_batches(in, leaves, mr_spec_leaves(in->inputs[0]->spec), err);
 }
 
 static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -152,7 +144,7 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
 {
     while (it->lost > 0 && !it->ended) {
         struct mr_pull below = mr_pull_rows(pull, it->lost);
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
         int rc = mr_op_interrupted(&it->head, pull, err);
 
         if (rc == MR_OK) {
@@ -162,7 +154,6 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
             return rc;
         }
         it->lost -= block != NULL ? mr_block_rows(block) : 0;
-        mr_block_unref(block);
     }
     int failed = it->lost > 0 && it->drop_remainder ? MR_END : it->failed;
     *err = it->failure;
@@ -175,14 +166,13 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
 {
     uint64_t wanted = (uint64_t)pull->rows * it->size;
     struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     int rc = pull_input(it, &below, &block, err);
 
     if (rc != MR_OK || block == NULL) {
         return rc;
     }
     rc = mr_gather_add(&it->rows, block, 0, mr_block_rows(block), err);
-    mr_block_unref(block);
     return rc == MR_OK ? recharge(it, err) : rc;
 }
 

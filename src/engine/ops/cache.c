@@ -188,57 +188,44 @@ static int as_kept(struct cache_iter *it, const mr_block *block, mr_block **ret,
 {
     uint32_t n = mr_block_column_count(block);
     uint32_t rows = mr_block_rows(block);
-    struct mr_owned_column *columns = mr_calloc(n, sizeof *columns);
-    mr_block *copy = NULL;
-    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc(n, sizeof *columns);
+    MR_AUTO(mr_block_unref) mr_block *copy = NULL;
 
-    if (rc == MR_OK &&
-        mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
-        rc = mr_block_copy_rows(block, 0, rows, &copy, err);
+    MR_CHECK_ALLOC(columns, err);
+    if (mr_block_pinned_bytes(block) > PINNED_FACTOR * mr_block_row_bytes(block, 0, rows)) {
+        MR_TRY(mr_block_copy_rows(block, 0, rows, &copy, err));
         block = copy;
     }
-    for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         columns[i] = mr_block_owned_column(block, i);
     }
-    if (rc == MR_OK) {
-        rc = mr_block_from_columns(rows, columns, n, ret, err);
-    }
-    if (rc == MR_OK) {
-        size_t names = mr_block_trace_pack(*ret, block, mr_block_row_bytes(block, 0, rows));
+    MR_TRY(mr_block_from_columns(rows, columns, n, ret, err));
+    size_t names = mr_block_trace_pack(*ret, block, mr_block_row_bytes(block, 0, rows));
 
-        if (names > 0 && !mr_env_recharge(it->head.env, &it->names, it->names + names)) {
-            mr_block_trace_forget(*ret);
-        }
+    if (names > 0 && !mr_env_recharge(it->head.env, &it->names, it->names + names)) {
+        mr_block_trace_forget(*ret);
     }
-    mr_block_unref(copy);
-    mr_free(columns);
-    return rc;
+    return MR_OK;
 }
 
 /* @block is the next of the pass. */
 static int keep(struct cache_iter *it, const mr_block *block, mr_error *err)
 {
-    mr_block *kept = NULL;
-    int rc = as_kept(it, block, &kept, err);
+    MR_AUTO(mr_block_unref) mr_block *kept = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err);
+    MR_TRY(as_kept(it, block, &kept, err));
+    MR_TRY(mr_gather_add(&it->rows, kept, 0, mr_block_rows(kept), err));
+    MR_TRY(recharge(it, err));
+    if (it->head.ds->cardinality >= 0 && it->rows.rows == (uint64_t)it->head.ds->cardinality) {
+        MR_TRY(publish(it, err));
     }
-    mr_block_unref(kept);
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    if (rc == MR_OK && it->head.ds->cardinality >= 0 &&
-        it->rows.rows == (uint64_t)it->head.ds->cardinality) {
-        rc = publish(it, err);
-    }
-    return rc;
+    return MR_OK;
 }
 
 static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_block **ret,
                          mr_error *err)
 {
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     mr_error failure;
     int rc = mr_op_pull(it->input, pull, &block, &failure);
 
@@ -259,12 +246,8 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
     if (rc != MR_OK) {
         return rc;
     }
-    rc = it->failed ? MR_OK : keep(it, block, err);
-    if (rc != MR_OK) {
-        mr_block_unref(block);
-        return rc;
-    }
-    *ret = block;
+    MR_TRY(it->failed ? MR_OK : keep(it, block, err));
+    *ret = MR_TAKE(block);
     return MR_OK;
 }
 

@@ -193,7 +193,7 @@ static uint32_t draw(struct choose_iter *it)
 static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     int rc;
 
     if (it->choices == NULL) {
@@ -208,7 +208,6 @@ static int next_choice(struct choose_iter *it, const struct mr_pull *pull, mr_er
     }
     const struct mr_column *c = mr_block_column(block, 0);
     int64_t k = ((const int64_t *)c->data)[c->kind == MR_COLUMN_VAR ? c->starts[0] : 0];
-    mr_block_unref(block);
     if (k < 0 || k >= it->n) {
         rc =
             mr_error_set(err, MR_EINVAL, "choice %lld, there are %u datasets", (long long)k, it->n);
@@ -263,17 +262,8 @@ static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
             rc = take_chosen(it, &below, &failure);
         }
     }
-    if (it->out.rows == 0) {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        return it->ended && rc >= MR_OK ? MR_END : rc;
-    }
-    if (rc < 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows,
-                          ret, err);
+    rc = it->ended && rc >= MR_OK ? MR_END : rc;
+    return mr_op_give(head, pull, &it->out, rc, &failure, ret, err);
 }
 
 /* ---- state ---- */
@@ -300,10 +290,10 @@ static int choose_save(struct mr_op_iter *head, struct mr_state_out *out, mr_err
 
 static int restore_input(struct choose_iter *it, uint32_t i, struct mr_state_in *in, mr_error *err)
 {
-    uint64_t open = 0;
+    bool open = false;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &open, err));
-    if (open != 0) {
+    MR_TRY(mr_state_get_bool(in, &open, err));
+    if (open) {
         return mr_op_restore(it->inputs[i], in, err);
     }
     mr_op_close(it->inputs[i]);
@@ -316,15 +306,13 @@ static int choose_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_er
 {
     struct choose_iter *it = (struct choose_iter *)head;
     uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws};
-    uint64_t ended = 0;
     uint64_t chosen = 0;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     MR_TRY(mr_state_get_bounded(in, NO_CHOICE, &chosen, err));
     if (chosen != NO_CHOICE && chosen >= it->n) {
         return mr_state_damaged(err);
     }
-    it->ended = ended != 0;
     it->chosen = (uint32_t)chosen;
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         MR_TRY(mr_state_get_u64(in, numbers[i], err));
@@ -368,11 +356,7 @@ static const struct mr_arg choose_args[] = {
 
 static const struct mr_arg sample_args[] = {
     {.name = "weights", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL},
-    {.name = "seed",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
     {.name = "rerandomize_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {.name = "stop_on_empty", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},

@@ -118,9 +118,9 @@ static int concatenate_save(struct mr_op_iter *head, struct mr_state_out *out, m
 static int concatenate_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct concatenate_iter *it = (struct concatenate_iter *)head;
-    uint64_t which = 0;
+    bool which = false;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &which, err));
+    MR_TRY(mr_state_get_bool(in, &which, err));
     MR_TRY(switch_to(it, (uint32_t)which, err));
     return mr_op_restore(it->input, in, err);
 }

@@ -3,6 +3,8 @@
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 struct elements_iter {
     struct mr_op_iter head;
     struct mr_gather rows;
@@ -50,19 +52,18 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     struct elements_iter *it = (struct elements_iter *)head;
     const void *bytes = NULL;
     size_t size = 0;
-    int rc = mr_op_bytes(head, "dataset", &bytes, &size, err);
 
+    MR_TRY(mr_op_bytes(head, "dataset", &bytes, &size, err));
     (void)ctx;
-    if (rc != MR_OK) {
-        return rc;
-    }
     if (!mr_env_charge(head->env, size)) {
-        rc = mr_error_set(err, MR_EEXHAUSTED, "a dataset of %zu bytes as an element, %s", size,
-                          mr_env_budget_text(head->env).text);
-        return mr_op_fail_at_open(head, rc, err);
+        return mr_op_fail_at_open(head,
+                                  mr_error_set(err, MR_EEXHAUSTED,
+                                               "a dataset of %zu bytes as an element, %s", size,
+                                               mr_env_budget_text(head->env).text),
+                                  err);
     }
     it->charged = size;
-    rc = mr_nested_read(bytes, size, head->ds->spec, &it->rows, err);
+    int rc = mr_nested_read(bytes, size, head->ds->spec, &it->rows, err);
     return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
 }
 
@@ -71,11 +72,7 @@ static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 {
     struct elements_iter *it = (struct elements_iter *)head;
 
-    if (it->rows.rows == 0) {
-        return MR_END;
-    }
-    return mr_gather_take(
-        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_op_give(head, pull, &it->rows, MR_END, NULL, ret, err);
 }
 
 /* The dataset itself is there again when this is opened again: what was delivered says where it
@@ -98,13 +95,12 @@ static int elements_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_
         return mr_state_damaged(err);
     }
     for (uint64_t left = head->delivered; rc == MR_OK && left > 0;) {
-        mr_block *dropped = NULL;
+        MR_AUTO(mr_block_unref) mr_block *dropped = NULL;
 
         rc =
             mr_gather_take(&it->rows, left < MR_BLOCK_ROWS_MAX ? (uint32_t)left : MR_BLOCK_ROWS_MAX,
                            &dropped, err);
         left -= rc == MR_OK ? mr_block_rows(dropped) : 0;
-        mr_block_unref(dropped);
     }
     return rc;
 }

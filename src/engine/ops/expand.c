@@ -52,18 +52,13 @@ static int open_inner(struct mr_expander *e, struct mr_bound *bound, uint64_t st
 static int bind_row(struct mr_expander *e, const mr_block *row, struct mr_bound **ret,
                     mr_error *err)
 {
-    mr_block *values = NULL;
+    MR_AUTO(mr_block_unref) mr_block *values = NULL;
     uint32_t bad;
-    int rc = MR_OK;
 
     if (e->expansion->program != NULL) {
-        rc = mr_apply_run(&e->apply, row, e->index, &values, &bad, err);
+        MR_TRY(mr_apply_run(&e->apply, row, e->index, &values, &bad, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_bound_new(e->expansion, values, 0, ret, err);
-    }
-    mr_block_unref(values);
-    return rc;
+    return mr_bound_new(e->expansion, values, 0, ret, err);
 }
 
 /* Of the dataset alone, not of what stands above it: so its orders are the same in every pipeline
@@ -101,12 +96,10 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
                      mr_error *err)
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
-    mr_block *row = NULL;
+    MR_AUTO(mr_block_unref) mr_block *row = NULL;
 
     MR_TRY(mr_op_pull(e->input, &one, &row, err));
-    int rc = mr_expander_expand(e, row, ret, err);
-    mr_block_unref(row);
-    return rc;
+    return mr_expander_expand(e, row, ret, err);
 }
 
 int mr_expander_save_inner(struct mr_op_iter *inner, struct mr_state_out *out, mr_error *err)
@@ -143,7 +136,7 @@ int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in,
 {
     struct mr_bound *bound = NULL;
     struct mr_op_iter *inner = NULL;
-    mr_block *row = NULL;
+    MR_AUTO(mr_block_unref) mr_block *row = NULL;
     uint64_t stream = 0;
     int rc = mr_state_get_u64(in, &stream, err);
 
@@ -163,7 +156,6 @@ int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in,
         rc = mr_op_restore(inner, in, err);
     }
     mr_bound_unref(bound);
-    mr_block_unref(row);
     if (rc != MR_OK) {
         mr_op_close(inner);
         return rc;

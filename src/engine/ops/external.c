@@ -20,13 +20,12 @@ struct external_iter {
 
 static int not_empty(const struct mr_infer *in, const char *name, mr_error *err)
 {
-    char *text = NULL;
+    MR_AUTO(mr_free) char *text = NULL;
     int rc = mr_infer_string(in, name, &text, err);
 
     if (rc == MR_OK && (text == NULL || text[0] == '\0')) {
         rc = mr_error_set(err, MR_EINVAL, "argument '%s' is empty", name);
     }
-    mr_free(text);
     return rc;
 }
 

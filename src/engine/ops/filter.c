@@ -46,9 +46,8 @@ static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret
     const struct mr_column *c = mr_block_column(verdict, 0);
     const uint8_t *pass = c->data;
     uint32_t rows = mr_block_rows(verdict);
-    uint32_t *kept = mr_reallocarray(NULL, rows, sizeof *kept);
+    MR_AUTO(mr_free) uint32_t *kept = mr_reallocarray(NULL, rows, sizeof *kept);
     uint32_t n = 0;
-    int rc = MR_OK;
 
     MR_CHECK_ALLOC(kept, err);
     if (c->kind == MR_COLUMN_VAR) {
@@ -62,10 +61,9 @@ static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret
     if (n == mr_block_rows(in)) {
         *ret = mr_block_ref(in);
     } else if (n > 0) {
-        rc = mr_block_gather(in, kept, n, ret, err);
+        MR_TRY(mr_block_gather(in, kept, n, ret, err));
     }
-    mr_free(kept);
-    return rc;
+    return MR_OK;
 }
 
 /* One block (or the part of it that memory allows) through the predicate: *@ret may be NULL. */
@@ -117,19 +115,15 @@ static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret
 /* One block more through the predicate, into the queue. */
 static int filter_more(struct filter_iter *it, const struct mr_pull *pull, mr_error *err)
 {
-    mr_block *in = NULL;
-    mr_block *out = NULL;
-    int rc = mr_apply_next(&it->in, it->head.input, pull, &in, err);
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
 
-    if (rc == MR_OK) {
-        rc = filter_block(it, &in, &out, err);
+    MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
+    MR_TRY(filter_block(it, &in, &out, err));
+    if (out != NULL) {
+        MR_TRY(mr_gather_add(&it->gather, out, 0, mr_block_rows(out), err));
     }
-    if (rc == MR_OK && out != NULL) {
-        rc = mr_gather_add(&it->gather, out, 0, mr_block_rows(out), err);
-    }
-    mr_block_unref(in);
-    mr_block_unref(out);
-    return rc;
+    return MR_OK;
 }
 
 static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -155,12 +149,7 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
         rc = filter_more(it, &more, &failure);
     }
-    if (rc < 0 && it->gather.rows > 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->gather,
-                          pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows,
-                          ret, err);
+    return mr_op_give(head, pull, &it->gather, rc, &failure, ret, err);
 }
 
 static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

@@ -36,7 +36,7 @@ struct group_iter {
 static int reduce_spec(const mr_spec *elements, mr_spec **ret, mr_error *err)
 {
     const struct mr_leaf_spec leaves[2] = {{.dtype = MR_INT64}, {.dtype = MR_STRING}};
-    struct mr_leaf_spec *parts = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *parts = NULL;
     struct mr_buf structure = MR_BUF_INIT;
     int rc = mr_spec_copy_leaves(elements, &parts, err);
 
@@ -49,7 +49,6 @@ static int reduce_spec(const mr_spec *elements, mr_spec **ret, mr_error *err)
                               : mr_spec_new(leaves, 2, (const char *)structure.data, ret, err);
     }
     mr_buf_free(&structure);
-    mr_free(parts);
     return rc;
 }
 
@@ -57,23 +56,21 @@ static int reduce_spec(const mr_spec *elements, mr_spec **ret, mr_error *err)
 static int check_size_function(const struct mr_infer *in, mr_error *err)
 {
     const struct mr_leaf_spec key = {.dtype = MR_INT64};
-    mr_spec *keys = NULL;
-    int rc = mr_spec_new(&key, 1, NULL, &keys, err);
+    MR_AUTO(mr_spec_unref) mr_spec *keys = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_infer_function(in, 2, MR_FUNCTION_KEY, keys, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "window_size_func");
-        }
+    MR_TRY(mr_spec_new(&key, 1, NULL, &keys, err));
+
+    int rc = mr_infer_function(in, 2, MR_FUNCTION_KEY, keys, err);
+    if (rc != MR_OK) {
+        mr_error_wrap(err, "window_size_func");
     }
-    mr_spec_unref(keys);
     return rc;
 }
 
 static int group_infer(struct mr_infer *in, mr_error *err)
 {
     bool has_size = mr_infer_attr(in, "window_size") != NULL;
-    mr_spec *group = NULL;
+    MR_AUTO(mr_spec_unref) mr_spec *group = NULL;
     int rc;
 
     if (has_size == (in->nfunctions > 2)) {
@@ -87,7 +84,6 @@ static int group_infer(struct mr_infer *in, mr_error *err)
             mr_error_wrap(err, "reduce_func");
         }
     }
-    mr_spec_unref(group);
     if (rc == MR_OK && !has_size) {
         rc = check_size_function(in, err);
     }
@@ -151,8 +147,8 @@ static int scalar_at(const mr_block *block, uint32_t row, int64_t *ret, mr_error
 static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_error *err)
 {
     struct mr_column column = {.kind = MR_COLUMN_FIXED, .dtype = MR_INT64, .data = &key};
-    mr_block *in = NULL;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     uint32_t bad;
     int64_t size = 0;
     int rc;
@@ -173,8 +169,6 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
             err, MR_EINVAL,
             "the window size of key %" PRId64 " is %" PRId64 ", it must be at least 1", key, size);
     }
-    mr_block_unref(in);
-    mr_block_unref(out);
     *ret = (uint64_t)size;
     return rc;
 }
@@ -329,14 +323,12 @@ static int group_row(const struct mr_group *g, mr_block **ret, mr_error *err)
 /* Begin to read the group that is full. */
 static int flush(struct group_iter *it, mr_error *err)
 {
-    mr_block *row = NULL;
+    MR_AUTO(mr_block_unref) mr_block *row = NULL;
 
     MR_TRY(group_row(it->full, &row, err));
     mr_groups_remove(&it->groups, it->full);
     it->full = NULL;
-    int rc = mr_expander_expand(&it->reduce, row, &it->current, err);
-    mr_block_unref(row);
-    return rc;
+    return mr_expander_expand(&it->reduce, row, &it->current, err);
 }
 
 /* One step on the way to the next group. MR_END: there is none. */
@@ -384,17 +376,13 @@ static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 static int save_rows(const struct group_iter *it, struct mr_state_out *out, mr_error *err)
 {
     struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
-    mr_block *rows = NULL;
-    int rc = MR_OK;
+    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
     if (it->rows != NULL) {
-        rc = mr_block_slice(it->rows, it->at, mr_block_rows(it->rows) - it->at, &rows, err);
+        MR_TRY(mr_block_slice(it->rows, it->at, mr_block_rows(it->rows) - it->at, &rows, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, rows, err);
-    }
-    mr_block_unref(rows);
-    return rc == MR_OK ? mr_apply_save(&in, out, err) : rc;
+    MR_TRY(mr_state_put_block(out, rows, err));
+    return mr_apply_save(&in, out, err);
 }
 
 static int group_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -443,21 +431,19 @@ static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error 
 static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
-    uint64_t ended = 0;
-    uint64_t reading = 0;
+    bool reading = false;
 
     MR_TRY(restore_rows(it, in, err));
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     MR_TRY(mr_state_get_u64(in, &it->reduce.index, err));
-    it->ended = ended != 0;
     MR_TRY(mr_groups_restore(&it->groups, in, err));
     for (size_t i = 0; i < it->groups.n; i++) {
         struct mr_group *g = it->groups.all[i];
 
         it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
     }
-    MR_TRY(mr_state_get_bounded(in, 1, &reading, err));
-    if (reading != 0) {
+    MR_TRY(mr_state_get_bool(in, &reading, err));
+    if (reading) {
         MR_TRY(mr_expander_restore_inner(&it->reduce, in, &it->current, err));
     }
     return MR_OK;
@@ -486,11 +472,7 @@ static const struct mr_op_run group_run = {
 };
 
 static const struct mr_arg group_args[] = {
-    {.name = "window_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 1,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("window_size", 1, INT64_MAX),
     {0},
 };
 

@@ -6,6 +6,7 @@
  * dropping it would lose elements that are fine, and the next pull may well meet it again.
  */
 #include "base/log.h"
+#include "base/scope.h"
 #include "engine/ops/ops.h"
 
 static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
@@ -39,10 +40,7 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
         if (log_warning) {
             mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", failure.message, NULL);
         }
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
     }
 }
 

@@ -275,10 +275,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
         if (rc != MR_TIMEOUT) {
             return rc;
         }
-        rc = mr_driver_wait_locked(&it->driver, &wait, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&it->driver, &wait, err));
     }
 }
 
@@ -398,18 +395,7 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
             rc = step(it, pull, &failure);
         }
     }
-    if (it->gather.rows == 0) {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        return rc;
-    }
-    if (rc < 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->gather,
-                          pull->rows < it->gather.rows ? pull->rows : (uint32_t)it->gather.rows,
-                          ret, err);
+    return mr_op_give(head, pull, &it->gather, rc, &failure, ret, err);
 }
 
 /* ---- state ---- */
@@ -513,17 +499,9 @@ static const struct mr_op_run flat_map_run = {
 };
 
 static const struct mr_arg interleave_args[] = {
-    {.name = "cycle_length", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = 4096},
-    {.name = "block_length",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 1,
-     .max = INT64_MAX},
-    {.name = "num_parallel_calls",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = -1,
-     .max = 4096},
+    MR_OPTIONAL_INT("cycle_length", 1, 4096),
+    MR_OPTIONAL_INT("block_length", 1, INT64_MAX),
+    MR_OPTIONAL_INT("num_parallel_calls", -1, 4096),
     {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

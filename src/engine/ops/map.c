@@ -57,7 +57,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
                     mr_error *err)
 {
     struct map_iter *it = (struct map_iter *)head;
-    mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
     mr_block *out = NULL;
     mr_error failure;
     uint32_t bad = 0;
@@ -84,7 +84,6 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
             *err = failure;
         }
     }
-    mr_block_unref(in);
     MR_TRY(rc);
     *ret = out;
     return MR_OK;
@@ -104,13 +103,13 @@ static int map_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
 static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct map_iter *it = (struct map_iter *)head;
-    uint64_t parallel = 0;
+    bool parallel = false;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &parallel, err));
+    MR_TRY(mr_state_get_bool(in, &parallel, err));
     /* The state decides: it may come from a machine with more cores, or fewer. */
-    if (parallel != 0 && it->parallel == NULL) {
+    if (parallel && it->parallel == NULL) {
         MR_TRY(go_parallel(it, err));
-    } else if (parallel == 0 && it->parallel != NULL) {
+    } else if (!parallel && it->parallel != NULL) {
         it->head.input = mr_parallel_map_take_input(it->parallel);
         mr_parallel_map_free(it->parallel);
         it->parallel = NULL;
@@ -156,11 +155,7 @@ static const struct mr_op_run map_run = {
 };
 
 static const struct mr_arg map_args[] = {
-    {.name = "num_parallel_calls",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = -1,
-     .max = 4096},
+    MR_OPTIONAL_INT("num_parallel_calls", -1, 4096),
     {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

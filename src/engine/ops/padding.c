@@ -35,7 +35,7 @@ static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int
 static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
                          struct mr_leaf_spec **ret, mr_error *err)
 {
-    struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     size_t n = mr_spec_leaves(elements);
     int32_t at = 0;
     int rc = mr_spec_copy_leaves(elements, &leaves, err);
@@ -63,10 +63,9 @@ static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
                           "argument 'padded_shapes' has shapes for more than %zu components", n);
     }
     if (rc != MR_OK) {
-        mr_free(leaves);
         return rc;
     }
-    *ret = leaves;
+    *ret = MR_TAKE(leaves);
     return MR_OK;
 }
 
@@ -137,7 +136,7 @@ static int infer_values(struct mr_infer *in, mr_error *err)
 {
     const mr_spec *elements = in->inputs[0]->spec;
     const struct mr_attr *padding = mr_infer_attr(in, "padding_values");
-    struct mr_leaf_spec *values = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *values = NULL;
     size_t n = 0;
     int rc = mr_infer_values(in, &values, &n, err);
 
@@ -161,26 +160,17 @@ static int infer_values(struct mr_infer *in, mr_error *err)
                               mr_dtype_name((mr_dtype)leaf->dtype), mr_leaf_text(&values[i], text));
         }
     }
-    mr_free(values);
     return rc;
 }
 
 int mr_padding_infer(struct mr_infer *in, struct mr_leaf_spec **ret, mr_error *err)
 {
-    struct mr_leaf_spec *leaves = NULL;
-    int rc = padded_leaves(in->inputs[0]->spec, mr_infer_attr(in, "padded_shapes"), &leaves, err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
-    if (rc == MR_OK) {
-        rc = infer_sizes(in, err);
-    }
-    if (rc == MR_OK) {
-        rc = infer_values(in, err);
-    }
-    if (rc != MR_OK) {
-        mr_free(leaves);
-        return rc;
-    }
-    *ret = leaves;
+    MR_TRY(padded_leaves(in->inputs[0]->spec, mr_infer_attr(in, "padded_shapes"), &leaves, err));
+    MR_TRY(infer_sizes(in, err));
+    MR_TRY(infer_values(in, err));
+    *ret = MR_TAKE(leaves);
     return MR_OK;
 }
 
@@ -189,31 +179,24 @@ static int open_shapes(const struct mr_op_iter *head, struct mr_leaf_spec **ret,
 {
     const struct mr_dataset *ds = head->ds;
     const struct mr_attr *shapes = mr_attr_find(ds->attrs, ds->nattrs, "padded_shapes");
-    struct mr_leaf_spec *leaves = NULL;
-    int64_t *sizes = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) int64_t *sizes = NULL;
     size_t n = 0;
     size_t next = 0;
-    int rc = padded_leaves(ds->inputs[0]->spec, shapes, &leaves, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_ints(head, "sizes", &sizes, &n, err);
-    }
-    if (rc == MR_OK && check_sizes(shapes, sizes, n, err) != MR_OK) {
-        rc = mr_op_fail_at_open(head, MR_EINVAL, err);
+    MR_TRY(padded_leaves(ds->inputs[0]->spec, shapes, &leaves, err));
+    MR_TRY(mr_op_ints(head, "sizes", &sizes, &n, err));
+    if (check_sizes(shapes, sizes, n, err) != MR_OK) {
+        return mr_op_fail_at_open(head, MR_EINVAL, err);
     }
     const int64_t *given = shapes != NULL ? shapes->ints : NULL;
-    for (size_t i = 0; rc == MR_OK && next < n; i++) {
+    for (size_t i = 0; next < n; i++) {
         for (int64_t d = 0; d < given[0]; d++) {
             leaves[i].dims[d] = given[1 + d] == DIM_OF_SIZES ? sizes[next++] : leaves[i].dims[d];
         }
         given += 1 + given[0];
     }
-    mr_free(sizes);
-    if (rc != MR_OK) {
-        mr_free(leaves);
-        return rc;
-    }
-    *ret = leaves;
+    *ret = MR_TAKE(leaves);
     return MR_OK;
 }
 
@@ -221,7 +204,7 @@ static int open_values(const struct mr_op_iter *head, mr_block **ret, mr_error *
 {
     const struct mr_dataset *ds = head->ds;
     const struct mr_attr *padding = mr_attr_find(ds->attrs, ds->nattrs, "padding_values");
-    mr_block *values = NULL;
+    MR_AUTO(mr_block_unref) mr_block *values = NULL;
 
     if (padding != NULL) {
         *ret = mr_block_ref(padding->block);
@@ -229,10 +212,9 @@ static int open_values(const struct mr_op_iter *head, mr_block **ret, mr_error *
     }
     int rc = mr_op_values(head, mr_spec_leaves(ds->spec), &values, err);
     if (rc == MR_OK && values != NULL && check_values(ds->inputs[0]->spec, values, err) != MR_OK) {
-        mr_block_unref(values);
         return mr_op_fail_at_open(head, MR_EINVAL, err);
     }
-    *ret = values;
+    *ret = MR_TAKE(values);
     return rc;
 }
 

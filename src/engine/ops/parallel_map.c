@@ -456,7 +456,7 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
     *ret = NULL;
     if (s->out != NULL) {
         uint32_t rows = mr_block_rows(s->out);
-        mr_block *rest = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (rows > rows_max) {
             int rc = mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err);
@@ -465,11 +465,10 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
                 rc = mr_block_slice(s->out, 0, rows_max, ret, err);
             }
             if (rc != MR_OK) {
-                mr_block_unref(rest);
                 return rc;
             }
             mr_block_unref(s->out);
-            s->out = rest;
+            s->out = MR_TAKE(rest);
             return MR_OK;
         }
         *ret = s->out;
@@ -524,10 +523,7 @@ int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, 
             m->limit++;
             mr_driver_changed_locked(&m->driver);
         }
-        rc = mr_driver_wait_locked(&m->driver, pull, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&m->driver, pull, err));
     }
 }
 
@@ -549,7 +545,7 @@ static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *e
 {
     uint32_t behind =
         (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
-    mr_block *rest = NULL;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
     int rc = mr_state_put_block(out, s->out, err);
 
     mr_state_put_error(out, s->rc, &s->err);
@@ -560,7 +556,6 @@ static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *e
     if (rc == MR_OK) {
         rc = mr_state_put_block(out, rest, err);
     }
-    mr_block_unref(rest);
     return rc;
 }
 
@@ -607,10 +602,9 @@ static int restore_slot(struct mr_parallel_map *m, struct mr_state_in *in, mr_er
 
 int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
 {
-    uint64_t ended = 0;
     uint64_t slots = 0;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &m->ended, err));
     MR_TRY(mr_state_get_u64(in, &m->index, err));
     int rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
     if (rc == MR_OK && slots > m->cap) { /* saved where there were more threads */
@@ -619,7 +613,6 @@ int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, m
         m->free = NULL;
         rc = make_slots(m, (uint32_t)slots, err);
     }
-    m->ended = ended != 0;
     for (uint64_t i = 0; i < slots && rc == MR_OK; i++) {
         MR_TRY(restore_slot(m, in, err));
     }

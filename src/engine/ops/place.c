@@ -65,14 +65,10 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
 static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out,
                       mr_error *err)
 {
-    mr_block *slice = NULL;
-    int rc = mr_block_slice(block, first, count, &slice, err);
+    MR_AUTO(mr_block_unref) mr_block *slice = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, slice, err);
-    }
-    mr_block_unref(slice);
-    return rc;
+    MR_TRY(mr_block_slice(block, first, count, &slice, err));
+    return mr_state_put_block(out, slice, err);
 }
 
 int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *err)
@@ -116,17 +112,16 @@ static int restore_entry(struct mr_place *p, const mr_spec *spec, struct mr_stat
 int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
                      struct mr_state_in *in, mr_error *err)
 {
-    uint64_t present = 0;
-    uint64_t ended = 0;
+    bool present = false;
     uint64_t queued = 0;
-    int rc = mr_state_get_bounded(in, 1, &present, err);
+    int rc = mr_state_get_bool(in, &present, err);
 
-    if (rc != MR_OK || present == 0) {
+    if (rc != MR_OK || !present) {
         return rc;
     }
     rc = mr_state_get_block(in, spec, &p->block, err);
     if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, 1, &ended, err);
+        rc = mr_state_get_bool(in, &p->ended, err);
     }
     if (rc == MR_OK) {
         rc = mr_state_get_bounded(in, MR_PLACE_QUEUE_MAX, &queued, err);
@@ -136,7 +131,6 @@ int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander
     }
     MR_TRY(rc);
     MR_TRY(mr_expander_restore_inner(expander, in, &p->inner, err));
-    p->ended = ended != 0;
     p->demand = 1;
     return MR_OK;
 }

@@ -169,7 +169,7 @@ static void pop_locked(struct prefetch_iter *it)
 static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **ret, mr_error *err)
 {
     struct entry *e = it->first;
-    mr_block *rest = NULL;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
     int rc;
 
     if (e->block == NULL) {
@@ -192,11 +192,10 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
         rc = mr_block_slice(e->block, 0, rows_max, ret, err);
     }
     if (rc != MR_OK) {
-        mr_block_unref(rest);
         return rc;
     }
     mr_block_unref(e->block);
-    e->block = rest;
+    e->block = MR_TAKE(rest);
     it->rows -= rows_max;
     return MR_OK;
 }
@@ -213,16 +212,10 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
         it->ended = rc == MR_END;
         return rc;
     }
-    int rc = it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK;
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(it->threads > 0 ? mr_driver_start(&it->driver, it->threads, err) : MR_OK);
     MR_LOCK(&it->driver.lock);
     while (it->first == NULL && !it->ended) {
-        rc = mr_driver_wait_locked(&it->driver, pull, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_driver_wait_locked(&it->driver, pull, err));
         waited = true;
     }
     if (it->first == NULL) {
@@ -231,7 +224,7 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     if (waited && it->blocks_max < AUTOMATIC_MAX) {
         it->blocks_max++;
     }
-    rc = give_locked(it, pull->rows, ret, err);
+    int rc = give_locked(it, pull->rows, ret, err);
     MR_ASSERT_SLOW(queue_is_sound_locked(it));
     mr_driver_changed_locked(&it->driver);
     return rc;
@@ -291,12 +284,10 @@ static int restore_entry(struct prefetch_iter *it, struct mr_state_in *in, mr_er
 static int prefetch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
-    uint64_t ended = 0;
     uint64_t entries = 0;
 
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     MR_TRY(mr_state_get_bounded(in, in->left, &entries, err));
-    it->ended = ended != 0;
     for (uint64_t i = 0; i < entries; i++) {
         MR_TRY(restore_entry(it, in, err));
     }
@@ -328,11 +319,7 @@ static const struct mr_op_run prefetch_run = {
 };
 
 static const struct mr_arg prefetch_args[] = {
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = -1,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", -1, INT64_MAX),
     {0},
 };
 

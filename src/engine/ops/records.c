@@ -45,10 +45,9 @@ static int records_infer(struct mr_infer *in, mr_error *err)
     const struct mr_attr *compression = mr_infer_attr(in, "compression_type");
     struct mr_leaf_spec leaf = {.dtype = MR_STRING};
     enum mr_file_compression parsed;
-    char *path = NULL;
+    MR_AUTO(mr_free) char *path = NULL;
     int rc = mr_infer_string(in, "filename", &path, err);
 
-    mr_free(path);
     if (rc == MR_OK && compression != NULL && compression->kind == MR_ATTR_BYTES) {
         rc = mr_file_compression_parse(compression->bytes, compression->size, &parsed, err);
         if (rc != MR_OK) {
@@ -402,8 +401,7 @@ static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_er
 static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    int rc = mr_state_get_bool(in, &it->ended, err);
 
     if (rc == MR_OK) {
         rc = mr_state_get_u64(in, &it->offset, err);
@@ -411,7 +409,6 @@ static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
     if (rc == MR_OK) {
         rc = mr_state_get_u64(in, &it->record, err);
     }
-    it->ended = ended != 0;
     if (rc != MR_OK || it->offset == 0 || it->ended) {
         return rc;
     }
@@ -445,11 +442,7 @@ static const struct mr_op_run fixed_run = RECORDS_RUN(fixed_open);
 static const struct mr_arg records_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
     {0},
 };
 
@@ -472,22 +465,10 @@ const struct mr_operator mr_operator_text_line = {
 static const struct mr_arg fixed_args[] = {
     {.name = "filename", .kind = MR_ATTR_BYTES},
     {.name = "record_bytes", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "header_bytes",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 0,
-     .max = INT64_MAX / 4},
-    {.name = "footer_bytes",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = 0,
-     .max = INT32_MAX},
+    MR_OPTIONAL_INT("header_bytes", 0, INT64_MAX / 4),
+    MR_OPTIONAL_INT("footer_bytes", 0, INT32_MAX),
     {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    {.name = "buffer_size",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
     {0},
 };
 

@@ -173,11 +173,7 @@ static const struct mr_op_run repeat_run = {
 };
 
 static const struct mr_arg repeat_args[] = {
-    {.name = "count",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("count", INT64_MIN, INT64_MAX),
     {0},
 };
 

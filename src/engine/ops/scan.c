@@ -29,8 +29,7 @@ static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_sp
     const mr_spec *takes = in->functions[0]->inputs;
     size_t nstate = mr_block_column_count(state);
     size_t n = nstate + mr_spec_leaves(elements);
-    struct mr_leaf_spec *leaves = NULL;
-    int rc = MR_OK;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
     if (mr_block_rows(state) != 1 || mr_spec_leaves(takes) != n) {
         return mr_error_set(
@@ -43,9 +42,7 @@ static int argument_spec(const struct mr_infer *in, const mr_block *state, mr_sp
     for (size_t i = 0; i < n; i++) {
         leaves[i] = i < nstate ? *mr_spec_leaf(takes, i) : *mr_spec_leaf(elements, i - nstate);
     }
-    rc = mr_spec_new(leaves, n, NULL, ret, err);
-    mr_free(leaves);
-    return rc;
+    return mr_spec_new(leaves, n, NULL, ret, err);
 }
 
 /* The state fits what the function takes for it, first and ever after. */
@@ -76,32 +73,24 @@ static int result_spec(struct mr_infer *in, size_t nstate, mr_error *err)
 {
     const mr_spec *gives = in->functions[0]->spec;
     size_t n = mr_spec_leaves(gives);
-    struct mr_leaf_spec *leaves = NULL;
-    char *structure = NULL;
-    int rc = mr_spec_copy_leaves(gives, &leaves, err);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) char *structure = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_infer_string(in, "structure", &structure, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves + nstate, n - nstate, structure, &in->spec, err);
-    }
-    mr_free(structure);
-    mr_free(leaves);
-    return rc;
+    MR_TRY(mr_spec_copy_leaves(gives, &leaves, err));
+    MR_TRY(mr_infer_string(in, "structure", &structure, err));
+    return mr_spec_new(leaves + nstate, n - nstate, structure, &in->spec, err);
 }
 
 static int scan_infer(struct mr_infer *in, mr_error *err)
 {
     const mr_block *state = mr_infer_attr(in, "initial_state")->block;
     size_t nstate = mr_block_column_count(state);
-    mr_spec *arguments = NULL;
+    MR_AUTO(mr_spec_unref) mr_spec *arguments = NULL;
     int rc = argument_spec(in, state, &arguments, err);
 
     if (rc == MR_OK) {
         rc = mr_infer_function(in, 0, MR_FUNCTION_VALUES, arguments, err);
     }
-    mr_spec_unref(arguments);
     if (rc == MR_OK && mr_spec_leaves(in->functions[0]->spec) <= nstate) {
         rc = mr_error_set(err, MR_EINVAL,
                           "the function must return a state of %zu tensors and a result", nstate);
@@ -155,11 +144,11 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
 {
     uint32_t n = (uint32_t)mr_spec_leaves(it->head.ds->functions[0]->spec);
     const mr_block *both[2] = {it->state, NULL};
-    mr_block *element = NULL;
-    mr_block *arguments = NULL;
-    mr_block *results = NULL;
+    MR_AUTO(mr_block_unref) mr_block *element = NULL;
+    MR_AUTO(mr_block_unref) mr_block *arguments = NULL;
+    MR_AUTO(mr_block_unref) mr_block *results = NULL;
     mr_block *state = NULL;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     uint32_t bad;
     int rc = mr_block_slice(rows, row, 1, &element, err);
 
@@ -185,11 +174,7 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
         it->state = state;
         state = NULL;
     }
-    mr_block_unref(element);
-    mr_block_unref(arguments);
-    mr_block_unref(results);
     mr_block_unref(state);
-    mr_block_unref(out);
     return rc;
 }
 
@@ -223,17 +208,7 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
         }
         mr_block_unref(in);
     }
-    if (it->out.rows == 0) {
-        if (err != NULL) {
-            *err = failure;
-        }
-        return rc;
-    }
-    if (rc != MR_OK) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(&it->out, pull->rows < it->out.rows ? pull->rows : (uint32_t)it->out.rows,
-                          ret, err);
+    return mr_op_give(head, pull, &it->out, rc, &failure, ret, err);
 }
 
 /* ---- state ---- */

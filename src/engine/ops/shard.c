@@ -37,20 +37,20 @@ static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     struct shard_iter *it = (struct shard_iter *)head;
     int64_t shards = 0;
     int64_t index = 0;
-    int rc = mr_op_int(head, "num_shards", 1, &shards, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "index", 0, &index, err);
-    }
-    if (rc == MR_OK && index >= shards) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "argument 'index' is %lld, it must be below 'num_shards', %lld",
-                          (long long)index, (long long)shards);
-        return mr_op_fail_at_open(head, rc, err);
+    MR_TRY(mr_op_int(head, "num_shards", 1, &shards, err));
+    MR_TRY(mr_op_int(head, "index", 0, &index, err));
+    if (index >= shards) {
+        return mr_op_fail_at_open(
+            head,
+            mr_error_set(err, MR_EINVAL,
+                         "argument 'index' is %lld, it must be below 'num_shards', %lld",
+                         (long long)index, (long long)shards),
+            err);
     }
     it->shards = (uint64_t)shards;
     it->skip = (uint64_t)index;
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* Of @in the elements that are ours; *@ret = NULL if there are none. */
@@ -58,21 +58,18 @@ static int pick(struct shard_iter *it, const mr_block *in, mr_block **ret, mr_er
 {
     uint64_t rows = mr_block_rows(in);
     uint32_t n = it->skip < rows ? (uint32_t)((rows - it->skip - 1) / it->shards + 1) : 0;
-    int rc = MR_OK;
 
     *ret = NULL;
     if (n > 0) {
-        uint32_t *picked = mr_reallocarray(NULL, n, sizeof *picked);
+        MR_AUTO(mr_free) uint32_t *picked = mr_reallocarray(NULL, n, sizeof *picked);
 
         MR_CHECK_ALLOC(picked, err);
         for (uint32_t i = 0; i < n; i++) {
             picked[i] = (uint32_t)(it->skip + i * it->shards);
         }
-        rc = n == 1 ? mr_block_slice(in, picked[0], 1, ret, err)
-                    : mr_block_gather(in, picked, n, ret, err);
-        mr_free(picked);
+        MR_TRY(n == 1 ? mr_block_slice(in, picked[0], 1, ret, err)
+                      : mr_block_gather(in, picked, n, ret, err));
     }
-    MR_TRY(rc);
     it->skip = it->skip + n * it->shards - rows;
     return MR_OK;
 }

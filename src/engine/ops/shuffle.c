@@ -198,17 +198,12 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
 
 static int save_rest(const mr_block *block, uint32_t used, struct mr_state_out *out, mr_error *err)
 {
-    mr_block *rest = NULL;
-    int rc = MR_OK;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
     if (block != NULL) {
-        rc = mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err);
+        MR_TRY(mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, rest, err);
-    }
-    mr_block_unref(rest);
-    return rc;
+    return mr_state_put_block(out, rest, err);
 }
 
 static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -237,23 +232,21 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
     uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws, &it->size};
-    uint64_t ended = 0;
     uint64_t drawn = 0;
     int rc = MR_OK;
 
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         MR_TRY(mr_state_get_u64(in, numbers[i], err));
     }
-    MR_TRY(mr_state_get_bounded(in, 1, &ended, err));
+    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     if (it->size == 0) {
         return mr_state_damaged(err);
     }
-    it->ended = ended != 0;
     MR_TRY(mr_state_get_block(in, head->ds->spec, &it->pending, err));
     MR_TRY(mr_rows_restore(&it->rows, in, err));
     MR_TRY(mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err));
     for (uint64_t i = 0; i < drawn && rc == MR_OK; i++) {
-        mr_block *block = NULL;
+        MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
         rc = mr_state_get_block(in, head->ds->spec, &block, err);
         if (rc == MR_OK && (block == NULL || it->rows.fixed > 0)) {
@@ -264,7 +257,6 @@ static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_e
             it->out.n++;
             it->out.cap = it->out.n;
         }
-        mr_block_unref(block);
     }
     return rc;
 }
@@ -289,11 +281,7 @@ static const struct mr_op_run shuffle_run = {
 
 static const struct mr_arg shuffle_args[] = {
     {.name = "buffer_size", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "seed",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL,
-     .min = INT64_MIN,
-     .max = INT64_MAX},
+    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
     {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

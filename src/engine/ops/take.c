@@ -4,6 +4,8 @@
  */
 #include "engine/ops/ops.h"
 
+#include "base/scope.h"
+
 #define ALL UINT64_MAX
 
 struct take_iter {
@@ -83,7 +85,7 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     }
     while (it->left > 0) {
         struct mr_pull below = mr_pull_rows(pull, it->left);
-        mr_block *dropped = NULL;
+        MR_AUTO(mr_block_unref) mr_block *dropped = NULL;
         int rc = mr_op_interrupted(head, pull, err);
 
         if (rc == MR_OK) {
@@ -97,7 +99,6 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
             return rc;
         }
         it->left -= mr_block_rows(dropped);
-        mr_block_unref(dropped);
     }
     return mr_op_pull(it->head.input, pull, ret, err);
 }

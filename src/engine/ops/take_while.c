@@ -54,7 +54,7 @@ static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t 
                        mr_error *failure, mr_block **ret, mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     int kept = good > 0 ? mr_block_slice(in, 0, good, &out, err) : MR_OK;
 
     (void)mr_op_fail_row(head, it->in.index + good, in, good, rc, failure);
@@ -62,11 +62,10 @@ static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t 
         kept = mr_apply_keep(&it->in, in, good, err);
     }
     if (kept != MR_OK) {
-        mr_block_unref(out);
         return kept;
     }
     if (out != NULL) {
-        *ret = out;
+        *ret = MR_TAKE(out);
         return mr_op_defer(head, rc, failure);
     }
     if (err != NULL) {
@@ -111,16 +110,14 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
                            mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
-    mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
 
     if (it->ended) {
         return MR_END;
     }
 
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
-    int rc = look_at(it, &in, ret, err);
-    mr_block_unref(in);
-    return rc;
+    return look_at(it, &in, ret, err);
 }
 
 static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
@@ -134,10 +131,8 @@ static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr
 static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
-    uint64_t ended = 0;
-    int rc = mr_state_get_bounded(in, 1, &ended, err);
+    int rc = mr_state_get_bool(in, &it->ended, err);
 
-    it->ended = ended != 0;
     return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->spec, in, err) : rc;
 }
 

@@ -13,14 +13,10 @@ struct tensors_iter {
 static int copy_structure(struct mr_infer *in, const struct mr_leaf_spec *leaves, size_t n,
                           mr_error *err)
 {
-    char *structure = NULL;
-    int rc = mr_infer_string(in, "structure", &structure, err);
+    MR_AUTO(mr_free) char *structure = NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, n, structure, &in->spec, err);
-    }
-    mr_free(structure);
-    return rc;
+    MR_TRY(mr_infer_string(in, "structure", &structure, err));
+    return mr_spec_new(leaves, n, structure, &in->spec, err);
 }
 
 /* The spec that the rows of a block have in common. */
@@ -44,14 +40,13 @@ static void leaf_of_column(const struct mr_column *c, uint32_t rows, struct mr_l
 static int infer_block(struct mr_infer *in, const mr_block *block, mr_error *err)
 {
     uint32_t n = mr_block_column_count(block);
-    struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = mr_calloc(n, sizeof *leaves);
 
     MR_CHECK_ALLOC(leaves, err);
     for (uint32_t i = 0; i < n; i++) {
         leaf_of_column(mr_block_column(block, i), mr_block_rows(block), &leaves[i]);
     }
     int rc = copy_structure(in, leaves, n, err);
-    mr_free(leaves);
     in->cardinality = mr_block_rows(block);
     return rc;
 }
@@ -68,24 +63,22 @@ static int exactly_one(bool block, bool values, mr_error *err)
 static int tensors_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *block = mr_infer_attr(in, "tensors");
-    struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     size_t n = 0;
-    int rc = mr_infer_values(in, &leaves, &n, err);
 
-    if (rc == MR_OK) {
-        rc = exactly_one(block != NULL, n > 0, err);
-    }
-    if (rc == MR_OK && block != NULL) {
-        rc = mr_block_rows(block->block) == 1
-                 ? infer_block(in, block->block, err)
-                 : mr_error_set(err, MR_EINVAL, "argument 'tensors' has %u rows, it must have one",
-                                mr_block_rows(block->block));
-    } else if (rc == MR_OK) {
+    MR_TRY(mr_infer_values(in, &leaves, &n, err));
+    MR_TRY(exactly_one(block != NULL, n > 0, err));
+    if (block != NULL) {
+        MR_TRY(mr_block_rows(block->block) == 1
+                   ? infer_block(in, block->block, err)
+                   : mr_error_set(err, MR_EINVAL,
+                                  "argument 'tensors' has %u rows, it must have one",
+                                  mr_block_rows(block->block)));
+    } else {
         in->cardinality = 1;
-        rc = copy_structure(in, leaves, n, err);
+        MR_TRY(copy_structure(in, leaves, n, err));
     }
-    mr_free(leaves);
-    return rc;
+    return MR_OK;
 }
 
 /* Cut the first dimension off. */
@@ -113,7 +106,7 @@ static int slice_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t *count, mr_er
 static int slices_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *block = mr_infer_attr(in, "tensors");
-    struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     int64_t count = MR_CARDINALITY_UNKNOWN;
     size_t n = 0;
     int rc = mr_infer_values(in, &leaves, &n, err);
@@ -132,7 +125,6 @@ static int slices_infer(struct mr_infer *in, mr_error *err)
             rc = copy_structure(in, leaves, n, err);
         }
     }
-    mr_free(leaves);
     return rc;
 }
 

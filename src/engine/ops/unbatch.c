@@ -17,7 +17,7 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
 {
     const mr_spec *from = in->inputs[0]->spec;
     size_t n = mr_spec_leaves(from);
-    struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     int64_t per = MR_DIM_UNKNOWN;
     int rc = mr_spec_copy_leaves(from, &leaves, err);
 
@@ -47,7 +47,6 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     if (rc == MR_OK) {
         rc = mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
     }
-    mr_free(leaves);
     int64_t count = in->inputs[0]->cardinality;
     if (per != MR_DIM_UNKNOWN && count >= 0) {
         in->cardinality = mr_cardinality_mul(per, count);
@@ -73,8 +72,8 @@ static int trace_back(const mr_block *in, mr_block **out, mr_error *err)
 static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
-    mr_block *in = NULL;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *in = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
 
     MR_TRY(mr_op_pull(it->head.input, &below, &in, err));
     int rc = mr_block_unbatch(in, &out, err);
@@ -88,8 +87,6 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
         (void)mr_op_fail_row(&it->head, it->index, in, 0, rc, err);
     }
     it->index++;
-    mr_block_unref(in);
-    mr_block_unref(out);
     return rc;
 }
 
@@ -114,17 +111,7 @@ static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
             rc = cut_one(it, pull, &failure);
         }
     }
-    if (it->rows.rows == 0) {
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        return rc;
-    }
-    if (rc < 0) {
-        (void)mr_op_defer(head, rc, &failure);
-    }
-    return mr_gather_take(
-        &it->rows, pull->rows < it->rows.rows ? pull->rows : (uint32_t)it->rows.rows, ret, err);
+    return mr_op_give(head, pull, &it->rows, rc, &failure, ret, err);
 }
 
 static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)

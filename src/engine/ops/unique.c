@@ -167,7 +167,7 @@ static int pick(struct unique_iter *it, const mr_block *in, mr_block **ret, mr_e
 {
     const struct mr_column *c = mr_block_column(in, 0);
     uint32_t rows = mr_block_rows(in);
-    uint32_t *fresh = mr_reallocarray(NULL, rows, sizeof *fresh);
+    MR_AUTO(mr_free) uint32_t *fresh = mr_reallocarray(NULL, rows, sizeof *fresh);
     uint32_t n = 0;
     int rc = fresh != NULL ? MR_OK : mr_error_nomem(err);
 
@@ -187,7 +187,6 @@ static int pick(struct unique_iter *it, const mr_block *in, mr_block **ret, mr_e
     if (rc == MR_OK && n > 0) {
         rc = mr_block_gather(in, fresh, n, ret, err);
     }
-    mr_free(fresh);
     return rc;
 }
 

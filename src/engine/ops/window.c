@@ -188,7 +188,7 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
 {
     uint64_t wanted = it->skip + it->span + (windows - 1) * it->shift;
     struct mr_pull below = mr_pull_rows(pull, wanted > it->rows.rows ? wanted - it->rows.rows : 1);
-    mr_block *block = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
     int rc = mr_op_pull(it->head.input, &below, &block, err);
 
     if (rc == MR_END) {
@@ -206,7 +206,6 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     if (skipped < rows) {
         rc = mr_gather_add(&it->rows, block, skipped, rows - skipped, err);
     }
-    mr_block_unref(block);
     if (rc != MR_OK) {
         return rc;
     }
@@ -216,18 +215,13 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
 
 static int put_columns(struct windows *w, const mr_block *rows, mr_error *err)
 {
-    int rc = MR_OK;
+    for (uint32_t c = 0; c < w->columns; c++) {
+        MR_AUTO(mr_block_unref) mr_block *one = NULL;
 
-    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
-        mr_block *one = NULL;
-
-        rc = mr_block_select(rows, &c, 1, &one, err);
-        if (rc == MR_OK) {
-            rc = mr_nested_append(&w->heaps[c], one, err);
-        }
-        mr_block_unref(one);
+        MR_TRY(mr_block_select(rows, &c, 1, &one, err));
+        MR_TRY(mr_nested_append(&w->heaps[c], one, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 /* The window at the front. */
@@ -238,7 +232,7 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
     int rc = mr_gather_pick(&it->rows, it->stride, (reach - 1) / it->stride + 1, &picked, err);
 
     while (rc == MR_OK && picked.rows > 0) {
-        mr_block *rows = NULL;
+        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         rc = mr_gather_take(&picked, (uint32_t)picked.rows, &rows, err); /* fewer if ranks differ */
         if (rc == MR_OK) {
@@ -248,7 +242,6 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
             rc = mr_origin_add(&w->origin, mr_block_origin(rows), err);
             mr_record_add(&w->records[w->made], rows);
         }
-        mr_block_unref(rows);
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {
@@ -285,22 +278,18 @@ static int begin(struct window_iter *it, const struct mr_pull *pull, struct wind
 
 static int finish(const struct windows *w, mr_block **ret, mr_error *err)
 {
-    struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
-    int rc = columns != NULL ? MR_OK : mr_error_nomem(err);
+    MR_AUTO(mr_free) struct mr_column *columns = mr_calloc(w->columns, sizeof *columns);
 
-    for (uint32_t c = 0; c < w->columns && rc == MR_OK; c++) {
+    MR_CHECK_ALLOC(columns, err);
+    for (uint32_t c = 0; c < w->columns; c++) {
         columns[c] = (struct mr_column){.kind = MR_COLUMN_FIXED,
                                         .dtype = MR_STRING,
                                         .offsets = w->offsets + (size_t)c * (w->cap + 1),
                                         .data = w->heaps[c].data};
     }
-    if (rc == MR_OK) {
-        rc = mr_block_new(w->made, columns, w->columns, ret, err);
-    }
-    mr_free(columns);
-    MR_TRY(rc);
+    MR_TRY(mr_block_new(w->made, columns, w->columns, ret, err));
     mr_block_trace_rows(*ret, w->records);
-    rc = mr_block_add_origin(ret, w->origin, err);
+    int rc = mr_block_add_origin(ret, w->origin, err);
     if (rc != MR_OK) {
         mr_block_unref(*ret);
     }
@@ -414,8 +403,8 @@ static const struct mr_op_run window_run = {
 
 static const struct mr_arg window_args[] = {
     {.name = "size", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "shift", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
-    {.name = "stride", .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL, .min = 1, .max = INT32_MAX},
+    MR_OPTIONAL_INT("shift", 1, INT32_MAX),
+    MR_OPTIONAL_INT("stride", 1, INT32_MAX),
     {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
     {0},
 };

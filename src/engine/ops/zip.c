@@ -57,7 +57,7 @@ static int splice(const struct mr_infer *in, const char *outer, struct mr_buf *t
 
 static int zip_structure(const struct mr_infer *in, struct mr_buf *to, mr_error *err)
 {
-    char *given = NULL;
+    MR_AUTO(mr_free) char *given = NULL;
     int rc = mr_infer_string(in, "structure", &given, err);
 
     if (rc == MR_OK && given != NULL) {
@@ -70,7 +70,6 @@ static int zip_structure(const struct mr_infer *in, struct mr_buf *to, mr_error 
         mr_buf_puts(to, "]");
         rc = to->failed ? mr_error_nomem(err) : MR_OK;
     }
-    mr_free(given);
     return rc;
 }
 
@@ -94,7 +93,7 @@ static int64_t shorter(int64_t a, int64_t b)
 static int zip_infer(struct mr_infer *in, mr_error *err)
 {
     struct mr_buf structure = MR_BUF_INIT;
-    struct mr_leaf_spec *leaves = NULL;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     size_t n = 0;
     size_t at = 0;
     int rc;
@@ -118,7 +117,6 @@ static int zip_infer(struct mr_infer *in, mr_error *err)
     if (rc == MR_OK) {
         rc = mr_spec_new(leaves, n, (const char *)structure.data, &in->spec, err);
     }
-    mr_free(leaves);
     mr_buf_free(&structure);
     return rc;
 }
@@ -156,7 +154,7 @@ static void use(struct zip_iter *it, size_t i, uint32_t rows)
 /* The next @rows rows of each input in one block. */
 static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error *err)
 {
-    mr_block **slices = mr_calloc(it->n, sizeof(mr_block *));
+    MR_AUTO(mr_free) mr_block **slices = mr_calloc(it->n, sizeof(mr_block *));
     int rc = slices != NULL ? MR_OK : mr_error_nomem(err);
 
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
@@ -171,7 +169,6 @@ static int zip_rows(struct zip_iter *it, uint32_t rows, mr_block **ret, mr_error
     for (size_t i = 0; slices != NULL && i < it->n; i++) {
         mr_block_unref(slices[i]);
     }
-    mr_free(slices);
     return rc;
 }
 
@@ -281,7 +278,6 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
 static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
-    int rc = MR_OK;
 
     mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
     if (it->failed != MR_OK) {
@@ -290,22 +286,17 @@ static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error 
     for (size_t i = 0; it->failed != MR_OK && i < it->n; i++) {
         mr_state_put_u64(out, it->passed[i]);
     }
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        mr_block *rest = NULL;
+    for (size_t i = 0; i < it->n; i++) {
+        MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (it->waiting[i] != NULL) {
-            rc = mr_block_slice(it->waiting[i], it->used[i],
-                                mr_block_rows(it->waiting[i]) - it->used[i], &rest, err);
+            MR_TRY(mr_block_slice(it->waiting[i], it->used[i],
+                                  mr_block_rows(it->waiting[i]) - it->used[i], &rest, err));
         }
-        if (rc == MR_OK) {
-            rc = mr_state_put_block(out, rest, err);
-        }
-        mr_block_unref(rest);
-        if (rc == MR_OK) {
-            rc = mr_op_save(it->inputs[i], out, err);
-        }
+        MR_TRY(mr_state_put_block(out, rest, err));
+        MR_TRY(mr_op_save(it->inputs[i], out, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error *err)
@@ -313,10 +304,7 @@ static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error
     int rc = mr_state_get_error(in, &it->failed, &it->failure, err);
 
     for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        uint64_t passed = 0;
-
-        rc = mr_state_get_bounded(in, 1, &passed, err);
-        it->passed[i] = passed != 0;
+        rc = mr_state_get_bool(in, &it->passed[i], err);
     }
     return rc == MR_OK && it->failed == MR_OK ? mr_state_damaged(err) : rc;
 }

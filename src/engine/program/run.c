@@ -239,7 +239,7 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
                     uint32_t rows, const struct mr_kernel_random *random, mr_block **ret,
                     uint32_t *bad_row, mr_error *err)
 {
-    struct mr_owned_column *columns = mr_calloc(p->nslots, sizeof *columns);
+    MR_AUTO(mr_free) struct mr_owned_column *columns = mr_calloc(p->nslots, sizeof *columns);
     int rc = MR_OK;
 
     *bad_row = 0;
@@ -270,7 +270,6 @@ static int run_rows(const struct mr_program *p, const mr_block *in, const mr_blo
             mr_column_release(&columns[s]);
         }
     }
-    mr_free(columns);
     return rc;
 }
 
