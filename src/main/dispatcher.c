@@ -66,7 +66,6 @@ static int serve_metrics(mr_http *http, mr_dispatcher *d, mr_error *err)
 
 MR_AUTO_DEFINE(struct private_etcd, private_etcd_free)
 MR_AUTO_DEFINE(mr_dispatcher, mr_dispatcher_free)
-MR_AUTO_DEFINE(mr_http, mr_http_free)
 
 int command_dispatcher(void *values, mr_error *err)
 {

@@ -87,7 +87,6 @@ static int serve_metrics(mr_http *http, mr_worker *w, mr_error *err)
 }
 
 MR_AUTO_DEFINE(mr_worker, mr_worker_free)
-MR_AUTO_DEFINE(mr_http, mr_http_free)
 
 int command_worker(void *values, mr_error *err)
 {
