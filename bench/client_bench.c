@@ -326,8 +326,7 @@ static void on_go(void *ctx, mr_rpc_request *req, const void *bytes, size_t size
     struct sender *s;
 
     v->loud = true;
-    LIST_FOREACH(s, &v->senders, link)
-    {
+    LIST_FOREACH(s, &v->senders, link) {
         pump(s);
     }
     mr_rpc_reply(req, MR_OK, NULL, "", 0);

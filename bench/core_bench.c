@@ -162,8 +162,7 @@ static mr_core *load(struct bench *b, double *ms, double *mib)
     struct entry *e;
     mr_error err;
 
-    TAILQ_FOREACH(e, &b->store, link)
-    {
+    TAILQ_FOREACH(e, &b->store, link) {
         int rc = strncmp(e->key, "blobs/", 6) == 0
                      ? mr_core_load_blob(core, e->key, &err)
                      : mr_core_load(core, e->key, e->value, e->size, &err);

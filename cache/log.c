@@ -195,8 +195,7 @@ void mr_cache_log_ready_locked(mr_cache_log *log)
 {
     struct mr_cache_reader *r;
 
-    LIST_FOREACH(r, &log->readers, link)
-    {
+    LIST_FOREACH(r, &log->readers, link) {
         r->due = r->due || (r->armed && r->ready != NULL);
         r->armed = false;
     }
@@ -206,8 +205,7 @@ static struct mr_cache_reader *due_locked(const mr_cache_log *log)
 {
     struct mr_cache_reader *r;
 
-    LIST_FOREACH(r, &log->readers, link)
-    {
+    LIST_FOREACH(r, &log->readers, link) {
         /* If it is being called, whoever calls it looks again. */
         if (r->due && !r->calling) {
             return r;

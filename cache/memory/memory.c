@@ -83,8 +83,7 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
 
     MR_LOCK(&log->lock);
     log->files++;
-    TAILQ_FOREACH(r, &log->records, link)
-    {
+    TAILQ_FOREACH(r, &log->records, link) {
         if (r->file == 0) {
             r->file = log->files;
             file.last = r->key;
@@ -120,8 +119,7 @@ static struct record *find_locked(struct memory_log *log, uint64_t key, bool exa
 {
     struct record *r;
 
-    TAILQ_FOREACH_REVERSE(r, &log->records, recordhead, link)
-    {
+    TAILQ_FOREACH_REVERSE(r, &log->records, recordhead, link) {
         if (r->key <= key) {
             return exact && r->key != key ? NULL : r;
         }
@@ -169,8 +167,7 @@ static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_err
     struct record *r;
 
     MR_LOCK(&log->lock);
-    TAILQ_FOREACH(r, &log->records, link)
-    {
+    TAILQ_FOREACH(r, &log->records, link) {
         if (r->key >= key) {
             *ret = r->key;
             return MR_OK;

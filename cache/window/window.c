@@ -89,8 +89,7 @@ uint64_t mr_window_demand(const mr_window *w)
     uint64_t fastest = 0, target = 1;
     bool anybody = false;
 
-    LIST_FOREACH(r, &w->readers, link)
-    {
+    LIST_FOREACH(r, &w->readers, link) {
         if (r->started) {
             anybody = true;
             fastest = r->next > fastest ? r->next : fastest;
@@ -168,8 +167,7 @@ static uint64_t hold(const mr_window *w)
     const mr_window_reader *r;
     uint64_t min = UINT64_MAX;
 
-    LIST_FOREACH(r, &w->readers, link)
-    {
+    LIST_FOREACH(r, &w->readers, link) {
         bool holds = r->started ? r->lag == MR_CACHE_LAG_WAIT : r->next == 0;
 
         if (holds && r->returned < min) {
@@ -220,8 +218,7 @@ void mr_window_trim(mr_window *w)
     w->file_bytes -= w->files[w->first_file].bytes;
     w->first_file++;
     w->nfiles--;
-    LIST_FOREACH(r, &w->readers, link)
-    {
+    LIST_FOREACH(r, &w->readers, link) {
         if (r->next < w->head) {
             MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
             skip(r, w->head);

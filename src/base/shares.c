@@ -110,8 +110,7 @@ const struct mr_share *mr_shares_largest(const struct mr_shares *all)
     const struct mr_share *largest = LIST_FIRST(&all->list);
     const struct mr_share *share;
 
-    LIST_FOREACH(share, &all->list, link)
-    {
+    LIST_FOREACH(share, &all->list, link) {
         largest = share->held > largest->held ? share : largest;
     }
     return largest;

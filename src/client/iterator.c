@@ -16,7 +16,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's
  * state. */
 #define STATE_MAGIC UINT64_C(0x3130544954494d52) /* "RMITIT01" */

@@ -61,8 +61,7 @@ static struct known_list *find_locked(const char *service)
 {
     struct known_list *list;
 
-    TAILQ_FOREACH(list, &known.lists, link)
-    {
+    TAILQ_FOREACH(list, &known.lists, link) {
         if (strcmp(list->service, service) == 0) {
             return list;
         }

@@ -40,8 +40,7 @@ void mr_control_watches_wake_locked(mr_control *c)
 {
     struct mr_control_watch *w;
 
-    LIST_FOREACH(w, &c->watches, link)
-    {
+    LIST_FOREACH(w, &c->watches, link) {
         w->moved = w->epoch != c->epoch;
     }
     (void)pthread_cond_broadcast(&c->changed);

@@ -27,8 +27,7 @@ static void make_room(struct mr_rpc_firsts *all)
     const struct mr_share *largest = mr_shares_largest(&all->hosts);
     struct mr_rpc_first *oldest;
 
-    TAILQ_FOREACH(oldest, &all->list, link)
-    {
+    TAILQ_FOREACH(oldest, &all->list, link) {
         if (oldest->waiting == largest) {
             break;
         }

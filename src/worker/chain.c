@@ -14,7 +14,6 @@
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u
 
-
 /* ---- life ---- */
 
 static void destroy(mr_chain *p)

@@ -140,8 +140,7 @@ void sim_reader_reset(struct sim_client *client)
     struct mr_read_task *t;
 
     if (client->has_read) {
-        TAILQ_FOREACH(t, &client->read.tasks, link)
-        {
+        TAILQ_FOREACH(t, &client->read.tasks, link) {
             free_line(t->line);
         }
         mr_read_clear(&client->read);
@@ -180,8 +179,7 @@ void sim_reader_tidy(struct sim *sim, struct sim_client *client)
     struct mr_read_litter litter;
     struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &client->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &client->read.tasks, link) {
         const struct sim_line *line = t->line;
 
         if (t->streams && line->cut) {
@@ -260,8 +258,7 @@ void sim_reader_data(struct sim *sim, const struct sim_data *data)
         return;
     }
     client->read.now_ms = sim->now + 1;
-    TAILQ_FOREACH(t, &client->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &client->read.tasks, link) {
         struct sim_line *line = t->line;
 
         if (!t->streams || line->cut || strcmp(t->id, data->task) != 0 ||
@@ -288,8 +285,7 @@ static bool is_empty(const struct sim_client *client)
 {
     const struct mr_read_task *t;
 
-    TAILQ_FOREACH(t, &client->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &client->read.tasks, link) {
         if (mr_plain_task_of(t)->session.count > 0) {
             return false;
         }
@@ -358,8 +354,7 @@ static void turn(struct sim *sim, void *arg)
         n--;
     }
     look_for_end(sim, client);
-    TAILQ_FOREACH(t, &client->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &client->read.tasks, link) {
         if (t->streams && client->plan.consumers == 0 && !((const struct sim_line *)t->line)->cut) {
             ask(sim, client, t);
         }

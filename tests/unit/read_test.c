@@ -432,8 +432,7 @@ static void a_consumer_with_few_credits_says_nothing_twice(void **state)
     attach(s, "ab", &rounds);
     (void)mr_read_tick(&s->read);
     for (unsigned i = 0; i < 20; i++) {
-        TAILQ_FOREACH(t, &s->read.tasks, link)
-        {
+        TAILQ_FOREACH(t, &s->read.tasks, link) {
             if (t->sending) {
                 mr_read_sent(t);
             }

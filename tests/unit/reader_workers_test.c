@@ -34,8 +34,7 @@ static unsigned channels(struct fixture *f)
     unsigned n = 0;
 
     MR_LOCK(&f->r->lock);
-    TAILQ_FOREACH(t, &f->r->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &f->r->read.tasks, link) {
         n += t->line != NULL;
     }
     return n;
@@ -222,8 +221,7 @@ static void workers_that_cannot_be_reached_are_told_of_in_one_line(void **state)
         usleep(1000);
         failing = 0;
         MR_LOCK(&f->r->lock);
-        TAILQ_FOREACH(t, &f->r->read.tasks, link)
-        {
+        TAILQ_FOREACH(t, &f->r->read.tasks, link) {
             failing += t->failing_ms != 0;
             later_ms = t->failing_ms > later_ms ? t->failing_ms : later_ms;
         }
@@ -237,8 +235,7 @@ static void workers_that_cannot_be_reached_are_told_of_in_one_line(void **state)
     assert_int_equal(f->r->read.away.told_ms, later_ms + 3000);
     (void)mr_read_tell_away(&f->r->read, later_ms + 9000);
     assert_int_equal(f->r->read.away.told_ms, later_ms + 3000);
-    TAILQ_FOREACH(t, &f->r->read.tasks, link)
-    {
+    TAILQ_FOREACH(t, &f->r->read.tasks, link) {
         t->failing_ms = 0; /* as when elements come */
     }
     (void)mr_read_tell_away(&f->r->read, later_ms + 10000);

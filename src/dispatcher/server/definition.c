@@ -75,7 +75,6 @@ static int describe(mr_dataset *ds, struct mr_definition *d, mr_error *err)
     return mr_spec_pack(mr_dataset_spec(ds), &d->spec, &d->spec_size, err);
 }
 
-
 static int describe_all(const struct mr_definition_parts *parts, struct mr_definition *d,
                         mr_error *err)
 {

@@ -261,8 +261,7 @@ static bool on_follows(void *ctx, const char *instance)
 
     const struct mr_dstream *d;
 
-    LIST_FOREACH(d, &t->followers.all, link)
-    {
+    LIST_FOREACH(d, &t->followers.all, link) {
         if (!d->ended && strcmp(d->client, instance) == 0) {
             return true;
         }

@@ -183,8 +183,7 @@ static void beat(mr_turn *t)
         return;
     }
     t->beat_ms = t->now_ms + MR_BEAT_MS;
-    LIST_FOREACH(d, &t->followers.all, link)
-    {
+    LIST_FOREACH(d, &t->followers.all, link) {
         struct mr_buf b = mr_reply_pack(d->method->reply, NULL, &info, d->method->contact, NULL);
 
         mr_dstream_send(d, &b);

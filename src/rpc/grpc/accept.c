@@ -181,8 +181,7 @@ static struct mr_grpc_accepts *find_locked(int port)
 {
     struct mr_grpc_accepts *a;
 
-    LIST_FOREACH(a, &servers, link)
-    {
+    LIST_FOREACH(a, &servers, link) {
         if (a->port == port) {
             return a;
         }

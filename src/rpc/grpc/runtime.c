@@ -158,8 +158,7 @@ static int64_t tick(struct mr_rpc_runtime *rt, int64_t due_ms)
     if (now < due_ms) {
         return due_ms;
     }
-    LIST_FOREACH(ticker, &rt->tickers, link)
-    {
+    LIST_FOREACH(ticker, &rt->tickers, link) {
         mr_rpc_firsts_tick(&ticker->firsts, now);
     }
     return now + MR_GRPC_TICK_MS;

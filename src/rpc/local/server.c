@@ -32,8 +32,7 @@ static struct mr_rpc_server *at_port_locked(int port)
 {
     struct mr_rpc_server *srv;
 
-    LIST_FOREACH(srv, &mr_local.servers, link)
-    {
+    LIST_FOREACH(srv, &mr_local.servers, link) {
         if (srv->port == port) {
             return srv;
         }
@@ -242,8 +241,7 @@ void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why
     static const mr_error here = {.code = MR_ECANCELED, .message = "the server stops"};
     struct mr_rpc_stream *s;
 
-    TAILQ_FOREACH(s, &srv->streams, served)
-    {
+    TAILQ_FOREACH(s, &srv->streams, served) {
         mr_local_break_locked(s, &here, why);
     }
 }

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 
-
 struct mr_book_piece *mr_book_piece_new(struct mr_part data, uint64_t at)
 {
     struct mr_book_piece *p = mr_malloc(sizeof *p);
