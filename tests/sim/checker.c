@@ -198,8 +198,13 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
     snprintf(name, sizeof name, "worker %s", worker->incarnation);
     note(sim, &sim->committed, name, "yes");
     if (worker->lost[0] != '\0') {
+        const char *clean;
+
         snprintf(name, sizeof name, "clean %s", worker->incarnation);
-        sim->workers_lost = sim->workers_lost || mr_map_get(&sim->committed, name) == NULL;
+        clean = mr_map_get(&sim->committed, name);
+        /* One whose goodbye is not heard in time, or not taken in by a full store, is lost. */
+        sim->workers_lost = sim->workers_lost || clean == NULL ||
+                            sim->now - strtoll(clean, NULL, 10) >= SIM_WORKER_TIMEOUT_MS;
     }
     snprintf(name, sizeof name, "lost %s", key + strlen("workers/"));
     if (worker->lost[0] != '\0') {
@@ -223,10 +228,11 @@ static void commit_production(struct sim *sim, const char *key, const char *valu
 
 void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker)
 {
-    char name[96];
+    char name[96], at[32];
 
     snprintf(name, sizeof name, "clean %s", worker->incarnation);
-    note(sim, &sim->committed, name, "yes");
+    snprintf(at, sizeof at, "%lld", (long long)sim->now);
+    note(sim, &sim->committed, name, at);
 }
 
 static void commit_job(struct sim *sim, const char *key, const char *value)
