@@ -46,7 +46,25 @@ static void a_read_that_shows_nothing_settles_nothing(void **state)
     struct sim *sim = *state;
 
     an_attempt_sleeps(sim);
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[   6547] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
+                    "[   6624] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[   7617] task 3.4/w0.3.1: ended\n"
+                    "[   7668] task 3.4/w1.3.2: ended\n"
+                    "[   7668] iteration 3.4: finished\n"
+                    "[   7692] client 0: end of repetition 0\n"
+                    "[   7693] client c0: left iteration 3.4\n"
+                    "[   7715] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_SETTLED_BY_NONCE] > 0);
 }
 
@@ -80,7 +98,14 @@ static void a_deposed_leader_does_not_say_no(void **state)
     mr_sim_expect(sim, "[    108] task 3.3/w0.3.1: provider 0, repetition 0, splits 0..19\n"
                        "[    254] dispatcher 0: steps down\n");
     sim->faults.answer_loss_percent = 0;
-    story_ends_well(sim, 60000);
+    story_ends_well(sim, 60000,
+                    "[    382] dispatcher 1: leads\n"
+                    "[  10287] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  10507] task 3.3/w0.3.1: ended\n"
+                    "[  10507] iteration 3.3: finished\n"
+                    "[  10510] client 0: end of repetition 0\n"
+                    "[  10511] client c0: left iteration 3.3\n"
+                    "[  10515] client 0: has read everything\n");
     /* Asked again, the next leader had it: there is one job, and one iteration of it. */
     assert_int_equal(sim_store_count(sim, "jobs/"), 1);
 }
@@ -100,7 +125,25 @@ static void what_is_decided_counts_before_it_is_committed(void **state)
     struct sim *sim = *state;
 
     they_ask_together(sim, SIM_BUG_NONE);
-    story_ends_well(sim, sim->now);
+    story_ends_well(sim, sim->now,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    164] job digits: created, DYNAMIC\n"
+                    "[    164] iteration 3.4: repetition 0 of job digits\n"
+                    "[    164] client c0: attached to iteration 3.4\n"
+                    "[   5191] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[   5191] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
+                    "[   5465] task 3.4/w0.3.1: ended\n"
+                    "[   5465] task 3.4/w1.3.2: ended\n"
+                    "[   5465] iteration 3.4: finished\n"
+                    "[   5529] client 0: end of repetition 0\n"
+                    "[   5530] client c0: left iteration 3.4\n"
+                    "[   5592] client 0: has read everything\n");
 }
 
 static void decided_on_what_is_committed_one_split_goes_to_two(void **state)
@@ -170,7 +213,23 @@ static void an_isolated_leader_falls_silent(void **state)
     sim_probe(sim, 0, 0, MR_COMMAND_CLIENT_HEARTBEAT, &request.base);
     sim_run_until(sim, sim->now + 1000);
     assert_int_equal(sim->probe_answers, 0);
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[  11106] dispatcher 0: steps down\n"
+                    "[  11123] dispatcher 0: leads\n"
+                    "[  17429] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  17705] task 3.3/w0.3.1: ended\n"
+                    "[  17705] iteration 3.3: finished\n"
+                    "[  17708] client 0: end of repetition 0\n"
+                    "[  17709] client c0: left iteration 3.3\n"
+                    "[  17713] client 0: has read everything\n");
 }
 
 /* ---------------------------------------------------------------- splits */
@@ -192,7 +251,8 @@ static void what_a_dead_worker_had_in_its_hands_is_read_again(void **state)
     struct sim *sim = *state;
 
     it_dies_with_full_hands(sim);
-    story_ends_well(sim, sim->now); /* the judge has counted that every element was returned */
+    story_ends_well(sim, sim->now,
+                    NULL); /* the judge has counted that every element was returned */
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
 
@@ -219,7 +279,31 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
         assert_true(sim_step(sim));
     }
     sim_worker_stop(sim, &sim->workers[0]);
-    story_ends_well(sim, 60000);
+    story_ends_well(sim, 60000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset few: registered, few\n"
+                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
+                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[    111] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[    211] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
+                    "[    211] worker 0: stops\n"
+                    "[    407] task 3.4/w1.3.2: ended\n"
+                    "[   5211] worker w0.1 at host0:1: lost\n"
+                    "[   5211] task 3.4/w0.3.1: lost\n"
+                    "[   5211] task 3.4/w1.3.2/1: opened, a recovery task\n"
+                    "[   5320] task 3.4/w1.3.2/1: end of provider 0, repetition 0\n"
+                    "[   5607] task 3.4/w1.3.2/1: ended\n"
+                    "[   5607] iteration 3.4: 2 splits were repeated\n"
+                    "[   5609] client 0: end of repetition 0\n"
+                    "[   5610] client c0: left iteration 3.4\n"
+                    "[   5612] client 0: has read everything\n");
     assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
 }
 
@@ -243,8 +327,8 @@ static void a_worker_that_drains_loses_nothing(void **state)
 
     it_drains(sim);
     story_ends_well(
-        sim,
-        sim->now); /* at most once, and the judge has counted: each element came, and came once */
+        sim, sim->now,
+        NULL); /* at most once, and the judge has counted: each element came, and came once */
     assert_false(sim->workers_lost);
     assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
     assert_int_equal(sim->rares[SIM_RARE_GAVE_BACK], 1);
@@ -271,7 +355,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
         assert_true(sim_step(sim));
     }
     sim_worker_drain(sim, &sim->workers[0], 30000);
-    story_ends_well(sim, 60000);
+    story_ends_well(sim, 60000, NULL);
     assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
     assert_false(sim->workers_lost);
 }
@@ -291,7 +375,7 @@ static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
     assert_true(sim->workers[0].process.frozen_until > sim->now);
     sim_run_until(sim, sim->workers[0].process.frozen_until + 10);
     sim->clients[0].plan.slow = false;
-    story_ends_well(sim, sim->now + 60000);
+    story_ends_well(sim, sim->now + 60000, NULL);
     assert_int_equal(sim_store_count(sim, "workers/"), 2);
 }
 
@@ -318,7 +402,34 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
     sim_run_until(sim, 40000);
     assert_false(sim_all_done(sim));
     sim_worker_start(sim, &sim->workers[0]);
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
+                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[   3109] worker 0: stops\n"
+                    "[   8027] worker w0.1 at host0:1: lost\n"
+                    "[   8027] task 3.3/w0.3.1: lost\n"
+                    "[  40000] worker 0: starts at host0:1\n"
+                    "[  40004] worker w0.1 at host0:1: registered\n"
+                    "[  44021] task 3.3/w0.3.5: grants 2..2 of provider 0 are finished\n"
+                    "[  45527] task 3.3/w0.3.5: grants 3..3 of provider 0 are finished\n"
+                    "[  47033] task 3.3/w0.3.5: grants 4..4 of provider 0 are finished\n"
+                    "[  48412] task 3.3/w0.3.5: grants 5..5 of provider 0 are finished\n"
+                    "[  49543] task 3.3/w0.3.5: grants 6..6 of provider 0 are finished\n"
+                    "[  49812] task 3.3/w0.3.5: grants 7..7 of provider 0 are finished\n"
+                    "[  49912] task 3.3/w0.3.5: end of provider 0, repetition 0\n"
+                    "[  50045] task 3.3/w0.3.5: grants 8..8 of provider 0 are finished\n"
+                    "[  50405] task 3.3/w0.3.5: ended\n"
+                    "[  50405] iteration 3.3: 60 splits were repeated\n"
+                    "[  50408] client 0: end of repetition 0\n"
+                    "[  50409] client c0: left iteration 3.3\n"
+                    "[  50411] client 0: has read everything\n");
 }
 
 /* Nobody else is given up with @split. */
@@ -337,7 +448,7 @@ static void a_split_that_kills_is_given_up(void **state)
     struct sim *sim = *state;
 
     begin(sim, 2, 1, POISON, true);
-    story_ends_well(sim, 300000);
+    story_ends_well(sim, 300000, NULL);
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 0); /* the job fails instead, and says why */
     expect_given_up(sim, "split 5 of provider 0 is quarantined");
     assert_non_null(strstr(sim->transcript, "failed, split 5"));
@@ -348,7 +459,7 @@ static void with_ignore_errors_the_rest_is_read(void **state)
     struct sim *sim = *state;
 
     begin(sim, 1, 1, BITTER, true);
-    story_ends_well(sim, 300000);
+    story_ends_well(sim, 300000, NULL);
     expect_given_up(sim, "split 7 of provider 0 is quarantined");
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 1);
 }
@@ -362,7 +473,7 @@ static void a_reader_dies(struct sim *sim, bool repeats)
     sim_run_until(sim, 2950);
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000, NULL);
 }
 
 static void what_a_dead_reader_had_goes_to_another_one(void **state)
@@ -398,7 +509,32 @@ static void one_address_is_one_worker(void **state)
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, sim->now + 1000);
     assert_int_equal(sim->rares[SIM_RARE_SUPERSEDED], 1);
-    story_ends_well(sim, 60000);
+    story_ends_well(sim, 60000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[    109] worker 1: stops\n"
+                    "[    109] worker 1: starts at host0:1\n"
+                    "[    409] worker 0: stops\n"
+                    "[    551] worker w0.1 at host0:1: superseded\n"
+                    "[    551] iteration 3.4 of job digits: 20 splits lost\n"
+                    "[    551] task 3.4/w0.3.1: lost\n"
+                    "[    551] worker w1.1 at host0:1: registered\n"
+                    "[   5108] worker w1.1 at host1:1: lost\n"
+                    "[   5108] iteration 3.4 of job digits: 20 splits lost\n"
+                    "[   5108] task 3.4/w1.3.2: lost\n"
+                    "[   6459] task 3.4/w1.3.6: end of provider 0, repetition 0\n"
+                    "[   6705] task 3.4/w1.3.6: ended\n"
+                    "[   6709] client 0: end of repetition 0\n"
+                    "[   6710] client c0: left iteration 3.4\n"
+                    "[   6713] client 0: has read everything\n");
 }
 
 /* ---------------------------------------------------------------- liveness */
@@ -461,7 +597,26 @@ static void the_end_says_what_was_lost(void **state)
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[   3109] worker 0: stops\n"
+                    "[   5911] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[   6107] task 3.4/w1.3.2: ended\n"
+                    "[   8027] worker w0.1 at host0:1: lost\n"
+                    "[   8027] iteration 3.4 of job digits: 41 splits lost\n"
+                    "[   8027] task 3.4/w0.3.1: lost\n"
+                    "[   8031] client 0: end of repetition 0\n"
+                    "[   8032] client c0: left iteration 3.4\n"
+                    "[   8036] client 0: has read everything\n");
     assert_non_null(strstr(sim->transcript, "finished, workers lost: 1, splits lost: "));
 }
 
@@ -480,7 +635,27 @@ static void what_has_ended_is_never_run_again(void **state)
     assert_int_equal(sim_store_count(sim, "iterations/"), 0);
     sim_kill_replica(sim, 0, 1000);
     sim_client_start(sim, &sim->clients[1]);
-    story_ends_well(sim, sim->now + 20000);
+    story_ends_well(sim, sim->now + 20000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset few: registered, few\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[    311] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[    607] task 3.3/w0.3.1: ended\n"
+                    "[    607] iteration 3.3: finished\n"
+                    "[    610] client 0: end of repetition 0\n"
+                    "[    611] client c0: left iteration 3.3\n"
+                    "[    615] client 0: has read everything\n"
+                    "[ 600607] iteration 3.3: forgotten\n"
+                    "[2000000] dispatcher 0: killed\n"
+                    "[2000000] client 1: starts\n"
+                    "[2000069] dispatcher 1: leads\n"
+                    "[2000443] client 1: repetition 0 has ended already\n"
+                    "[2000443] client 1: has read everything\n");
     assert_int_equal(sim_store_count(sim, "iterations/"), 0);
     assert_non_null(strstr(sim->transcript, "client 1: repetition 0 has ended already"));
 }

@@ -29,7 +29,8 @@ void mr_sim_skip(struct sim *sim);
 void story_pause_leader(struct sim *sim, int64_t until);
 /* Until a key that begins with @prefix is in the store. */
 void story_until_stored(struct sim *sim, const char *prefix);
-/* Everybody has read everything, and nothing was wrong. */
-void story_ends_well(struct sim *sim, int64_t by);
+/* By then everybody has read everything, nothing was wrong, and @lines were said since the last time:
+ * all but which splits somebody was given. @lines NULL: too many to read, not compared. */
+void story_ends_well(struct sim *sim, int64_t by, const char *lines);
 
 #endif

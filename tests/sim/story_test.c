@@ -152,8 +152,7 @@ static void a_refused_batch_gives_no_id_twice(void **state)
     sim->faults.refusal_permille = 0;
     assert_true(sim->rares[SIM_RARE_REFUSED] > 0);
     sim_client_start(sim, &sim->clients[1]);
-    sim_run_until(sim, 60000);
-    assert_true(sim_all_done(sim));
+    story_ends_well(sim, 60000, NULL);
     assert_int_equal(sim->takeovers, 1 + sim->rares[SIM_RARE_REFUSED]); /* loads, in one term */
     assert_string_equal(sim->violation, "");
 }
@@ -181,9 +180,28 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
     for (int i = 0; i < SIM_REPLICAS; i++) {
         sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(0), false, SIM_CLIENT_TIMEOUT_MS + 1000);
     }
-    sim_run_until(sim, 60000);
-    assert_string_equal(sim->violation, "");
-    assert_true(sim_all_done(sim));
+    story_ends_well(sim, 60000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    100] client 1: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[    104] client c1: attached to iteration 3.3\n"
+                    "[   8104] client c0: lost to iteration 3.3\n"
+                    "[   9451] client c0: attached to iteration 3.3\n"
+                    "[  12687] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  12905] task 3.3/w0.3.1: ended\n"
+                    "[  12905] iteration 3.3: finished\n"
+                    "[  12909] client 0: end of repetition 0\n"
+                    "[  12909] client 1: end of repetition 0\n"
+                    "[  12910] client c0: left iteration 3.3\n"
+                    "[  12910] client c1: left iteration 3.3\n"
+                    "[  12914] client 0: has read everything\n"
+                    "[  12914] client 1: has read everything\n");
     assert_non_null(strstr(sim->transcript, "client c0: lost to iteration"));
 }
 
@@ -202,9 +220,21 @@ static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 20000);
     sim_run_until(sim, 20000);
     assert_false(sim_all_done(sim));
-    sim_run_until(sim, 60000);
-    assert_true(sim_all_done(sim));
-    assert_string_equal(sim->violation, "");
+    story_ends_well(sim, 60000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[  28907] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  29105] task 3.3/w0.3.1: ended\n"
+                    "[  29105] iteration 3.3: finished\n"
+                    "[  29107] client 0: end of repetition 0\n"
+                    "[  29108] client c0: left iteration 3.3\n"
+                    "[  29110] client 0: has read everything\n");
     assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
 }
 
@@ -222,9 +252,7 @@ static void a_worker_that_no_reader_reaches_is_done_without(void **state)
     sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 200000);
-    sim_run_until(sim, 100000);
-    assert_true(sim_all_done(sim));
-    assert_string_equal(sim->violation, "");
+    story_ends_well(sim, 100000, NULL);
     assert_true(sim->rares[SIM_RARE_UNREACHABLE] > 0);
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
@@ -248,7 +276,29 @@ static void whoever_is_left_reads_what_is_left(void **state)
     sim_worker_stop(sim, &sim->workers[1]);
     sim_run_until(sim, 16000);
     sim->clients[0].plan.slow = false;
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[   8624] task 3.4/w0.3.1: no client reaches host0:1\n"
+                    "[   8624] task 3.4/w0.3.1: lost\n"
+                    "[  14000] worker 1: stops\n"
+                    "[  18569] worker w1.1 at host1:1: lost\n"
+                    "[  18569] iteration 3.4 of job digits: 41 splits lost\n"
+                    "[  18569] task 3.4/w1.3.2: lost\n"
+                    "[  18569] task 3.4/w0.3.1/1: opened, a recovery task\n"
+                    "[  20876] task 3.4/w0.3.1/1: end of provider 0, repetition 0\n"
+                    "[  21105] task 3.4/w0.3.1/1: ended\n"
+                    "[  21109] client 0: end of repetition 0\n"
+                    "[  21110] client c0: left iteration 3.4\n"
+                    "[  21113] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_RECOVERY_MOST] > 0);
 }
 
@@ -273,7 +323,33 @@ static void whoever_is_left_goes_on_in_its_window(void **state)
     sim_worker_stop(sim, &sim->workers[1]);
     sim_run_until(sim, 18000);
     sim->clients[0].plan.slow = false;
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[      0] worker 1: starts at host1:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[     17] worker w1.1 at host1:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] the state uses sharing: older versions refuse it from now on\n"
+                    "[    104] job digits: created, DYNAMIC\n"
+                    "[    104] production 3.5: made for job digits\n"
+                    "[    104] iteration 3.4: repetition 0 of job digits\n"
+                    "[    104] iteration 3.4: uses production 3.5\n"
+                    "[    104] client c0: attached to iteration 3.4\n"
+                    "[  10632] task 3.4/w0.3.1: no client reaches host0:1\n"
+                    "[  10632] task 3.4/w0.3.1: lost\n"
+                    "[  16000] worker 1: stops\n"
+                    "[  20577] worker w1.1 at host1:1: lost\n"
+                    "[  20577] iteration 3.5 of production 3.5: 32 splits lost\n"
+                    "[  20577] task 3.5/w1.3.2: lost\n"
+                    "[  20577] task 3.4/w1.3.2: lost\n"
+                    "[  20577] task 3.4/w0.3.1/1: opened, a recovery task\n"
+                    "[  25283] task 3.5/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  25507] task 3.4/w0.3.1/1: ended\n"
+                    "[  25510] client 0: end of repetition 0\n"
+                    "[  25511] client c0: left iteration 3.4\n"
+                    "[  25515] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_RESUMED] > 0);
 }
 
@@ -293,9 +369,7 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
     sim_kill_replica(sim, 0,
                      200000); /* the next leader gives its workers more time than its readers */
     sim_worker_stop(sim, &sim->workers[0]);
-    sim_run_until(sim, 100000);
-    assert_true(sim_all_done(sim));
-    assert_string_equal(sim->violation, "");
+    story_ends_well(sim, 100000, NULL);
     assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
     assert_true(sim->rares[SIM_RARE_WORKER_LOST] > 0);
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
@@ -327,7 +401,32 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;
     sim->clients[0].plan.slow = false;
-    story_ends_well(sim, 100000);
+    story_ends_well(sim, 100000,
+                    "[      0] worker 0: starts at host0:1\n"
+                    "[     13] dispatcher 0: leads\n"
+                    "[     17] worker w0.1 at host0:1: registered\n"
+                    "[    100] client 0: starts\n"
+                    "[    100] client 1: starts\n"
+                    "[    101] dataset numbers: registered, numbers\n"
+                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
+                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
+                    "[    104] iteration 3.3: repetition 0 of job digits\n"
+                    "[    104] client c0: attached to iteration 3.3\n"
+                    "[    104] client c1: attached to iteration 3.3\n"
+                    "[   8608] client c1: lost to iteration 3.3\n"
+                    "[  25000] client 1: stops\n"
+                    "[  25617] task 3.3/w0.3.1: grants 1..1 of provider 0 are finished\n"
+                    "[  27007] task 3.3/w0.3.1: grants 2..2 of provider 0 are finished\n"
+                    "[  29007] task 3.3/w0.3.1: grants 3..3 of provider 0 are finished\n"
+                    "[  30637] task 3.3/w0.3.1: grants 4..4 of provider 0 are finished\n"
+                    "[  31641] task 3.3/w0.3.1: grants 5..5 of provider 0 are finished\n"
+                    "[  32143] task 3.3/w0.3.1: grants 6..6 of provider 0 are finished\n"
+                    "[  32407] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                    "[  32607] task 3.3/w0.3.1: ended\n"
+                    "[  32607] iteration 3.3: finished\n"
+                    "[  32609] client 0: end of repetition 0\n"
+                    "[  32610] client c0: left iteration 3.3\n"
+                    "[  32612] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_REDELIVERED] > 0);
 }
 
