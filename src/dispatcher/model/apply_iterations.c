@@ -115,8 +115,7 @@ static void ring_unread(mr_core *core, const struct mr_job *job)
 {
     struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         if (it->live_clients == 0) {
             mr_alarm_by(core, &it->alarm, core->now);
         }
@@ -139,8 +138,7 @@ void mr_apply_iteration_added(mr_core *core, const struct mr_iteration_added *u)
         return;
     }
     /* Its tasks: those of every worker that lived after it began. */
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         if (mr_core_worker_gets_tasks(worker, it)) {
             mr_task_add(core, it, worker, NULL);
         }
@@ -263,8 +261,7 @@ static bool is_first_loss(const struct mr_task *task)
     if (!mr_task_is_recovery(task)) {
         return true; /* it stands before those that came on top of it */
     }
-    TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration) {
         if (other == task || (other->worker == task->worker && other->state == MR_TASK_LOST)) {
             break;
         }
@@ -312,8 +309,7 @@ void mr_apply_iteration_joined(mr_core *core, const struct mr_iteration_joined *
         mr_production_join(core, u->own, it);
     }
     it->rec->joining = false;
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         /* They had given it nothing, and nobody had to. */
         if (task->state == MR_TASK_LOST && !task->counted &&
             !mr_core_worker_is_live(task->worker)) {

@@ -173,8 +173,7 @@ static bool is_user(const struct mr_production *p, const char *iteration_id)
 {
     const struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &p->users, in_production)
-    {
+    TAILQ_FOREACH(it, &p->users, in_production) {
         if (strcmp(it->rec->id, iteration_id) == 0) {
             return true;
         }
@@ -197,8 +196,7 @@ void mr_apply_production_compared(mr_core *core, const struct mr_production_comp
             unlist(p, id);
         }
     }
-    TAILQ_FOREACH(it, &p->users, in_production)
-    {
+    TAILQ_FOREACH(it, &p->users, in_production) {
         if (!mr_production_lists(
                 p, it)) { /* a hand was in it: what the iteration says is what counts */
             append_user(core, p, it);

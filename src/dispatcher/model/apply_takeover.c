@@ -21,8 +21,7 @@ static void derive_losses(mr_core *core, struct mr_core_worker *worker)
     if (mr_core_worker_is_live(worker)) {
         return;
     }
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->state == MR_TASK_OPEN) {
             task->counted = mr_stamp_compare(worker->lost, task->iteration->losses_counted_to) <= 0;
             mr_task_move(core, task, MR_TASK_LOST);
@@ -35,8 +34,7 @@ static void void_grants(struct mr_iteration *it)
 {
     struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_ENDED || (task->state == MR_TASK_LOST && task->counted)) {
             mr_grants_void(task);
         }
@@ -61,8 +59,7 @@ void mr_apply_all_loaded(mr_core *core, const struct mr_all_loaded *u)
 
     core->armed_at = core->now;
     core->collect_from = u->collect_from;
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         derive_losses(core, worker);
         worker->seen = core->now;
         worker->awaited = true;
@@ -72,27 +69,23 @@ void mr_apply_all_loaded(mr_core *core, const struct mr_all_loaded *u)
         mr_alarm_at(core, &worker->alarm,
                     mr_core_worker_is_live(worker) ? worker->deadline : core->now);
     }
-    TAILQ_FOREACH(client, &core->client_list, link)
-    {
+    TAILQ_FOREACH(client, &core->client_list, link) {
         client->since = core->now;
         client->deadline =
             mr_time_add(core->now, at_least(config->client_timeout_ms, config->takeover_grace_ms));
         mr_alarm_at(core, &client->alarm, client->rec->released ? core->now : client->deadline);
     }
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         it->since = core->now;
         mr_alarm_at(core, &it->alarm, core->now);
         mr_iteration_mark(core, it);
         void_grants(it);
     }
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         job->idle_since = core->now;
         mr_alarm_at(core, &job->alarm, core->now);
     }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link) {
         dataset->since = core->now;
         mr_alarm_at(core, &dataset->alarm, core->now);
     }

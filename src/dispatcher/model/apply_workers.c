@@ -168,8 +168,7 @@ void mr_apply_worker_arrived(mr_core *core, const struct mr_worker_arrived *u)
     }
     mr_apply_worker_seen(core, &(struct mr_worker_seen){*u->ret, false});
     mr_touch(core, MR_STORED_WORKER, *u->ret, 0);
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (!it->rec->finished) {
             mr_task_add(core, it, *u->ret, NULL);
         }
@@ -196,8 +195,7 @@ void mr_apply_worker_drains(mr_core *core, const struct mr_worker_drains *u)
     worker->draining = mr_core_stamp(core);
     mr_core_set_stamp(core, &worker->rec->draining, worker->draining);
     mr_touch(core, MR_STORED_WORKER, worker, 0);
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         task->iteration->draining_tasks += task->state == MR_TASK_OPEN ? 1 : 0;
     }
 }
@@ -218,8 +216,7 @@ void mr_apply_worker_lost(mr_core *core, const struct mr_worker_lost *u)
     mr_touch(core, MR_STORED_WORKER, worker, 0);
     core->live_workers--;
     mr_map_remove(&core->workers_by_address, worker->rec->address);
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->state == MR_TASK_OPEN) {
             mr_task_move(core, task, MR_TASK_LOST);
         }
@@ -235,8 +232,7 @@ void mr_apply_worker_removed(mr_core *core, const struct mr_worker_removed *u)
     struct mr_task *task;
 
     MR_ASSERT(!mr_core_worker_is_live(worker));
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         mr_task_leave_grants(core, task);
     }
     mr_leave_over(core, MR_STORED_WORKER, worker, 0);

@@ -175,8 +175,7 @@ void mr_core_each_left_over(const mr_core *core, void (*fn)(void *ctx, const cha
 {
     const struct mr_left_over *left;
 
-    STAILQ_FOREACH(left, &core->left_over, link)
-    {
+    STAILQ_FOREACH(left, &core->left_over, link) {
         fn(ctx, left->key);
     }
 }

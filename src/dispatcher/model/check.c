@@ -93,8 +93,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     uint32_t open = 0, ended = 0, draining = 0, recoveries = 0, uncounted = 0;
     size_t alive = 0, due = 0;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         bool live = mr_core_worker_is_live(task->worker);
 
         MR_TRY(check_grants(task, err));
@@ -122,8 +121,7 @@ static int check_tasks(const mr_core *core, const struct mr_iteration *it, size_
     REQUIRE(draining == it->draining_tasks,
             "iteration %s counts %u tasks of workers that drain; there are %u", it->rec->id,
             it->draining_tasks, draining);
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         due += !it->rec->finished && mr_core_worker_is_live(worker) &&
                        mr_core_worker_gets_tasks(worker, it)
                    ? 1
@@ -158,8 +156,7 @@ static int check_iteration(const mr_core *core, const struct mr_iteration *it, s
             "iteration %s is in another job", it->rec->id);
     REQUIRE((it->job == NULL) == (it->makes != NULL), "iteration %s has no owner, or two",
             it->rec->id);
-    TAILQ_FOREACH(client, &it->clients, in_iteration)
-    {
+    TAILQ_FOREACH(client, &it->clients, in_iteration) {
         live += client->rec->released ? 0 : 1;
         REQUIRE(client->iteration == it, "client %s is in another iteration", client->rec->client);
         REQUIRE(strcmp(client->rec->iteration_id, it->rec->id) == 0,
@@ -193,14 +190,12 @@ static int check_workers(const mr_core *core, mr_error *err)
     const struct mr_core_worker *worker;
     size_t live = 0, lives = 0;
 
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         const struct mr_task *task;
         uint32_t recoveries = 0;
 
         lives++;
-        TAILQ_FOREACH(task, &worker->tasks, in_worker)
-        {
+        TAILQ_FOREACH(task, &worker->tasks, in_worker) {
             recoveries += mr_task_is_recovery(task) && task->state == MR_TASK_OPEN ? 1 : 0;
         }
         REQUIRE(recoveries == worker->recoveries,
@@ -229,8 +224,7 @@ static int check_users(const struct mr_production *p, mr_error *err)
     const struct mr_iteration *it;
     uint32_t users = 0, open = 0;
 
-    TAILQ_FOREACH(it, &p->users, in_production)
-    {
+    TAILQ_FOREACH(it, &p->users, in_production) {
         users++;
         open += it->rec->finished ? 0 : 1;
         REQUIRE(it->uses == p && strcmp(it->rec->production, p->rec->id) == 0,
@@ -254,8 +248,7 @@ static int check_productions(const mr_core *core, mr_error *err)
     const struct mr_production *p;
     size_t n = 0, uses = 0;
 
-    TAILQ_FOREACH(p, &core->production_list, link)
-    {
+    TAILQ_FOREACH(p, &core->production_list, link) {
         MR_TRY(check_users(p, err));
         n++;
         REQUIRE(p->hidden != NULL && p->hidden->makes == p, "production %s has no hidden iteration",
@@ -268,8 +261,7 @@ static int check_productions(const mr_core *core, mr_error *err)
         REQUIRE(!mr_production_is_over(p) || p->alarm.at != 0, "production %s is over and stays",
                 p->rec->id);
     }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link) {
         uses += dataset->productions;
     }
     REQUIRE(n == core->productions.count && uses == n,
@@ -284,13 +276,11 @@ static int check_jobs(const mr_core *core, mr_error *err)
     const struct mr_job *job;
     size_t jobs = 0, uses = 0;
 
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         uint32_t n = 0;
 
         jobs++;
-        TAILQ_FOREACH(it, &job->iterations, in_job)
-        {
+        TAILQ_FOREACH(it, &job->iterations, in_job) {
             n++;
         }
         REQUIRE(n == job->niterations, "job %s counts %u iterations; there are %u",
@@ -300,8 +290,7 @@ static int check_jobs(const mr_core *core, mr_error *err)
         REQUIRE(mr_dataset_find(core, job->rec->dataset_id) == job->dataset,
                 "job %s has another dataset", mr_job_label(job));
     }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link) {
         uses += dataset->jobs;
         REQUIRE(strcmp(dataset->blob->id, dataset->rec->blob) == 0,
                 "dataset %s has another definition", dataset->rec->id);
@@ -326,8 +315,7 @@ int mr_core_check(const mr_core *core, mr_error *err)
 
     MR_TRY(check_workers(core, err));
     MR_TRY(check_jobs(core, err));
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         MR_TRY(check_iteration(core, it, &tasks, err));
         open += it->rec->finished ? 0 : 1;
     }

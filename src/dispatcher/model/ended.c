@@ -40,8 +40,7 @@ static bool has_open(const struct mr_job *job, size_t at)
     uint64_t first = at > 0 ? end_of(job->rec->ended[at - 1]) : job->rec->ended_below;
     const struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         if (!it->rec->finished && it->rec->repetition >= first &&
             it->rec->repetition < job->rec->ended[at]->first) {
             return true;

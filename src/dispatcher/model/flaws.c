@@ -102,8 +102,7 @@ void mr_core_each_flaw(const mr_core *core,
 {
     const struct mr_flaw *flaw;
 
-    TAILQ_FOREACH(flaw, &core->flaw_list, link)
-    {
+    TAILQ_FOREACH(flaw, &core->flaw_list, link) {
         if (flaw->is_root) {
             fn(ctx, flaw->key, flaw->why);
         }
@@ -160,8 +159,7 @@ void mr_core_list_held(mr_core *core, char ***list, size_t *n)
     struct mr_stamp stamp;
     const char *id;
 
-    TAILQ_FOREACH(flaw, &core->flaw_list, link)
-    {
+    TAILQ_FOREACH(flaw, &core->flaw_list, link) {
         id = iteration_in(flaw->key);
         if (id != NULL && mr_stamp_parse(id, &stamp)) { /* no task is of another name */
             mr_core_append_string(core, list, n, id);

@@ -88,8 +88,7 @@ struct mr_iteration *mr_job_repetition(const struct mr_job *job, uint64_t repeti
 {
     struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         if (it->rec->repetition == repetition) {
             return it;
         }

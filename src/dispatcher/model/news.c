@@ -136,8 +136,7 @@ static void fill_rounds(mr_core *core, struct mr_iteration *it, Millrace__Client
     if (news != NULL) {
         news->rounds = mr_rounds_update_of(core, it, it->rounds->turned);
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN) {
             note_turns(core, task);
         }
@@ -150,8 +149,7 @@ void mr_iteration_note_assignments(mr_core *core, struct mr_iteration *it)
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN) {
             mr_core_worker_note_task(core, task);
         }
@@ -172,8 +170,7 @@ void mr_iteration_note_released(mr_core *core, const struct mr_iteration *it, co
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         Millrace__WorkerUpdate *delta = delta_of(core, task->worker);
 
         if (delta != NULL) {

@@ -6,8 +6,7 @@ uint64_t mr_iteration_lost_splits(const struct mr_iteration *it)
     uint64_t sum = it->rec->lost_splits;
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         sum += task->state == MR_TASK_LOST && !task->counted ? mr_task_granted(task) : 0;
     }
     return sum;
@@ -32,8 +31,7 @@ static uint64_t abandoned_elements(const struct mr_iteration *it)
     const struct mr_task *task;
     uint64_t sum = it->rec->abandoned;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         sum = mr_count_add(sum, mr_task_abandoned(task));
     }
     return sum;
@@ -64,8 +62,7 @@ uint64_t mr_iteration_skipped(const struct mr_iteration *it)
     if (it->rec->end != NULL) {
         return it->rec->end->skipped;
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         sum = mr_count_add(sum, mr_task_skipped(task));
     }
     return sum;

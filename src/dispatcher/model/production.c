@@ -26,8 +26,7 @@ struct mr_production *mr_production_newest(const mr_core *core, const struct mr_
 {
     struct mr_production *p, *newest = NULL;
 
-    TAILQ_FOREACH(p, &job->dataset->blob->productions, in_blob)
-    {
+    TAILQ_FOREACH(p, &job->dataset->blob->productions, in_blob) {
         if (mr_production_fits(p, job, repetition) &&
             (newest == NULL || mr_stamp_compare(p->id.at, newest->id.at) > 0)) {
             newest = p;

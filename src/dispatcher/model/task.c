@@ -54,8 +54,7 @@ struct mr_task *mr_task_before(const struct mr_task *task)
     struct mr_task *other = NULL;
 
     if (task->iteration->uses != NULL && mr_task_is_recovery(task)) {
-        TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration)
-        {
+        TAILQ_FOREACH(other, &task->iteration->tasks, in_iteration) {
             if (other->worker == task->worker && !mr_task_is_recovery(other)) {
                 break;
             }

@@ -43,8 +43,7 @@ bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *i
 {
     const struct mr_client *client;
 
-    TAILQ_FOREACH(client, &it->clients, in_iteration)
-    {
+    TAILQ_FOREACH(client, &it->clients, in_iteration) {
         bool reported = false;
 
         if (client->rec->released) {
@@ -68,8 +67,7 @@ struct mr_newcomer *mr_newcomer_find(const mr_core *core, const char *incarnatio
 {
     struct mr_newcomer *one;
 
-    TAILQ_FOREACH(one, &core->newcomers, link)
-    {
+    TAILQ_FOREACH(one, &core->newcomers, link) {
         if (strcmp(one->rec->incarnation, incarnation) == 0) {
             break;
         }

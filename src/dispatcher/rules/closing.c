@@ -35,8 +35,7 @@ static int64_t next_report(const mr_core *core, const struct mr_iteration *it, b
     int64_t next = MR_NEVER;
 
     *any_counts = false;
-    TAILQ_FOREACH(client, &it->clients, in_iteration)
-    {
+    TAILQ_FOREACH(client, &it->clients, in_iteration) {
         for (size_t i = 0; i < client->nunreachable; i++) {
             int64_t due = mr_time_add(client->unreachable[i].since, core->config.worker_timeout_ms);
 
@@ -57,8 +56,7 @@ static bool others_are_left(const mr_core *core, const struct mr_iteration *it,
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         bool there = mr_core_worker_is_live(task->worker) &&
                      !mr_core_worker_is_draining(task->worker) &&
                      !mr_core_worker_is_unheard(core, task->worker) &&
@@ -76,8 +74,7 @@ static struct mr_task *find_unreachable(const mr_core *core, struct mr_iteration
 {
     struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN && !mr_core_worker_is_unheard(core, task->worker) &&
             mr_iteration_cannot_reach(core, it, task->worker) &&
             others_are_left(core, it, task->worker)) {
@@ -112,8 +109,7 @@ static struct mr_task *find_refusing(const mr_core *core, struct mr_iteration *i
     int64_t silence = core->config.heartbeat_ms + core->config.heartbeat_ms / 2;
     struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN &&
             strcmp(task->worker->rec->incarnation, incarnation) == 0 &&
             mr_time_add(task->worker->seen, silence) <= core->now &&
@@ -149,8 +145,7 @@ static struct mr_task *find_stuck(const mr_core *core, const struct mr_iteration
 {
     struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (mr_task_stalled_ms(core, task) >= core->config.task_timeout_ms) {
             break;
         }

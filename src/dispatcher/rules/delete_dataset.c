@@ -6,8 +6,7 @@ static const struct mr_job *some_user(const mr_core *core, const struct mr_datas
 {
     const struct mr_job *job;
 
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         if (job->dataset == dataset) {
             return job;
         }

@@ -27,10 +27,8 @@ static void evict_clients(mr_core *core, struct mr_job *job)
     struct mr_client *client;
     struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
-        TAILQ_FOREACH(client, &it->clients, in_iteration)
-        {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
+        TAILQ_FOREACH(client, &it->clients, in_iteration) {
             if (!client->rec->released) {
                 mr_client_evict(core, client);
             }
@@ -101,8 +99,7 @@ static void find_condemned(const mr_core *core, const char *name, struct condemn
 
     *ret = (struct condemned){0};
     if (trainers != NULL) {
-        TAILQ_FOREACH(job, &trainers->jobs, among_trainers)
-        {
+        TAILQ_FOREACH(job, &trainers->jobs, among_trainers) {
             MR_ASSERT(ret->n < MR_JOB_TRAINERS_MAX);
             ret->clients += job->live_clients;
             ret->jobs[ret->n++] = job;

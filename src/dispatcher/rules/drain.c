@@ -31,8 +31,7 @@ void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
     MR_APPLY(core, worker_drains, worker);
     mr_core_note(core, "worker %.8s.%u at %s: drains", worker->rec->incarnation, worker->rec->life,
                  worker->rec->address);
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->state == MR_TASK_OPEN) {
             mr_iteration_look_again(core, task->iteration); /* it will not ask for what waits */
         }

@@ -31,8 +31,7 @@ static void count_losses(mr_core *core, struct mr_iteration *it, char *why, size
     if (it->uncounted_tasks == 0) {
         return; /* nearly always: no walk over all tasks for each one that ends */
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_LOST && !task->counted) {
             count_loss(core, task, why, size);
         }

@@ -33,8 +33,7 @@ void mr_core_worker_lose(mr_core *core, struct mr_core_worker *worker, enum mr_l
 
     mr_core_note(core, "worker %.8s.%u at %s: %s", worker->rec->incarnation, worker->rec->life,
                  worker->rec->address, losses[why].name);
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->state == MR_TASK_OPEN) {
             note_loss(core, task);
         }

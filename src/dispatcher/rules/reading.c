@@ -135,8 +135,7 @@ static enum verdict judge(const mr_core *core, const struct mr_iteration *it,
     if (refuses(it->uses, why)) {
         return APART;
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN) {
             enum verdict one = judge_task(core, task, why);
 
@@ -215,8 +214,7 @@ static bool may_host(const mr_core *core, const struct mr_task *task)
         producing->barren) {
         return false;
     }
-    TAILQ_FOREACH(other, &task->worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(other, &task->worker->tasks, in_worker) {
         if (other->iteration == task->iteration && other->state == MR_TASK_OPEN) {
             return false;
         }

@@ -91,8 +91,7 @@ bool mr_iteration_will_ask(const struct mr_iteration *it, size_t provider)
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (may_ask(task, provider)) {
             return true;
         }
@@ -127,8 +126,7 @@ static struct survey look_at_tasks(const struct mr_iteration *it)
     const struct mr_task *task;
     struct survey s = {0, 0};
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         bool recovers = mr_task_is_recovery(task) && task->state == MR_TASK_OPEN;
 
         s.open += recovers ? 1 : 0;
@@ -156,8 +154,7 @@ static uint32_t count_of(const mr_core *core, const struct mr_iteration *it, boo
     const struct mr_task *task;
     uint32_t n = 0;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         n += is_of_host(core, task, was_closed) ? 1 : 0;
     }
     return n;
@@ -177,8 +174,7 @@ static bool has_isolated(const struct mr_core_worker *worker, const struct mr_it
     if (worker->recoveries == 0) {
         return false;
     }
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->iteration == it && task->state == MR_TASK_OPEN && mr_task_is_recovery(task) &&
             task->rec->isolated) {
             return true;
@@ -195,8 +191,7 @@ static struct mr_core_worker *choose_host(const mr_core *core, const struct mr_i
     struct mr_core_worker *best = NULL;
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         bool better = best == NULL || task->worker->recoveries < best->recoveries;
 
         if (better && is_of_host(core, task, was_closed) &&

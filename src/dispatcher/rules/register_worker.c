@@ -79,8 +79,7 @@ static struct mr_core_worker *arrive(mr_core *core, const char *incarnation, boo
     }
     mr_core_note(core, "worker %.8s.%u at %s: registered", incarnation, worker->rec->life,
                  worker->rec->address);
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (!it->rec->finished) {
             mr_iteration_look_again(core, it);
         }

@@ -40,8 +40,7 @@ static bool has_open_iteration(const struct mr_job *job)
 {
     const struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         if (!it->rec->finished) {
             return true;
         }
@@ -54,8 +53,7 @@ struct mr_job *mr_job_superfluous(const mr_core *core)
 {
     struct mr_job *job, *oldest = NULL;
 
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         bool older = oldest == NULL || job->rec->released_ms < oldest->rec->released_ms;
 
         if (older && mr_job_is_idle(job) && job->rec->released_ms != 0 &&

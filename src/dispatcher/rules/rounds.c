@@ -196,8 +196,7 @@ static void take_turns(mr_core *core, struct mr_iteration *it)
             turns[n++] = last->tasks[i];
         }
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         /* A task takes turns from when it joins until it is over. */
         if (task->state == MR_TASK_OPEN && schedule->n_tasks + nadded < MR_ROUND_TASKS_MAX &&
             mr_schedule_find(schedule, task->id) == MR_ROUND_NOBODY) {

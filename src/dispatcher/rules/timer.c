@@ -16,8 +16,7 @@ static void write_revived(mr_core *core)
 {
     struct mr_core_worker *worker;
 
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         if (core->revived == 0 || core->full || !mr_core_has_room(core, 1)) {
             return;
         }
@@ -34,8 +33,7 @@ static bool write_spoiled(mr_core *core)
 {
     struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (core->spoiled == 0 || core->full || !mr_core_has_room(core, WRITE_CHANGES)) {
             break;
         }
@@ -76,8 +74,7 @@ static bool is_paused(mr_core *core)
     if (core->loss_pause == MR_LOSS_PAUSE_ON && core->now < core->loss_pause_until) {
         return true;
     }
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         quiet += is_quiet(core, worker) ? 1 : 0;
     }
     if (quiet <= limit) {
@@ -122,8 +119,7 @@ static bool is_forgettable(mr_core *core, const struct mr_core_worker *worker)
 {
     struct mr_task *task;
 
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         struct mr_iteration *it = task->iteration;
 
         bool is_noted = task->state == MR_TASK_ENDED ? it->rec->pipeline_ended : task->counted;
@@ -212,8 +208,7 @@ static bool has_gone_on(const struct mr_iteration *it)
 {
     const struct mr_iteration *other;
 
-    TAILQ_FOREACH(other, &it->job->iterations, in_job)
-    {
+    TAILQ_FOREACH(other, &it->job->iterations, in_job) {
         if (other->rec->repetition > it->rec->repetition) {
             return true;
         }

@@ -7,8 +7,7 @@ static void note_going_on(mr_core *core, struct mr_task *producing)
     struct mr_iteration *user;
 
     MR_APPLY(core, task_barren, producing, false);
-    TAILQ_FOREACH(user, &producing->iteration->makes->users, in_production)
-    {
+    TAILQ_FOREACH(user, &producing->iteration->makes->users, in_production) {
         mr_iteration_look_again(core, user);
     }
 }

@@ -59,8 +59,7 @@ static void spoil_candidates(mr_core *core, const char *id, const char *line)
     if (!mr_stamp_parse(id, &stamp)) {
         return; /* no iteration has that name */
     }
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         if (job->live_clients == 0 && mr_stamp_compare(job->id.at, stamp) < 0) {
             mr_job_spoil(core, job, line);
         }
@@ -160,8 +159,7 @@ static void spoil_users(mr_core *core)
     char key[MR_KEY_SIZE];
     mr_error err;
 
-    TAILQ_FOREACH(p, &core->production_list, link)
-    {
+    TAILQ_FOREACH(p, &core->production_list, link) {
         if (p->hidden == NULL) {
             (void)mr_error_set(&err, MR_EDATALOSS,
                                "its hidden iteration, 'iterations/%.40s', is missing", p->rec->id);
@@ -169,8 +167,7 @@ static void spoil_users(mr_core *core)
             mr_flaw_note_error(core, key, &err);
         }
         flaw = mr_flaw_of(core, MR_KEY_PRODUCTIONS, p->rec->id);
-        TAILQ_FOREACH(it, &p->users, in_production)
-        {
+        TAILQ_FOREACH(it, &p->users, in_production) {
             if (flaw != NULL && !it->rec->finished) {
                 mr_job_spoil(core, it->job, flaw->why);
             }
@@ -218,8 +215,7 @@ void mr_core_set_aside_flawed(mr_core *core)
 {
     struct mr_flaw *flaw;
 
-    TAILQ_FOREACH(flaw, &core->flaw_list, link)
-    {
+    TAILQ_FOREACH(flaw, &core->flaw_list, link) {
         if (flaw->is_ownerless) {
             flaw->is_ownerless = false;
             flaw->is_guess = true;
@@ -229,8 +225,7 @@ void mr_core_set_aside_flawed(mr_core *core)
     spoil_users(core);
     take_out_jobs(core);
     take_out_productions(core);
-    TAILQ_FOREACH(flaw, &core->flaw_list, link)
-    {
+    TAILQ_FOREACH(flaw, &core->flaw_list, link) {
         core->keeps = core->keeps || is_of_jobs(flaw);
     }
 }

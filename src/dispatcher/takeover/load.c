@@ -57,8 +57,7 @@ static void find_readers(mr_core *core)
     const struct staged_record *staged;
     const Millrace__ClientRecord *client;
 
-    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_CLIENT], link)
-    {
+    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_CLIENT], link) {
         client = staged->rec;
         if (client != NULL && client->iteration_id[0] != '\0' && client->job_id[0] != '\0') {
             mr_core_index(core, &core->readers, client->iteration_id, staged->rec);
@@ -99,8 +98,7 @@ bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord
     if (job != NULL && mr_job_repetition(job, rec->repetition) != NULL) {
         return true;
     }
-    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_ITERATION], link)
-    {
+    STAILQ_FOREACH(staged, &core->staged->lists[MR_STORED_ITERATION], link) {
         const Millrace__IterationRecord *other = staged->rec;
 
         if (other != NULL && other->repetition == rec->repetition &&
@@ -154,8 +152,7 @@ static void revive_holders(mr_core *core)
         if (!is_task && i != MR_STORED_GRANT) {
             continue;
         }
-        STAILQ_FOREACH(staged, &core->staged->lists[i], link)
-        {
+        STAILQ_FOREACH(staged, &core->staged->lists[i], link) {
             const char *path = behind(staged->key, is_task ? 2 : 3);
 
             if (is_task == (strchr(path, '/') != NULL)) {
@@ -211,15 +208,13 @@ static int sweep_blobs(mr_core *core, mr_error *err)
     if (core->keeps) {
         return MR_OK; /* a dataset may be among what is set aside */
     }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link) {
         rc = mr_map_put(&used, dataset->blob->id, dataset->blob, err);
         if (rc < 0) {
             goto out;
         }
     }
-    STAILQ_FOREACH(staged, &core->staged->blobs, link)
-    {
+    STAILQ_FOREACH(staged, &core->staged->blobs, link) {
         const char *id = staged->key + strlen("blobs/");
         const char *slash = strchr(id, '/');
         char blob[MR_ID_HEX + 1] = "";
@@ -263,8 +258,7 @@ static void find_copied(mr_core *core)
     for (size_t i = 0; i < MR_STORED_KINDS && core->revision != 0; i++) {
         size_t before = beyond;
 
-        STAILQ_FOREACH(staged, &core->staged->lists[i], link)
-        {
+        STAILQ_FOREACH(staged, &core->staged->lists[i], link) {
             at = stamp_of(i, staged->rec);
             if (at == NULL || !mr_stamp_parse(at, &stamp)) {
                 continue;
@@ -303,8 +297,7 @@ static void check_iterations(mr_core *core)
     char key[MR_KEY_SIZE];
     mr_error why;
 
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (core->failed != 0 || mr_iteration_check(core, it, &why) == MR_OK) {
             continue;
         }
@@ -337,8 +330,7 @@ static void compare_users(mr_core *core)
 {
     struct mr_production *p;
 
-    TAILQ_FOREACH(p, &core->production_list, link)
-    {
+    TAILQ_FOREACH(p, &core->production_list, link) {
         MR_APPLY(core, production_compared, p);
     }
 }

@@ -128,8 +128,7 @@ void mr_core_end_spoiled(mr_core *core)
 {
     struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (it->broken != NULL && !it->rec->finished && core->failed == 0) {
             core->spoiled++;
             mr_iteration_break(core, it);
@@ -143,8 +142,7 @@ void mr_rounds_ready(mr_core *core)
     char key[MR_KEY_SIZE];
     mr_error why;
 
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         if (it->rounds != NULL && it->rounds->rec == NULL && it->broken == NULL) {
             snprintf(key, sizeof key, "rounds/%s", it->rec->id);
             (void)mr_error_set(&why, MR_EDATALOSS, "is missing: its job reads in rounds");

@@ -29,8 +29,7 @@ static void count_workers(const mr_core *core, struct mr_core_counts *ret)
 {
     const struct mr_core_worker *worker;
 
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         if (!mr_core_worker_is_live(worker)) {
             ret->workers_lost += mr_core_worker_is_missing(worker) ? 1 : 0;
         } else if (mr_core_worker_is_draining(worker)) {
@@ -73,8 +72,7 @@ static void count_iteration(const mr_core *core, const struct mr_iteration *it,
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         count_task(core, task, ret);
     }
     ret->keys++;
@@ -96,8 +94,7 @@ static void count_clients(const mr_core *core, struct mr_core_counts *ret)
 {
     const struct mr_client *client;
 
-    TAILQ_FOREACH(client, &core->client_list, link)
-    {
+    TAILQ_FOREACH(client, &core->client_list, link) {
         ret->clients += client->rec->released ? 0 : 1;
         ret->keys += client->iteration != NULL ? 1 : 0; /* Else its key is left over. */
     }
@@ -118,16 +115,13 @@ void mr_core_count(const mr_core *core, struct mr_core_counts *ret)
                                    .productions = core->productions.count};
     count_workers(core, ret);
     count_clients(core, ret);
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         *(is_active(job) ? &ret->jobs_active : &ret->jobs_idle) += 1;
     }
-    TAILQ_FOREACH(it, &core->iteration_list, link)
-    {
+    TAILQ_FOREACH(it, &core->iteration_list, link) {
         count_iteration(core, it, ret);
     }
-    STAILQ_FOREACH(left, &core->left_over, link)
-    {
+    STAILQ_FOREACH(left, &core->left_over, link) {
         ret->keys += mr_left_over_is_in_use(core, left->key) ? 0 : 1;
     }
     ret->keys += core->datasets.count + core->jobs.count + core->productions.count + core->parts +
@@ -159,8 +153,7 @@ static void visit_job(const mr_core *core, const struct mr_job *job,
                                .coordinated = mr_job_is_coordinated(job)};
     const struct mr_iteration *it;
 
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         n.skipped += mr_iteration_skipped(it);
         n.lost_splits += it->rec->lost_splits;
         n.repeated_splits += mr_iteration_repeated(it);
@@ -176,8 +169,7 @@ void mr_core_visit_jobs(const mr_core *core, const struct mr_core_visitor *visit
     const struct mr_job *job;
 
     for (int active = 1; active >= 0; active--) {
-        TAILQ_FOREACH(job, &core->job_list, link)
-        {
+        TAILQ_FOREACH(job, &core->job_list, link) {
             if (is_active(job) == (active == 1)) {
                 visit_job(core, job, visitor);
             }

@@ -31,8 +31,7 @@ static void add_user(mr_core *core, const struct mr_iteration *it, Millrace__Pro
     status->joining = it->rec->joining;
     status->finished = it->rec->finished;
     status->skipped = mr_iteration_skipped(it);
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         status->delivered += task->delivered;
     }
 }
@@ -56,8 +55,7 @@ static void add_production(mr_core *core, const struct mr_production *p, Millrac
     status->endless = p->rec->endless;
     status->lost_splits = mr_iteration_lost_splits(p->hidden);
     status->lost_workers = p->hidden->rec->lost_workers;
-    TAILQ_FOREACH(it, &p->users, in_production)
-    {
+    TAILQ_FOREACH(it, &p->users, in_production) {
         add_user(core, it, status);
     }
     mr_status_list_tasks(core, p->hidden, &status->tasks, &status->n_tasks);
@@ -68,8 +66,7 @@ static void list_productions(mr_core *core, Millrace__Status *status)
 {
     const struct mr_production *p;
 
-    TAILQ_FOREACH(p, &core->production_list, link)
-    {
+    TAILQ_FOREACH(p, &core->production_list, link) {
         add_production(core, p, status);
     }
 }
@@ -166,8 +163,7 @@ static void add_worker(mr_core *core, const struct mr_core_worker *worker, Millr
     }
     status->draining = !status->lost && mr_core_worker_is_draining(worker);
     status->silent_ms = (uint64_t)(core->now - worker->seen);
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         status->tasks += task->state == MR_TASK_OPEN ? 1 : 0;
     }
 }
@@ -229,8 +225,7 @@ static void add_job(mr_core *core, const struct mr_job *job, Millrace__Status *a
     status->mode = job->rec->mode;
     status->guarantee = job->rec->guarantee;
     status->ended_below = job->rec->ended_below;
-    TAILQ_FOREACH(it, &job->iterations, in_job)
-    {
+    TAILQ_FOREACH(it, &job->iterations, in_job) {
         add_iteration(core, it, status);
     }
 }
@@ -241,8 +236,7 @@ static void list_flawed(mr_core *core, Millrace__Status *status)
     char name[MR_KEY_SIZE], id[MR_KEY_SIZE]; /* which may be any bytes */
     const struct mr_flaw *flaw;
 
-    TAILQ_FOREACH(flaw, &core->flaw_list, link)
-    {
+    TAILQ_FOREACH(flaw, &core->flaw_list, link) {
         Millrace__JobStatus *one;
 
         if (strncmp(flaw->key, "jobs/", 5) != 0) {
@@ -266,16 +260,13 @@ static void list_objects(mr_core *core, Millrace__Status *status)
     const struct mr_core_worker *worker;
     const struct mr_job *job;
 
-    TAILQ_FOREACH(worker, &core->worker_list, link)
-    {
+    TAILQ_FOREACH(worker, &core->worker_list, link) {
         add_worker(core, worker, status);
     }
-    TAILQ_FOREACH(dataset, &core->dataset_list, link)
-    {
+    TAILQ_FOREACH(dataset, &core->dataset_list, link) {
         add_dataset(core, dataset, status);
     }
-    TAILQ_FOREACH(job, &core->job_list, link)
-    {
+    TAILQ_FOREACH(job, &core->job_list, link) {
         add_job(core, job, status);
     }
     list_flawed(core, status);

@@ -18,8 +18,7 @@ static void list_reporters(mr_core *core, const struct mr_task *task, Millrace__
 {
     const struct mr_client *client;
 
-    TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
-    {
+    TAILQ_FOREACH(client, &task->iteration->clients, in_iteration) {
         for (size_t i = 0; !client->rec->released && i < client->nunreachable; i++) {
             if (strcmp(client->unreachable[i].incarnation, task->worker->rec->incarnation) == 0) {
                 char text[SHORT_ID + 1];
@@ -116,8 +115,7 @@ void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
 {
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         mr_core_append(core, list, count, task_status(core, task));
     }
 }

@@ -16,8 +16,7 @@ void mr_client_update_fill(mr_core *core, const struct mr_iteration *it,
     if (it->rounds != NULL) {
         update->rounds = mr_rounds_update_of(core, it, true /* with_schedule */);
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         MR_APPEND(core, update, tasks, mr_task_info(core, task));
     }
 }
@@ -66,10 +65,8 @@ static void list_released(mr_core *core, const struct mr_core_worker *worker,
     const struct mr_client *client;
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
-        TAILQ_FOREACH(client, &task->iteration->clients, in_iteration)
-        {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
+        TAILQ_FOREACH(client, &task->iteration->clients, in_iteration) {
             if (client->rec->released && update->n_released_clients < MR_RELEASED_LISTED_MAX) {
                 mr_core_append_string(core, &update->released_clients, &update->n_released_clients,
                                       client->rec->client);
@@ -84,8 +81,7 @@ void mr_core_worker_update_fill(mr_core *core, const struct mr_core_worker *work
     const struct mr_task *task;
 
     update->version = worker->version;
-    TAILQ_FOREACH(task, &worker->tasks, in_worker)
-    {
+    TAILQ_FOREACH(task, &worker->tasks, in_worker) {
         if (task->state == MR_TASK_OPEN) {
             MR_APPEND(core, update, tasks, mr_task_assignment(core, task));
         }

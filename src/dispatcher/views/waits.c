@@ -155,8 +155,7 @@ static bool say_held(const mr_core *core, const struct mr_iteration *it, char *o
     const struct mr_iteration *user;
     const struct mr_task *task;
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN && mr_task_is_held_up(core, task)) {
             break;
         }
@@ -164,8 +163,7 @@ static bool say_held(const mr_core *core, const struct mr_iteration *it, char *o
     if (task == NULL || it->uses == NULL) {
         return false;
     }
-    TAILQ_FOREACH(user, &it->uses->users, in_production)
-    {
+    TAILQ_FOREACH(user, &it->uses->users, in_production) {
         if (user != it && !user->rec->finished && user->job->rec->lag == MILLRACE__LAG__LAG_WAIT) {
             snprintf(out, size,
                      "the window of worker %.60s is full, and job %.60s, which shares it with "
@@ -184,8 +182,7 @@ static bool say_stalled(const mr_core *core, const struct mr_iteration *it, char
     uint32_t others = 0;
     char more[MORE_SIZE];
 
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         int64_t ms = mr_task_stalled_ms(core, task);
 
         if (ms >= WORTH_MS) {
@@ -216,8 +213,7 @@ static bool say_kept(const struct mr_iteration *it, char *out, size_t size)
     if (it->live_clients < 2) {
         return false;
     }
-    TAILQ_FOREACH(task, &it->tasks, in_iteration)
-    {
+    TAILQ_FOREACH(task, &it->tasks, in_iteration) {
         if (task->state == MR_TASK_OPEN && task->finished) {
             others += first != NULL ? 1 : 0;
             first = first != NULL ? first : task;
