@@ -27,14 +27,8 @@ struct job {
     struct mr_call *call;
     struct mr_share *share; /* while it waits */
     /* for the header of the answer: the loop's may have changed by then */
-    uint64_t epoch;
-    uint64_t signature;
-    char incarnation[40];
-    bool not_leader;
-    char *leader;
-    char *cluster;
-    char *dispatchers[MR_DISPATCHERS_MAX];
-    size_t ndispatchers;
+    struct mr_header_info info;
+    char *texts[3 + MR_DISPATCHERS_MAX]; /* its strings */
 };
 
 struct cached {
@@ -234,53 +228,35 @@ static int definition_of(mr_definition_thread *s, const char *blob, uint32_t par
 
 /* ---- jobs ---- */
 
-static struct mr_header_info header_of(const struct job *job)
-{
-    return (struct mr_header_info){.cluster = job->cluster,
-                                   .not_leader = job->not_leader,
-                                   .leader = job->leader,
-                                   .incarnation = job->incarnation,
-                                   .epoch = job->epoch,
-                                   .signature = job->signature,
-                                   .dispatchers = (const char *const *)job->dispatchers,
-                                   .ndispatchers = job->ndispatchers};
-}
-
 static void job_free(struct job *job)
 {
-    for (size_t i = 0; i < job->ndispatchers; i++) {
-        mr_free(job->dispatchers[i]);
+    for (size_t i = 0; i < sizeof job->texts / sizeof job->texts[0]; i++) {
+        mr_free(job->texts[i]);
     }
-    mr_free(job->cluster);
-    mr_free(job->leader);
     mr_free(job);
 }
 
 static struct job *job_new(struct mr_call *call, const struct mr_header_info *info)
 {
+    const char *const texts[] = {info->cluster, info->incarnation, info->leader};
     struct job *job = mr_calloc(1, sizeof *job);
 
-    if (job == NULL) {
-        return NULL;
-    }
-    job->call = call;
-    job->epoch = info->epoch;
-    job->signature = info->signature;
-    (void)snprintf(job->incarnation, sizeof job->incarnation, "%s",
-                   info->incarnation != NULL ? info->incarnation : "");
-    job->cluster = mr_strdup(info->cluster);
-    job->leader = mr_strdup(info->leader != NULL ? info->leader : "");
-    job->not_leader = info->not_leader;
-    bool complete = job->cluster != NULL && job->leader != NULL;
+    for (size_t i = 0; job != NULL && i < 3 + info->ndispatchers; i++) {
+        const char *text = i < 3 ? texts[i] : info->dispatchers[i - 3];
 
-    for (size_t i = 0; i < info->ndispatchers && complete; i++) {
-        job->dispatchers[i] = mr_strdup(info->dispatchers[i]);
-        complete = job->dispatchers[i] != NULL;
-        job->ndispatchers += complete;
+        job->texts[i] = mr_strdup(text != NULL ? text : "");
+        if (job->texts[i] == NULL) {
+            job_free(job);
+            return NULL;
+        }
     }
-    if (!complete) {
-        job_free(job);
-        return NULL;
+    if (job != NULL) {
+        job->call = call;
+        job->info = *info;
+        job->info.cluster = job->texts[0];
+        job->info.incarnation = job->texts[1];
+        job->info.leader = job->texts[2];
+        job->info.dispatchers = (const char *const *)job->texts + 3;
     }
     return job;
 }
@@ -306,7 +282,6 @@ static void run_register(mr_definition_thread *s, struct job *job)
 static void run_get(mr_definition_thread *s, struct job *job)
 {
     struct mr_call *call = job->call;
-    struct mr_header_info info = header_of(job);
     Millrace__GetDatasetReply *reply = (Millrace__GetDatasetReply *)call->reply;
     ProtobufCBinaryData none = reply->definition;
     struct cached *c = NULL;
@@ -316,7 +291,7 @@ static void run_get(mr_definition_thread *s, struct job *job)
     if (rc >= 0) {
         reply->definition = (ProtobufCBinaryData){.data = c->bytes, .len = c->size};
     }
-    mr_server_call_answer(call, call->reply, &info, rc < 0 ? &err : NULL);
+    mr_server_call_answer(call, call->reply, &job->info, rc < 0 ? &err : NULL);
     reply->definition = none; /* The bytes are the cache's. */
     mr_call_free(call);
 }
@@ -358,7 +333,7 @@ static int find_record(mr_definition_thread *s, const Millrace__GetDatasetReques
 static void run_lookup(mr_definition_thread *s, struct job *job)
 {
     struct mr_call *call = job->call;
-    struct mr_header_info info = header_of(job);
+    struct mr_header_info info = job->info;
     Millrace__GetDatasetReply reply = MILLRACE__GET_DATASET_REPLY__INIT;
     Millrace__DatasetRecord *rec = NULL;
     struct cached *c = NULL;
@@ -484,11 +459,10 @@ void mr_definition_thread_stop(mr_definition_thread *s)
     (void)mr_error_set_traits(&err, MR_EUNAVAIL, MR_RETRYABLE, "the dispatcher is stopping");
     while (!STAILQ_EMPTY(&s->queue)) {
         struct job *job = STAILQ_FIRST(&s->queue);
-        struct mr_header_info info = header_of(job);
 
         STAILQ_REMOVE_HEAD(&s->queue, link);
         mr_share_give(job->share, 1);
-        mr_server_call_answer(job->call, NULL, &info, &err);
+        mr_server_call_answer(job->call, NULL, &job->info, &err);
         mr_call_free(job->call);
         job_free(job);
     }

@@ -18,7 +18,7 @@
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
-#include <string.h>
+#include <stdio.h>
 
 struct mr_rpc_stream {
     struct mr_rpc_runtime *rt;
@@ -76,26 +76,14 @@ mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
     return s;
 }
 
-static void cancel_locked(struct mr_rpc_stream *s)
-{
-    if (s->call != NULL && !s->status_seen) {
-        s->cancelled = true;
-        (void)grpc_call_cancel(s->call, NULL);
-    }
-}
-
 void mr_rpc_stream_unref(mr_rpc_stream *s)
 {
     if (s == NULL || mr_grpc_inherited(s->rt)) {
         return;
     }
-    if (atomic_fetch_sub(&s->user_refs, 1) == 1) {
-        /* Nobody is left who could end it. */
-        mr_mutex_lock(&s->lock);
-        if (s->calls == NULL || !s->closing) {
-            cancel_locked(s);
-        }
-        mr_mutex_unlock(&s->lock);
+    /* `closing` is the users' to set, and none is left. */
+    if (atomic_fetch_sub(&s->user_refs, 1) == 1 && (s->calls == NULL || !s->closing)) {
+        mr_rpc_stream_cancel(s);
     }
     stream_unref(s);
 }
@@ -106,7 +94,10 @@ void mr_rpc_stream_cancel(mr_rpc_stream *s)
         return;
     }
     MR_LOCK(&s->lock);
-    cancel_locked(s);
+    if (s->call != NULL && !s->status_seen) {
+        s->cancelled = true;
+        (void)grpc_call_cancel(s->call, NULL);
+    }
 }
 
 const char *mr_rpc_stream_peer(mr_rpc_stream *s)
@@ -164,15 +155,14 @@ static void over(struct mr_rpc_stream *s)
     struct mr_grpc_calls *calls = s->calls;
     struct mr_share *share = s->share;
     mr_error err;
-    int rc = MR_OK;
+    int rc;
 
-    if (calls != NULL) {
-        mr_rpc_first_came(&calls->ticker.firsts, &s->first);
-    }
     if (calls == NULL) {
         rc = mr_grpc_status_error(s->status, s->details, &err);
-    } else if (s->close_cancelled != 0) {
-        rc = mr_error_set(&err, MR_ECANCELED, "the client is gone");
+    } else {
+        mr_rpc_first_came(&calls->ticker.firsts, &s->first);
+        rc = s->close_cancelled != 0 ? mr_error_set(&err, MR_ECANCELED, "the client is gone")
+                                     : MR_OK;
     }
     if (s->ops != NULL) {
         s->ops->ended(s->ctx, s, rc, rc < 0 ? &err : NULL);
@@ -353,9 +343,16 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
     return rc;
 }
 
-static void close_locked(struct mr_rpc_stream *s)
+static void begin_close(struct mr_rpc_stream *s, int code, const char *message)
 {
+    MR_LOCK(&s->lock);
+    if (s->call == NULL || s->status_seen || s->closing) {
+        return;
+    }
     s->closing = true;
+    s->finish_code = code;
+    (void)snprintf(s->finish_message, sizeof s->finish_message, "%s",
+                   message != NULL ? message : "");
     if (!s->sending) {
         start_close_locked(s);
     }
@@ -364,26 +361,13 @@ static void close_locked(struct mr_rpc_stream *s)
 void mr_rpc_stream_half_close(mr_rpc_stream *s)
 {
     MR_ASSERT(s->calls == NULL);
-    MR_LOCK(&s->lock);
-    if (s->call != NULL && !s->status_seen && !s->closing) {
-        close_locked(s);
-    }
+    begin_close(s, MR_OK, NULL);
 }
 
 void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
     MR_ASSERT(s->calls != NULL);
-    MR_LOCK(&s->lock);
-    if (s->call == NULL || s->status_seen || s->closing) {
-        return;
-    }
-    s->finish_code = code;
-    if (message != NULL) {
-        size_t n = strnlen(message, sizeof s->finish_message - 1);
-
-        memcpy(s->finish_message, message, n);
-    }
-    close_locked(s);
+    begin_close(s, code, message);
 }
 
 /* ---- beginning ---- */
