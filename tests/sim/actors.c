@@ -72,10 +72,8 @@ static struct sim_process *process_of(struct sim *sim, bool is_worker, int actor
 static void send_copy(struct sim *sim, const struct sim_message *message, struct sim_process *to,
                       int64_t after_ms)
 {
-    struct sim_message *copy = mr_memdup(message, sizeof *message + message->size + message->asked);
-
-    MR_ASSERT(copy != NULL);
-    sim_after(sim, after_ms, to, delivered, copy, true);
+    sim_later(sim, after_ms, to, delivered, message,
+              sizeof *message + message->size + message->asked);
     if (!message->reply) {
         sim_rare(sim, SIM_RARE_DUPLICATE);
     }
@@ -123,10 +121,9 @@ static void send_data_copy(struct sim *sim, const struct sim_data *data, int64_t
 {
     struct sim_process *to =
         data->reply ? &sim->clients[data->client].process : &sim->workers[data->worker].process;
-    struct sim_data *copy = mr_memdup(data, sizeof *data + data->n * sizeof data->elements[0]);
 
-    MR_ASSERT(copy != NULL);
-    sim_after(sim, after_ms, to, data_came, copy, true);
+    sim_later(sim, after_ms, to, data_came, data,
+              sizeof *data + data->n * sizeof data->elements[0]);
 }
 
 void sim_data_send(struct sim *sim, const struct sim_data *data)
@@ -175,10 +172,9 @@ static void try_again(struct sim *sim, void *arg)
 
 static void retry_in(struct sim *sim, int64_t ms, struct sim_call *call, bool is_worker, int actor)
 {
-    struct retry *retry = mr_malloc(sizeof *retry);
+    struct retry retry = {call, call->id, call->tries, is_worker, actor};
 
-    *retry = (struct retry){call, call->id, call->tries, is_worker, actor};
-    sim_after(sim, ms, process_of(sim, is_worker, actor), try_again, retry, true);
+    sim_later(sim, ms, process_of(sim, is_worker, actor), try_again, &retry, sizeof retry);
 }
 
 static void attempt(struct sim *sim, struct sim_call *call, bool is_worker, int actor)

@@ -11,7 +11,8 @@
  *  - nobody is given up who was heard of in time (given_up.c);
  *  - who is told that a call was not applied can rely on it.
  */
-#include "sim.h"
+#include "grow.h"
+#include "rounds.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -26,14 +27,10 @@
 
 static char *keep(struct sim *sim, const char *text)
 {
-    if (sim->nstrings == sim->cap_strings) {
-        sim->cap_strings = 2 * sim->cap_strings + 256;
-        sim->strings = mr_reallocarray(sim->strings, sim->cap_strings, sizeof *sim->strings);
-        MR_ASSERT(sim->strings != NULL);
-    }
     char *copy = mr_strdup(text);
 
     MR_ASSERT(copy != NULL);
+    MORE(sim->strings, sim->cap_strings, sim->nstrings);
     sim->strings[sim->nstrings++] = copy;
     return copy;
 }
@@ -43,6 +40,22 @@ static void note(struct sim *sim, struct mr_map *map, const char *key, const cha
     int rc = mr_map_put(map, keep(sim, key), keep(sim, text), NULL);
 
     MR_ASSERT(rc == MR_OK);
+}
+
+static void note_fact(struct sim *sim, const char *what, const char *of)
+{
+    char name[192];
+
+    snprintf(name, sizeof name, "%s %s", what, of);
+    note(sim, &sim->committed, name, "yes");
+}
+
+static bool is_fact(const struct sim *sim, const char *what, const char *of)
+{
+    char name[192];
+
+    snprintf(name, sizeof name, "%s %s", what, of);
+    return mr_map_get(&sim->committed, name) != NULL;
 }
 
 /* The first text under @key stays; another one is a contradiction. */
@@ -169,35 +182,35 @@ static void commit_part(struct sim *sim, const char *key)
 /* A task was closed: its record says so; that of a recovery task goes. */
 static void commit_task(struct sim *sim, const char *key, const char *value)
 {
-    char name[192];
+    const char *id = key + strlen("tasks/");
 
-    snprintf(name, sizeof name, "closed %s", key + strlen("tasks/"));
     if (value == NULL) {
-        note(sim, &sim->committed, name, "yes");
+        note_fact(sim, "closed", id);
         return;
     }
     Millrace__TaskRecord *task = sim_parse(sim, &millrace__task_record__descriptor, key, value);
 
-    if (task != NULL && task->lost) {
-        note(sim, &sim->committed, name, "yes");
+    if (task == NULL) {
+        return;
     }
-    if (task != NULL) {
-        millrace__task_record__free_unpacked(task, NULL);
+    if (task->lost) {
+        note_fact(sim, "closed", id);
     }
+    millrace__task_record__free_unpacked(task, NULL);
 }
 
 static void commit_worker(struct sim *sim, const char *key, const char *value)
 {
     Millrace__WorkerRecord *worker =
         sim_parse(sim, &millrace__worker_record__descriptor, key, value);
-    char name[128];
+    const char *life = key + strlen("workers/");
 
     if (worker == NULL) {
         return;
     }
-    snprintf(name, sizeof name, "worker %s", worker->incarnation);
-    note(sim, &sim->committed, name, "yes");
+    note_fact(sim, "worker", worker->incarnation);
     if (worker->lost[0] != '\0') {
+        char name[96];
         const char *clean;
 
         snprintf(name, sizeof name, "clean %s", worker->incarnation);
@@ -205,12 +218,9 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
         /* One whose goodbye is not heard in time, or not taken in by a full store, is lost. */
         sim->workers_lost = sim->workers_lost || clean == NULL ||
                             sim->now - strtoll(clean, NULL, 10) >= SIM_WORKER_TIMEOUT_MS;
-    }
-    snprintf(name, sizeof name, "lost %s", key + strlen("workers/"));
-    if (worker->lost[0] != '\0') {
-        note(sim, &sim->committed, name, "yes");
-    } else if (mr_map_get(&sim->committed, name) != NULL) {
-        sim_violation(sim, "a worker was given life %s, which had ended", key + strlen("workers/"));
+        note_fact(sim, "lost", life);
+    } else if (is_fact(sim, "lost", life)) {
+        sim_violation(sim, "a worker was given life %s, which had ended", life);
     }
     millrace__worker_record__free_unpacked(worker, NULL);
 }
@@ -238,14 +248,12 @@ void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker)
 static void commit_job(struct sim *sim, const char *key, const char *value)
 {
     Millrace__JobRecord *job = sim_parse(sim, &millrace__job_record__descriptor, key, value);
-    char name[96];
 
     if (job == NULL) {
         return;
     }
     sim_view_job(sim, job);
-    snprintf(name, sizeof name, "job %s", job->id);
-    note(sim, &sim->committed, name, "yes");
+    note_fact(sim, "job", job->id);
     note(sim, &sim->committed, key, job->id);
     millrace__job_record__free_unpacked(job, NULL);
 }
@@ -310,8 +318,12 @@ void sim_check_batch(struct sim *sim, const struct sim_change *changes, size_t n
     }
 }
 
-static void must_be_committed(struct sim *sim, const char *key, const char *who)
+/* The key is @prefix and @id. */
+static void must_be_committed(struct sim *sim, const char *prefix, const char *id, const char *who)
 {
+    char key[256];
+
+    snprintf(key, sizeof key, "%s%s", prefix, id);
     if (mr_map_get(&sim->committed, key) == NULL) {
         sim_violation(sim, "%s was told of '%s', which was never committed", who, key);
     }
@@ -321,14 +333,23 @@ static void must_be_committed(struct sim *sim, const char *key, const char *who)
 
 void sim_check_dataset(struct sim *sim, const char *id, const mr_error *error)
 {
-    char key[64];
-
     if (error->code < 0) {
         sim_violation(sim, "registering %s: %s", id, error->message);
         return;
     }
-    snprintf(key, sizeof key, "datasets/%s", id);
-    must_be_committed(sim, key, "a client");
+    must_be_committed(sim, "datasets/", id, "a client");
+}
+
+/* When somebody was told of it first. */
+static void note_end_told(struct sim *sim, const char *job, uint64_t repetition)
+{
+    char key[128], at[32];
+
+    snprintf(key, sizeof key, "ended %s/%" PRIu64, job, repetition);
+    snprintf(at, sizeof at, "%lld", (long long)sim->now);
+    if (mr_map_get(&sim->told, key) == NULL) {
+        note(sim, &sim->told, key, at);
+    }
 }
 
 void sim_check_opened(struct sim *sim, const struct sim_client *client,
@@ -342,8 +363,7 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client,
     if (mr_map_get(&sim->told, key) != NULL && mr_map_get(&sim->committed, key) == NULL) {
         return;
     }
-    snprintf(key, sizeof key, "job %s", reply->job_id);
-    must_be_committed(sim, key, "a client");
+    must_be_committed(sim, "job ", reply->job_id, "a client");
     if (client->plan.job[0] != '\0') {
         snprintf(key, sizeof key, "name %s+%s", client->plan.job, client->plan.trainer);
         note_once(sim, &sim->told, key, reply->job_id, "a job was forgotten and made again");
@@ -356,43 +376,27 @@ void sim_check_opened(struct sim *sim, const struct sim_client *client,
             sim_violation(sim, "repetition %" PRIu64 " of job %s had ended and is open again",
                           client->repetition, reply->job_id);
         }
-        snprintf(key, sizeof key, "iterations/%s", reply->iteration_id);
-        must_be_committed(sim, key, "a client");
-        snprintf(key, sizeof key, "clients/%s", client->id);
-        must_be_committed(sim, key, "a client");
+        must_be_committed(sim, "iterations/", reply->iteration_id, "a client");
+        must_be_committed(sim, "clients/", client->id, "a client");
         return;
     }
     snprintf(key, sizeof key, "ran %s/%" PRIu64, reply->job_id, client->repetition);
-    must_be_committed(sim, key, "a client that asked for a repetition that has ended");
-    if (ended == NULL) {
-        char at[32];
-
-        snprintf(key, sizeof key, "ended %s/%" PRIu64, reply->job_id, client->repetition);
-
-        snprintf(at, sizeof at, "%lld", (long long)sim->now);
-        note(sim, &sim->told, key, at);
-    }
+    must_be_committed(sim, "", key, "a client that asked for a repetition that has ended");
+    note_end_told(sim, reply->job_id, client->repetition);
 }
 
 void sim_check_client_update(struct sim *sim, const struct sim_client *client,
                              const Millrace__ClientUpdate *update)
 {
-    char key[256], at[32];
-
     if (!update->finished) {
         return;
     }
-    snprintf(key, sizeof key, "finished %s", client->iteration);
-    must_be_committed(sim, key, "a client");
+    must_be_committed(sim, "finished ", client->iteration, "a client");
     if (update->end == NULL) {
         sim_violation(sim, "iteration %s ended without saying how", client->iteration);
         return;
     }
-    snprintf(key, sizeof key, "ended %s/%" PRIu64, client->job_id, client->repetition);
-    snprintf(at, sizeof at, "%lld", (long long)sim->now);
-    if (mr_map_get(&sim->told, key) == NULL) {
-        note(sim, &sim->told, key, at);
-    }
+    note_end_told(sim, client->job_id, client->repetition);
     sim_view_told(sim, client->iteration, update->end);
 }
 
@@ -400,10 +404,7 @@ void sim_check_client_update(struct sim *sim, const struct sim_client *client,
 
 void sim_check_registered(struct sim *sim, const struct sim_worker *worker)
 {
-    char key[64];
-
-    snprintf(key, sizeof key, "worker %s", worker->incarnation);
-    must_be_committed(sim, key, "a worker");
+    must_be_committed(sim, "worker ", worker->incarnation, "a worker");
 }
 
 /* "<iteration>/<life>", and "/<n>" of a recovery task, of which a life may have many. */
@@ -415,19 +416,13 @@ bool sim_is_recovery(const char *task)
 void sim_check_worker_update(struct sim *sim, const struct sim_worker *worker,
                              const Millrace__WorkerUpdate *update)
 {
-    char key[256];
-
     for (size_t i = 0; i < update->n_tasks; i++) {
         const Millrace__TaskAssignment *task = update->tasks[i];
 
-        snprintf(key, sizeof key, "iterations/%s", task->iteration_id);
-        must_be_committed(sim, key, "a worker");
+        must_be_committed(sim, "iterations/", task->iteration_id, "a worker");
         if (sim_is_recovery(task->task_id)) {
-            snprintf(key, sizeof key, "closed %s",
-                     task->task_id); /* in the transaction that opened it */
-            if (mr_map_get(&sim->committed, key) == NULL) {
-                snprintf(key, sizeof key, "tasks/%s", task->task_id);
-                must_be_committed(sim, key, "a worker");
+            if (!is_fact(sim, "closed", task->task_id)) { /* in the transaction that opened it */
+                must_be_committed(sim, "tasks/", task->task_id, "a worker");
             }
             continue;
         }
@@ -452,13 +447,9 @@ static bool is_stored(const struct sim *sim, const char *prefix, const char *id)
 
 void sim_check_ended(struct sim *sim, const struct sim_task *task)
 {
-    char key[256], finished[128];
-
-    snprintf(key, sizeof key, "tasks/%s", task->id);
-    snprintf(finished, sizeof finished, "finished %s", task->iteration);
-    if (mr_map_get(&sim->committed, finished) == NULL && mr_map_get(&sim->committed, key) == NULL &&
+    if (!is_fact(sim, "finished", task->iteration) &&
         is_stored(sim, "iterations/", task->iteration)) {
-        must_be_committed(sim, key, "a worker");
+        must_be_committed(sim, "tasks/", task->id, "a worker");
     }
 }
 

@@ -6,18 +6,19 @@
  *                  element twice; without the loss of a worker or a reader each element is returned
  *                  exactly once
  *  at least once   a split is handed out again only if a task that had it is closed, and not if the
- *                  leader that hands
- * it out was told that it is finished; an iteration that ends without error has returned every
- * element, but for those it says it gave up; no element comes more often than its split was handed
- * out, but for what lost readers had; a split that kills whoever reads it kills four at most both
- * the end tells of every split that nobody was given, and of every one that was given again, and of
- * as many lost elements as the lost splits have
+ *                  leader that hands it out was told that it is finished; an iteration that ends
+ *                  without error has returned every element, but for those it says it gave up; no
+ *                  element comes more often than its split was handed out, but for what lost
+ *                  readers had; a split that kills its readers kills four at most
+ *  both            the end tells of every split that nobody was given, and of every one that was
+ *                  given again, and of as many lost elements as the lost splits have
  *
  * Of a job that reads a production: each element is returned once (more often only if a reader was
  * lost), not before it is settled which production that is; an end without error has returned all
  * but what was counted as skipped and what it says was lost; a reader that waits skips nothing
  * while somebody reads; a production is not gone while it is read.
  */
+#include "grow.h"
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -254,6 +255,11 @@ static struct cell *cell_of(struct sim_view *view, size_t provider, uint64_t rep
                         (view->repeats ? 0 : repetition * (uint64_t)dataset->splits[provider])];
 }
 
+static struct cell *cell_in(struct sim_view *view, const struct sim_element *e)
+{
+    return view != NULL ? cell_of(view, e->provider, e->repetition, e->split) : NULL;
+}
+
 static uint32_t times_due(const struct sim_view *view)
 {
     return view->repeats ? (uint32_t)view->dataset->passes : 1;
@@ -316,12 +322,7 @@ static void hand_out(struct sim *sim, struct sim_view *view, struct cell *cell, 
     if (view->repeats && cell->handed >= times_due(view)) {
         sim_rare(sim, SIM_RARE_GIVEN_AGAIN);
     }
-    if (view->nhandouts == view->cap_handouts) {
-        view->cap_handouts = 2 * view->cap_handouts + 64;
-        view->handouts =
-            mr_reallocarray(view->handouts, view->cap_handouts, sizeof *view->handouts);
-        MR_ASSERT(view->handouts != NULL);
-    }
+    MORE(view->handouts, view->cap_handouts, view->nhandouts);
     struct handout *h = &view->handouts[view->nhandouts];
 
     *h = (struct handout){.seq = seq, .next = cell->last};
@@ -458,9 +459,7 @@ void sim_view_crashed(struct sim *sim, const char *iteration)
 
 void sim_view_redelivered(struct sim *sim, const char *iteration, const struct sim_element *element)
 {
-    struct sim_view *view = find(sim, iteration);
-    struct cell *cell =
-        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell = cell_in(find(sim, iteration), element);
 
     if (cell != NULL) {
         cell->redelivered++;
@@ -470,8 +469,7 @@ void sim_view_redelivered(struct sim *sim, const char *iteration, const struct s
 void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_element *element)
 {
     struct sim_view *view = find(sim, iteration);
-    struct cell *cell =
-        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell = cell_in(view, element);
 
     if (cell == NULL) {
         sim_violation(sim, "an element that there is none of was returned");
@@ -495,9 +493,7 @@ void sim_view_returned(struct sim *sim, const char *iteration, const struct sim_
 void sim_view_skipped(struct sim *sim, const char *iteration, const struct sim_element *element,
                       bool held)
 {
-    struct sim_view *view = find(sim, iteration);
-    struct cell *cell =
-        view != NULL ? cell_of(view, element->provider, element->repetition, element->split) : NULL;
+    struct cell *cell = cell_in(find(sim, iteration), element);
 
     sim_rare(sim, SIM_RARE_SKIPPED);
     if (cell != NULL) {

@@ -357,14 +357,12 @@ static enum sim_fault draw_about(struct sim *sim, bool worker, bool client)
 
 void sim_befall(struct sim *sim, struct sim_worker *worker, struct sim_client *client)
 {
-    struct involved *who = mr_malloc(sizeof *who);
+    struct involved who = {draw_about(sim, worker != NULL, client != NULL),
+                           worker != NULL ? worker : any_worker(sim),
+                           client != NULL ? client : any_client(sim)};
 
-    MR_ASSERT(who != NULL);
-    *who = (struct involved){draw_about(sim, worker != NULL, client != NULL),
-                             worker != NULL ? worker : any_worker(sim),
-                             client != NULL ? client : any_client(sim)};
-    sim_after(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, who,
-              true);
+    sim_later(sim, (int64_t)sim_draw(sim, sim_chance(sim, 50) ? 20 : 500), NULL, befalls, &who,
+              sizeof who);
 }
 
 /* ---------------------------------------------------------------- nobody else is left */
@@ -411,30 +409,23 @@ void sim_strand(struct sim *sim, int64_t at)
     sim_at(sim, at, NULL, strand, NULL, false);
 }
 
-struct until {
-    int64_t at;
-};
-
 static void faults(struct sim *sim, void *arg)
 {
-    struct until *until = arg;
+    const int64_t *until = arg;
 
-    if (sim->now >= until->at) {
+    if (sim->now >= *until) {
         sim->faults = (struct sim_faults){0};
         return;
     }
     one_fault(sim, draw_kind(sim), any_worker(sim), any_client(sim));
-    sim_start_faults(sim, until->at);
+    sim_start_faults(sim, *until);
 }
 
-void sim_start_faults(struct sim *sim, int64_t at)
+void sim_start_faults(struct sim *sim, int64_t until)
 {
-    struct until *until = mr_malloc(sizeof *until);
+    int64_t ms = sim_chance(sim, sim->faults.burst_percent)
+                     ? (int64_t)sim_draw(sim, 300)
+                     : 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms);
 
-    until->at = at;
-    sim_after(sim,
-              sim_chance(sim, sim->faults.burst_percent)
-                  ? (int64_t)sim_draw(sim, 300)
-                  : 100 + (int64_t)sim_draw(sim, (uint64_t)sim->faults.pace_ms),
-              NULL, faults, until, true);
+    sim_later(sim, ms, NULL, faults, &until, sizeof until);
 }

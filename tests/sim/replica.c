@@ -298,17 +298,15 @@ static void on_finish(void *ctx, uint64_t token)
 {
     struct sim_replica *replica = ctx;
     struct sim_asked *asked = asked_of(token);
-    struct broken *broken;
 
     asked->over = true;
     if (asked->actor < 0) {
         follower_hears(replica, asked, true);
         return;
     }
-    broken = mr_malloc(sizeof *broken);
-    MR_ASSERT(broken != NULL);
-    *broken = (struct broken){asked->is_worker, asked->actor, asked->call};
-    sim_after(replica->sim, sim_delay(replica->sim), NULL, broke, broken, true);
+    struct broken broken = {asked->is_worker, asked->actor, asked->call};
+
+    sim_later(replica->sim, sim_delay(replica->sim), NULL, broke, &broken, sizeof broken);
 }
 
 /* ---------------------------------------------------------------- standbys */
@@ -325,10 +323,7 @@ struct follow_news {
 static void send_news(struct sim *sim, const struct follow_news *news, struct sim_process *to,
                       sim_fn *fn)
 {
-    struct follow_news *copy = mr_memdup(news, sizeof *news);
-
-    MR_ASSERT(copy != NULL);
-    sim_after(sim, sim->plain ? 1 : 1 + (int64_t)sim_draw(sim, 5), to, fn, copy, true);
+    sim_later(sim, sim->plain ? 1 : 1 + (int64_t)sim_draw(sim, 5), to, fn, news, sizeof *news);
 }
 
 /* At the standby. */
@@ -452,12 +447,10 @@ static void on_probe(void *ctx, const char *address, int64_t epoch)
 {
     struct sim_replica *replica = ctx;
     struct sim *sim = replica->sim;
-    struct probe *probe = mr_malloc(sizeof *probe);
+    struct probe probe = {replica->number, number_at(address), epoch};
 
-    MR_ASSERT(probe != NULL);
-    *probe = (struct probe){replica->number, number_at(address), epoch};
-    sim_after(sim, sim->replicas[probe->leader].vanished ? 500 : 2, &replica->process, probed,
-              probe, true);
+    sim_later(sim, sim->replicas[probe.leader].vanished ? 500 : 2, &replica->process, probed,
+              &probe, sizeof probe);
 }
 
 /* ---------------------------------------------------------------- terms */

@@ -73,18 +73,16 @@ static void send_packet(struct sim *sim, struct sim_client *client, struct sim_l
                         bool to_worker, struct sim_packet *packet)
 {
     int worker = SIM_NODE_WORKER(line->worker), node = SIM_NODE_CLIENT(client->number);
-    struct arrival *arrival = mr_malloc(sizeof *arrival);
+    struct arrival arrival = {client->number, line->number, to_worker};
 
-    MR_ASSERT(arrival != NULL);
-    *arrival = (struct arrival){client->number, line->number, to_worker};
     STAILQ_INSERT_TAIL(&line->packets[to_worker], packet, link);
     if ((to_worker ? sim_is_cut(sim, node, worker) : sim_is_cut(sim, worker, node)) ||
         sim_draw(sim, 1000) < sim->faults.loss_percent) {
         line->broken = true;
     }
-    sim_after(sim, sim_delay(sim),
-              to_worker ? &sim->workers[line->worker].process : &client->process, arrived, arrival,
-              true);
+    sim_later(sim, sim_delay(sim),
+              to_worker ? &sim->workers[line->worker].process : &client->process, arrived, &arrival,
+              sizeof arrival);
 }
 
 static struct sim_packet *pack(const ProtobufCMessage *message)
@@ -332,16 +330,13 @@ struct tick {
 
 static void tick(struct sim *sim, void *arg)
 {
-    struct tick *tick_of = arg;
+    const struct tick *tick_of = arg;
     struct sim_task *task = tick_of->task;
 
     if (task->busy == tick_of->busy && task->rounds != NULL) {
-        struct tick *next = mr_memdup(tick_of, sizeof *tick_of);
-
-        MR_ASSERT(next != NULL);
         pump(sim, tick_of->worker, task);
-        sim_after(sim, 1 + (int64_t)sim_draw(sim, TICK_MS), &tick_of->worker->process, tick, next,
-                  true);
+        sim_later(sim, 1 + (int64_t)sim_draw(sim, TICK_MS), &tick_of->worker->process, tick,
+                  tick_of, sizeof *tick_of);
     }
 }
 

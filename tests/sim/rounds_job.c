@@ -54,15 +54,10 @@ static void start_next(struct sim *sim, void *arg)
 
 static void start_soon(struct sim *sim, const struct seat *seat, uint64_t within_ms)
 {
-    struct seat *copy = mr_memdup(seat, sizeof *seat);
-
-    MR_ASSERT(copy != NULL);
-    if (sim->rounds.restarting[seat->number]) {
-        mr_free(copy);
-        return;
+    if (!sim->rounds.restarting[seat->number]) {
+        sim->rounds.restarting[seat->number] = true;
+        sim_later(sim, (int64_t)sim_draw(sim, within_ms), NULL, start_next, seat, sizeof *seat);
     }
-    sim->rounds.restarting[seat->number] = true;
-    sim_after(sim, (int64_t)sim_draw(sim, within_ms), NULL, start_next, copy, true);
 }
 
 /* Not all die: a third goes on purpose. */

@@ -590,6 +590,9 @@ void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn
             bool owned);
 void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn, void *arg,
                bool owned);
+/* The same with a copy of @size bytes at @arg. */
+void sim_later(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn,
+               const void *arg, size_t size);
 /* One event; false if there is none. */
 bool sim_step(struct sim *sim);
 void sim_run_until(struct sim *sim, int64_t at);

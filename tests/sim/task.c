@@ -273,12 +273,10 @@ static void work_done(struct sim *sim, void *arg);
 
 static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
 {
-    struct work_done *done = mr_malloc(sizeof *done);
+    struct work_done done = {worker, task, ++task->busy};
 
-    MR_ASSERT(done != NULL);
     task->work = SIM_WORK_BUSY;
-    *done = (struct work_done){worker, task, ++task->busy};
-    sim_after(sim, ms, &worker->process, work_done, done, true);
+    sim_later(sim, ms, &worker->process, work_done, &done, sizeof done);
 }
 
 /* The pipeline is over. */

@@ -1,4 +1,5 @@
 /* Time and chance, and the transcript. */
+#include "grow.h"
 #include "sim.h"
 
 #include "base/alloc.h"
@@ -136,11 +137,7 @@ static bool is_before(const struct sim_event *a, const struct sim_event *b)
 
 static void push_event(struct sim *sim, struct sim_event event)
 {
-    if (sim->nevents == sim->cap_events) {
-        sim->cap_events = sim->cap_events == 0 ? 256 : 2 * sim->cap_events;
-        sim->events = mr_reallocarray(sim->events, sim->cap_events, sizeof *sim->events);
-        MR_ASSERT(sim->events != NULL);
-    }
+    MORE(sim->events, sim->cap_events, sim->nevents);
     size_t i = sim->nevents++;
 
     while (i > 0 && is_before(&event, &sim->events[(i - 1) / 2])) {
@@ -206,6 +203,15 @@ void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn 
                bool owned)
 {
     sim_at(sim, sim->now + ms, process, fn, arg, owned);
+}
+
+void sim_later(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn,
+               const void *arg, size_t size)
+{
+    void *copy = mr_memdup(arg, size);
+
+    MR_ASSERT(copy != NULL);
+    sim_after(sim, ms, process, fn, copy, true);
 }
 
 /* When something happens next, here or in the store. */
