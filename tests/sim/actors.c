@@ -9,43 +9,6 @@
 #include <millrace/base.h>
 #include <string.h>
 
-static const struct {
-    const ProtobufCMessageDescriptor *request;
-    const ProtobufCMessageDescriptor *reply;
-} types[] = {
-    [MR_COMMAND_REGISTER_DATASET] = {&millrace__register_dataset_request__descriptor,
-                                     &millrace__register_dataset_reply__descriptor},
-    [MR_COMMAND_GET_DATASET] = {&millrace__get_dataset_request__descriptor,
-                                &millrace__get_dataset_reply__descriptor},
-    [MR_COMMAND_OPEN] = {&millrace__open_request__descriptor, &millrace__open_reply__descriptor},
-    [MR_COMMAND_WATCH_CLIENT] = {&millrace__watch_client_request__descriptor,
-                                 &millrace__client_update__descriptor},
-    [MR_COMMAND_CLIENT_HEARTBEAT] = {&millrace__client_heartbeat_request__descriptor,
-                                     &millrace__client_heartbeat_reply__descriptor},
-    [MR_COMMAND_RELEASE_CLIENT] = {&millrace__release_client_request__descriptor,
-                                   &millrace__release_client_reply__descriptor},
-    [MR_COMMAND_REGISTER_WORKER] = {&millrace__register_worker_request__descriptor,
-                                    &millrace__register_worker_reply__descriptor},
-    [MR_COMMAND_WATCH_WORKER] = {&millrace__watch_worker_request__descriptor,
-                                 &millrace__worker_update__descriptor},
-    [MR_COMMAND_WORKER_HEARTBEAT] = {&millrace__worker_heartbeat_request__descriptor,
-                                     &millrace__worker_heartbeat_reply__descriptor},
-    [MR_COMMAND_GET_SPLITS] = {&millrace__get_splits_request__descriptor,
-                               &millrace__get_splits_reply__descriptor},
-    [MR_COMMAND_TASK_ENDED] = {&millrace__task_ended_request__descriptor,
-                               &millrace__task_ended_reply__descriptor},
-};
-
-const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind)
-{
-    return types[kind].request;
-}
-
-const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind)
-{
-    return types[kind].reply;
-}
-
 /* ---------------------------------------------------------------- the network */
 
 static void actor_message(struct sim *sim, struct sim_message *message);

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "dispatcher/turn/method.h"
 
 #include <string.h>
 
@@ -114,12 +115,22 @@ static void close_read(struct sim *sim, struct sim_client *client)
 
 static enum mr_command_kind kind_of(const ProtobufCMessage *request)
 {
-    enum mr_command_kind kind = MR_COMMAND_OPEN;
+    const struct mr_method *method = mr_methods;
 
-    while (sim_request_type(kind) != request->descriptor) {
-        kind++;
+    while (method->request != request->descriptor) {
+        method++;
     }
-    return kind;
+    return method->command;
+}
+
+static const ProtobufCMessageDescriptor *reply_type(enum mr_command_kind kind)
+{
+    const struct mr_method *method = mr_methods;
+
+    while (method->command != kind) {
+        method++;
+    }
+    return method->reply;
 }
 
 /* What its session does next, as far as it can. When it is to be looked at again. */
@@ -338,7 +349,7 @@ static void on_reply(struct sim *sim, struct sim_call *call, const struct sim_me
     } else if (message->kind == MR_COMMAND_WATCH_CLIENT) {
         apply_update(sim, client, message);
     } else {
-        ProtobufCMessage *reply = protobuf_c_message_unpack(sim_reply_type(message->kind), NULL,
+        ProtobufCMessage *reply = protobuf_c_message_unpack(reply_type(message->kind), NULL,
                                                             message->size, message->body);
 
         if (message->kind == MR_COMMAND_OPEN) {

@@ -19,11 +19,8 @@
 
 struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading)
 {
-    for (int i = 0; i < worker->used; i++) {
-        struct sim_task *task = &worker->tasks[i];
-
-        if (task->work != SIM_WORK_NONE && task->producing &&
-            strcmp(task->production, reading->production) == 0) {
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (task->producing && strcmp(task->production, reading->production) == 0) {
             return task;
         }
     }
@@ -34,14 +31,12 @@ struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim
 static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_task *log,
                                     struct sim_task *after)
 {
-    for (struct sim_task *task = after != NULL ? after + 1 : worker->tasks;
-         task < worker->tasks + worker->used; task++) {
-        if (task->work != SIM_WORK_NONE && task->reads &&
-            strcmp(task->production, log->production) == 0) {
-            return task;
-        }
+    struct sim_task *task = sim_next_task(worker, after);
+
+    while (task != NULL && !(task->reads && strcmp(task->production, log->production) == 0)) {
+        task = sim_next_task(worker, task);
     }
-    return NULL;
+    return task;
 }
 
 static bool holds_window(const struct sim *sim, const struct sim_task *reading)
@@ -230,10 +225,8 @@ static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task,
 /* Readers that are new begin at the window's start, before anything is produced for them. */
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 {
-    for (int i = 0; i < worker->used; i++) {
-        struct sim_task *task = &worker->tasks[i];
-        struct sim_task *log =
-            task->work != SIM_WORK_NONE && task->reads ? sim_share_producing(worker, task) : NULL;
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        struct sim_task *log = task->reads ? sim_share_producing(worker, task) : NULL;
 
         if (log == NULL || task->open) {
             continue;

@@ -349,6 +349,17 @@ struct sim_worker {
     int used; /* the first so many of them, at most */
 };
 
+/* The tasks that are there, one after the other; NULL after the last. */
+static inline struct sim_task *sim_next_task(struct sim_worker *worker, struct sim_task *after)
+{
+    struct sim_task *task = after != NULL ? after + 1 : worker->tasks;
+
+    while (task < worker->tasks + worker->used && task->work == SIM_WORK_NONE) {
+        task++;
+    }
+    return task < worker->tasks + worker->used ? task : NULL;
+}
+
 static inline bool sim_worker_is_registered(const struct sim_worker *worker)
 {
     return worker->registration.watching && !worker->registration.must_register;
@@ -687,8 +698,6 @@ void sim_client_start(struct sim *sim, struct sim_client *client);
 void sim_client_stop(struct sim *sim, struct sim_client *client);
 /* It is done and may start once more, as another process that reads something else. */
 void sim_client_again(struct sim_client *client);
-const ProtobufCMessageDescriptor *sim_request_type(enum mr_command_kind kind);
-const ProtobufCMessageDescriptor *sim_reply_type(enum mr_command_kind kind);
 
 /* task.c: one task of a worker */
 void sim_task_begin(struct sim *sim, struct sim_worker *worker,

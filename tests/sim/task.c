@@ -676,10 +676,8 @@ void sim_task_data(struct sim *sim, const struct sim_data *ask)
 {
     struct sim_worker *worker = &sim->workers[ask->worker];
 
-    for (int i = 0; i < worker->used; i++) {
-        struct sim_task *task = &worker->tasks[i];
-
-        if (task->work != SIM_WORK_NONE && task->book != NULL && strcmp(task->id, ask->task) == 0) {
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (task->book != NULL && strcmp(task->id, ask->task) == 0) {
             serve(sim, worker, task, ask);
             return;
         }

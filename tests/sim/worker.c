@@ -121,9 +121,9 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
 
 static struct sim_task *find_task(struct sim_worker *worker, const char *id)
 {
-    for (int i = 0; i < worker->used; i++) {
-        if (worker->tasks[i].work != SIM_WORK_NONE && strcmp(id, worker->tasks[i].id) == 0) {
-            return &worker->tasks[i];
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (strcmp(id, task->id) == 0) {
+            return task;
         }
     }
     return NULL;
@@ -138,15 +138,14 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         return;
     }
     sim_check_worker_update(sim, worker, update);
-    for (int i = 0; i < worker->used; i++) {
-        if (worker->tasks[i].work != SIM_WORK_NONE && is_over(update, &worker->tasks[i])) {
-            drop(sim, worker, &worker->tasks[i]);
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (is_over(update, task)) {
+            drop(sim, worker, task);
         }
     }
-    for (int i = 0; i < worker->used; i++) {
-        for (size_t c = 0; c < update->n_released_clients && worker->tasks[i].work != SIM_WORK_NONE;
-             c++) {
-            sim_task_release(sim, worker, &worker->tasks[i], update->released_clients[c]);
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        for (size_t c = 0; c < update->n_released_clients; c++) {
+            sim_task_release(sim, worker, task, update->released_clients[c]);
         }
     }
     for (size_t t = 0; t < update->n_tasks; t++) {
@@ -226,13 +225,10 @@ void sim_worker_drain(struct sim *sim, struct sim_worker *worker, int64_t ms)
     }
 }
 
-static bool has_open_tasks(const struct sim_worker *worker)
+static bool has_open_tasks(struct sim_worker *worker)
 {
-    for (int i = 0; i < worker->used; i++) {
-        const struct sim_task *task = &worker->tasks[i];
-
-        /* Producing ones have no end of their own. */
-        if (task->work != SIM_WORK_NONE && task->work != SIM_WORK_DONE && !task->producing) {
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (task->work != SIM_WORK_DONE && !task->producing) { /* which has no end of its own */
             return true;
         }
     }
@@ -394,10 +390,8 @@ static void go_on(struct sim *sim, struct sim_worker *worker)
         switch (step) {
         case MR_REGISTRATION_DROP_TASKS:
             worker->stream = 0;
-            for (int i = 0; i < worker->used; i++) {
-                if (worker->tasks[i].work != SIM_WORK_NONE) {
-                    drop(sim, worker, &worker->tasks[i]);
-                }
+            for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+                drop(sim, worker, task);
             }
             break;
         case MR_REGISTRATION_BEGIN_LIFE:
