@@ -40,7 +40,7 @@ def test_each_rpc_says_who_may_call_it_and_what_a_repetition_gets():
     rpcs = re.findall(r"((?:^  //.*\n)+)^  rpc (\w+)", text, re.M)
     assert len(rpcs) == len(re.findall(r"^  rpc ", text, re.M)) > 15
     for comment, name in rpcs:
-        assert re.search(r"// (Anybody|The client|The worker|Another dispatcher|A client)\b", comment), name
+        assert re.search(r"// (Any caller|The client|The worker|Another dispatcher|A client)\b", comment), name
         assert "Repeated" in comment or name == "Read", name
         streams = re.search(rf"rpc {name}\(.*stream", text)
         assert bool(streams) == ("tream" in comment), name
