@@ -135,10 +135,11 @@ static bool is_draining(struct mr_worker *w)
     return w->draining;
 }
 
-static void note_final(struct mr_link *link, uint64_t version)
+/* It is known that the worker drains: the list gets no longer. */
+static void note_final(struct mr_link *link, const Millrace__WorkerHeartbeatReply *reply)
 {
     mr_mutex_lock(&link->lock);
-    bool is_new = mr_registration_note_final(&link->registration, version);
+    bool is_new = mr_registration_note_final(&link->registration, reply->version);
     mr_mutex_unlock(&link->lock);
     if (is_new) {
         mr_worker_note_progress(link->worker);
@@ -163,8 +164,9 @@ static int send_progress(struct mr_link *link, struct mr_progress *progress, siz
                              &millrace__worker_heartbeat_reply__descriptor,
                              leaving ? GOODBYE_CALL_MS : HEARTBEAT_CALL_MS,
                              leaving ? &never : &link->cancel, &reply, err);
-    if (reply != NULL && req.draining) {
-        note_final(link, ((const Millrace__WorkerHeartbeatReply *)reply)->version);
+    const Millrace__WorkerHeartbeatReply *answer = (const void *)reply;
+    if (answer != NULL && req.draining && !answer->drain_unwritten) {
+        note_final(link, answer);
     }
     return rc;
 }

@@ -335,6 +335,27 @@ static void a_worker_that_drains_loses_nothing(void **state)
     assert_true(sim->rares[SIM_RARE_GIVEN_BACK_TAKEN] > 0);
 }
 
+/* Tasks are opened there until it is written that it drains. */
+static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **state)
+{
+    struct sim *sim = *state;
+    const struct mr_registration *registration = &sim->workers[0].registration;
+
+    begin(sim, 2, 1, FEW, true);
+    story_until_stored(sim, "grants/");
+    sim_store_fill(sim, true);
+    sim_run_until(sim, sim->now + 2000); /* its leader has noticed */
+    sim_worker_drain(sim, &sim->workers[0], 60000);
+    sim_run_until(sim, sim->now + 4000);
+    assert_true(sim->workers[0].said_draining);
+    assert_true(registration->list_version > 0);
+    assert_false(registration->list_is_final);
+    sim_store_fill(sim, false);
+    story_ends_well(sim, 60000, NULL);
+    assert_false(sim->workers_lost);
+    assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
+}
+
 static void if_it_gave_back_what_it_has_opened_it_would_come_twice(void **state)
 {
     struct sim *sim = *state;
@@ -676,6 +697,7 @@ int main(void)
         T(if_read_were_finished_it_would_be_missing),
         T(what_comes_back_after_the_end_gets_a_recovery_task),
         T(a_worker_that_drains_loses_nothing),
+        T(a_worker_does_not_leave_before_it_is_written_that_it_drains),
         T(if_it_gave_back_what_it_has_opened_it_would_come_twice),
         T(what_is_given_back_after_the_end_gets_a_recovery_task),
         T(who_comes_back_after_being_forgotten_is_somebody_else),

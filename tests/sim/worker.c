@@ -304,7 +304,7 @@ static void beaten(struct sim *sim, struct sim_worker *worker, const struct sim_
         millrace__worker_heartbeat_reply__unpack(NULL, message->size, message->body);
 
     (void)mr_registration_beaten(&worker->registration, sim->now, MR_OK, CLUSTER_INCARNATION);
-    if (worker->said_draining) {
+    if (worker->said_draining && !reply->drain_unwritten) {
         (void)mr_registration_note_final(&worker->registration, reply->version);
     }
     if (message->epoch != worker->stream_epoch ||

@@ -79,6 +79,9 @@ int mr_core_do_task_ended(mr_core *core, const struct mr_command *command, mr_er
         return mr_error_set(err, MR_ENOTFOUND, "worker %.8s is not registered", in->incarnation);
     }
     MR_APPLY(core, worker_seen, worker);
+    if (in->drained && !core->full) { /* no recovery task goes there again */
+        mr_core_worker_note_draining(core, worker);
+    }
     if (task != NULL && task->worker != worker) {
         return mr_error_set(err, MR_EPRECOND, "task %s is not of worker %.8s", task->id,
                             in->incarnation);

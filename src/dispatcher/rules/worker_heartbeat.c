@@ -82,7 +82,7 @@ int mr_core_do_worker_heartbeat(mr_core *core, const struct mr_command *command,
             take_reports(core, task, in->tasks[i]);
         }
     }
-    if (in->draining && !core->full) { /* the next one says it again */
+    if (in->draining && !core->full) {
         mr_core_worker_note_draining(core, worker);
     }
     if (in->leaving) {
@@ -93,6 +93,7 @@ int mr_core_do_worker_heartbeat(mr_core *core, const struct mr_command *command,
 
     if (reply != NULL) {
         reply->version = worker->version;
+        reply->drain_unwritten = in->draining && !mr_core_worker_is_draining(worker);
     }
     return MR_OK;
 }
