@@ -10,7 +10,7 @@ foreach(seam mr_member_committed mr_call_vet_speaker)
 endforeach()
 add_library(mr_sim STATIC ${MR_SIM_SOURCES})
 target_include_directories(mr_sim PUBLIC ${MR_TEST_DIR})
-target_link_libraries(mr_sim PUBLIC mr_sim_dispatcher mr_worker_session mr_client_read)
+target_link_libraries(mr_sim PUBLIC mr_sim_dispatcher mr_worker_session mr_client_read mr_cache_core)
 # And here seams.c listens.
 foreach(seam mr_core_step mr_member_may_answer mr_member_add mr_commit_answer mr_commit_send)
   target_link_options(mr_sim INTERFACE LINKER:--wrap=${seam})

@@ -110,6 +110,7 @@
     X(APART_SILENT, "because a worker said nothing")                                               \
     X(SKIPPED, "an element fell out of the window before a job had it")                            \
     X(HELD_UP, "a reader that waits held the window")                                              \
+    X(WENT_BACK, "what was read ahead for nobody was read again")                                  \
     X(UNREAD, "a reader that nobody was attached to any more held nobody up")                      \
     X(PRODUCTION_OVER, "a production went with its last user")                                     \
     X(GAVE_BACK, "a worker that drained gave splits back")                                         \

@@ -43,7 +43,7 @@ static int connect_line(struct mr_read_task *t, mr_error *err)
     (void)err;
     MR_ASSERT(line != NULL);
     sim_line_clear(line);
-    *line = (struct sim_line){0};
+    *line = (struct sim_line){.connection = ++client->sim->connections};
     t->line = line;
     if (client->plan.consumers > 0) {
         sim_rounds_connect(client->sim, line, find_worker(client->sim, t->incarnation));
@@ -154,6 +154,7 @@ static void ask(struct sim *sim, struct sim_client *client, struct mr_read_task 
     struct sim_data data = {.client = client->number,
                             .client_life = client->process.life,
                             .worker = find_worker(sim, t->incarnation),
+                            .connection = line->connection,
                             .session = line->session,
                             .received = line->received,
                             .returned = line->returned,
@@ -262,7 +263,7 @@ void sim_reader_data(struct sim *sim, const struct sim_data *data)
         struct sim_line *line = t->line;
 
         if (!t->streams || line->cut || strcmp(t->id, data->task) != 0 ||
-            data->session != line->session) {
+            data->connection != line->connection) {
             continue;
         }
         line->silent_since = 0;
@@ -272,7 +273,11 @@ void sim_reader_data(struct sim *sim, const struct sim_data *data)
         if (data->n > 0) {
             sim_moment(sim, SIM_MOMENT_RECEIVED, &sim->workers[data->worker], client);
         }
-        read_message(t, data);
+        if (data->status == SIM_DATA_RELEASED) {
+            end_line(t, MR_ECANCELED, "released");
+        } else {
+            read_message(t, data);
+        }
         break;
     }
     sim_client_run(sim, client);

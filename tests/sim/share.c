@@ -1,26 +1,23 @@
 /*
- * Productions on a worker. Nothing leaves the producing task's log, and [head, nlog) is the window.
- * A reading task has a cursor in the log of its production, and no splits;
- * what it takes from there goes through its sessions as that of any other task does, and is kept
- * until it was returned.
- *
- * Production is driven by the fastest reader. A reader that waits, or that is joining, holds the
- * window; the others skip to its start.
+ * Productions on a worker, around what ships: the window that says what may be dropped and when
+ * there is something to produce (cache/window), and what a task decides that reads there
+ * (session/reading.h). Modelled are the elements, which are all kept for the judge, and files, each
+ * of one element.
  */
 #include "grow.h"
 #include "sim.h"
 
-#include "base/alloc.h"
 #include "base/assert.h"
 
 #include <string.h>
 
-#define AHEAD_MAX 16 /* of the fastest reader */
+#define ELEMENT_BYTES 100
+#define AHEAD_MAX 16 /* elements, of the fastest reader */
 
-struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading)
+struct sim_task *sim_share_producing(struct sim_worker *worker, const char *production)
 {
     for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
-        if (task->producing && strcmp(task->production, reading->production) == 0) {
+        if (task->producing && strcmp(task->production, production) == 0) {
             return task;
         }
     }
@@ -39,142 +36,194 @@ static struct sim_task *next_reader(struct sim_worker *worker, const struct sim_
     return task;
 }
 
-static bool holds_window(const struct sim *sim, const struct sim_task *reading)
+static bool is_to_be_held_for(const struct sim_task *reading)
 {
-    if (reading->joining) {
-        return sim->bug != SIM_BUG_JOIN_UNPINNED;
-    }
-    return reading->waits && !reading->unread && sim->bug != SIM_BUG_LAG_IGNORED;
+    return reading->waits && !reading->unread;
+}
+
+static enum mr_cache_lag lag_of(const struct sim *sim, const struct sim_task *reading)
+{
+    bool ignored =
+        sim->bug == SIM_BUG_LAG_IGNORED || (sim->bug == SIM_BUG_JOIN_UNPINNED && reading->joining);
+
+    return is_to_be_held_for(reading) && !ignored ? MR_CACHE_LAG_WAIT : MR_CACHE_LAG_SKIP;
 }
 
 /* ---------------------------------------------------------------- the window */
 
-static void skip_to(struct sim *sim, struct sim_task *log, struct sim_task *reading, bool held)
+/* @reading will not get the elements [@from, @to). */
+static void skipped(struct sim *sim, const struct sim_task *log, const struct sim_task *reading,
+                    uint64_t from, uint64_t to, bool held)
 {
-    while (reading->cursor < log->head) {
-        if (!reading->joining && sim->bug != SIM_BUG_SKIP_UNCOUNTED) {
-            sim_view_skipped(sim, reading->iteration, sim_task_logged(log, reading->cursor), held);
-            reading->skipped++;
-        }
-        reading->cursor++;
+    if (reading->joining || sim->bug == SIM_BUG_SKIP_UNCOUNTED) {
+        return;
+    }
+    for (; from < to; from++) {
+        sim_view_skipped(sim, reading->iteration, sim_task_logged(log, from), held);
     }
 }
 
 static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    size_t head = log->nlog > log->window ? log->nlog - log->window : 0;
+    uint64_t head = mr_window_file_end(log->window, mr_window_head(log->window));
 
     for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
          r = next_reader(worker, log, r)) {
-        if (r->open && holds_window(sim, r) && r->cursor < head) {
-            sim_rare(sim, SIM_RARE_HELD_UP);
-            head = r->cursor;
-        } else if (r->open && r->waits && r->cursor < head) {
+        if (r->reader == NULL || mr_window_next(r->reader) >= head) {
+            continue;
+        }
+        if (r->waits && r->unread) {
             sim_rare(sim, SIM_RARE_UNREAD);
         }
+        skipped(sim, log, r, mr_window_next(r->reader), head, is_to_be_held_for(r));
     }
-    if (head <= log->head) {
-        return;
+    mr_window_trim(log->window);
+}
+
+/* What is in memory goes into files, as far as there is room. */
+static void store(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+{
+    mr_window *w = log->window;
+    uint64_t bytes;
+
+    while ((bytes = mr_window_unstored_bytes(w)) > 0) {
+        if (mr_window_flush_due(w, bytes)) {
+            uint64_t end = mr_window_end(w) - bytes / ELEMENT_BYTES + 1;
+            int rc = mr_window_stored(w, end, ELEMENT_BYTES, ELEMENT_BYTES, NULL);
+
+            MR_ASSERT(rc == MR_OK);
+        } else if (mr_window_trim_due(w)) {
+            trim(sim, worker, log);
+        } else {
+            sim_rare(sim, SIM_RARE_HELD_UP);
+            return;
+        }
     }
-    log->head = head;
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
-         r = next_reader(worker, log, r)) {
-        skip_to(sim, log, r, r->waits && !r->unread);
-    }
+}
+
+void sim_share_append(struct sim_task *log)
+{
+    mr_window_append(log->window, 1, ELEMENT_BYTES);
 }
 
 bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    size_t fastest = 0;
-    bool read = false;
-
-    trim(sim, worker, log);
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
-         r = next_reader(worker, log, r)) {
-        read = true;
-        fastest = r->cursor > fastest ? r->cursor : fastest;
-    }
-    return read && log->nlog < fastest + AHEAD_MAX && log->nlog - log->head < 2 * log->window;
+    store(sim, worker, log);
+    return mr_window_demand(log->window) > 0 && mr_window_room(log->window, ELEMENT_BYTES);
 }
 
-static void wake_readers(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
+void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
+    log->complete = true;
+    mr_window_finish(log->window);
     for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
          r = next_reader(worker, log, r)) {
         sim_task_go_on(sim, worker, r);
     }
 }
 
-void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
-{
-    log->complete = true;
-    wake_readers(sim, worker, log);
-}
-
 /* ---------------------------------------------------------------- reading */
 
-bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading)
+static bool has_read_all(const struct sim_task *reading, const struct sim_task *log)
 {
-    const struct sim_task *log = sim_share_producing(worker, reading);
-
-    return log != NULL && reading->open && !reading->joining && log->complete &&
-           reading->cursor >= log->nlog;
+    return reading->reading.gone ||
+           (reading->reader != NULL && !reading->reading.joining && log->complete &&
+            mr_window_next(reading->reader) == mr_window_end(log->window));
 }
 
-void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n)
+bool sim_share_ends(struct sim_worker *worker, struct sim_task *reading)
 {
-    struct sim_task *log = sim_share_producing(worker, reading);
+    const struct sim_task *log = sim_share_producing(worker, reading->production);
 
-    if (log == NULL || !reading->open || (reading->joining && sim->bug != SIM_BUG_JOIN_DELIVERS)) {
+    if (reading->over || log == NULL || !has_read_all(reading, log)) {
+        return false;
+    }
+    reading->over = true;
+    return true;
+}
+
+/* Nobody is there: what was read ahead is read again when somebody comes. */
+static void go_back(struct sim *sim, struct sim_task *log, struct sim_task *reading)
+{
+    uint64_t at;
+
+    if (mr_reading_goes_back(&reading->reading, &at)) {
+        int rc = mr_window_rewind(log->window, reading->reader, at, NULL);
+
+        MR_ASSERT(rc == MR_OK);
+        skipped(sim, log, reading, at, mr_window_next(reading->reader), is_to_be_held_for(reading));
+        sim_rare(sim, SIM_RARE_WENT_BACK);
+    }
+}
+
+static void read_ahead(struct sim_task *log, struct sim_task *reading)
+{
+    struct mr_cache_reader_stats stats;
+
+    reading->reading.more = mr_window_next(reading->reader) < mr_window_end(log->window);
+    if (mr_reading_next(&reading->reading, false /* resting */) != MR_READING_READ) {
         return;
     }
-    for (; n > 0 && reading->cursor < log->nlog; n--) {
-        uint64_t at = reading->cursor;
+    mr_window_reader_stats(reading->reader, &stats);
+    (void)mr_reading_skips(&reading->reading, stats.skipped);
+    for (uint32_t n = mr_reading_rows(&reading->reading); n > 0; n--) {
+        uint64_t at = mr_window_next(reading->reader);
 
-        if (sim->bug == SIM_BUG_JOIN_DELIVERS && at < reading->fed) {
-            at = reading->fed; /* of another log before: the book would not have it */
+        if (at == mr_window_end(log->window)) {
+            return;
         }
-        reading->fed = at + 1;
-        sim_task_put(reading, sim_task_logged(log, reading->cursor++), at);
+        mr_window_read(log->window, reading->reader, at + 1);
+        sim_task_put(reading, sim_task_logged(log, at), at);
     }
-    trim(sim, worker, log);
+}
+
+void sim_share_read(struct sim *sim, struct sim_worker *worker, struct sim_task *reading)
+{
+    struct sim_task *log = sim_share_producing(worker, reading->production);
+    uint64_t upto;
+
+    if (log == NULL || reading->reader == NULL) {
+        return;
+    }
+    if (!reading->over) {
+        go_back(sim, log, reading);
+        read_ahead(log, reading);
+    }
+    if (mr_reading_returns(&reading->reading, &upto)) {
+        int rc = mr_window_returned(log->window, reading->reader, upto, NULL);
+
+        MR_ASSERT(rc == MR_OK);
+    }
     sim_task_go_on(sim, worker, log);
 }
 
 /* ---------------------------------------------------------------- tasks come, change and go */
+
+static mr_window *new_window(size_t elements)
+{
+    struct mr_window_limits limits = {.bytes_max = elements * ELEMENT_BYTES,
+                                      .unstored_bytes_max = elements * ELEMENT_BYTES / 4,
+                                      .flush_bytes = 1,
+                                      .ahead_bytes = AHEAD_MAX * ELEMENT_BYTES};
+    mr_window *window = NULL;
+    int rc = mr_window_new(&limits, &window, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    return window;
+}
 
 void sim_share_begin(struct sim *sim, struct sim_task *task,
                      const Millrace__TaskAssignment *assignment)
 {
     snprintf(task->production, sizeof task->production, "%s", assignment->production);
     task->producing = assignment->producing;
-    task->reads = !task->producing && assignment->production[0] != '\0';
+    task->reads = !task->producing;
     task->joining = assignment->joining;
     task->unread = assignment->unread;
     task->waits = assignment->lag == MILLRACE__LAG__LAG_WAIT;
-    task->window = sim->plain || sim_chance(sim, 50) ? 1000 : sim->window;
-}
-
-/* Something of a task that the worker has is new. */
-void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
-                      const Millrace__TaskAssignment *assignment)
-{
-    bool moved = strcmp(task->production, assignment->production) != 0;
-
-    if (!task->reads) {
-        return;
+    if (task->producing) {
+        task->window = new_window(sim->plain || sim_chance(sim, 50) ? 1000 : sim->window);
     }
-    if (moved && !task->joining) {
-        sim_violation(sim, "task %s reads another production than it was to", task->id);
-    }
-    task->unread = assignment->unread;
-    task->joining = assignment->joining;
-    if (moved) {
-        snprintf(task->production, sizeof task->production, "%s", assignment->production);
-        task->open = false;
-        task->cursor = 0;
-    }
-    sim_task_go_on(sim, worker, task);
 }
 
 static struct sim_place *find_place(struct sim_task *log, const char *iteration)
@@ -187,92 +236,163 @@ static struct sim_place *find_place(struct sim_task *log, const char *iteration)
     return NULL;
 }
 
-void sim_share_put_down(struct sim_worker *worker, const struct sim_task *reading)
+/* Reading starts: where an earlier task of its iteration stood, as far as there is something. */
+static void start(struct sim *sim, struct sim_task *log, struct sim_task *task)
 {
-    struct sim_task *log = reading->reads ? sim_share_producing(worker, reading) : NULL;
-    struct mr_book_stand stand;
-    struct sim_place *place;
+    const struct sim_place *place =
+        sim->bug == SIM_BUG_BEGINS_AGAIN ? NULL : find_place(log, task->iteration);
 
-    if (log == NULL || !reading->open || reading->joining) {
-        return;
+    if (mr_window_started(task->reader)) {
+        place = NULL; /* a bug's */
+    } else if (place != NULL) {
+        sim_rare(sim, SIM_RARE_RESUMED);
+        mr_window_resume(log->window, task->reader, place->stand.at);
+        skipped(sim, log, task, place->stand.at, mr_window_next(task->reader),
+                false /* nobody was there to hold it */);
+    } else {
+        mr_window_start(log->window, task->reader);
     }
-    place = find_place(log, reading->iteration);
-    if (place == NULL) {
-        MORE(log->places, log->cap_places, log->nplaces);
-        place = &log->places[log->nplaces++];
-        snprintf(place->iteration, sizeof place->iteration, "%s", reading->iteration);
-    }
-    mr_book_stand(reading->book, &stand);
-    place->at = stand.at > reading->first ? stand.at : reading->first;
+    mr_reading_started(&task->reading, mr_window_next(task->reader),
+                       place != NULL ? &place->stand : NULL);
 }
 
-/* Somebody of its iteration read here before: it goes on behind what that one sent, as far as there
- * is something. */
-static void resume(struct sim *sim, struct sim_task *log, struct sim_task *task,
-                   const struct sim_place *place)
+static void open_reader(struct sim *sim, struct sim_task *log, struct sim_task *task)
 {
-    sim_rare(sim, SIM_RARE_RESUMED);
-    if (sim->bug == SIM_BUG_BEGINS_AGAIN) {
+    const struct sim_place *place = task->joining ? NULL : find_place(log, task->iteration);
+
+    if (log->given_up && place != NULL) {
+        uint64_t end = mr_window_end(log->window), at = place->stand.at;
+
+        skipped(sim, log, task, at, end, false /* nobody was there to hold it */);
+        (void)mr_reading_missed(&task->reading, &place->stand, end - at);
         return;
     }
-    task->cursor = place->at;
-    if (log->given_up) {
-        log->head = log->nlog;
+    if (log->given_up && !task->joining) {
+        sim_violation(sim, "task %s is to read a log that was given up", task->id);
     }
-    skip_to(sim, log, task, false /* nobody was there to hold it */);
+    int rc = mr_window_join(log->window, task->id, lag_of(sim, task), &task->reader, NULL);
+
+    MR_ASSERT(rc == MR_OK);
+    mr_reading_joined(&task->reading, mr_window_reader_first(task->reader));
+    if (task->joining && sim->bug == SIM_BUG_JOIN_UNPINNED) {
+        mr_window_start(log->window, task->reader);
+    }
+    if (!task->joining ||
+        (sim->bug == SIM_BUG_JOIN_DELIVERS && mr_reading_decided(&task->reading))) {
+        start(sim, log, task);
+    }
 }
 
 /* Readers that are new begin at the window's start, before anything is produced for them. */
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 {
     for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
-        struct sim_task *log = task->reads ? sim_share_producing(worker, task) : NULL;
+        struct sim_task *log = task->reads ? sim_share_producing(worker, task->production) : NULL;
 
-        if (log == NULL || task->open) {
-            continue;
+        if (log != NULL && task->reader == NULL && !task->reading.gone) {
+            open_reader(sim, log, task);
+            sim_moment(sim, SIM_MOMENT_JOINING, worker, NULL);
+            sim_task_go_on(sim, worker, log);
+            sim_task_go_on(sim, worker, task);
         }
-        const struct sim_place *place = task->joining ? NULL : find_place(log, task->iteration);
+    }
+}
 
-        if (log->given_up && !task->joining && place == NULL) {
-            sim_violation(sim, "task %s is to read a log that was given up", task->id);
-        }
-        task->open = true;
-        task->cursor = log->head;
-        if (place != NULL) {
-            resume(sim, log, task, place);
-        }
-        task->first = task->cursor;
-        sim_moment(sim, SIM_MOMENT_JOINING, worker, NULL);
+static void close_reader(struct sim_task *log, struct sim_task *task)
+{
+    if (log != NULL) {
+        mr_window_leave(log->window, task->reader);
+    }
+    task->reader = NULL;
+    mr_reading_closed(&task->reading);
+}
+
+/* Something of a task that the worker has is new. */
+void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
+                      const Millrace__TaskAssignment *assignment)
+{
+    bool moved = strcmp(task->production, assignment->production) != 0;
+    struct sim_task *log = sim_share_producing(worker, task->production);
+
+    if (!task->reads || (moved && sim->bug == SIM_BUG_JOIN_DELIVERS)) {
+        return;
+    }
+    if (moved && !task->joining) {
+        sim_violation(sim, "task %s reads another production than it was to", task->id);
+    }
+    task->unread = assignment->unread;
+    task->joining = assignment->joining;
+    if (moved) {
+        close_reader(log, task);
+        snprintf(task->production, sizeof task->production, "%s", assignment->production);
+    } else if (log != NULL && task->reader != NULL) {
+        mr_window_set_lag(log->window, task->reader, lag_of(sim, task));
+    }
+    if (!task->joining && mr_reading_decided(&task->reading)) {
+        start(sim, log, task);
+    }
+    if (log != NULL) {
         sim_task_go_on(sim, worker, log);
-        sim_task_go_on(sim, worker, task);
+    }
+    sim_task_go_on(sim, worker, task);
+}
+
+/* For the next task of its iteration. */
+static void note_place(struct sim_task *log, const struct sim_task *reading)
+{
+    struct sim_place *place = find_place(log, reading->iteration);
+    struct mr_reading_stand stand;
+
+    if (!mr_reading_stand(&reading->reading, &stand)) {
+        return;
+    }
+    if (place == NULL) {
+        MORE(log->places, log->cap_places, log->nplaces);
+        place = &log->places[log->nplaces++];
+        snprintf(place->iteration, sizeof place->iteration, "%s", reading->iteration);
+    }
+    place->stand = stand;
+}
+
+void sim_share_drop(struct sim_worker *worker, struct sim_task *task)
+{
+    struct sim_task *log = sim_share_producing(worker, task->production);
+
+    if (task->reads && task->reader != NULL) {
+        note_place(log, task);
+        close_reader(log, task);
+    }
+    for (struct sim_task *r = task->producing ? next_reader(worker, task, NULL) : NULL; r != NULL;
+         r = next_reader(worker, task, r)) {
+        close_reader(task, r);
     }
 }
 
 /* Somebody has stopped to read: what nobody reads may make room for something else. */
 void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *production)
 {
-    struct sim_task reading = {0}, *log;
+    struct sim_task *log = sim_share_producing(worker, production);
 
-    snprintf(reading.production, sizeof reading.production, "%s", production);
-    log = sim_share_producing(worker, &reading);
-    if (log != NULL && log->complete && next_reader(worker, log, NULL) == NULL && !sim->plain &&
+    if (log == NULL) {
+        return;
+    }
+    if (log->complete && next_reader(worker, log, NULL) == NULL && !sim->plain &&
         sim_chance(sim, 20)) {
         log->given_up = true;
     }
-    if (log != NULL) {
-        sim_task_go_on(sim, worker, log);
-    }
+    sim_task_go_on(sim, worker, log);
 }
 
 bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
                       Millrace__JoinAnswer *ret)
 {
-    const struct sim_task *log = task->joining ? sim_share_producing(worker, task) : NULL;
+    const struct sim_task *log =
+        task->joining ? sim_share_producing(worker, task->production) : NULL;
 
-    if (log == NULL || !task->open) {
+    if (log == NULL || task->reader == NULL) {
         return false;
     }
-    ret->first = sim->bug == SIM_BUG_JOIN_LIES ? 0 : task->cursor;
+    ret->first = sim->bug == SIM_BUG_JOIN_LIES ? 0 : task->reading.first;
     if (log->given_up) {
         ret->refused = (char *)(uintptr_t) "the log was given up";
     }

@@ -15,10 +15,12 @@
 #include "base/identity.h"
 #include "base/map.h"
 #include "base/rng.h"
+#include "cache/window/window.h"
 #include "client/read/read.h"
 #include "coord/fake/fake.h"
 #include "dispatcher/core/core.h"
 #include "worker/session/book.h"
+#include "worker/session/reading.h"
 #include "worker/session/registration.h"
 #include "worker/session/report.h"
 #include "worker/session/round_book.h"
@@ -233,7 +235,7 @@ struct sim_element {
     uint64_t split;
 };
 
-enum sim_data_status { SIM_DATA_OK, SIM_DATA_MOVED, SIM_DATA_OVER };
+enum sim_data_status { SIM_DATA_OK, SIM_DATA_MOVED, SIM_DATA_OVER, SIM_DATA_RELEASED };
 
 /* Client to worker: what it received and returned so far, and how far it may be sent to. Back: what
  * it has not. */
@@ -243,6 +245,7 @@ struct sim_data {
     uint64_t worker_life, client_life;
     char task[128];
     char client_id[33];
+    uint64_t connection; /* nothing of an earlier one arrives */
     uint64_t session;
     size_t received, returned, limit;
     enum sim_data_status status;
@@ -265,10 +268,10 @@ enum sim_work {
 struct sim_end;
 struct sim_handed;
 
-/* Of a window: all below was sent to readers of the iteration. */
+/* Of a window: where the last task of the iteration stood. */
 struct sim_place {
     char iteration[64];
-    size_t at;
+    struct mr_reading_stand stand;
 };
 
 struct sim_task {
@@ -305,18 +308,17 @@ struct sim_task {
     size_t nends, cap_ends;
     /* share.c */
     char production[64];
-    bool producing, reads; /* neither: for its own clients */
-    bool joining, unread, waits;
-    bool open;      /* reading: at `cursor` of its production's log */
-    size_t first;   /* ... where it began */
-    uint64_t fed;   /* ... its book, with all below */
-    mr_block **log; /* producing */
+    bool producing, reads;       /* neither: for its own clients */
+    bool joining, unread, waits; /* reading, as it was told */
+    bool over;                   /* it has read all there is */
+    struct mr_reading reading;
+    mr_window_reader *reader; /* in its production's window; NULL: there is none, or it has gone */
+    mr_window *window;        /* producing */
+    mr_block **log;           /* ... all its elements, in the window or not */
     size_t nlog, cap_log;
-    bool complete; /* producing: the pipeline has ended */
+    bool complete; /* the pipeline has ended */
     bool given_up;
-    size_t cursor, head, window;
-    uint64_t skipped;
-    struct sim_place *places; /* producing */
+    struct sim_place *places;
     size_t nplaces, cap_places;
     /* rounds.c: of a coordinated job, else NULL. `complete` as above */
     mr_round_book *rounds;
@@ -385,6 +387,7 @@ STAILQ_HEAD(sim_packets, sim_packet);
 /* The way of a task's stream: what was written to it last is asked again until it is answered. Of a
  * coordinated job it is a connection, on which everything comes, in order, until it breaks. */
 struct sim_line {
+    uint64_t connection;
     uint64_t session;
     size_t received, returned, limit;
     bool written;         /* and not asked yet */
@@ -536,6 +539,7 @@ struct sim {
     size_t nevents, cap_events;
     uint64_t order;
     uint64_t calls;
+    uint64_t connections; /* of readers, ever */
     int64_t memories;
     enum sim_bug bug;
     struct sim_faults faults;
@@ -751,14 +755,19 @@ void sim_share_begin(struct sim *sim, struct sim_task *task,
 void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                       const Millrace__TaskAssignment *assignment);
 void sim_share_open_readers(struct sim *sim, struct sim_worker *worker);
-/* It is dropped: where the next one of its iteration goes on. */
-void sim_share_put_down(struct sim_worker *worker, const struct sim_task *reading);
+/* Before @task is dropped. */
+void sim_share_drop(struct sim_worker *worker, struct sim_task *task);
+/* A task that read it was dropped. */
 void sim_share_left(struct sim *sim, struct sim_worker *worker, const char *production);
-struct sim_task *sim_share_producing(struct sim_worker *worker, const struct sim_task *reading);
+struct sim_task *sim_share_producing(struct sim_worker *worker, const char *production);
+/* The log has one element more. */
+void sim_share_append(struct sim_task *log);
 bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log);
 void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log);
-bool sim_share_is_read(struct sim_worker *worker, struct sim_task *reading);
-void sim_share_pull(struct sim *sim, struct sim_worker *worker, struct sim_task *reading, size_t n);
+/* As far ahead as its clients ask for. */
+void sim_share_read(struct sim *sim, struct sim_worker *worker, struct sim_task *reading);
+/* All there is was read. Says so once. */
+bool sim_share_ends(struct sim_worker *worker, struct sim_task *reading);
 /* What it says of a task that is joining; false: nothing yet. */
 bool sim_share_answer(struct sim *sim, struct sim_worker *worker, const struct sim_task *task,
                       Millrace__JoinAnswer *ret);

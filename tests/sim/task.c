@@ -18,6 +18,7 @@
 struct sim_end {
     uint64_t number;
     struct sim_data ask; /* the last one, without elements */
+    uint64_t released;   /* this connection, and all before it */
 };
 
 /* Splits that were handed out and not taken yet, as `splits` has them, and of which repetition. */
@@ -53,6 +54,7 @@ void sim_task_drop(struct sim_task *task)
     mr_free(task->buffer);
     mr_free(task->log);
     mr_free(task->places);
+    mr_window_free(task->window);
     memset(task, 0, sizeof *task);
     task->busy = busy + 1;
 }
@@ -166,7 +168,8 @@ static void ask_for_splits(struct sim *sim, struct sim_worker *worker, struct si
 /* Its sources were cut off, or those of what it reads. */
 static bool was_cut(struct sim_worker *worker, const struct sim_task *task)
 {
-    const struct sim_task *made = task->reads ? sim_share_producing(worker, task) : task;
+    const struct sim_task *made =
+        task->reads ? sim_share_producing(worker, task->production) : task;
 
     return made != NULL && made->source != NULL && mr_splits_were_cut(made->source);
 }
@@ -208,6 +211,7 @@ static void make_ready(struct sim_task *task, size_t at)
     if (task->producing) {
         MORE(task->log, task->cap_log, task->nlog);
         task->log[task->nlog++] = block;
+        sim_share_append(task);
     } else {
         int rc = mr_book_add(task->book, block, NULL);
 
@@ -239,12 +243,25 @@ static void flush(struct sim *sim, struct sim_task *task)
     }
 }
 
+/* The session that was sent it before it was read again; 0: none was. */
+static uint64_t owner_before(const struct sim_task *task, const struct sim_element *element)
+{
+    size_t i = task->nelements;
+
+    while (i > 0 && memcmp(&task->elements[i - 1], element, sizeof *element) != 0) {
+        i--;
+    }
+    return i > 0 ? task->owners[i - 1] : 0;
+}
+
 void sim_task_put(struct sim_task *task, const struct sim_element *element, uint64_t at)
 {
+    uint64_t owner = owner_before(task, element);
     int rc =
         mr_book_feed(task->book, (struct mr_part){.block = new_element(task, element)}, at, NULL);
 
     MR_ASSERT(rc == MR_OK);
+    task->owners[task->nelements - 1] = owner;
 }
 
 const struct sim_element *sim_task_logged(const struct sim_task *log, size_t at)
@@ -398,8 +415,11 @@ void sim_task_go_on(struct sim *sim, struct sim_worker *worker, struct sim_task 
         }
         return;
     }
-    if (task->reads && task->work == SIM_WORK_OUT && sim_share_is_read(worker, task)) {
-        mr_book_finish(task->book, MR_OK, NULL);
+    if (task->reads && task->work == SIM_WORK_OUT) {
+        sim_share_read(sim, worker, task);
+        if (sim_share_ends(worker, task)) {
+            mr_book_finish(task->book, MR_OK, NULL);
+        }
     }
     if (task->work == SIM_WORK_FULL && kept(task) < sim->ahead + task->buffer_size) {
         read_on(sim, worker, task);
@@ -617,7 +637,11 @@ void sim_task_release(struct sim *sim, struct sim_worker *worker, struct sim_tas
                       const char *client)
 {
     if (task->book != NULL) {
-        (void)mr_book_release(task->book, client);
+        struct sim_end *end = mr_book_release(task->book, client);
+
+        if (end != NULL) {
+            end->released = end->ask.connection;
+        }
         pump(sim, task);
     }
     sim_task_go_on(sim, worker, task);
@@ -649,12 +673,16 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
     bool is_new = mr_book_find(task->book, ask->client_id) == NULL;
     mr_error err;
 
-    if (ask->session < end->ask.session ||
-        (ask->session == end->ask.session &&
+    if (ask->connection < end->ask.connection ||
+        (ask->connection == end->ask.connection &&
          (ask->received < end->ask.received || ask->returned < end->ask.returned))) {
-        return; /* of a stream that another one has replaced */
+        return; /* another one has taken its place */
     }
     end->ask = *ask;
+    if (ask->connection <= end->released) {
+        answer(sim, ask, SIM_DATA_RELEASED);
+        return;
+    }
     if (take_word(sim, task, end, &err) < 0) {
         answer(sim, ask, SIM_DATA_OVER);
         return;
@@ -665,7 +693,7 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
         mr_registration_want_list(&worker->registration);
     }
     if (task->reads) {
-        sim_share_pull(sim, worker, task, mr_book_demand(task->book));
+        sim_share_read(sim, worker, task);
     }
     answer(sim, ask, SIM_DATA_OK);
     pump(sim, task);
@@ -754,6 +782,7 @@ void sim_task_begin(struct sim *sim, struct sim_worker *worker,
         open_book(task);
     }
     if (task->reads) {
+        mr_reading_init(&task->reading, task->book, task->joining);
         task->work = SIM_WORK_OUT;
         return;
     }

@@ -112,7 +112,7 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     bool reading = task->reads;
 
     snprintf(production, sizeof production, "%s", task->production);
-    sim_share_put_down(worker, task);
+    sim_share_drop(worker, task);
     sim_task_drop(task);
     if (reading) {
         sim_share_left(sim, worker, production);
