@@ -363,6 +363,27 @@ static void a_lost_workers_rounds_are_decided_once(void **state)
     assert_int_equal(rounds_of(f, "c1")->schedule->outcomes[0]->delivered_below, 2);
 }
 
+/* Consumer 1 is new and has begun with round 8, of w1. Round 7 is w2's: nobody has it. */
+static void what_is_before_the_first_round_of_a_session_it_has_not_returned(void **state)
+{
+    struct fixture *f = *state;
+    char task[200];
+
+    report(f, "c0", 1, 5, NULL, 0);
+    report(f, "c1", 1, 5, NULL, 0);
+    assert_int_equal(open2(f, "c9", 1), MR_EUNAVAIL);
+    report(f, "c0", 1, 6, NULL, 0);
+    assert_int_equal(open2(f, "c9", 1), MR_OK);
+    snprintf(task, sizeof task, "%s", task_of(f->it, "w2", 1));
+    assert_int_equal(leave(&f->t, "w2"), MR_OK);
+    table_wait(&f->t, 1);
+    f->from = 8;
+    report(f, "c9", 2, 9, task, 8);
+    report(f, "c0", 1, 6, task, 7);
+    assert_int_equal(rounds_of(f, "c0")->schedule->n_outcomes, 1);
+    assert_int_equal(rounds_of(f, "c0")->schedule->outcomes[0]->delivered_below, 6);
+}
+
 /* w2 had come to its end before round 5. Consumer 0 knows it, and has gone on with rounds of w1. */
 static void what_is_behind_an_end_was_returned_by_nobody(void **state)
 {
@@ -581,6 +602,7 @@ int main(void)
         CASE(reports_of_another_session_count_for_nothing),
         CASE(who_does_not_answer_is_not_believed),
         CASE(a_lost_workers_rounds_are_decided_once),
+        CASE(what_is_before_the_first_round_of_a_session_it_has_not_returned),
         CASE(what_is_behind_an_end_was_returned_by_nobody),
         CASE(who_refuses_connections_and_is_silent_is_not_waited_for),
         CASE(who_is_gone_is_not_waited_for),

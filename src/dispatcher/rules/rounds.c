@@ -267,9 +267,11 @@ static bool judge(const mr_core *core, const struct mr_iteration *it, uint32_t i
         below = report->below > seat->from ? report->below : seat->from;
         held = below < held ? below : held;
         end = report->end < end ? report->end : end;
-        /* Whoever has returned nothing may have passed over void rounds. */
-        if (seat->returned > 0 && seat->position > returned) {
-            returned = seat->position;
+        /* Whoever has returned nothing may have passed over void rounds; and what is before its
+         * first one nobody has returned because of it. */
+        below = seat->returned > 0 ? mr_schedule_behind(schedule, i, seat->position) : 0;
+        if (below > seat->from && below > returned) {
+            returned = below;
         }
     }
     held = held > returned ? held : returned;
