@@ -36,12 +36,17 @@
 
 /* ---- the cache (cache.c) ---- */
 
+struct mr_cache_limits {
+    uint64_t log_bytes_max; /* of all logs together, on disk */
+    /* of one log: unstored elements; the storage's write buffer is not in it */
+    uint64_t log_memory_bytes;
+    uint32_t logs_max;
+};
+
 struct mr_cache {
     _Atomic unsigned refs;
     mr_storage *storage;
-    uint64_t log_bytes_max; /* of all logs together */
-    uint64_t log_memory_bytes;
-    uint32_t logs_max;
+    struct mr_cache_limits limits;
 
     pthread_mutex_t lock; /* guards everything below */
     uint32_t logs;
@@ -51,12 +56,6 @@ struct mr_cache {
     _Atomic uint32_t pinned; /* values of the storage that are held */
 };
 
-struct mr_cache_limits {
-    uint64_t log_bytes_max; /* disk */
-    /* of one log: unstored elements; the storage's write buffer is not in it */
-    uint64_t log_memory_bytes;
-    uint32_t logs_max;
-};
 /* Over any storage, which it then owns (also on failure). */
 int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,
                  mr_error *err);
@@ -145,14 +144,13 @@ struct mr_cache_log {
     pthread_cond_t producer; /* demand, room, cancel, failure */
     pthread_cond_t work;     /* for the writer: something to write or to drop, or the end */
     pthread_cond_t idle;     /* no read in the storage; a callback has returned */
-    mr_window *window;
+    mr_window window;
     struct mr_cache_tail tail;
     uint64_t ready_bytes; /* charge of the tail's records that the storage has */
     bool cancelled;
     bool waiting; /* the producer, for room */
     bool closed;
     bool finished;
-    mr_error end; /* finished: code MR_OK, or why */
     bool failed;
     mr_error failure;
     unsigned reads; /* of the storage, under way */
@@ -163,7 +161,7 @@ struct mr_cache_log {
 struct mr_cache_reader {
     LIST_ENTRY(mr_cache_reader) link; /* all: log->lock */
     mr_cache_log *log;
-    mr_window_reader *cursor;
+    mr_window_reader cursor;
     void (*ready)(void *ctx);
     void *ctx;
     bool armed;   /* found nothing: to be told */

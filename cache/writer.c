@@ -21,7 +21,7 @@ static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
     int rc;
 
     /* First the head, then the file: a reader that finds nothing sees why. */
-    mr_window_trim(log->window);
+    mr_window_trim(&log->window);
     mr_mutex_unlock(&log->lock);
     rc = log->cache->storage->ops->remove_oldest(log->storage, err);
     mr_mutex_lock(&log->lock);
@@ -52,7 +52,7 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
         ready += runs[i]->put ? runs[i]->charge : 0;
     }
     const struct mr_cache_run *last = runs[count - 1];
-    MR_TRY(mr_window_stored(log->window, last->first + last->rows, charge, file->bytes, err));
+    MR_TRY(mr_window_stored(&log->window, last->first + last->rows, charge, file->bytes, err));
     for (size_t i = 0; i < count; i++) {
         runs[i]->put = true; /* the producer need not count it any more */
     }
@@ -96,9 +96,9 @@ void *mr_cache_writer_main(void *ctx)
 
     mr_mutex_lock(&log->lock);
     while (!log->closed && !log->failed && rc == MR_OK) {
-        if (mr_window_trim_due(log->window)) {
+        if (mr_window_trim_due(&log->window)) {
             rc = drop_oldest_locked(log, &err);
-        } else if (mr_window_flush_due(log->window, log->ready_bytes)) {
+        } else if (mr_window_flush_due(&log->window, log->ready_bytes)) {
             rc = write_file_locked(log, &err);
         } else {
             mr_cond_wait(&log->work, &log->lock);

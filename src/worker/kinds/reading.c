@@ -174,15 +174,14 @@ static bool miss_locked(struct reading *r, mr_chain *p)
 static int open_locked(struct reading *r, mr_chain *p, mr_error *err)
 {
     struct mr_worker_task *t = &r->serving.task;
-    struct mr_chain_reader_options opts = {
-        .name = t->id, .who = t->iteration, .lag = r->lag, .ready = on_ready, .ctx = t};
+    struct mr_cache_reader_options opts = {.lag = r->lag, .ready = on_ready, .ctx = t};
     uint64_t first;
     mr_error why;
 
     if (r->state.joining && mr_chain_failed(p, &why)) {
         return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
     }
-    int rc = mr_chain_join(p, &opts, &r->reader, &first, err);
+    int rc = mr_chain_join(p, t->iteration, &opts, &r->reader, &first, err);
     if (rc == MR_EPRECOND && !r->state.joining && miss_locked(r, p)) {
         return MR_OK;
     }
