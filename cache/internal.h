@@ -114,19 +114,6 @@ MR_AUTO_DEFINE(struct mr_cache_run, mr_cache_run_unref)
 int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max,
                       uint64_t bytes_max, mr_cache_view **ret, mr_error *err);
 
-/* ---- the tail: records in memory, oldest first (tail.c) ---- */
-
-struct mr_cache_tail {
-    struct mr_cache_run **runs; /* runs[first .. first + n); the last may be open */
-    size_t first, n, cap;
-};
-
-int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run,
-                       mr_error *err);                                     /* takes the reference */
-struct mr_cache_run *mr_cache_tail_last(const struct mr_cache_tail *tail); /* or NULL */
-/* The record that holds element @index, or NULL: it is not here. */
-struct mr_cache_run *mr_cache_tail_find(const struct mr_cache_tail *tail, uint64_t index);
-
 /* ---- logs (log.c, writer.c, reader.c) ---- */
 
 struct mr_cache_log {
@@ -145,7 +132,8 @@ struct mr_cache_log {
     pthread_cond_t work;     /* for the writer: something to write or to drop, or the end */
     pthread_cond_t idle;     /* no read in the storage; a callback has returned */
     mr_window window;
-    struct mr_cache_tail tail;
+    struct mr_cache_run **tail; /* records in memory, oldest first; the last may be open */
+    size_t ntail, tail_cap;
     uint64_t ready_bytes; /* charge of the tail's records that the storage has */
     bool cancelled;
     bool waiting; /* the producer, for room */

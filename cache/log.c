@@ -23,7 +23,7 @@ static void destroy(mr_cache_log *log)
         return;
     }
     mr_window_clear(&log->window);
-    mr_free(log->tail.runs);
+    mr_free(log->tail);
     mr_free(log->name);
     pthread_mutex_destroy(&log->lock);
     pthread_cond_destroy(&log->producer);
@@ -168,8 +168,8 @@ void mr_cache_log_close(mr_cache_log *log)
     if (cache->storage->ops->drop(log->storage, NULL) < 0) {
         mr_cache_set_failed(cache); /* files may be left */
     }
-    for (size_t i = 0; i < log->tail.n; i++) {
-        mr_cache_run_unref(log->tail.runs[log->tail.first + i]);
+    for (size_t i = 0; i < log->ntail; i++) {
+        mr_cache_run_unref(log->tail[i]);
     }
     mr_cache_release_log(cache, log->bytes_max);
     mr_cache_log_unref(log);
@@ -296,27 +296,34 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
     return MR_OK;
 }
 
+static struct mr_cache_run *last_locked(const mr_cache_log *log)
+{
+    return log->ntail == 0 ? NULL : log->tail[log->ntail - 1];
+}
+
 /* The record that takes the next chunk, the last of the tail; *@fresh: it is new. */
 static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, bool *fresh, mr_error *err)
 {
     MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
-    *ret = mr_cache_tail_last(&log->tail);
+    *ret = last_locked(log);
     *fresh = *ret == NULL || (*ret)->sealed;
     if (!*fresh) {
         return MR_OK;
     }
     MR_TRY(mr_cache_run_new(log->window.end, &run, err));
     run->opened_ms = mr_now_ms();
-    MR_TRY(mr_cache_tail_push(&log->tail, run, err));
-    *ret = MR_TAKE(run);
+    if (!mr_grow(&log->tail, &log->tail_cap, log->ntail, 1, sizeof log->tail[0])) {
+        return mr_error_nomem(err);
+    }
+    log->tail[log->ntail++] = *ret = MR_TAKE(run);
     return MR_OK;
 }
 
 /* The last record takes no more: a reference to it, for the storage; or NULL. */
 static struct mr_cache_run *seal_locked(mr_cache_log *log)
 {
-    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    struct mr_cache_run *run = last_locked(log);
 
     if (run == NULL || run->sealed) {
         return NULL;
@@ -329,7 +336,7 @@ static struct mr_cache_run *seal_locked(mr_cache_log *log)
 static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t bytes,
                       bool *copied, struct mr_cache_run *sealed[2], mr_error *err)
 {
-    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    struct mr_cache_run *run = last_locked(log);
     uint64_t charge;
     bool fresh;
 
@@ -341,7 +348,7 @@ static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uin
     int rc = mr_cache_run_add(run, chunk, bytes, copied, err);
     if (rc < 0) {
         if (fresh) {
-            log->tail.n--;
+            log->ntail--;
             mr_cache_run_unref(run);
         }
         return rc;

@@ -118,6 +118,26 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
     return MR_OK;
 }
 
+/* The record in memory with element @index, or NULL. */
+static struct mr_cache_run *find_in_tail_locked(const mr_cache_log *log, uint64_t index)
+{
+    size_t low = 0, high = log->ntail;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct mr_cache_run *run = log->tail[middle];
+
+        if (index < run->first) {
+            high = middle;
+        } else if (index >= run->first + run->rows) {
+            low = middle + 1;
+        } else {
+            return run;
+        }
+    }
+    return NULL;
+}
+
 static void read_ended_locked(mr_cache_log *log)
 {
     log->reads--;
@@ -131,7 +151,7 @@ static void read_ended_locked(mr_cache_log *log)
 static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **ret, mr_error *err)
 {
     mr_cache_log *log = r->log;
-    struct mr_cache_run *run = mr_cache_tail_find(&log->tail, next);
+    struct mr_cache_run *run = find_in_tail_locked(log, next);
     bool known = next == log->window.head || r->at == next;
     uint64_t key = r->at == next ? r->key : next;
     int rc;

@@ -79,25 +79,15 @@ bool mr_window_flush_due(const mr_window *w, uint64_t ready)
            w->file_bytes + w->limits.unstored_bytes_max <= w->limits.bytes_max;
 }
 
-/* Room for one more at the end of files[]. */
-static int reserve_file(mr_window *w, mr_error *err)
-{
-    if (w->first_file + w->nfiles == w->cap && w->first_file > w->cap / 2) {
-        memmove(w->files, w->files + w->first_file, w->nfiles * sizeof *w->files);
-        w->first_file = 0;
-    }
-    return mr_grow(&w->files, &w->cap, w->first_file + w->nfiles, 1, sizeof *w->files)
-               ? MR_OK
-               : mr_error_nomem(err);
-}
-
 int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err)
 {
-    MR_TRY(reserve_file(w, err));
+    if (!mr_grow(&w->files, &w->cap, w->nfiles, 1, sizeof w->files[0])) {
+        return mr_error_nomem(err);
+    }
     MR_ASSERT(end > w->stored_end);
     MR_ASSERT(end <= w->end);
     MR_ASSERT(bytes <= w->unstored_bytes);
-    w->files[w->first_file + w->nfiles++] = (struct mr_window_file){end, file_bytes};
+    w->files[w->nfiles++] = (struct mr_window_file){end, file_bytes};
     w->stored_end = end;
     w->unstored_bytes -= bytes;
     w->file_bytes += file_bytes;
@@ -128,12 +118,12 @@ static bool is_full(const mr_window *w)
 
 bool mr_window_trim_due(const mr_window *w)
 {
-    return is_full(w) && hold(w) >= w->files[w->first_file].end;
+    return is_full(w) && hold(w) >= w->files[0].end;
 }
 
 bool mr_window_held(const mr_window *w)
 {
-    return is_full(w) && hold(w) < w->files[w->first_file].end;
+    return is_full(w) && hold(w) < w->files[0].end;
 }
 
 /* Elements [r->next, upto) are not to be had. */
@@ -157,10 +147,10 @@ void mr_window_trim(mr_window *w)
     mr_window_reader *r;
 
     MR_ASSERT(w->nfiles > 0);
-    w->head = w->files[w->first_file].end;
-    w->file_bytes -= w->files[w->first_file].bytes;
-    w->first_file++;
+    w->head = w->files[0].end;
+    w->file_bytes -= w->files[0].bytes;
     w->nfiles--;
+    memmove(w->files, w->files + 1, w->nfiles * sizeof w->files[0]);
     LIST_FOREACH(r, &w->readers, link) {
         if (r->next < w->head) {
             MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
@@ -171,7 +161,7 @@ void mr_window_trim(mr_window *w)
 
 uint64_t mr_window_file_end(const mr_window *w, uint64_t index)
 {
-    for (size_t i = w->first_file; i < w->first_file + w->nfiles && index >= w->head; i++) {
+    for (size_t i = 0; i < w->nfiles && index >= w->head; i++) {
         if (index < w->files[i].end) {
             return w->files[i].end;
         }

@@ -70,9 +70,8 @@ typedef struct mr_window {
     uint64_t unstored_bytes;
     uint64_t stored_end; /* elements below are in files */
     bool finished;
-    /* Oldest first: files[first_file .. first_file + nfiles). */
-    struct mr_window_file *files;
-    size_t first_file, nfiles, cap;
+    struct mr_window_file *files; /* oldest first */
+    size_t nfiles, cap;
     uint64_t file_bytes;
     LIST_HEAD(, mr_window_reader) readers;
 } mr_window;
