@@ -43,19 +43,19 @@ enum mr_cache_lag { MR_CACHE_LAG_SKIP, MR_CACHE_LAG_WAIT };
 
 /* ---- the cache ---- */
 
-/* Zero means "the default" in every field but `dir`. Everything is copied. */
+/* Everything is copied. */
 struct mr_cache_options {
     /* made if missing (not its parents); no other cache may use it at the same time */
     const char *dir;
-    /* All files in it, at any time, RocksDB's own included. Default 10 GiB, at least 32 MiB. */
+    /* All files in it, at any time, RocksDB's own included. At least 32 MiB. */
     uint64_t disk_bytes_max;
     /*
      * What is not written yet, and RocksDB's write buffers. Besides these views pin what they hold,
      * and a file of which something is read has its index in memory (some 50 bytes a record, 256
-     * files at most). Default 256 MiB, at least 16 MiB. Divided evenly among `logs_max`.
+     * files at most). At least 16 MiB. Divided evenly among `logs_max`.
      */
     uint64_t memory_bytes_max;
-    uint32_t logs_max; /* at the same time; default 4 */
+    uint32_t logs_max; /* at the same time */
 };
 
 /*
