@@ -22,7 +22,7 @@ static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_work
 {
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (strcmp(update->tasks[i]->task_id, t->id) == 0 &&
-            update->tasks[i]->attempt == t->attempt) {
+            update->tasks[i]->attempt == t->a->attempt) {
             return true;
         }
     }
@@ -33,7 +33,7 @@ static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_work
 static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_held; i++) {
-        if (strcmp(update->held[i], t->iteration) == 0) {
+        if (strcmp(update->held[i], t->a->iteration_id) == 0) {
             return true;
         }
     }
@@ -146,7 +146,7 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
         return;
     }
     for (size_t i = 0; i < update->n_tasks; i++) {
-        const Millrace__TaskAssignment *a = update->tasks[i];
+        Millrace__TaskAssignment *a = update->tasks[i];
         struct mr_worker_task *known = find_task(w, a->task_id);
 
         if (known != NULL) {
@@ -160,6 +160,8 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
                a->dataset_id, NULL);
         if (mr_worker_task_list(w, a, mr_worker_task_kind_of(a), &added[i], &why) < 0) {
             complain(w, a->task_id, &why);
+        } else {
+            update->tasks[i] = NULL; /* the task's */
         }
     }
     /* When all are in the list: a production lets those in that are there before its pipeline

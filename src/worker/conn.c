@@ -97,9 +97,9 @@ static int attach_locked(struct mr_conn *c, struct mr_worker_task *t, mr_rpc_str
     uint32_t attempt = c->first->open->attempt;
 
     *replaced = NULL;
-    if (attempt != t->attempt) {
+    if (attempt != t->a->attempt) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE,
-                                   "moved: task %s is at attempt %u, not %u", t->id, t->attempt,
+                                   "moved: task %s is at attempt %u, not %u", t->id, t->a->attempt,
                                    attempt);
     }
     if (t->kind->streams == NULL) {

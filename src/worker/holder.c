@@ -24,7 +24,7 @@ struct holder {
 /* What @t holds. It may take more, and less, at any time. */
 static struct holder look_at(struct mr_worker_task *t)
 {
-    struct holder ret = {.task = t, .usage = {.what = "job", .name = t->job}};
+    struct holder ret = {.task = t, .usage = {.what = "job", .name = t->a->job_id}};
 
     MR_LOCK(&t->lock);
     if (t->kind->usage_locked != NULL) {

@@ -78,7 +78,7 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
 
     req.incarnation = t->worker->incarnation;
     req.task_id = t->id;
-    req.iteration_id = t->iteration;
+    req.iteration_id = t->a->iteration_id;
     req.provider = ask->provider;
     req.repetition = ask->repetition;
     req.seq = ask->seq;
@@ -102,7 +102,7 @@ static void *asker_main(void *arg)
         int rc = ask_splits(t, &ask, &err);
 
         if (rc < 0) {
-            mr_error_wrap(&err, "asking for splits of iteration %s", t->iteration);
+            mr_error_wrap(&err, "asking for splits of iteration %s", t->a->iteration_id);
             /* The task is over for the dispatcher, or we are: not an error of the pipeline, and
              * nobody's to be told. */
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
@@ -123,12 +123,12 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     MR_AUTO(mr_link_free_message) ProtobufCMessage *msg = NULL;
 
-    req.dataset_id = t->dataset;
+    req.dataset_id = t->a->dataset_id;
     req.want_definition = true;
-    req.fingerprint = t->fingerprint;
+    req.fingerprint = t->a->fingerprint;
     int rc = mr_link_call(t->worker->link, t, &mr_link_dataset, &req.base, &msg, err);
     if (rc < 0) {
-        mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
+        mr_error_wrap(err, "fetching dataset '%s'", t->a->dataset_id);
         return rc;
     }
     ProtobufCBinaryData *definition = &((Millrace__GetDatasetReply *)msg)->definition;
@@ -159,9 +159,9 @@ static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
 static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept,
                          mr_dataset **ret, mr_error *err)
 {
-    struct mr_definition_wanted wanted = {.dataset = t->dataset,
-                                          .fingerprint = t->fingerprint,
-                                          .sent_bytes = t->definition_size,
+    struct mr_definition_wanted wanted = {.dataset = t->a->dataset_id,
+                                          .fingerprint = t->a->fingerprint,
+                                          .sent_bytes = t->a->definition_size,
                                           .fetch = fetch_definition,
                                           .goes_on = goes_on,
                                           .ctx = t};
@@ -172,7 +172,7 @@ static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **k
     mr_mutex_unlock(&t->lock);
     int rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
     if (rc < 0) {
-        mr_error_wrap(err, "dataset '%s'", t->dataset);
+        mr_error_wrap(err, "dataset '%s'", t->a->dataset_id);
     }
     return rc;
 }
@@ -187,14 +187,14 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
     if (n != t->providers) {
         return mr_error_set(err, MR_EINTERNAL,
                             "dataset '%s' has %zu split providers here, %u at the dispatcher",
-                            t->dataset, n, t->providers);
+                            t->a->dataset_id, n, t->providers);
     }
     for (size_t i = 0; i < n; i++) {
-        if (splits[i] != t->splits[i]) {
+        if (splits[i] != t->a->providers[i]->splits) {
             return mr_error_set(err, MR_EINTERNAL,
                                 "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
                                 " at the dispatcher: do they run the same version?",
-                                i, t->dataset, splits[i], t->splits[i]);
+                                i, t->a->dataset_id, splits[i], t->a->providers[i]->splits);
         }
     }
     return MR_OK;
@@ -204,7 +204,8 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
  * in one order; parts of it (DYNAMIC) must not depend on the worker that has them. */
 static uint64_t task_seed(const struct mr_worker_task *t)
 {
-    uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));
+    uint64_t seed =
+        t->dynamic ? t->a->seed : mr_mix64(t->a->seed ^ mr_hash64(t->id, strlen(t->id)));
 
     return seed == 0 ? 1 : seed;
 }
@@ -213,8 +214,10 @@ static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kep
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
-    struct mr_engine_options opts = {
-        .seed = task_seed(t), .epoch = t->repetition, .memory = w->memory, .threads = w->threads};
+    struct mr_engine_options opts = {.seed = task_seed(t),
+                                     .epoch = t->a->repetition,
+                                     .memory = w->memory,
+                                     .threads = w->threads};
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
@@ -348,6 +351,6 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
 
 void mr_pipeline_log_failure(const struct mr_worker_task *t, const mr_error *err)
 {
-    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset",
-           "%s", t->dataset, "error", "%s", err->message, NULL);
+    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->a->job_id,
+           "dataset", "%s", t->a->dataset_id, "error", "%s", err->message, NULL);
 }

@@ -80,7 +80,7 @@ void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c)
     h->base.epoch = h->cluster.epoch;
     if (c->task != NULL) {
         h->base.task_id = c->task->id;
-        h->base.attempt = c->task->attempt;
+        h->base.attempt = c->task->a->attempt;
     }
 }
 

@@ -23,15 +23,11 @@ void mr_worker_task_unref(struct mr_worker_task *t)
     }
     MR_ASSERT(t->engine == NULL);
     struct mr_worker *w = t->worker;
-    t->kind->free(t);
+    if (t->kind->free != NULL) {
+        t->kind->free(t);
+    }
     mr_split_feed_free(t->feed);
-    mr_free(t->id);
-    mr_free(t->iteration);
-    mr_free(t->job);
-    mr_free(t->dataset);
-    mr_free(t->fingerprint);
-    mr_free(t->host);
-    mr_free(t->splits);
+    millrace__task_assignment__free_unpacked(t->a, NULL);
     (void)pthread_cond_destroy(&t->changed);
     (void)pthread_mutex_destroy(&t->lock);
     t->magic = 0;
@@ -130,37 +126,11 @@ void mr_worker_task_begin_drained_locked(struct mr_worker *w)
 
 /* ---- making one ---- */
 
-/* What is asked for. false: no memory. */
-static bool take_assignment(struct mr_worker_task *t, const Millrace__TaskAssignment *a)
-{
-    bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-
-    t->id = mr_strdup(a->task_id);
-    t->iteration = mr_strdup(a->iteration_id);
-    t->job = mr_strdup(a->job_id);
-    t->dataset = mr_strdup(a->dataset_id);
-    t->fingerprint = mr_strdup(a->fingerprint);
-    t->host = mr_strdup(a->host[0] != '\0' ? a->host : "unknown");
-    t->definition_size = a->definition_size;
-    t->dynamic = dynamic && t->kind->has_pipeline;
-    t->ends = dynamic && t->kind->ends;
-    t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
-    t->seed = a->seed;
-    t->repetition = a->repetition;
-    t->attempt = a->attempt;
-    t->providers = (uint32_t)a->n_providers;
-    t->splits = mr_calloc(a->n_providers + 1, sizeof t->splits[0]);
-    for (size_t i = 0; t->splits != NULL && i < a->n_providers; i++) {
-        t->splits[i] = a->providers[i]->splits;
-    }
-    return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL &&
-           t->fingerprint != NULL && t->host != NULL && t->splits != NULL;
-}
-
-static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
+static int task_new(struct mr_worker *w, Millrace__TaskAssignment *a,
                     const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                     mr_error *err)
 {
+    bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     struct mr_worker_task *t = mr_calloc(1, kind->size);
 
     MR_CHECK_ALLOC(t, err);
@@ -168,16 +138,24 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
     atomic_init(&t->refs, 1);
     t->worker = w;
     t->kind = kind;
+    t->a = a;
+    t->id = a->task_id;
+    t->host = a->host[0] != '\0' ? a->host : "unknown";
+    t->dynamic = dynamic && kind->has_pipeline;
+    t->ends = dynamic && kind->ends;
+    t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    t->providers = (uint32_t)a->n_providers;
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     mr_mutex_lock(&w->lock);
     w->ntasks++; /* Until mr_worker_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
-    int rc = take_assignment(t, a) ? kind->init(t, a, err) : mr_error_nomem(err);
+    int rc = kind->init != NULL ? kind->init(t, err) : MR_OK;
     if (rc == MR_OK && t->dynamic) {
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
     }
     if (rc < 0) {
+        t->a = NULL; /* the caller's still */
         mr_worker_task_unref(t);
         return rc;
     }
@@ -185,7 +163,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
     return MR_OK;
 }
 
-int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
+int mr_worker_task_list(struct mr_worker *w, Millrace__TaskAssignment *a,
                         const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                         mr_error *err)
 {
