@@ -6,7 +6,6 @@
 #include "base/rng.h"
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
-#include "worker/assignments.h"
 #include "worker/progress.h"
 #include "worker/stream.h"
 

@@ -23,6 +23,9 @@
 /* What one grant may consist of: at worst every split is a range of its own. */
 #define RANGES_MAX MR_GRANT_SPLITS_MAX
 
+/* Who holds less of the budget than this part is not worth naming. */
+#define WORTH_NAMING_PART 8u
+
 MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
 
 /* ---- splits ---- */
@@ -85,7 +88,7 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
     req.want = ask->want;
     fill_given_back(ask, &back, &req);
     if (t->at_least_once) {
-        mr_split_feed_report(t->feed, ask->provider, &report);
+        mr_split_feed_finished(t->feed, ask->provider, &report);
         req.report = &report.base;
     }
     MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req.base, &reply, err));
@@ -113,6 +116,88 @@ static void *asker_main(void *arg)
         }
     }
     return NULL;
+}
+
+/*
+ * ---- who has the memory budget ----
+ *
+ * For the error of a pipeline that found no room in it, or of one whose definition did not: often
+ * another job, which nobody reads any more and which keeps its buffer and its definition until
+ * somebody does, or it is deleted. All tasks are walked, once for each pipeline that fails so.
+ */
+
+struct holder {
+    struct mr_worker_task *task; /* a reference; NULL: none */
+    struct mr_worker_task_usage usage;
+};
+
+/* What @t holds. It may take more, and less, at any time. */
+static struct holder look_at(struct mr_worker_task *t)
+{
+    struct holder ret = {.task = t, .usage = {.what = "job", .name = t->a->job_id}};
+
+    MR_LOCK(&t->lock);
+    if (t->kind->usage_locked != NULL) {
+        t->kind->usage_locked(t, &ret.usage);
+    }
+    ret.usage.bytes += t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine);
+    ret.usage.bytes += t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition);
+    return ret;
+}
+
+/* The task beside @t that holds most. */
+static struct holder find_holder(const struct mr_worker_task *t)
+{
+    struct mr_worker *w = t->worker;
+    struct holder most = {0};
+    struct mr_worker_task *other;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(other, &w->tasks, link) {
+        struct holder one = other == t ? most : look_at(other);
+
+        most = one.usage.bytes > most.usage.bytes ? one : most;
+    }
+    if (most.task != NULL) {
+        (void)mr_worker_task_ref(most.task);
+    }
+    return most;
+}
+
+/* In front, in few words: an error has room for so much, and its end is what is cut. */
+static void tell(const struct mr_worker_task *t, const struct holder *most, mr_error *err)
+{
+    const char *what = most->usage.what;
+    const char *name = most->usage.name;
+    uint64_t mib = most->usage.bytes / MR_MIB;
+
+    mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget",
+           "task", "%s", t->id, "holder", "%s", most->task->id, what, "%s", name, "mib", "%" PRIu64,
+           mib, "read", "%s", most->usage.unread ? "no" : "yes", NULL);
+    if (most->usage.unread) {
+        /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the
+         * dispatcher is not told otherwise. */
+        mr_error_wrap(err,
+                      "job %s holds %" PRIu64
+                      " MiB unread (read it, millrace job delete %s, %sor raise --memory-budget)",
+                      name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
+    } else {
+        mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", what, name, mib);
+    }
+}
+
+/* Passes on @rc, and says who has the memory that was not found, and what can be done. */
+static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
+{
+    struct holder most = rc == MR_EEXHAUSTED ? find_holder(t) : (struct holder){0};
+
+    if (most.task != NULL) {
+        if (most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+            tell(t, &most, err);
+        }
+        mr_worker_task_unref(most.task);
+    }
+    return rc;
 }
 
 /* ---- the pipeline ---- */
@@ -143,15 +228,6 @@ static bool goes_on(void *ctx)
     struct mr_worker_task *t = mr_worker_task_of(ctx);
 
     return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
-}
-
-/* Passes on @rc, and says who has the memory that was not found. */
-static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
-{
-    if (rc == MR_EEXHAUSTED) {
-        mr_worker_task_name_holder(t, err);
-    }
-    return rc;
 }
 
 /* An object of its own for each task: what iterators leave in it for those after them is not

@@ -32,7 +32,7 @@ static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_e
     MR_CHECK_ALLOC(reports, err);
     MR_CHECK_ALLOC(pointers, err);
     for (uint32_t i = 0; i < t->providers; i++) {
-        mr_split_feed_report(t->feed, i, &reports[i]);
+        mr_split_feed_finished(t->feed, i, &reports[i]);
         pointers[i] = &reports[i].base;
     }
     (void)MR_TAKE(reports); /* pointers[0] is its address */

@@ -102,10 +102,9 @@ struct mr_worker_task {
     const struct mr_worker_task_kind *kind;
     Millrace__TaskAssignment *a; /* as it was assigned first */
     char *id;                    /* a->task_id */
-    const char
-        *host;    /* of whoever made its iteration; "unknown": the dispatcher does not know it */
-    bool dynamic; /* it has splits from the dispatcher: `feed` */
-    bool ends;    /* and is waited for when the worker drains */
+    const char *host;            /* of whoever made its iteration, or "unknown" */
+    bool dynamic;                /* it has splits from the dispatcher: `feed` */
+    bool ends;                   /* and is waited for when the worker drains */
     bool at_least_once;
     uint32_t providers;
     mr_split_feed *feed;
@@ -167,20 +166,13 @@ void mr_worker_task_report_end(struct mr_worker_task *t, Millrace__TaskEndedRequ
 /* Its job is set aside, or is there again. No lock is held. */
 void mr_worker_task_hold(struct mr_worker_task *t, bool held);
 
-/* ---- going on purpose: what is cut off when the worker drains (drain.c) ---- */
+/* ---- going on purpose: what is cut off when the worker drains ---- */
 
-/* Its worker drains from now on. worker->lock may be held, no other. */
-void mr_worker_task_drain(struct mr_worker_task *t);
 /* Its splits are given back when the worker drains, and @are says yes. Any lock may be held. */
 bool mr_worker_task_splits(const struct mr_worker_task *t, bool (*are)(const mr_splits *splits));
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may
  * be held. */
 bool mr_worker_task_has_nothing(const struct mr_worker_task *t);
-/* What it had not read was given back, as far as that may be. Any lock may be held. */
-bool mr_worker_task_has_given_back(const struct mr_worker_task *t);
-/* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is
- * held, no other. */
-void mr_worker_task_begin_drained_locked(struct mr_worker *w);
 /* A task has come on, or gone: whoever waits for that looks again. No lock is held. */
 void mr_worker_note_progress(struct mr_worker *w);
 

@@ -1,5 +1,4 @@
 /* Starting and stopping: options, the server, the link. */
-#include "worker/assignments.h"
 #include "worker/stream.h"
 
 #include "base/alloc.h"

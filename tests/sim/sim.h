@@ -20,7 +20,6 @@
 #include "dispatcher/core/core.h"
 #include "worker/session/book.h"
 #include "worker/session/registration.h"
-#include "worker/session/report.h"
 #include "worker/session/round_book.h"
 #include "worker/session/splits.h"
 
