@@ -11,8 +11,8 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 #include "worker/kinds.h"
-#include "worker/stream.h"
 
 #include <millrace/base.h>
 #include <string.h>

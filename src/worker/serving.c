@@ -7,8 +7,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 #include "worker/pipeline.h"
-#include "worker/stream.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "element/frame.h"
+#include "worker/conn.h"
 #include "worker/kinds.h"
 #include "worker/pipeline.h"
 #include "worker/session/round_book.h"
 #include "worker/session/row_groups.h"
-#include "worker/stream.h"
 
 #include <string.h>
 
