@@ -241,15 +241,15 @@ static void run_bare(struct result *r, const char *dir, const unsigned char *dat
 
 /* ---- the cache ---- */
 
-static mr_cache_reader *join(mr_cache_log *log, const char *name)
+static mr_cache_reader *join(mr_cache_log *log)
 {
-    struct mr_cache_reader_options opts = {.name = name, .lag = MR_CACHE_LAG_SKIP};
+    struct mr_cache_reader_options opts = {.lag = MR_CACHE_LAG_SKIP};
     mr_cache_reader *r = NULL;
     uint64_t first;
     mr_error err;
 
     check(mr_cache_reader_open(log, &opts, &r, &first, &err), &err);
-    mr_cache_reader_start(r, NULL);
+    (void)mr_cache_reader_start(r);
     return r;
 }
 
@@ -285,7 +285,7 @@ static double read_bytes(mr_cache_reader *r, uint64_t want)
         if (rc != MR_OK) {
             break;
         }
-        bytes += mr_cache_view_bytes(view);
+        bytes += view->bytes;
         mr_cache_view_unref(view);
     }
     return (double)bytes / 1e9 / (now() - start);
@@ -299,7 +299,6 @@ static void run_cache(struct result *r, double *amplification, const char *dir,
                                     .disk_bytes_max = window + 16 * MIB,
                                     .memory_bytes_max = MEMORY_MIB * MIB,
                                     .logs_max = 1};
-    struct mr_cache_log_options log_opts = {.bytes_max = window};
     struct mr_cache_log_stats stats;
     mr_cache_reader *reader;
     mr_cache_log *log = NULL;
@@ -310,8 +309,8 @@ static void run_cache(struct result *r, double *amplification, const char *dir,
 
     snprintf(db, sizeof db, "%s/db", dir);
     check(mr_cache_open(&opts, &cache, &err), &err);
-    check(mr_cache_log_open(cache, "bench", &log_opts, &log, &err), &err);
-    reader = join(log, "memory");
+    check(mr_cache_log_open(cache, "bench", window, &log, &err), &err);
+    reader = join(log);
     append(log, data, size, 32 * MIB / size);
     r->memory = read_bytes(reader, ANY);
     mr_cache_reader_close(reader);
@@ -325,16 +324,16 @@ static void run_cache(struct result *r, double *amplification, const char *dir,
         mr_cache_log_stats(log, &stats);
     } while (stats.memory_bytes > MEMORY_MIB * MIB / 8);
     *amplification = (double)stats.written_bytes / (double)(total + 32 * MIB - stats.memory_bytes);
-    reader = join(log, "warm");
+    reader = join(log);
     (void)read_bytes(reader, half);
     mr_cache_reader_close(reader);
-    reader = join(log, "cached");
+    reader = join(log);
     start_cpu = cpu();
     r->cached = read_bytes(reader, half);
     r->cached_cpu = (cpu() - start_cpu) / ((double)half / 1e9);
     mr_cache_reader_close(reader);
     drop_page_cache(db);
-    reader = join(log, "disk");
+    reader = join(log);
     r->disk = read_bytes(reader, half);
     mr_cache_reader_close(reader);
     mr_cache_log_close(log);
@@ -386,9 +385,9 @@ static int bench_memory(char **argv)
     mr_error err;
 
     check(mr_cache_open(&opts, &cache, &err), &err);
-    check(mr_cache_log_open(cache, "bench", NULL, &log, &err), &err);
-    near = join(log, "near");
-    far = join(log, "far");
+    check(mr_cache_log_open(cache, "bench", 0, &log, &err), &err);
+    near = join(log);
+    far = join(log);
     for (uint64_t written = 0; written < 2 * window; written += 4 * MIB) {
         double rss;
 

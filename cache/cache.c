@@ -21,9 +21,7 @@ int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_c
     cache->storage = storage;
     cache->next_id =
         mr_random_u64(); /* No block of an earlier life's log is taken for one of ours. */
-    cache->log_bytes_max = limits->log_bytes_max;
-    cache->log_memory_bytes = limits->log_memory_bytes;
-    cache->logs_max = limits->logs_max;
+    cache->limits = *limits;
     *ret = cache;
     return MR_OK;
 }
@@ -52,7 +50,7 @@ void mr_cache_close(mr_cache *cache)
 uint64_t mr_cache_bytes_free(mr_cache *cache)
 {
     MR_LOCK(&cache->lock);
-    return cache->log_bytes_max - cache->reserved_bytes;
+    return cache->limits.log_bytes_max - cache->reserved_bytes;
 }
 
 void mr_cache_set_failed(mr_cache *cache)

@@ -40,23 +40,22 @@ enum mr_cache_lag { MR_CACHE_LAG_SKIP, MR_CACHE_LAG_WAIT };
 
 /* The size of a chunk is a multiple of it, and so are the offsets of chunks in a record. */
 #define MR_CACHE_ALIGNMENT 64u
-#define MR_CACHE_NAME_BYTES_MAX 64u
 
 /* ---- the cache ---- */
 
-/* Zero means "the default" in every field but `dir`. Everything is copied. */
+/* Everything is copied. */
 struct mr_cache_options {
     /* made if missing (not its parents); no other cache may use it at the same time */
     const char *dir;
-    /* All files in it, at any time, RocksDB's own included. Default 10 GiB, at least 32 MiB. */
+    /* All files in it, at any time, RocksDB's own included. At least 32 MiB. */
     uint64_t disk_bytes_max;
     /*
      * What is not written yet, and RocksDB's write buffers. Besides these views pin what they hold,
      * and a file of which something is read has its index in memory (some 50 bytes a record, 256
-     * files at most). Default 256 MiB, at least 16 MiB. Divided evenly among `logs_max`.
+     * files at most). At least 16 MiB. Divided evenly among `logs_max`.
      */
     uint64_t memory_bytes_max;
-    uint32_t logs_max; /* at the same time; default 4 */
+    uint32_t logs_max; /* at the same time */
 };
 
 /*
@@ -81,18 +80,13 @@ uint64_t mr_cache_bytes_free(mr_cache *cache);
 
 /* ---- logs: the producer's side ---- */
 
-struct mr_cache_log_options {
-    /* Of its files, also while one is written. Default: mr_cache_bytes_free(). At least 8 MiB. */
-    uint64_t bytes_max;
-    uint64_t ahead_bytes; /* how far production runs ahead of the fastest reader; default 1 MiB */
-};
-
 /*
- * A new, empty log. @name appears in errors; it need not be unique. MR_EEXHAUSTED: too many logs,
- * or bytes_max is more than is free. *@ret belongs to the caller. Blocks for I/O.
+ * A new, empty log, of at most @bytes_max (8 MiB at least; 0: what is free) in files, also while one
+ * is written. @name appears in errors; it need not be unique. MR_EEXHAUSTED: too many logs, or
+ * @bytes_max is more than is free. *@ret belongs to the caller. Blocks for I/O.
  */
-int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts,
-                      mr_cache_log **ret, mr_error *err);
+int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_log **ret,
+                      mr_error *err);
 /*
  * The production is over for all: its files are deleted now, readers get MR_ECANCELED (and must
  * still be closed). Waits for reads and writes of this log that are under way. NULL is fine.
@@ -103,10 +97,10 @@ void mr_cache_log_close(mr_cache_log *log);
 uint64_t mr_cache_log_chunk_bytes_max(const mr_cache_log *log);
 
 /*
- * Wait until elements are wanted: MR_OK with *@rows, how many; MR_TIMEOUT after @timeout_ms (-1:
- * wait for ever); MR_ECANCELED after mr_cache_log_cancel(); the log's error once it has failed.
+ * Wait until elements are wanted: MR_OK with *@rows, how many; MR_END after mr_cache_log_finish();
+ * MR_ECANCELED after mr_cache_log_cancel(); the log's error once it has failed.
  */
-int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_error *err);
+int mr_cache_log_wait(mr_cache_log *log, uint64_t *rows, mr_error *err);
 
 /*
  * @rows elements as @n pieces of bytes whose sum is a multiple of MR_CACHE_ALIGNMENT. They stay the
@@ -129,18 +123,14 @@ struct mr_cache_chunk {
  */
 int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, mr_error *err);
 
-/*
- * The pipeline is over: readers get MR_END (@code MR_OK) or @code and @message once they have read
- * everything. Only the first call counts.
- */
-void mr_cache_log_finish(mr_cache_log *log, int code, const char *message);
+/* The pipeline is over: readers get MR_END once they have read everything. */
+void mr_cache_log_finish(mr_cache_log *log);
 
 /* Make the producer's waiting calls return MR_ECANCELED, now and from now on. Any thread. */
 void mr_cache_log_cancel(mr_cache_log *log);
 
 struct mr_cache_log_stats {
-    uint64_t head, end; /* elements [head, end) can be read */
-    bool finished;
+    uint64_t head, end;    /* elements [head, end) can be read */
     bool held;             /* the producer waits for room, because of a reader that does not skip */
     int code;              /* MR_OK, or why it failed */
     uint64_t bytes_max;    /* as it was opened */
@@ -160,7 +150,6 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret);
 /* ---- readers ---- */
 
 struct mr_cache_reader_options {
-    const char *name; /* for statistics; required */
     enum mr_cache_lag lag;
     /*
      * Called once after mr_cache_reader_next() said MR_TIMEOUT and it would say something else now.
@@ -178,9 +167,8 @@ struct mr_cache_reader_options {
  */
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
                          mr_cache_reader **ret, uint64_t *first, mr_error *err);
-/* Step two: read from *@first on, which is what open said, or further when that was not 0. NULL is
- * fine. */
-void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first);
+/* Step two: read from where open said, or from further on when that was not 0; returns where. */
+uint64_t mr_cache_reader_start(mr_cache_reader *r);
 /* Step two for one that follows on another, at most at the end: what the window has lost from @from
  * on is skipped. */
 void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from);
@@ -192,9 +180,9 @@ void mr_cache_reader_close(mr_cache_reader *r);
 
 /*
  * What comes next: chunks of one record, at least one, as many as fit @rows_max and @bytes_max. The
- * first may begin before the reader's position (mr_cache_view_skip()). *@ret is a reference.
+ * first may begin before the reader's position (`skip`). *@ret is a reference.
  * MR_TIMEOUT: nothing yet, see `ready`; MR_END: the log is finished and read; MR_ECANCELED: it was
- * closed; MR_EDATALOSS: a record is not what was written; else the log's or the pipeline's error.
+ * closed; MR_EDATALOSS: a record is not what was written; else the log's error.
  * Does not wait but for the disk. One call at a time for each reader.
  */
 int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max,
@@ -220,9 +208,6 @@ int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err);
 int mr_cache_reader_rewind(mr_cache_reader *r, uint64_t index, mr_error *err);
 
 struct mr_cache_reader_stats {
-    char name[MR_CACHE_NAME_BYTES_MAX + 1]; /* cut to fit */
-    enum mr_cache_lag lag;
-    bool started;
     uint64_t next;     /* the next element to be handed out */
     uint64_t returned; /* the cursor */
     uint64_t skipped;  /* dropped before they were handed out, or handed out again; or passed */
@@ -231,30 +216,32 @@ void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stat
 
 /* ---- views ---- */
 
+struct mr_cache_view_chunk {
+    uint32_t rows;
+    uint64_t bytes;
+    size_t iov_first, iov_count; /* its pieces in the view's iov */
+};
+
 /* A view is immutable and outlives reader, log and cache; ref, unref and reading are safe from any
  * thread. */
+struct mr_cache_view {
+    uint64_t first; /* the first row of the first chunk */
+    uint64_t rows;  /* of all chunks */
+    uint64_t bytes;
+    uint32_t skip; /* rows at the start that the reader was handed before (it was rewound) */
+    struct mr_cache_view_chunk *chunks;
+    size_t nchunks;
+    /* The bytes in order, without a copy: the producer's memory, or RocksDB's (pinned; aligned to
+     * nothing, one piece a chunk, adjacent in memory). */
+    struct iovec *iov;
+    size_t niov;
+    /* The cache's. */
+    _Atomic unsigned refs;
+    struct mr_cache_run *run;
+};
 mr_cache_view *mr_cache_view_ref(mr_cache_view *view);
 /* NULL is fine; takes void * to serve as the release function of a buffer or slice. The last one
  * may do I/O. */
 void mr_cache_view_unref(void *view);
-
-uint64_t mr_cache_view_first(const mr_cache_view *view); /* the first row of the first chunk */
-uint64_t mr_cache_view_rows(const mr_cache_view *view);  /* of all chunks */
-uint64_t mr_cache_view_bytes(const mr_cache_view *view);
-/* Rows at the start that the reader was handed before (it was rewound into a chunk). */
-uint32_t mr_cache_view_skip(const mr_cache_view *view);
-
-struct mr_cache_view_chunk {
-    uint32_t rows;
-    uint64_t bytes;
-    size_t iov_first, iov_count; /* its pieces in mr_cache_view_iov() */
-};
-/* Lent, as long as the caller holds its reference. */
-const struct mr_cache_view_chunk *mr_cache_view_chunks(const mr_cache_view *view, size_t *count);
-/*
- * The bytes in order, without a copy: the producer's memory, or RocksDB's (pinned; aligned to
- * nothing, one piece a chunk, adjacent in memory).
- */
-const struct iovec *mr_cache_view_iov(const mr_cache_view *view, size_t *count);
 
 #endif

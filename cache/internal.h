@@ -36,12 +36,17 @@
 
 /* ---- the cache (cache.c) ---- */
 
+struct mr_cache_limits {
+    uint64_t log_bytes_max; /* of all logs together, on disk */
+    /* of one log: unstored elements; the storage's write buffer is not in it */
+    uint64_t log_memory_bytes;
+    uint32_t logs_max;
+};
+
 struct mr_cache {
     _Atomic unsigned refs;
     mr_storage *storage;
-    uint64_t log_bytes_max; /* of all logs together */
-    uint64_t log_memory_bytes;
-    uint32_t logs_max;
+    struct mr_cache_limits limits;
 
     pthread_mutex_t lock; /* guards everything below */
     uint32_t logs;
@@ -51,12 +56,6 @@ struct mr_cache {
     _Atomic uint32_t pinned; /* values of the storage that are held */
 };
 
-struct mr_cache_limits {
-    uint64_t log_bytes_max; /* disk */
-    /* of one log: unstored elements; the storage's write buffer is not in it */
-    uint64_t log_memory_bytes;
-    uint32_t logs_max;
-};
 /* Over any storage, which it then owns (also on failure). */
 int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,
                  mr_error *err);
@@ -115,19 +114,6 @@ MR_AUTO_DEFINE(struct mr_cache_run, mr_cache_run_unref)
 int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_max,
                       uint64_t bytes_max, mr_cache_view **ret, mr_error *err);
 
-/* ---- the tail: records in memory, oldest first (tail.c) ---- */
-
-struct mr_cache_tail {
-    struct mr_cache_run **runs; /* runs[first .. first + n); the last may be open */
-    size_t first, n, cap;
-};
-
-int mr_cache_tail_push(struct mr_cache_tail *tail, struct mr_cache_run *run,
-                       mr_error *err);                                     /* takes the reference */
-struct mr_cache_run *mr_cache_tail_last(const struct mr_cache_tail *tail); /* or NULL */
-/* The record that holds element @index, or NULL: it is not here. */
-struct mr_cache_run *mr_cache_tail_find(const struct mr_cache_tail *tail, uint64_t index);
-
 /* ---- logs (log.c, writer.c, reader.c) ---- */
 
 struct mr_cache_log {
@@ -145,14 +131,14 @@ struct mr_cache_log {
     pthread_cond_t producer; /* demand, room, cancel, failure */
     pthread_cond_t work;     /* for the writer: something to write or to drop, or the end */
     pthread_cond_t idle;     /* no read in the storage; a callback has returned */
-    mr_window *window;
-    struct mr_cache_tail tail;
+    mr_window window;
+    struct mr_cache_run **tail; /* records in memory, oldest first; the last may be open */
+    size_t ntail, tail_cap;
     uint64_t ready_bytes; /* charge of the tail's records that the storage has */
     bool cancelled;
     bool waiting; /* the producer, for room */
     bool closed;
     bool finished;
-    mr_error end; /* finished: code MR_OK, or why */
     bool failed;
     mr_error failure;
     unsigned reads; /* of the storage, under way */
@@ -163,7 +149,7 @@ struct mr_cache_log {
 struct mr_cache_reader {
     LIST_ENTRY(mr_cache_reader) link; /* all: log->lock */
     mr_cache_log *log;
-    mr_window_reader *cursor;
+    mr_window_reader cursor;
     void (*ready)(void *ctx);
     void *ctx;
     bool armed;   /* found nothing: to be told */

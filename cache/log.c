@@ -13,7 +13,7 @@
 #include <string.h>
 
 #define BYTES_MIN (8 * MR_MIB)
-#define AHEAD_BYTES (1 * MR_MIB)
+#define AHEAD_BYTES (1 * MR_MIB) /* how far production runs ahead of the fastest reader */
 
 /* ---- open and close ---- */
 
@@ -22,8 +22,8 @@ static void destroy(mr_cache_log *log)
     if (log == NULL) {
         return;
     }
-    mr_window_free(log->window);
-    mr_free(log->tail.runs);
+    mr_window_clear(&log->window);
+    mr_free(log->tail);
     mr_free(log->name);
     pthread_mutex_destroy(&log->lock);
     pthread_cond_destroy(&log->producer);
@@ -40,15 +40,15 @@ void mr_cache_log_unref(mr_cache_log *log)
     }
 }
 
-static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t ahead_bytes,
-                mr_cache_log **ret, mr_error *err)
+static int make(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_log **ret,
+                mr_error *err)
 {
-    struct mr_window_limits limits = {.bytes_max = bytes_max, .ahead_bytes = ahead_bytes};
+    struct mr_window_limits limits = {.bytes_max = bytes_max, .ahead_bytes = AHEAD_BYTES};
+    uint64_t memory_bytes = cache->limits.log_memory_bytes;
     MR_AUTO(destroy) mr_cache_log *log = mr_calloc(1, sizeof *log);
 
     MR_CHECK_ALLOC(log, err);
-    limits.unstored_bytes_max =
-        cache->log_memory_bytes < bytes_max / 4 ? cache->log_memory_bytes : bytes_max / 4;
+    limits.unstored_bytes_max = memory_bytes < bytes_max / 4 ? memory_bytes : bytes_max / 4;
     limits.flush_bytes = limits.unstored_bytes_max / 4;
     atomic_init(&log->refs, 1);
     log->cache = cache;
@@ -62,7 +62,7 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, uint64_t 
     LIST_INIT(&log->readers);
     log->name = mr_strdup(name);
     MR_CHECK_ALLOC(log->name, err);
-    MR_TRY(mr_window_new(&limits, &log->window, err));
+    mr_window_init(&log->window, &limits);
     *ret = MR_TAKE(log);
     return MR_OK;
 }
@@ -73,11 +73,11 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     uint64_t left;
 
     MR_LOCK(&cache->lock);
-    if (cache->logs == cache->logs_max) {
+    if (cache->logs == cache->limits.logs_max) {
         return mr_error_set(err, MR_EEXHAUSTED,
                             "there are %" PRIu32 " logs, as many as there may be", cache->logs);
     }
-    left = cache->log_bytes_max - cache->reserved_bytes;
+    left = cache->limits.log_bytes_max - cache->reserved_bytes;
     *bytes = *bytes == 0 ? left : *bytes;
     if (*bytes < BYTES_MIN) {
         return mr_error_set(err, left < BYTES_MIN ? MR_EEXHAUSTED : MR_EINVAL,
@@ -101,12 +101,12 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
 }
 
 /* Of the bytes that were reserved for it. */
-static int open_reserved(mr_cache *cache, const char *name, uint64_t bytes, uint64_t ahead,
-                         uint64_t id, mr_cache_log **ret, mr_error *err)
+static int open_reserved(mr_cache *cache, const char *name, uint64_t bytes, uint64_t id,
+                         mr_cache_log **ret, mr_error *err)
 {
     MR_AUTO(destroy) mr_cache_log *log = NULL;
 
-    MR_TRY(make(cache, name, bytes, ahead == 0 ? AHEAD_BYTES : ahead, &log, err));
+    MR_TRY(make(cache, name, bytes, &log, err));
     log->id = id;
     int rc = cache->storage->ops->create(cache->storage, id, &log->storage, err);
     if (rc < 0) {
@@ -122,17 +122,16 @@ static int open_reserved(mr_cache *cache, const char *name, uint64_t bytes, uint
     return MR_OK;
 }
 
-int mr_cache_log_open(mr_cache *cache, const char *name, const struct mr_cache_log_options *opts,
-                      mr_cache_log **ret, mr_error *err)
+int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_log **ret,
+                      mr_error *err)
 {
-    uint64_t bytes = opts == NULL ? 0 : opts->bytes_max,
-             ahead = opts == NULL ? 0 : opts->ahead_bytes, id = 0;
-    int rc = reserve(cache, &bytes, &id, err);
+    uint64_t id = 0;
+    int rc = reserve(cache, &bytes_max, &id, err);
 
     if (rc == MR_OK) {
-        rc = open_reserved(cache, name, bytes, ahead, id, ret, err);
+        rc = open_reserved(cache, name, bytes_max, id, ret, err);
         if (rc < 0) {
-            mr_cache_release_log(cache, bytes);
+            mr_cache_release_log(cache, bytes_max);
         }
     }
     if (rc < 0) {
@@ -169,8 +168,8 @@ void mr_cache_log_close(mr_cache_log *log)
     if (cache->storage->ops->drop(log->storage, NULL) < 0) {
         mr_cache_set_failed(cache); /* files may be left */
     }
-    for (size_t i = 0; i < log->tail.n; i++) {
-        mr_cache_run_unref(log->tail.runs[log->tail.first + i]);
+    for (size_t i = 0; i < log->ntail; i++) {
+        mr_cache_run_unref(log->tail[i]);
     }
     mr_cache_release_log(cache, log->bytes_max);
     mr_cache_log_unref(log);
@@ -253,28 +252,21 @@ static int stopped_locked(const mr_cache_log *log, mr_error *err)
     return MR_OK;
 }
 
-int mr_cache_log_wait(mr_cache_log *log, int64_t timeout_ms, uint64_t *rows, mr_error *err)
+int mr_cache_log_wait(mr_cache_log *log, uint64_t *rows, mr_error *err)
 {
-    int64_t deadline = timeout_ms < 0 ? -1 : mr_now_ms() + timeout_ms;
-    uint64_t demand;
-
     MR_LOCK(&log->lock);
     for (;;) {
-        int64_t left = deadline < 0 ? -1 : deadline - mr_now_ms();
+        uint64_t demand = mr_window_demand(&log->window);
 
         MR_TRY(stopped_locked(log, err));
         if (log->finished) {
             return MR_END;
         }
-        demand = mr_window_demand(log->window);
         if (demand > 0) {
             *rows = demand;
             return MR_OK;
         }
-        if (deadline >= 0 && left <= 0) {
-            return MR_TIMEOUT;
-        }
-        (void)mr_cond_wait_ms(&log->producer, &log->lock, left);
+        mr_cond_wait(&log->producer, &log->lock);
     }
 }
 
@@ -304,27 +296,34 @@ static int measure(const mr_cache_log *log, const struct mr_cache_chunk *chunk, 
     return MR_OK;
 }
 
+static struct mr_cache_run *last_locked(const mr_cache_log *log)
+{
+    return log->ntail == 0 ? NULL : log->tail[log->ntail - 1];
+}
+
 /* The record that takes the next chunk, the last of the tail; *@fresh: it is new. */
 static int open_run_locked(mr_cache_log *log, struct mr_cache_run **ret, bool *fresh, mr_error *err)
 {
     MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
-    *ret = mr_cache_tail_last(&log->tail);
+    *ret = last_locked(log);
     *fresh = *ret == NULL || (*ret)->sealed;
     if (!*fresh) {
         return MR_OK;
     }
-    MR_TRY(mr_cache_run_new(mr_window_end(log->window), &run, err));
+    MR_TRY(mr_cache_run_new(log->window.end, &run, err));
     run->opened_ms = mr_now_ms();
-    MR_TRY(mr_cache_tail_push(&log->tail, run, err));
-    *ret = MR_TAKE(run);
+    if (!mr_grow(&log->tail, &log->tail_cap, log->ntail, 1, sizeof log->tail[0])) {
+        return mr_error_nomem(err);
+    }
+    log->tail[log->ntail++] = *ret = MR_TAKE(run);
     return MR_OK;
 }
 
 /* The last record takes no more: a reference to it, for the storage; or NULL. */
 static struct mr_cache_run *seal_locked(mr_cache_log *log)
 {
-    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    struct mr_cache_run *run = last_locked(log);
 
     if (run == NULL || run->sealed) {
         return NULL;
@@ -337,7 +336,7 @@ static struct mr_cache_run *seal_locked(mr_cache_log *log)
 static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uint64_t bytes,
                       bool *copied, struct mr_cache_run *sealed[2], mr_error *err)
 {
-    struct mr_cache_run *run = mr_cache_tail_last(&log->tail);
+    struct mr_cache_run *run = last_locked(log);
     uint64_t charge;
     bool fresh;
 
@@ -349,12 +348,12 @@ static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uin
     int rc = mr_cache_run_add(run, chunk, bytes, copied, err);
     if (rc < 0) {
         if (fresh) {
-            log->tail.n--;
+            log->ntail--;
             mr_cache_run_unref(run);
         }
         return rc;
     }
-    mr_window_append(log->window, chunk->rows, run->charge - charge);
+    mr_window_append(&log->window, chunk->rows, run->charge - charge);
     if (run->payload >= MR_CACHE_RECORD_BYTES) {
         sealed[1] = seal_locked(log);
     }
@@ -422,7 +421,7 @@ int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, m
     if (rc == MR_OK) {
         mr_mutex_lock(&log->lock);
         MR_ASSERT(!log->finished);
-        while ((rc = stopped_locked(log, err)) == MR_OK && !mr_window_room(log->window, bytes)) {
+        while ((rc = stopped_locked(log, err)) == MR_OK && !mr_window_room(&log->window, bytes)) {
             log->waiting = true;
             mr_cond_wait(&log->producer, &log->lock);
         }
@@ -444,18 +443,13 @@ int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, m
     return rc;
 }
 
-void mr_cache_log_finish(mr_cache_log *log, int code, const char *message)
+void mr_cache_log_finish(mr_cache_log *log)
 {
     mr_mutex_lock(&log->lock);
-    if (!log->finished) {
-        log->finished = true;
-        if (code < 0) {
-            (void)mr_error_set(&log->end, code, "%s", message);
-        }
-        mr_window_finish(log->window);
-        mr_cache_log_ready_locked(log);
-        pthread_cond_broadcast(&log->producer);
-    }
+    log->finished = true;
+    mr_window_finish(&log->window);
+    mr_cache_log_ready_locked(log);
+    pthread_cond_broadcast(&log->producer);
     mr_mutex_unlock(&log->lock);
     mr_cache_log_tell(log);
 }
@@ -469,23 +463,22 @@ void mr_cache_log_cancel(mr_cache_log *log)
 
 void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
 {
-    mr_window_reader *r = NULL;
+    const mr_cache_reader *r;
 
     MR_LOCK(&log->lock);
-    *ret = (struct mr_cache_log_stats){.head = mr_window_head(log->window),
-                                       .end = mr_window_end(log->window),
-                                       .finished = log->finished,
-                                       .held = log->waiting && mr_window_held(log->window),
+    *ret = (struct mr_cache_log_stats){.head = log->window.head,
+                                       .end = log->window.end,
+                                       .held = log->waiting && mr_window_held(&log->window),
                                        .code = log->failed ? log->failure.code : MR_OK,
                                        .bytes_max = log->bytes_max,
-                                       .file_bytes = mr_window_file_bytes(log->window),
-                                       .memory_bytes = mr_window_unstored_bytes(log->window),
+                                       .file_bytes = log->window.file_bytes,
+                                       .memory_bytes = log->window.unstored_bytes,
                                        .appended_bytes = log->appended_bytes,
                                        .written_bytes = log->written_bytes,
                                        .read_disk_records = log->read_disk_records,
                                        .read_memory_views = log->read_memory_views,
-                                       .files = mr_window_files(log->window)};
-    while ((r = mr_window_each(log->window, r)) != NULL) {
+                                       .files = log->window.nfiles};
+    LIST_FOREACH(r, &log->readers, link) {
         ret->readers++;
     }
     if (log->failed) {

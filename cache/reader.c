@@ -17,26 +17,24 @@ int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options
     r->ready = opts->ready;
     r->ctx = opts->ctx;
     MR_LOCK(&log->lock);
-    MR_TRY(mr_window_join(log->window, opts->name, opts->lag, &r->cursor, err));
+    mr_window_join(&log->window, &r->cursor, opts->lag);
     r->log = log;
     atomic_fetch_add(&log->refs, 1);
     LIST_INSERT_HEAD(&log->readers, r, link);
-    *first = mr_window_reader_first(r->cursor);
+    *first = r->cursor.next;
     *ret = MR_TAKE(r);
     return MR_OK;
 }
 
-void mr_cache_reader_start(mr_cache_reader *r, uint64_t *first)
+uint64_t mr_cache_reader_start(mr_cache_reader *r)
 {
     mr_cache_log *log = r->log;
 
     MR_LOCK(&log->lock);
-    if (first != NULL) {
-        *first = mr_window_reader_first(r->cursor);
-    }
-    mr_window_start(log->window, r->cursor);
+    mr_window_start(&log->window, &r->cursor);
     pthread_cond_broadcast(&log->producer);
     pthread_cond_signal(&log->work); /* it may not hold the head any more */
+    return r->cursor.next;
 }
 
 void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from)
@@ -44,7 +42,7 @@ void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from)
     mr_cache_log *log = r->log;
 
     MR_LOCK(&log->lock);
-    mr_window_resume(log->window, r->cursor, from);
+    mr_window_resume(&log->window, &r->cursor, from);
     pthread_cond_broadcast(&log->producer);
     pthread_cond_signal(&log->work);
 }
@@ -52,7 +50,7 @@ void mr_cache_reader_resume(mr_cache_reader *r, uint64_t from)
 void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag)
 {
     MR_LOCK(&r->log->lock);
-    mr_window_set_lag(r->log->window, r->cursor, lag);
+    mr_window_set_lag(&r->log->window, &r->cursor, lag);
     pthread_cond_signal(&r->log->work); /* it may not hold the head any more */
 }
 
@@ -71,7 +69,7 @@ void mr_cache_reader_close(mr_cache_reader *r)
         r->due = false;
     }
     LIST_REMOVE(r, link);
-    mr_window_leave(log->window, r->cursor);
+    mr_window_leave(&log->window, &r->cursor);
     pthread_cond_signal(&log->work);
     mr_mutex_unlock(&log->lock);
     mr_cache_run_unref(r->held);
@@ -85,16 +83,13 @@ void mr_cache_reader_close(mr_cache_reader *r)
 static int at_end_locked(mr_cache_reader *r, mr_error *err)
 {
     mr_cache_log *log = r->log;
-    const mr_error *why = log->finished ? &log->end : &log->failure;
 
-    if (log->finished && log->end.code == MR_OK) {
+    if (log->finished) {
         return MR_END;
     }
-    if (log->finished || log->failed) {
-        if (err != NULL) {
-            *err = *why;
-        }
-        return why->code;
+    if (log->failed) {
+        *err = log->failure;
+        return log->failure.code;
     }
     r->armed = true;
     return MR_TIMEOUT;
@@ -123,6 +118,26 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
     return MR_OK;
 }
 
+/* The record in memory with element @index, or NULL. */
+static struct mr_cache_run *find_in_tail_locked(const mr_cache_log *log, uint64_t index)
+{
+    size_t low = 0, high = log->ntail;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        struct mr_cache_run *run = log->tail[middle];
+
+        if (index < run->first) {
+            high = middle;
+        } else if (index >= run->first + run->rows) {
+            low = middle + 1;
+        } else {
+            return run;
+        }
+    }
+    return NULL;
+}
+
 static void read_ended_locked(mr_cache_log *log)
 {
     log->reads--;
@@ -136,8 +151,8 @@ static void read_ended_locked(mr_cache_log *log)
 static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **ret, mr_error *err)
 {
     mr_cache_log *log = r->log;
-    struct mr_cache_run *run = mr_cache_tail_find(&log->tail, next);
-    bool known = next == mr_window_head(log->window) || r->at == next;
+    struct mr_cache_run *run = find_in_tail_locked(log, next);
+    bool known = next == log->window.head || r->at == next;
     uint64_t key = r->at == next ? r->key : next;
     int rc;
 
@@ -178,11 +193,11 @@ static int unreadable_locked(mr_cache_log *log, uint64_t next, int rc, mr_error 
 static void advance_locked(mr_cache_reader *r, struct mr_cache_run *run, const mr_cache_view *view,
                            struct mr_cache_run **drop)
 {
-    uint64_t next = mr_cache_view_first(view) + mr_cache_view_rows(view);
+    uint64_t next = view->first + view->rows;
     /* What is read of an open record may be all there is now, and not all there will be. */
     bool whole = run->sealed && next == run->first + run->rows;
 
-    mr_window_read(r->log->window, r->cursor, next);
+    mr_window_read(&r->log->window, &r->cursor, next);
     r->at = next;
     r->key = whole ? next : run->first;
     *drop = r->held;
@@ -197,18 +212,18 @@ static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max
                        mr_cache_view **ret, struct mr_cache_run *drop[2], mr_error *err)
 {
     mr_cache_log *log = r->log;
-    uint64_t next = mr_window_next(r->cursor);
+    uint64_t next = r->cursor.next;
     int rc;
 
     if (log->closed) {
         return mr_error_set(err, MR_ECANCELED, "log '%s' was closed", log->name);
     }
-    MR_ASSERT(mr_window_started(r->cursor));
-    if (next == mr_window_end(log->window)) {
+    MR_ASSERT(r->cursor.started);
+    if (next == log->window.end) {
         return at_end_locked(r, err);
     }
     rc = find_locked(r, next, &drop[0], err);
-    if (log->closed || mr_window_next(r->cursor) != next) {
+    if (log->closed || r->cursor.next != next) {
         return AGAIN; /* closed, or dropped, while it was read */
     }
     if (rc < 0) {
@@ -284,8 +299,8 @@ uint64_t mr_cache_reader_pass(mr_cache_reader *r)
     uint64_t next, end;
 
     MR_LOCK(&log->lock);
-    next = mr_window_next(r->cursor);
-    end = mr_window_file_end(log->window, next);
+    next = r->cursor.next;
+    end = mr_window_file_end(&log->window, next);
     if (log->closed || end == 0) {
         return 0;
     }
@@ -294,10 +309,10 @@ uint64_t mr_cache_reader_pass(mr_cache_reader *r)
     end = find_record_behind(log, next, end);
     mr_mutex_lock(&log->lock);
     read_ended_locked(log);
-    if (log->closed || mr_window_next(r->cursor) != next) {
+    if (log->closed || r->cursor.next != next) {
         return 0; /* closed, or dropped meanwhile: next() says what comes */
     }
-    mr_window_pass(log->window, r->cursor, end);
+    mr_window_pass(&log->window, &r->cursor, end);
     r->at = r->key = end;
     return end - next;
 }
@@ -310,8 +325,8 @@ int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err)
     int rc;
 
     MR_LOCK(&log->lock);
-    rc = mr_window_returned(log->window, r->cursor, upto, err);
-    if (mr_window_trim_due(log->window)) {
+    rc = mr_window_returned(&log->window, &r->cursor, upto, err);
+    if (mr_window_trim_due(&log->window)) {
         pthread_cond_signal(&log->work);
     }
     return rc;
@@ -320,11 +335,12 @@ int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err)
 int mr_cache_reader_rewind(mr_cache_reader *r, uint64_t index, mr_error *err)
 {
     MR_LOCK(&r->log->lock);
-    return mr_window_rewind(r->log->window, r->cursor, index, err);
+    return mr_window_rewind(&r->log->window, &r->cursor, index, err);
 }
 
 void mr_cache_reader_stats(const mr_cache_reader *r, struct mr_cache_reader_stats *ret)
 {
     MR_LOCK(&r->log->lock);
-    mr_window_reader_stats(r->cursor, ret);
+    *ret = (struct mr_cache_reader_stats){
+        .next = r->cursor.next, .returned = r->cursor.returned, .skipped = r->cursor.skipped};
 }

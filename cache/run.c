@@ -165,18 +165,6 @@ void mr_cache_run_unref(struct mr_cache_run *run)
 
 /* ---- views ---- */
 
-struct mr_cache_view {
-    _Atomic unsigned refs;
-    struct mr_cache_run *run;
-    uint64_t first;
-    uint64_t rows;
-    uint64_t bytes;
-    uint32_t skip;
-    size_t nchunks, niov;
-    struct mr_cache_view_chunk *chunks; /* behind this, in one allocation; then iov */
-    struct iovec *iov;
-};
-
 /* How many chunks from @from on fit; at least one. */
 static size_t count_chunks(const struct mr_cache_run *run, size_t from, uint32_t skip,
                            uint64_t rows_max, uint64_t bytes_max)
@@ -256,36 +244,4 @@ void mr_cache_view_unref(void *ctx)
     }
     mr_cache_run_unref(view->run);
     mr_free(view);
-}
-
-uint64_t mr_cache_view_first(const mr_cache_view *view)
-{
-    return view->first;
-}
-
-uint64_t mr_cache_view_rows(const mr_cache_view *view)
-{
-    return view->rows;
-}
-
-uint64_t mr_cache_view_bytes(const mr_cache_view *view)
-{
-    return view->bytes;
-}
-
-uint32_t mr_cache_view_skip(const mr_cache_view *view)
-{
-    return view->skip;
-}
-
-const struct mr_cache_view_chunk *mr_cache_view_chunks(const mr_cache_view *view, size_t *count)
-{
-    *count = view->nchunks;
-    return view->chunks;
-}
-
-const struct iovec *mr_cache_view_iov(const mr_cache_view *view, size_t *count)
-{
-    *count = view->niov;
-    return view->iov;
 }

@@ -14,6 +14,7 @@
 
 #include <inttypes.h>
 #include <millrace/base.h>
+#include <string.h>
 
 /* The lock is held on entry and exit, but not meanwhile. */
 static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
@@ -21,7 +22,7 @@ static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
     int rc;
 
     /* First the head, then the file: a reader that finds nothing sees why. */
-    mr_window_trim(log->window);
+    mr_window_trim(&log->window);
     mr_mutex_unlock(&log->lock);
     rc = log->cache->storage->ops->remove_oldest(log->storage, err);
     mr_mutex_lock(&log->lock);
@@ -32,11 +33,10 @@ static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
 static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
                        struct mr_cache_run ***ret, size_t *n, mr_error *err)
 {
-    struct mr_cache_tail *tail = &log->tail;
     uint64_t charge = 0, ready = 0;
     size_t count = 0;
 
-    while (count < tail->n && tail->runs[tail->first + count]->first <= file->last) {
+    while (count < log->ntail && log->tail[count]->first <= file->last) {
         count++;
     }
     if (count == 0) {
@@ -45,19 +45,19 @@ static int move_locked(mr_cache_log *log, const struct mr_storage_file *file,
                             file->last);
     }
     MR_AUTO(mr_free)
-    struct mr_cache_run **runs = mr_memdup(tail->runs + tail->first, count * sizeof *runs);
+    struct mr_cache_run **runs = mr_memdup(log->tail, count * sizeof *runs);
     MR_CHECK_ALLOC(runs, err);
     for (size_t i = 0; i < count; i++) {
         charge += runs[i]->charge;
         ready += runs[i]->put ? runs[i]->charge : 0;
     }
     const struct mr_cache_run *last = runs[count - 1];
-    MR_TRY(mr_window_stored(log->window, last->first + last->rows, charge, file->bytes, err));
+    MR_TRY(mr_window_stored(&log->window, last->first + last->rows, charge, file->bytes, err));
     for (size_t i = 0; i < count; i++) {
         runs[i]->put = true; /* the producer need not count it any more */
     }
-    tail->first += count;
-    tail->n -= count;
+    log->ntail -= count;
+    memmove(log->tail, log->tail + count, log->ntail * sizeof log->tail[0]);
     log->ready_bytes -= ready;
     log->written_bytes += file->bytes;
     *ret = MR_TAKE(runs);
@@ -96,9 +96,9 @@ void *mr_cache_writer_main(void *ctx)
 
     mr_mutex_lock(&log->lock);
     while (!log->closed && !log->failed && rc == MR_OK) {
-        if (mr_window_trim_due(log->window)) {
+        if (mr_window_trim_due(&log->window)) {
             rc = drop_oldest_locked(log, &err);
-        } else if (mr_window_flush_due(log->window, log->ready_bytes)) {
+        } else if (mr_window_flush_due(&log->window, log->ready_bytes)) {
             rc = write_file_locked(log, &err);
         } else {
             mr_cond_wait(&log->work, &log->lock);

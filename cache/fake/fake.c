@@ -14,7 +14,7 @@
 #define FLIPPED_BYTES 64u
 
 struct fake {
-    struct mr_memory_storage memory;
+    mr_storage base;
     struct mr_storage_ops ops; /* those of the memory, but for what may fail */
     pthread_mutex_t lock;      /* guards everything below */
     pthread_cond_t released;
@@ -150,10 +150,10 @@ int mr_storage_fake_new(mr_storage **ret, mr_error *err)
     f->ops.release = release;
     f->ops.reset = reset;
     f->ops.close = close_fake;
-    f->memory.base = (mr_storage){&f->ops, "memory"};
+    f->base = (mr_storage){&f->ops, "memory"};
     mr_mutex_init(&f->lock);
     mr_cond_init(&f->released);
-    *ret = &f->memory.base;
+    *ret = &f->base;
     return MR_OK;
 }
 

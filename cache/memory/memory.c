@@ -3,12 +3,14 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
-#include "base/scope.h"
-#include "base/sync.h"
+#include "base/limits.h"
+#include "cache/internal.h"
 
+#include <inttypes.h>
 #include <millrace/base.h>
 #include <string.h>
-#include <sys/queue.h>
+
+#define BYTES_MIN (8 * MR_MIB)
 
 struct record {
     TAILQ_ENTRY(record) link;
@@ -27,11 +29,6 @@ struct memory_log {
     records; /* by key; as many as a window in memory has, which are not many */
 };
 
-static struct mr_memory_storage *memory_of(mr_storage_log *log)
-{
-    return (struct mr_memory_storage *)log->storage;
-}
-
 static void unref(struct record *r)
 {
     if (atomic_fetch_sub_explicit(&r->refs, 1, memory_order_acq_rel) == 1) {
@@ -47,7 +44,6 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
     log->base.storage = s;
     mr_mutex_init(&log->lock);
     TAILQ_INIT(&log->records);
-    atomic_fetch_add(&((struct mr_memory_storage *)s)->logs, 1);
     *ret = &log->base;
     return MR_OK;
 }
@@ -90,7 +86,6 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
             file.bytes += r->size;
         }
     }
-    atomic_fetch_add(&memory_of(base)->bytes, file.bytes);
     *ret = file;
     return MR_OK;
 }
@@ -108,7 +103,6 @@ static int remove_oldest(mr_storage_log *base, mr_error *err)
     MR_ASSERT(file != 0);
     while (r != NULL && r->file == file) {
         TAILQ_REMOVE(&log->records, r, link);
-        atomic_fetch_sub(&memory_of(base)->bytes, r->size);
         unref(r);
         r = TAILQ_FIRST(&log->records);
     }
@@ -183,10 +177,8 @@ static int drop(mr_storage_log *base, mr_error *err)
 
     while ((r = TAILQ_FIRST(&log->records)) != NULL) {
         TAILQ_REMOVE(&log->records, r, link);
-        atomic_fetch_sub(&memory_of(base)->bytes, r->file == 0 ? 0 : r->size);
         unref(r);
     }
-    atomic_fetch_sub(&memory_of(base)->logs, 1);
     (void)pthread_mutex_destroy(&log->lock);
     mr_free(log);
     return MR_OK;
@@ -194,17 +186,12 @@ static int drop(mr_storage_log *base, mr_error *err)
 
 static int reset(mr_storage *s, mr_error *err)
 {
-    MR_ASSERT(atomic_load(&((struct mr_memory_storage *)s)->logs) == 0);
-    return MR_OK;
+    return MR_OK; /* Nothing fails here. */
 }
 
 static void close_memory(mr_storage *s)
 {
-    struct mr_memory_storage *m = (struct mr_memory_storage *)s;
-
-    MR_ASSERT(atomic_load(&m->logs) == 0);
-    MR_ASSERT(atomic_load(&m->bytes) == 0);
-    mr_free(m);
+    mr_free(s);
 }
 
 const struct mr_storage_ops mr_memory_storage_ops = {
@@ -221,12 +208,22 @@ const struct mr_storage_ops mr_memory_storage_ops = {
     .close = close_memory,
 };
 
-int mr_storage_memory_new(mr_storage **ret, mr_error *err)
-{
-    struct mr_memory_storage *m = mr_calloc(1, sizeof *m);
+/* ---- a cache over it ---- */
 
-    MR_CHECK_ALLOC(m, err);
-    m->base = (mr_storage){&mr_memory_storage_ops, "memory"};
-    *ret = &m->base;
-    return MR_OK;
+int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err)
+{
+    struct mr_cache_limits limits = {.log_bytes_max = bytes_max,
+                                     .log_memory_bytes =
+                                         bytes_max / 4 /* the most a window takes */,
+                                     .logs_max = 1};
+
+    if (bytes_max < BYTES_MIN) {
+        return mr_error_set(err, MR_EINVAL,
+                            "%" PRIu64 " bytes are too few for a window, %llu is the least",
+                            bytes_max, BYTES_MIN);
+    }
+    mr_storage *storage = mr_malloc(sizeof *storage);
+    MR_CHECK_ALLOC(storage, err);
+    *storage = (mr_storage){&mr_memory_storage_ops, "memory"};
+    return mr_cache_new(storage, &limits, ret, err);
 }

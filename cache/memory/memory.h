@@ -9,16 +9,7 @@
 
 #include "cache/storage.h"
 
-#include <stdatomic.h>
-
-/* For what extends it (cache/fake): its logs may belong to any storage that begins with this. */
-struct mr_memory_storage {
-    mr_storage base;
-    _Atomic uint64_t bytes;
-    _Atomic unsigned logs;
-};
+/* Of any mr_storage whose `ops` they are, or begin with (cache/fake). */
 extern const struct mr_storage_ops mr_memory_storage_ops;
-
-int mr_storage_memory_new(mr_storage **ret, mr_error *err);
 
 #endif

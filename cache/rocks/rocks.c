@@ -4,14 +4,24 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "base/scope.h"
+#include "cache/internal.h"
 #include "cache/rocks/internal.h"
 
+#include <inttypes.h>
 #include <millrace/base.h>
 #include <string.h>
 
 /* Tables that are open at the same time: a reader needs one, and opening one costs little beside
  * reading it. */
 #define OPEN_FILES_MAX 256
+#define DISK_BYTES_MIN (32 * MR_MIB)
+/* For RocksDB's own files: manifest, options, log, and what a file has besides its records. */
+#define DISK_BYTES_RESERVED (8 * MR_MIB)
+#define MEMORY_BYTES_MIN (16 * MR_MIB)
+#define LOGS_LIMIT 1024u
+/* Quarters of what a log may have unstored that it holds: those records 4, write buffer 4, the
+ * record being put 2. */
+#define QUARTERS_PER_LOG 10
 #define FLUSH_THREADS_MAX 4
 #define INFO_LOG_HEADER 5 /* of enum InfoLogLevel: above all that has a level */
 #define TABLE_BLOCK_BYTES (16 * 1024)
@@ -40,7 +50,7 @@ int mr_rocks_error(mr_error *err, char *why)
 }
 
 /* Options of the database and of every column family in it. */
-static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
+static rocksdb_options_t *new_options(uint64_t log_memory_bytes, uint32_t logs_max)
 {
     rocksdb_options_t *o = rocksdb_options_create();
     rocksdb_block_based_table_options_t *table = rocksdb_block_based_options_create();
@@ -52,10 +62,10 @@ static rocksdb_options_t *new_options(const struct mr_rocks_options *opts)
     rocksdb_options_set_disable_auto_compactions(o, 1);
     rocksdb_options_set_compression(o, rocksdb_no_compression);
     /* The log's writer flushes; RocksDB must not by itself, and must never make a writer wait. */
-    rocksdb_options_set_write_buffer_size(o, (size_t)(4 * opts->log_memory_bytes));
+    rocksdb_options_set_write_buffer_size(o, (size_t)(4 * log_memory_bytes));
     rocksdb_options_set_max_write_buffer_number(o, 8);
     rocksdb_options_set_max_background_flushes(
-        o, (int)(opts->logs_max < FLUSH_THREADS_MAX ? opts->logs_max : FLUSH_THREADS_MAX));
+        o, (int)(logs_max < FLUSH_THREADS_MAX ? logs_max : FLUSH_THREADS_MAX));
     rocksdb_options_set_max_background_compactions(o, 1);
 
     /* Readers go through a file from its start to its end: let the kernel read ahead. */
@@ -154,19 +164,20 @@ void mr_rocks_close(mr_storage *base)
     mr_free(s);
 }
 
-int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_error *err)
+int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max, mr_storage **ret,
+                  mr_error *err)
 {
     struct mr_rocks *s = mr_calloc(1, sizeof *s);
     int rc;
 
     MR_CHECK_ALLOC(s, err);
-    rc = mr_rocks_dir_open(opts->dir, &s->dir, err);
+    rc = mr_rocks_dir_open(dir, &s->dir, err);
     if (rc < 0) {
         mr_free(s);
         return rc;
     }
     s->base = (mr_storage){&mr_rocks_ops, s->dir.path};
-    s->options = new_options(opts);
+    s->options = new_options(log_memory_bytes, logs_max);
     s->write = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(s->write, 1);
     rocksdb_writeoptions_set_no_slowdown(s->write,
@@ -183,5 +194,39 @@ int mr_rocks_open(const struct mr_rocks_options *opts, mr_storage **ret, mr_erro
         return rc;
     }
     *ret = &s->base;
+    return MR_OK;
+}
+
+/* ---- a cache over it: how its bytes are divided ---- */
+
+static int open_over_rocks(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
+{
+    uint64_t memory = opts->memory_bytes_max;
+    uint32_t logs = opts->logs_max;
+    mr_storage *storage = NULL;
+
+    if (opts->disk_bytes_max < DISK_BYTES_MIN || memory < MEMORY_BYTES_MIN || logs == 0 ||
+        logs > LOGS_LIMIT) {
+        return mr_error_set(err, MR_EINVAL,
+                            "%" PRIu64 " bytes of disk (at least %llu), %" PRIu64
+                            " of memory (at least %llu), %" PRIu32 " logs (at most %u)",
+                            opts->disk_bytes_max, DISK_BYTES_MIN, memory, MEMORY_BYTES_MIN, logs,
+                            LOGS_LIMIT);
+    }
+    struct mr_cache_limits limits = {.log_bytes_max = opts->disk_bytes_max - DISK_BYTES_RESERVED,
+                                     .log_memory_bytes = memory / logs * 4 / QUARTERS_PER_LOG,
+                                     .logs_max = logs};
+    if (limits.log_memory_bytes < MR_MIB) {
+        return mr_error_set(err, MR_EINVAL,
+                            "%" PRIu64 " bytes of memory are too few for %" PRIu32 " logs", memory,
+                            logs);
+    }
+    MR_TRY(mr_rocks_open(opts->dir, limits.log_memory_bytes, logs, &storage, err));
+    return mr_cache_new(storage, &limits, ret, err);
+}
+
+int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
+{
+    MR_TRY_WRAP(open_over_rocks(opts, ret, err), err, "cache directory '%s'", opts->dir);
     return MR_OK;
 }

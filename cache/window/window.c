@@ -8,77 +8,20 @@
 #include <inttypes.h>
 #include <millrace/base.h>
 #include <string.h>
-#include <sys/queue.h>
 
-/*
- * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is
- * forgotten: going back over it counts it again. It takes as many files dropped under the elements
- * that one consumer has not confirmed.
- */
-#define GAPS_MAX 64
-
-struct file {
-    uint64_t end; /* it covers the elements from the end of the one before */
-    uint64_t bytes;
-};
-
-struct gap {
-    uint64_t first, end;
-};
-
-struct mr_window_reader {
-    LIST_ENTRY(mr_window_reader) link;
-    char *name;
-    enum mr_cache_lag lag;
-    bool started;
-    uint64_t next;
-    uint64_t returned;
-    uint64_t skipped;
-    /* What was skipped between `returned` and `next`: not handed out, so not skipped anew by going
-     * back over it. */
-    struct gap gaps[GAPS_MAX];
-    size_t ngaps;
-};
-
-struct mr_window {
-    struct mr_window_limits limits;
-    uint64_t head, end;
-    uint64_t appended_bytes; /* since the start */
-    uint64_t unstored_bytes;
-    uint64_t stored_end; /* elements below are in files */
-    bool finished;
-    /* Oldest first: files[first_file .. first_file + nfiles). */
-    struct file *files;
-    size_t first_file, nfiles, cap;
-    uint64_t file_bytes;
-    LIST_HEAD(, mr_window_reader) readers;
-};
-
-int mr_window_new(const struct mr_window_limits *limits, mr_window **ret, mr_error *err)
+void mr_window_init(mr_window *w, const struct mr_window_limits *limits)
 {
-    mr_window *w;
-
     MR_ASSERT(limits->flush_bytes > 0);
     MR_ASSERT(limits->flush_bytes <= limits->unstored_bytes_max / 2);
     MR_ASSERT(limits->unstored_bytes_max <= limits->bytes_max / 4);
-    w = mr_calloc(1, sizeof *w);
-    MR_CHECK_ALLOC(w, err);
-    w->limits = *limits;
+    *w = (mr_window){.limits = *limits};
     LIST_INIT(&w->readers);
-    *ret = w;
-    return MR_OK;
 }
 
-void mr_window_free(mr_window *w)
+void mr_window_clear(mr_window *w)
 {
-    if (w == NULL) {
-        return;
-    }
-    while (!LIST_EMPTY(&w->readers)) {
-        mr_window_leave(w, LIST_FIRST(&w->readers));
-    }
+    MR_ASSERT(LIST_EMPTY(&w->readers));
     mr_free(w->files);
-    mr_free(w);
 }
 
 /* ---- production ---- */
@@ -136,25 +79,15 @@ bool mr_window_flush_due(const mr_window *w, uint64_t ready)
            w->file_bytes + w->limits.unstored_bytes_max <= w->limits.bytes_max;
 }
 
-/* Room for one more at the end of files[]. */
-static int reserve_file(mr_window *w, mr_error *err)
-{
-    if (w->first_file + w->nfiles == w->cap && w->first_file > w->cap / 2) {
-        memmove(w->files, w->files + w->first_file, w->nfiles * sizeof *w->files);
-        w->first_file = 0;
-    }
-    return mr_grow(&w->files, &w->cap, w->first_file + w->nfiles, 1, sizeof *w->files)
-               ? MR_OK
-               : mr_error_nomem(err);
-}
-
 int mr_window_stored(mr_window *w, uint64_t end, uint64_t bytes, uint64_t file_bytes, mr_error *err)
 {
-    MR_TRY(reserve_file(w, err));
+    if (!mr_grow(&w->files, &w->cap, w->nfiles, 1, sizeof w->files[0])) {
+        return mr_error_nomem(err);
+    }
     MR_ASSERT(end > w->stored_end);
     MR_ASSERT(end <= w->end);
     MR_ASSERT(bytes <= w->unstored_bytes);
-    w->files[w->first_file + w->nfiles++] = (struct file){end, file_bytes};
+    w->files[w->nfiles++] = (struct mr_window_file){end, file_bytes};
     w->stored_end = end;
     w->unstored_bytes -= bytes;
     w->file_bytes += file_bytes;
@@ -185,12 +118,12 @@ static bool is_full(const mr_window *w)
 
 bool mr_window_trim_due(const mr_window *w)
 {
-    return is_full(w) && hold(w) >= w->files[w->first_file].end;
+    return is_full(w) && hold(w) >= w->files[0].end;
 }
 
 bool mr_window_held(const mr_window *w)
 {
-    return is_full(w) && hold(w) < w->files[w->first_file].end;
+    return is_full(w) && hold(w) < w->files[0].end;
 }
 
 /* Elements [r->next, upto) are not to be had. */
@@ -198,11 +131,11 @@ static void skip(mr_window_reader *r, uint64_t upto)
 {
     if (r->started) {
         r->skipped += upto - r->next;
-        if (r->ngaps == GAPS_MAX) {
-            memmove(r->gaps, r->gaps + 1, (GAPS_MAX - 1) * sizeof r->gaps[0]);
+        if (r->ngaps == MR_WINDOW_GAPS_MAX) {
+            memmove(r->gaps, r->gaps + 1, (MR_WINDOW_GAPS_MAX - 1) * sizeof r->gaps[0]);
             r->ngaps--;
         }
-        r->gaps[r->ngaps++] = (struct gap){r->next, upto};
+        r->gaps[r->ngaps++] = (struct mr_window_gap){r->next, upto};
     } else {
         r->returned = upto;
     }
@@ -214,10 +147,10 @@ void mr_window_trim(mr_window *w)
     mr_window_reader *r;
 
     MR_ASSERT(w->nfiles > 0);
-    w->head = w->files[w->first_file].end;
-    w->file_bytes -= w->files[w->first_file].bytes;
-    w->first_file++;
+    w->head = w->files[0].end;
+    w->file_bytes -= w->files[0].bytes;
     w->nfiles--;
+    memmove(w->files, w->files + 1, w->nfiles * sizeof w->files[0]);
     LIST_FOREACH(r, &w->readers, link) {
         if (r->next < w->head) {
             MR_ASSERT(r->lag == MR_CACHE_LAG_SKIP || !r->started);
@@ -226,19 +159,9 @@ void mr_window_trim(mr_window *w)
     }
 }
 
-uint64_t mr_window_head(const mr_window *w)
-{
-    return w->head;
-}
-
-uint64_t mr_window_end(const mr_window *w)
-{
-    return w->end;
-}
-
 uint64_t mr_window_file_end(const mr_window *w, uint64_t index)
 {
-    for (size_t i = w->first_file; i < w->first_file + w->nfiles && index >= w->head; i++) {
+    for (size_t i = 0; i < w->nfiles && index >= w->head; i++) {
         if (index < w->files[i].end) {
             return w->files[i].end;
         }
@@ -246,45 +169,12 @@ uint64_t mr_window_file_end(const mr_window *w, uint64_t index)
     return 0;
 }
 
-uint64_t mr_window_file_bytes(const mr_window *w)
-{
-    return w->file_bytes;
-}
-
-uint64_t mr_window_unstored_bytes(const mr_window *w)
-{
-    return w->unstored_bytes;
-}
-
-size_t mr_window_files(const mr_window *w)
-{
-    return w->nfiles;
-}
-
 /* ---- readers ---- */
 
-int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret,
-                   mr_error *err)
+void mr_window_join(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag)
 {
-    mr_window_reader *r = mr_calloc(1, sizeof *r);
-
-    MR_CHECK_ALLOC(r, err);
-    r->name = mr_strdup(name);
-    if (r->name == NULL) {
-        mr_free(r);
-        return mr_error_nomem(err);
-    }
-    r->lag = lag;
-    r->next = r->returned = w->head;
+    *r = (mr_window_reader){.lag = lag, .next = w->head, .returned = w->head};
     LIST_INSERT_HEAD(&w->readers, r, link);
-    *ret = r;
-    return MR_OK;
-}
-
-uint64_t mr_window_reader_first(const mr_window_reader *r)
-{
-    MR_ASSERT(!r->started);
-    return r->next;
 }
 
 void mr_window_start(mr_window *w, mr_window_reader *r)
@@ -304,11 +194,6 @@ void mr_window_resume(mr_window *w, mr_window_reader *r, uint64_t from)
     }
 }
 
-bool mr_window_started(const mr_window_reader *r)
-{
-    return r->started;
-}
-
 void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag)
 {
     r->lag = lag;
@@ -316,17 +201,7 @@ void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag)
 
 void mr_window_leave(mr_window *w, mr_window_reader *r)
 {
-    if (r == NULL) {
-        return;
-    }
     LIST_REMOVE(r, link);
-    mr_free(r->name);
-    mr_free(r);
-}
-
-uint64_t mr_window_next(const mr_window_reader *r)
-{
-    return r->next;
 }
 
 void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto)
@@ -350,9 +225,8 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
     size_t passed = 0;
 
     if (upto > r->next) {
-        return mr_error_set(err, MR_EINVAL,
-                            "reader '%s' returned up to %" PRIu64 ", and was handed %" PRIu64,
-                            r->name, upto, r->next);
+        return mr_error_set(err, MR_EINVAL, "returned up to %" PRIu64 ", and was handed %" PRIu64,
+                            upto, r->next);
     }
     if (upto > r->returned) {
         r->returned = upto;
@@ -371,7 +245,7 @@ static uint64_t forget_gaps(mr_window_reader *r, uint64_t first)
     uint64_t sum = 0;
 
     while (r->ngaps > 0 && r->gaps[r->ngaps - 1].end > first) {
-        struct gap *gap = &r->gaps[r->ngaps - 1];
+        struct mr_window_gap *gap = &r->gaps[r->ngaps - 1];
         uint64_t from = gap->first > first ? gap->first : first;
 
         sum += gap->end - from;
@@ -389,9 +263,9 @@ int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error
     MR_ASSERT(r->started);
     if (index < r->returned || index > r->next) {
         return mr_error_set(err, MR_EINVAL,
-                            "reader '%s' goes back to %" PRIu64 ", outside of %" PRIu64
+                            "going back to %" PRIu64 ", outside of %" PRIu64
                             " (returned) to %" PRIu64 " (handed out)",
-                            r->name, index, r->returned, r->next);
+                            index, r->returned, r->next);
     }
     /* What is gone of it, or cannot be read, counts when it is passed again; so it must not have
      * been counted before. */
@@ -401,19 +275,4 @@ int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error
         skip(r, w->head);
     }
     return MR_OK;
-}
-
-void mr_window_reader_stats(const mr_window_reader *r, struct mr_cache_reader_stats *ret)
-{
-    *ret = (struct mr_cache_reader_stats){.lag = r->lag,
-                                          .started = r->started,
-                                          .next = r->next,
-                                          .returned = r->returned,
-                                          .skipped = r->skipped};
-    memcpy(ret->name, r->name, strnlen(r->name, sizeof ret->name - 1));
-}
-
-mr_window_reader *mr_window_each(const mr_window *w, const mr_window_reader *r)
-{
-    return r == NULL ? LIST_FIRST(&w->readers) : LIST_NEXT(r, link);
 }

@@ -23,8 +23,14 @@
 
 #include "cache/cache.h"
 
-typedef struct mr_window mr_window;
-typedef struct mr_window_reader mr_window_reader;
+#include <sys/queue.h>
+
+/*
+ * Runs of skipped elements that a reader may still go back over. Beyond that the oldest is
+ * forgotten: going back over it counts it again. It takes as many files dropped under the elements
+ * that one consumer has not confirmed.
+ */
+#define MR_WINDOW_GAPS_MAX 64
 
 struct mr_window_limits {
     uint64_t bytes_max; /* of files and what is unstored; at least 4 x unstored_bytes_max */
@@ -33,8 +39,45 @@ struct mr_window_limits {
     uint64_t ahead_bytes; /* how far production runs ahead of the fastest reader */
 };
 
-int mr_window_new(const struct mr_window_limits *limits, mr_window **ret, mr_error *err);
-void mr_window_free(mr_window *w); /* with all readers; NULL is fine */
+struct mr_window_gap {
+    uint64_t first, end;
+};
+
+/* Whoever owns it reads `next`, `returned`, `skipped` and `started`; all is written here. */
+typedef struct mr_window_reader {
+    LIST_ENTRY(mr_window_reader) link;
+    enum mr_cache_lag lag;
+    bool started;
+    uint64_t next;     /* the next element to be handed out; before the start, where it begins */
+    uint64_t returned; /* the cursor */
+    uint64_t skipped;
+    /* What was skipped between `returned` and `next`: not handed out, so not skipped anew by going
+     * back over it. */
+    struct mr_window_gap gaps[MR_WINDOW_GAPS_MAX];
+    size_t ngaps;
+} mr_window_reader;
+
+struct mr_window_file {
+    uint64_t end; /* it covers the elements from the end of the one before */
+    uint64_t bytes;
+};
+
+/* The same: its owner reads `head`, `end`, `unstored_bytes`, `file_bytes` and `nfiles`. */
+typedef struct mr_window {
+    struct mr_window_limits limits;
+    uint64_t head, end;
+    uint64_t appended_bytes; /* since the start */
+    uint64_t unstored_bytes;
+    uint64_t stored_end; /* elements below are in files */
+    bool finished;
+    struct mr_window_file *files; /* oldest first */
+    size_t nfiles, cap;
+    uint64_t file_bytes;
+    LIST_HEAD(, mr_window_reader) readers;
+} mr_window;
+
+void mr_window_init(mr_window *w, const struct mr_window_limits *limits);
+void mr_window_clear(mr_window *w); /* a zeroed one is fine */
 
 /* ---- production ---- */
 
@@ -65,31 +108,19 @@ void mr_window_trim(mr_window *w);
 /* The end of the file that holds element @index; 0: none does. */
 uint64_t mr_window_file_end(const mr_window *w, uint64_t index);
 
-uint64_t mr_window_head(const mr_window *w);
-uint64_t mr_window_end(const mr_window *w);
-uint64_t mr_window_file_bytes(const mr_window *w);
-uint64_t mr_window_unstored_bytes(const mr_window *w);
-size_t mr_window_files(const mr_window *w);
-
 /* ---- readers ---- */
 
-/* Step one; not started yet. The name is copied. *@first: see mr_window_reader_first(). */
-int mr_window_join(mr_window *w, const char *name, enum mr_cache_lag lag, mr_window_reader **ret,
-                   mr_error *err);
-/* The first element that it will get if it is started now. 0 is held for it, anything else moves
- * on. */
-uint64_t mr_window_reader_first(const mr_window_reader *r);
+/* Step one; not started yet. It would begin at `next`: 0 is held for it, anything else moves on. @r
+ * is the caller's until mr_window_leave(). */
+void mr_window_join(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag);
 /* Step two: it reads from there. */
 void mr_window_start(mr_window *w, mr_window_reader *r);
 /* The same, from @from (at most the end) on: what has gone of that counts as skipped. */
 void mr_window_resume(mr_window *w, mr_window_reader *r, uint64_t from);
-bool mr_window_started(const mr_window_reader *r);
 /* What it holds, it holds from now on; what it was skipped past before is gone. */
 void mr_window_set_lag(mr_window *w, mr_window_reader *r, enum mr_cache_lag lag);
-/* Gone, with its cursor; NULL is fine. */
 void mr_window_leave(mr_window *w, mr_window_reader *r);
 
-uint64_t mr_window_next(const mr_window_reader *r);
 /* It was handed the elements up to @upto (next < upto <= end). */
 void mr_window_read(mr_window *w, mr_window_reader *r, uint64_t upto);
 /* It is not handed the elements up to @upto, which are in files that cannot be read: whatever its
@@ -102,9 +133,5 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
  * What is no longer there counts as skipped.
  */
 int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error *err);
-
-void mr_window_reader_stats(const mr_window_reader *r, struct mr_cache_reader_stats *ret);
-/* The next reader after @r (NULL: the first). */
-mr_window_reader *mr_window_each(const mr_window *w, const mr_window_reader *r);
 
 #endif

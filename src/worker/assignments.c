@@ -6,23 +6,39 @@
  * Tasks of jobs that are set aside are not in the list, and kept: they may be in a later one, and
  * go on then.
  */
-#include "worker/assignments.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 #include "worker/kinds.h"
-#include "worker/stream.h"
 
 #include <millrace/base.h>
 #include <string.h>
+
+const struct mr_worker_task_kind *const mr_worker_task_kinds[MR_WORKER_TASK_KIND_COUNT] = {
+#define X(name) &mr_kind_##name,
+    MR_WORKER_TASK_KINDS(X)
+#undef X
+};
+
+static const struct mr_worker_task_kind *kind_of(const Millrace__TaskAssignment *a)
+{
+    size_t i = 0;
+
+    while (!mr_worker_task_kinds[i]->is_its(a)) {
+        i++;
+        MR_ASSERT(i < MR_WORKER_TASK_KIND_COUNT); /* The last one takes all. */
+    }
+    return mr_worker_task_kinds[i];
+}
 
 static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_tasks; i++) {
         if (strcmp(update->tasks[i]->task_id, t->id) == 0 &&
-            update->tasks[i]->attempt == t->attempt) {
+            update->tasks[i]->attempt == t->a->attempt) {
             return true;
         }
     }
@@ -33,7 +49,7 @@ static bool is_listed(const Millrace__WorkerUpdate *update, const struct mr_work
 static bool is_held(const Millrace__WorkerUpdate *update, const struct mr_worker_task *t)
 {
     for (size_t i = 0; i < update->n_held; i++) {
-        if (strcmp(update->held[i], t->iteration) == 0) {
+        if (strcmp(update->held[i], t->a->iteration_id) == 0) {
             return true;
         }
     }
@@ -146,7 +162,7 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
         return;
     }
     for (size_t i = 0; i < update->n_tasks; i++) {
-        const Millrace__TaskAssignment *a = update->tasks[i];
+        Millrace__TaskAssignment *a = update->tasks[i];
         struct mr_worker_task *known = find_task(w, a->task_id);
 
         if (known != NULL) {
@@ -158,8 +174,10 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s",
                a->dataset_id, NULL);
-        if (mr_worker_task_list(w, a, mr_worker_task_kind_of(a), &added[i], &why) < 0) {
+        if (mr_worker_task_list(w, a, kind_of(a), &added[i], &why) < 0) {
             complain(w, a->task_id, &why);
+        } else {
+            update->tasks[i] = NULL; /* the task's */
         }
     }
     /* When all are in the list: a production lets those in that are there before its pipeline

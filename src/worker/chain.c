@@ -63,7 +63,7 @@ static int open_in_memory(mr_chain *p, uint64_t chunk, struct mr_chain_segment *
         rc = mr_cache_open_memory(bytes, &s.memory, err);
     }
     if (rc == MR_OK) {
-        rc = mr_cache_log_open(s.memory, p->id, NULL, &s.log, err);
+        rc = mr_cache_log_open(s.memory, p->id, 0, &s.log, err);
     }
     if (rc < 0) {
         mr_cache_close(s.memory);
@@ -225,7 +225,7 @@ static int extend_reader_locked(mr_chain *p, mr_chain_reader *r, mr_error *err)
     int rc = mr_cache_reader_open(p->segments[last].log, &r->opts, &r->in[last], &first, err);
 
     if (rc == MR_OK && r->started) {
-        mr_cache_reader_start(r->in[last], NULL);
+        (void)mr_cache_reader_start(r->in[last]);
     }
     return rc;
 }
@@ -389,7 +389,7 @@ static void return_to_disk(mr_chain *p)
     }
     mr_mutex_unlock(&p->lock);
     if (rc == MR_OK) {
-        mr_cache_log_finish(before, MR_OK, NULL);
+        mr_cache_log_finish(before);
         mr_windows_restored(p->windows);
         mr_log(MR_LOG_INFO, "a shared production has a window on disk again", "production", "%s",
                p->id, NULL);
@@ -412,7 +412,7 @@ int mr_chain_wait(mr_chain *p, uint64_t *rows, mr_error *err)
     retire_first(p);
     return_to_disk(p);
     for (;;) {
-        int rc = mr_cache_log_wait(last_log(p, &i), -1, rows, err);
+        int rc = mr_cache_log_wait(last_log(p, &i), rows, err);
 
         if (rc == MR_OK) {
             return MR_OK;
@@ -476,7 +476,7 @@ static int make_room(mr_chain *p, uint32_t i, uint64_t bytes, const mr_error *wh
     mr_cache_log *before = p->segments[i].log;
     mr_mutex_unlock(&p->lock);
     MR_TRY(rc);
-    mr_cache_log_finish(before, MR_OK, NULL);
+    mr_cache_log_finish(before);
     return MR_OK;
 }
 
@@ -524,7 +524,7 @@ void mr_chain_finish(mr_chain *p, int code, const char *message)
     }
     mr_cache_log *log = p->segments[p->n - 1].log;
     mr_mutex_unlock(&p->lock);
-    mr_cache_log_finish(log, MR_OK, NULL);
+    mr_cache_log_finish(log);
 }
 
 bool mr_chain_failed(mr_chain *p, mr_error *err)

@@ -64,19 +64,11 @@ void mr_chain_stats(mr_chain *p, struct mr_chain_stats *ret);
 
 /* ---- readers ---- */
 
-struct mr_chain_reader_options {
-    const char *name;
-    /* readers of one name after another go on where the last one stood: mr_chain_put_down() */
-    const char *who;
-    enum mr_cache_lag lag;
-    /* After read() said MR_TIMEOUT: it would say something else now. Must not block. */
-    void (*ready)(void *ctx);
-    void *ctx;
-};
 /* Step one of joining: *@first is where it would begin; 0 is held for it until it is started or
- * closed. MR_EPRECOND: the production was closed. One reader of a name at a time. */
-int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
-                  uint64_t *first, mr_error *err);
+ * closed. MR_EPRECOND: the production was closed. Readers of one name, @who, come one after another
+ * and go on where the last one stood: mr_chain_put_down(). */
+int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_options *opts,
+                  mr_chain_reader **ret, uint64_t *first, mr_error *err);
 /* Did the pipeline fail? Then true, and *@err says how. */
 bool mr_chain_failed(mr_chain *p, mr_error *err);
 /* Step two. *@first is where it begins now. */

@@ -60,7 +60,6 @@ struct mr_chain_reader {
     LIST_ENTRY(mr_chain_reader) link;
     mr_chain *chain;
     struct mr_cache_reader_options opts;
-    char *name;
     /* chain->lock */
     struct mr_chain_place *place;
     mr_cache_reader *in[MR_CHAIN_LOGS_MAX]; /* NULL: of those before it joined */

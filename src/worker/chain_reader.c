@@ -73,27 +73,15 @@ static int join_locked(mr_chain *p, mr_chain_reader *r, const char *who, uint64_
     return rc;
 }
 
-static void reader_free(mr_chain_reader *r)
+int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_options *opts,
+                  mr_chain_reader **ret, uint64_t *first, mr_error *err)
 {
-    if (r != NULL) {
-        mr_free(r->name);
-        mr_free(r);
-    }
-}
-MR_AUTO_DEFINE(mr_chain_reader, reader_free)
-
-int mr_chain_join(mr_chain *p, const struct mr_chain_reader_options *opts, mr_chain_reader **ret,
-                  uint64_t *first, mr_error *err)
-{
-    MR_AUTO(reader_free) mr_chain_reader *r = mr_calloc(1, sizeof *r);
+    MR_AUTO(mr_free) mr_chain_reader *r = mr_calloc(1, sizeof *r);
 
     MR_CHECK_ALLOC(r, err);
-    r->name = mr_strdup(opts->name);
-    MR_CHECK_ALLOC(r->name, err);
-    r->opts = (struct mr_cache_reader_options){
-        .name = r->name, .lag = opts->lag, .ready = opts->ready, .ctx = opts->ctx};
+    r->opts = *opts;
     MR_LOCK(&p->lock);
-    MR_TRY(join_locked(p, r, opts->who, first, err));
+    MR_TRY(join_locked(p, r, who, first, err));
     *first += p->segments[r->at].base;
     r->chain = mr_chain_ref(p);
     LIST_INSERT_HEAD(&p->readers, r, link);
@@ -122,7 +110,7 @@ static void resume_locked(mr_chain_reader *r)
 static void start_locked(mr_chain_reader *r)
 {
     for (uint32_t i = r->joined; i < r->chain->n && r->in[i] != NULL; i++) {
-        mr_cache_reader_start(r->in[i], NULL);
+        (void)mr_cache_reader_start(r->in[i]);
     }
 }
 
@@ -190,7 +178,7 @@ void mr_chain_leave(mr_chain_reader *r)
     for (uint32_t i = 0; i < MR_CHAIN_LOGS_MAX; i++) {
         mr_cache_reader_close(r->in[i]);
     }
-    reader_free(r);
+    mr_free(r);
     mr_chain_unref(p);
 }
 
@@ -201,7 +189,7 @@ static void note_unreadable(mr_chain_reader *r, uint64_t elements, const mr_erro
     if (r->unreadable == 0) {
         mr_log(MR_LOG_WARN,
                "a record of a shared production cannot be read, its elements are skipped",
-               "production", "%s", r->chain->id, "reader", "%s", r->name, "error", "%s",
+               "production", "%s", r->chain->id, "reader", "%s", r->place->who, "error", "%s",
                why->message, NULL);
     }
     r->unreadable += elements;
@@ -224,7 +212,7 @@ static bool next_log(mr_chain_reader *r)
     r->unreadable += r->lost[r->at];
     if (r->unreadable > 0) {
         mr_log(MR_LOG_WARN, "elements of a shared production could not be read and are skipped",
-               "production", "%s", p->id, "reader", "%s", r->name, "elements", "%" PRIu64,
+               "production", "%s", p->id, "reader", "%s", r->place->who, "elements", "%" PRIu64,
                r->unreadable, NULL);
         r->unreadable = 0;
     }
@@ -264,11 +252,6 @@ static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, 
     }
 }
 
-static void unref_view(void *view)
-{
-    mr_cache_view_unref(view);
-}
-
 MR_AUTO_DEFINE(struct mr_chain_rows, mr_chain_rows_free)
 
 /* The @skip first rows of @part were handed out before. */
@@ -285,28 +268,25 @@ static int cut_front(struct mr_part *part, uint32_t skip, mr_error *err)
 
 static int open_view(mr_cache_view *view, struct mr_chain_rows *ret, mr_error *err)
 {
-    uint32_t skip = mr_cache_view_skip(view);
-    size_t pieces;
-    const struct iovec *iov = mr_cache_view_iov(view, &pieces);
-    size_t n;
-    const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &n);
     MR_AUTO(mr_chain_rows_free)
     struct mr_chain_rows *rows =
-        &(struct mr_chain_rows){.parts = mr_calloc(n, sizeof rows->parts[0])};
+        &(struct mr_chain_rows){.parts = mr_calloc(view->nchunks, sizeof rows->parts[0])};
 
     MR_CHECK_ALLOC(rows->parts, err);
-    for (size_t i = 0; i < n; i++) {
-        MR_TRY(mr_packed_new(iov + chunks[i].iov_first, chunks[i].iov_count, view, unref_view,
-                             &rows->parts[i].packed, err));
+    for (size_t i = 0; i < view->nchunks; i++) {
+        const struct mr_cache_view_chunk *chunk = &view->chunks[i];
+
+        MR_TRY(mr_packed_new(view->iov + chunk->iov_first, chunk->iov_count, view,
+                             mr_cache_view_unref, &rows->parts[i].packed, err));
         (void)mr_cache_view_ref(view);
         rows->n++;
-        if (mr_packed_rows(rows->parts[i].packed) != chunks[i].rows) {
+        if (mr_packed_rows(rows->parts[i].packed) != chunk->rows) {
             return mr_error_set(err, MR_EDATALOSS, "a chunk of %u rows holds a block of %u",
-                                chunks[i].rows, mr_packed_rows(rows->parts[i].packed));
+                                chunk->rows, mr_packed_rows(rows->parts[i].packed));
         }
     }
-    if (skip > 0) {
-        MR_TRY(cut_front(&rows->parts[0], skip, err));
+    if (view->skip > 0) {
+        MR_TRY(cut_front(&rows->parts[0], view->skip, err));
     }
     *ret = *rows;
     *rows = (struct mr_chain_rows){0};
@@ -319,7 +299,7 @@ int mr_chain_read(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max,
     mr_cache_view *view;
 
     MR_TRY(read_view(r, rows_max, bytes_max, &view, err));
-    uint64_t first = mr_cache_view_first(view) + mr_cache_view_skip(view);
+    uint64_t first = view->first + view->skip;
     int rc = open_view(view, ret, err);
     if (rc == MR_OK) {
         ret->at = r->chain->segments[r->at].base + first;

@@ -2,7 +2,7 @@
  * What the files of this directory share. Nothing outside includes it.
  *
  * Objects: the worker has tasks (task.h; one for each that the dispatcher assigned) and connections
- * (stream.h; one for each open Read stream). A connection belongs to a task once its `open` was
+ * (conn.h; one for each open Read stream). A connection belongs to a task once its `open` was
  * accepted.
  *
  * Threads and the order of locks: docs/change/locks.md, "Worker".
@@ -57,10 +57,8 @@ struct mr_worker {
     /* Set at the start, then only read. */
     char *dispatchers;
     char *address;
-    char *cluster_wanted; /* NULL: any */
     char **tags;
     size_t ntags;
-    uint32_t heartbeat_ms; /* 0: what the dispatcher says */
     uint64_t dispatcher_timeout_ms;
     mr_memory *memory; /* the budget of all tasks */
     uint32_t threads;
@@ -83,5 +81,12 @@ struct mr_worker {
     bool stopping;
     bool draining;
 };
+
+/* ---- assignments.c: from the dispatcher's list of what this worker is to do, to tasks ---- */
+
+/* Tasks come and go as @update says. The watch's thread; no lock is held. */
+void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update);
+/* Drop all tasks. Whoever calls it sees to it that there is no watch. No lock is held. */
+void mr_assignments_drop(struct mr_worker *w);
 
 #endif

@@ -28,9 +28,6 @@ enum {
 
 extern const struct mr_worker_task_kind *const mr_worker_task_kinds[MR_WORKER_TASK_KIND_COUNT];
 
-/* Of which kind a task is that is assigned so. */
-const struct mr_worker_task_kind *mr_worker_task_kind_of(const Millrace__TaskAssignment *a);
-
 /* ---- what the reading kind has to know of the producing one ---- */
 
 /* The window of @production on this worker, or NULL. worker->lock is held, and lends it. */

@@ -14,13 +14,14 @@
 
 /* ---- life ---- */
 
-int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
+int mr_link_new(struct mr_worker *w, const struct mr_worker_options *opts, struct mr_link **ret,
+                mr_error *err)
 {
-    struct mr_control_options opts = {.service = w->dispatchers, .cluster = w->cluster_wanted};
+    struct mr_control_options control = {.service = opts->dispatchers, .cluster = opts->cluster};
     struct mr_link *link = mr_calloc(1, sizeof *link);
 
     MR_CHECK_ALLOC(link, err);
-    int rc = mr_control_new(w->rt, &opts, &link->control, err);
+    int rc = mr_control_new(w->rt, &control, &link->control, err);
     if (rc < 0) {
         mr_free(link);
         return rc;
@@ -29,7 +30,7 @@ int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err)
     link->worker = w;
     atomic_init(&link->cancel, false);
     millrace__watch_worker_request__init(&link->watch_request);
-    mr_registration_init(&link->registration, w->heartbeat_ms);
+    mr_registration_init(&link->registration, (uint32_t)opts->heartbeat_ms);
     mr_mutex_init(&link->lock);
     mr_cond_init(&link->changed);
     *ret = link;

@@ -20,10 +20,12 @@
 #include <stdint.h>
 
 struct mr_worker;
+struct mr_worker_options;
 struct mr_worker_task;
 struct mr_link;
 
-int mr_link_new(struct mr_worker *w, struct mr_link **ret, mr_error *err);
+int mr_link_new(struct mr_worker *w, const struct mr_worker_options *opts, struct mr_link **ret,
+                mr_error *err);
 void mr_link_free(struct mr_link *link); /* its thread is stopped; NULL is fine */
 
 /* Begin another life, with an incarnation of its own. false: no memory. One thread at a time. */

@@ -6,9 +6,8 @@
 #include "base/rng.h"
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
-#include "worker/assignments.h"
+#include "worker/conn.h"
 #include "worker/progress.h"
-#include "worker/stream.h"
 
 /* One try to register: then the failure is logged. */
 #define REGISTER_CALL_MS 5000

@@ -29,20 +29,6 @@ static void add_counters(const struct mr_worker *w, mr_metrics *m)
     }
 }
 
-static void add_totals(const struct mr_progress_totals *t, mr_metrics *m)
-{
-    for (size_t i = 0; i < MR_WORKER_TASK_KIND_COUNT; i++) {
-        mr_metrics_add1(m, MR_METRIC_WORKER_TASKS, mr_worker_task_kinds[i]->name,
-                        (double)t->tasks[i]);
-    }
-    mr_metrics_add(m, MR_METRIC_WORKER_SESSIONS, (double)t->sessions);
-    mr_metrics_add(m, MR_METRIC_WORKER_BUFFER_BYTES, (double)t->buffered_bytes);
-    mr_metrics_add(m, MR_METRIC_WINDOW_BYTES, (double)t->window_bytes);
-    mr_metrics_add1(m, MR_METRIC_WORKER_WINDOWS, "disk", (double)t->windows_on_disk);
-    mr_metrics_add1(m, MR_METRIC_WORKER_WINDOWS, "memory", (double)t->windows_in_memory);
-    mr_metrics_add(m, MR_METRIC_CACHE_BYTES, (double)t->cache_bytes);
-}
-
 static void add_memory(const struct mr_worker *w, mr_metrics *m)
 {
     mr_metrics_add(m, MR_METRIC_WORKER_MEMORY_BYTES, (double)mr_memory_used(w->memory));
@@ -77,16 +63,14 @@ static bool is_draining(mr_worker *w)
 
 int mr_worker_page(mr_worker *w, mr_metrics **ret, mr_error *err)
 {
-    struct mr_progress_totals totals;
     MR_AUTO(mr_progress_free) struct mr_progress *progress = NULL;
     MR_AUTO(mr_metrics_free) mr_metrics *m = mr_metrics_new();
 
     MR_CHECK_ALLOC(m, err);
     MR_TRY(mr_progress_new(w, &progress, err));
-    mr_progress_total(progress, &totals);
+    mr_progress_measure(progress, m);
     mr_metrics_add(m, MR_METRIC_REGISTERED, is_registered(w) ? 1 : 0);
     mr_metrics_add(m, MR_METRIC_DRAINING, is_draining(w) ? 1 : 0);
-    add_totals(&totals, m);
     add_counters(w, m);
     add_memory(w, m);
     add_windows(w, m);

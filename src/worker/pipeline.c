@@ -23,6 +23,9 @@
 /* What one grant may consist of: at worst every split is a range of its own. */
 #define RANGES_MAX MR_GRANT_SPLITS_MAX
 
+/* Who holds less of the budget than this part is not worth naming. */
+#define WORTH_NAMING_PART 8u
+
 MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
 
 /* ---- splits ---- */
@@ -78,14 +81,14 @@ static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *a
 
     req.incarnation = t->worker->incarnation;
     req.task_id = t->id;
-    req.iteration_id = t->iteration;
+    req.iteration_id = t->a->iteration_id;
     req.provider = ask->provider;
     req.repetition = ask->repetition;
     req.seq = ask->seq;
     req.want = ask->want;
     fill_given_back(ask, &back, &req);
     if (t->at_least_once) {
-        mr_split_feed_report(t->feed, ask->provider, &report);
+        mr_split_feed_finished(t->feed, ask->provider, &report);
         req.report = &report.base;
     }
     MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req.base, &reply, err));
@@ -102,7 +105,7 @@ static void *asker_main(void *arg)
         int rc = ask_splits(t, &ask, &err);
 
         if (rc < 0) {
-            mr_error_wrap(&err, "asking for splits of iteration %s", t->iteration);
+            mr_error_wrap(&err, "asking for splits of iteration %s", t->a->iteration_id);
             /* The task is over for the dispatcher, or we are: not an error of the pipeline, and
              * nobody's to be told. */
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
@@ -115,6 +118,88 @@ static void *asker_main(void *arg)
     return NULL;
 }
 
+/*
+ * ---- who has the memory budget ----
+ *
+ * For the error of a pipeline that found no room in it, or of one whose definition did not: often
+ * another job, which nobody reads any more and which keeps its buffer and its definition until
+ * somebody does, or it is deleted. All tasks are walked, once for each pipeline that fails so.
+ */
+
+struct holder {
+    struct mr_worker_task *task; /* a reference; NULL: none */
+    struct mr_worker_task_usage usage;
+};
+
+/* What @t holds. It may take more, and less, at any time. */
+static struct holder look_at(struct mr_worker_task *t)
+{
+    struct holder ret = {.task = t, .usage = {.what = "job", .name = t->a->job_id}};
+
+    MR_LOCK(&t->lock);
+    if (t->kind->usage_locked != NULL) {
+        t->kind->usage_locked(t, &ret.usage);
+    }
+    ret.usage.bytes += t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine);
+    ret.usage.bytes += t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition);
+    return ret;
+}
+
+/* The task beside @t that holds most. */
+static struct holder find_holder(const struct mr_worker_task *t)
+{
+    struct mr_worker *w = t->worker;
+    struct holder most = {0};
+    struct mr_worker_task *other;
+
+    MR_LOCK(&w->lock);
+    TAILQ_FOREACH(other, &w->tasks, link) {
+        struct holder one = other == t ? most : look_at(other);
+
+        most = one.usage.bytes > most.usage.bytes ? one : most;
+    }
+    if (most.task != NULL) {
+        (void)mr_worker_task_ref(most.task);
+    }
+    return most;
+}
+
+/* In front, in few words: an error has room for so much, and its end is what is cut. */
+static void tell(const struct mr_worker_task *t, const struct holder *most, mr_error *err)
+{
+    const char *what = most->usage.what;
+    const char *name = most->usage.name;
+    uint64_t mib = most->usage.bytes / MR_MIB;
+
+    mr_log(MR_LOG_WARN, "a pipeline finds no memory, and another task holds much of the budget",
+           "task", "%s", t->id, "holder", "%s", most->task->id, what, "%s", name, "mib", "%" PRIu64,
+           mib, "read", "%s", most->usage.unread ? "no" : "yes", NULL);
+    if (most->usage.unread) {
+        /* The iteration of a DYNAMIC one waits for readers as long as its job does, if the
+         * dispatcher is not told otherwise. */
+        mr_error_wrap(err,
+                      "job %s holds %" PRIu64
+                      " MiB unread (read it, millrace job delete %s, %sor raise --memory-budget)",
+                      name, mib, name, most->task->dynamic ? "dispatcher --gc-dynamic, " : "");
+    } else {
+        mr_error_wrap(err, "%s %s holds %" PRIu64 " MiB (raise --memory-budget)", what, name, mib);
+    }
+}
+
+/* Passes on @rc, and says who has the memory that was not found, and what can be done. */
+static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
+{
+    struct holder most = rc == MR_EEXHAUSTED ? find_holder(t) : (struct holder){0};
+
+    if (most.task != NULL) {
+        if (most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+            tell(t, &most, err);
+        }
+        mr_worker_task_unref(most.task);
+    }
+    return rc;
+}
+
 /* ---- the pipeline ---- */
 
 static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error *err)
@@ -123,12 +208,12 @@ static int fetch_definition(void *ctx, struct mr_definition_bytes *ret, mr_error
     Millrace__GetDatasetRequest req = MILLRACE__GET_DATASET_REQUEST__INIT;
     MR_AUTO(mr_link_free_message) ProtobufCMessage *msg = NULL;
 
-    req.dataset_id = t->dataset;
+    req.dataset_id = t->a->dataset_id;
     req.want_definition = true;
-    req.fingerprint = t->fingerprint;
+    req.fingerprint = t->a->fingerprint;
     int rc = mr_link_call(t->worker->link, t, &mr_link_dataset, &req.base, &msg, err);
     if (rc < 0) {
-        mr_error_wrap(err, "fetching dataset '%s'", t->dataset);
+        mr_error_wrap(err, "fetching dataset '%s'", t->a->dataset_id);
         return rc;
     }
     ProtobufCBinaryData *definition = &((Millrace__GetDatasetReply *)msg)->definition;
@@ -145,23 +230,14 @@ static bool goes_on(void *ctx)
     return !atomic_load(&t->stop) && !mr_worker_task_has_nothing(t);
 }
 
-/* Passes on @rc, and says who has the memory that was not found. */
-static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
-{
-    if (rc == MR_EEXHAUSTED) {
-        mr_worker_task_name_holder(t, err);
-    }
-    return rc;
-}
-
 /* An object of its own for each task: what iterators leave in it for those after them is not
  * another task's. */
 static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept,
                          mr_dataset **ret, mr_error *err)
 {
-    struct mr_definition_wanted wanted = {.dataset = t->dataset,
-                                          .fingerprint = t->fingerprint,
-                                          .sent_bytes = t->definition_size,
+    struct mr_definition_wanted wanted = {.dataset = t->a->dataset_id,
+                                          .fingerprint = t->a->fingerprint,
+                                          .sent_bytes = t->a->definition_size,
                                           .fetch = fetch_definition,
                                           .goes_on = goes_on,
                                           .ctx = t};
@@ -172,7 +248,7 @@ static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **k
     mr_mutex_unlock(&t->lock);
     int rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
     if (rc < 0) {
-        mr_error_wrap(err, "dataset '%s'", t->dataset);
+        mr_error_wrap(err, "dataset '%s'", t->a->dataset_id);
     }
     return rc;
 }
@@ -187,14 +263,14 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
     if (n != t->providers) {
         return mr_error_set(err, MR_EINTERNAL,
                             "dataset '%s' has %zu split providers here, %u at the dispatcher",
-                            t->dataset, n, t->providers);
+                            t->a->dataset_id, n, t->providers);
     }
     for (size_t i = 0; i < n; i++) {
-        if (splits[i] != t->splits[i]) {
+        if (splits[i] != t->a->providers[i]->splits) {
             return mr_error_set(err, MR_EINTERNAL,
                                 "source %zu of dataset '%s' has %" PRId64 " splits here, %" PRId64
                                 " at the dispatcher: do they run the same version?",
-                                i, t->dataset, splits[i], t->splits[i]);
+                                i, t->a->dataset_id, splits[i], t->a->providers[i]->splits);
         }
     }
     return MR_OK;
@@ -204,7 +280,8 @@ static int check_providers(const struct mr_worker_task *t, const mr_dataset *ds,
  * in one order; parts of it (DYNAMIC) must not depend on the worker that has them. */
 static uint64_t task_seed(const struct mr_worker_task *t)
 {
-    uint64_t seed = t->dynamic ? t->seed : mr_mix64(t->seed ^ mr_hash64(t->id, strlen(t->id)));
+    uint64_t seed =
+        t->dynamic ? t->a->seed : mr_mix64(t->a->seed ^ mr_hash64(t->id, strlen(t->id)));
 
     return seed == 0 ? 1 : seed;
 }
@@ -213,8 +290,10 @@ static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kep
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
-    struct mr_engine_options opts = {
-        .seed = task_seed(t), .epoch = t->repetition, .memory = w->memory, .threads = w->threads};
+    struct mr_engine_options opts = {.seed = task_seed(t),
+                                     .epoch = t->a->repetition,
+                                     .memory = w->memory,
+                                     .threads = w->threads};
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
@@ -348,6 +427,6 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
 
 void mr_pipeline_log_failure(const struct mr_worker_task *t, const mr_error *err)
 {
-    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->job, "dataset",
-           "%s", t->dataset, "error", "%s", err->message, NULL);
+    mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "job", "%s", t->a->job_id,
+           "dataset", "%s", t->a->dataset_id, "error", "%s", err->message, NULL);
 }

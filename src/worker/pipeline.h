@@ -21,8 +21,4 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
 /* That error, for whoever looks after the pipeline. */
 void mr_pipeline_log_failure(const struct mr_worker_task *t, const mr_error *err);
 
-/* The pipeline of @t, or its definition, found no memory: put before @err who else has much of the
- * budget, and what can be done (holder.c). No lock is held. */
-void mr_worker_task_name_holder(const struct mr_worker_task *t, mr_error *err);
-
 #endif

@@ -32,7 +32,7 @@ static int add_reports(struct mr_worker_task *t, Millrace__TaskProgress *p, mr_e
     MR_CHECK_ALLOC(reports, err);
     MR_CHECK_ALLOC(pointers, err);
     for (uint32_t i = 0; i < t->providers; i++) {
-        mr_split_feed_report(t->feed, i, &reports[i]);
+        mr_split_feed_finished(t->feed, i, &reports[i]);
         pointers[i] = &reports[i].base;
     }
     (void)MR_TAKE(reports); /* pointers[0] is its address */
@@ -119,32 +119,31 @@ void mr_progress_free(struct mr_progress *p)
     mr_free(p);
 }
 
-static size_t kind_number(const struct mr_worker_task_kind *kind)
+void mr_progress_measure(const struct mr_progress *p, mr_metrics *m)
 {
-    size_t i = 0;
-
-    while (mr_worker_task_kinds[i] != kind) {
-        i++;
+    /* Equal labels add up: what there is none of is said, too. */
+    for (size_t i = 0; i < MR_WORKER_TASK_KIND_COUNT; i++) {
+        mr_metrics_add1(m, MR_METRIC_WORKER_TASKS, mr_worker_task_kinds[i]->name, 0);
     }
-    return i;
-}
-
-void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret)
-{
-    *ret = (struct mr_progress_totals){.cache_bytes = p->cache.bytes};
+    mr_metrics_add(m, MR_METRIC_WORKER_SESSIONS, 0);
+    mr_metrics_add(m, MR_METRIC_WORKER_BUFFER_BYTES, 0);
+    mr_metrics_add(m, MR_METRIC_WINDOW_BYTES, 0);
+    mr_metrics_add1(m, MR_METRIC_WORKER_WINDOWS, "disk", 0);
+    mr_metrics_add1(m, MR_METRIC_WORKER_WINDOWS, "memory", 0);
     for (size_t i = 0; i < p->n; i++) {
-        const struct mr_worker_task_progress *e = &p->entries[i].said;
+        const struct mr_worker_task_progress *said = &p->entries[i].said;
 
-        ret->tasks[kind_number(p->entries[i].task->kind)]++;
-        ret->sessions += e->base.sessions;
-        ret->buffered_bytes += e->base.buffered_bytes;
-        if (e->base.window != NULL) {
-            bool on_disk = e->window.degraded[0] == '\0';
+        mr_metrics_add1(m, MR_METRIC_WORKER_TASKS, p->entries[i].task->kind->name, 1);
+        mr_metrics_add(m, MR_METRIC_WORKER_SESSIONS, said->base.sessions);
+        mr_metrics_add(m, MR_METRIC_WORKER_BUFFER_BYTES, (double)said->base.buffered_bytes);
+        if (said->base.window != NULL) {
+            bool on_disk = said->window.degraded[0] == '\0';
 
-            ret->window_bytes += e->window.bytes;
-            *(on_disk ? &ret->windows_on_disk : &ret->windows_in_memory) += 1;
+            mr_metrics_add(m, MR_METRIC_WINDOW_BYTES, (double)said->window.bytes);
+            mr_metrics_add1(m, MR_METRIC_WORKER_WINDOWS, on_disk ? "disk" : "memory", 1);
         }
     }
+    mr_metrics_add(m, MR_METRIC_CACHE_BYTES, (double)p->cache.bytes);
 }
 
 /* What a request has besides tasks is small. */

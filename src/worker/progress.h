@@ -7,6 +7,7 @@
 #define MR_WORKER_PROGRESS_H
 
 #include "base/scope.h"
+#include "metrics/metrics.h"
 #include "millrace/service.pb-c.h"
 #include "worker/kinds.h"
 
@@ -18,17 +19,8 @@ struct mr_progress;
 int mr_progress_new(struct mr_worker *w, struct mr_progress **ret, mr_error *err);
 void mr_progress_free(struct mr_progress *p); /* NULL is fine */
 MR_AUTO_DEFINE(struct mr_progress, mr_progress_free)
-/* All tasks together. */
-struct mr_progress_totals {
-    uint64_t tasks[MR_WORKER_TASK_KIND_COUNT]; /* by the number of their kind */
-    uint64_t sessions;
-    uint64_t buffered_bytes;
-    uint64_t window_bytes;
-    uint64_t windows_on_disk;
-    uint64_t windows_in_memory; /* degraded */
-    uint64_t cache_bytes;
-};
-void mr_progress_total(const struct mr_progress *p, struct mr_progress_totals *ret);
+/* All tasks together, as metrics. */
+void mr_progress_measure(const struct mr_progress *p, mr_metrics *m);
 /* Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
  * the first that has to go with another one, or 0: that is all. */
 size_t mr_progress_fill(struct mr_progress *p, size_t from, Millrace__WorkerHeartbeatRequest *req);

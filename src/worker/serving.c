@@ -7,8 +7,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 #include "worker/pipeline.h"
-#include "worker/stream.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -286,7 +286,7 @@ static bool wait_returned(struct mr_serving *s)
         }
         mr_book_stop_waiting(s->book);
         mr_log(MR_LOG_INFO, "the end does not wait any longer for readers that rest with elements",
-               "task", "%s", t->id, "job", "%s", t->job, NULL);
+               "task", "%s", t->id, "job", "%s", t->a->job_id, NULL);
         s->ending = true;
         mr_mutex_unlock(&t->lock);
         mr_serving_pump(t); /* Others may have to be told the end. */

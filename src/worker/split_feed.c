@@ -91,19 +91,10 @@ int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req
     return mr_splits_answer(feed->splits, req, answer, err);
 }
 
-size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
-                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX])
+void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *ret)
 {
     MR_LOCK(&feed->lock);
-    return mr_splits_finished(feed->splits, provider, ranges);
-}
-
-void mr_split_feed_report(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *report)
-{
-    struct mr_range finished[MR_SPLIT_REPORT_RANGES_MAX];
-    size_t n = mr_split_feed_finished(feed, provider, finished);
-
-    mr_grant_report_fill(report, provider, finished, n);
+    mr_splits_finished(feed->splits, provider, ret);
 }
 
 /* ---- draining, and the end ---- */

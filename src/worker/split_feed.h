@@ -8,7 +8,6 @@
 #ifndef MR_WORKER_SPLIT_FEED_H
 #define MR_WORKER_SPLIT_FEED_H
 
-#include "worker/session/report.h"
 #include "worker/session/splits.h"
 
 typedef struct mr_split_feed mr_split_feed;
@@ -24,10 +23,7 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret);
 /* The answer; ranges are copied. A negative code: the feed is to be failed. */
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req,
                          const struct mr_split_answer *answer, mr_error *err);
-size_t mr_split_feed_finished(mr_split_feed *feed, uint32_t provider,
-                              struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX]);
-/* The same as a message. */
-void mr_split_feed_report(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *report);
+void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *ret);
 
 /* A question of splits.h, as mr_splits_were_cut(). */
 bool mr_split_feed_is(mr_split_feed *feed, bool (*is)(const mr_splits *splits));

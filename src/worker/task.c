@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
@@ -23,15 +24,11 @@ void mr_worker_task_unref(struct mr_worker_task *t)
     }
     MR_ASSERT(t->engine == NULL);
     struct mr_worker *w = t->worker;
-    t->kind->free(t);
+    if (t->kind->free != NULL) {
+        t->kind->free(t);
+    }
     mr_split_feed_free(t->feed);
-    mr_free(t->id);
-    mr_free(t->iteration);
-    mr_free(t->job);
-    mr_free(t->dataset);
-    mr_free(t->fingerprint);
-    mr_free(t->host);
-    mr_free(t->splits);
+    millrace__task_assignment__free_unpacked(t->a, NULL);
     (void)pthread_cond_destroy(&t->changed);
     (void)pthread_mutex_destroy(&t->lock);
     t->magic = 0;
@@ -86,13 +83,28 @@ void mr_worker_note_progress(struct mr_worker *w)
 
 /* ---- draining ---- */
 
+/*
+ * Going on purpose. What a worker that drains has begun it finishes, as far as time allows; what it
+ * has not opened it gives back, so that it is neither lost nor read twice.
+ *
+ * Happy path: the dispatcher is told and gives us no more; the feed of each DYNAMIC task gives back
+ * what the engine has not taken (split_feed.h) and then tells it that the sources are over; the
+ * pipeline flushes, clients read the rest, and the task says that it has ended, because it drained.
+ * When all have, nothing is left that could be lost.
+ *
+ * Not waited for: OFF tasks, whose readers hear that a copy went; coordinated ones, whose rounds go
+ * by the schedule; and producing tasks, which end with those that read them.
+ *
+ * A task's feed and lock are taken under the worker's lock.
+ */
+
 /* Its sources are cut off when the worker drains. */
 static bool gives_back(const struct mr_worker_task *t)
 {
     return t->feed != NULL && t->kind->gives_back;
 }
 
-void mr_worker_task_drain(struct mr_worker_task *t)
+static void drain_task(struct mr_worker_task *t)
 {
     if (gives_back(t)) {
         mr_split_feed_drain(t->feed);
@@ -111,56 +123,77 @@ bool mr_worker_task_has_nothing(const struct mr_worker_task *t)
     return mr_worker_task_splits(t, mr_splits_are_untouched);
 }
 
-bool mr_worker_task_has_given_back(const struct mr_worker_task *t)
-{
-    return !gives_back(t) || mr_split_feed_is(t->feed, mr_splits_have_given_back);
-}
-
-void mr_worker_task_begin_drained_locked(struct mr_worker *w)
+/* If it drains, tasks that nobody has come to read have to end: as many of them begin as may. When
+ * one is through, it is the others' turn. worker->lock is held, no other. */
+static void begin_drained_locked(struct mr_worker *w)
 {
     struct mr_worker_task *t;
 
+    if (!w->draining) {
+        return;
+    }
     TAILQ_FOREACH(t, &w->tasks, link) {
         if (gives_back(t)) {
-            (void)mr_worker_task_begin_locked(
-                t, t->host, NULL); /* When one is through, it is the others' turn. */
+            (void)mr_worker_task_begin_locked(t, t->host, NULL);
         }
     }
 }
 
-/* ---- making one ---- */
-
-/* What is asked for. false: no memory. */
-static bool take_assignment(struct mr_worker_task *t, const Millrace__TaskAssignment *a)
+void mr_worker_drain(mr_worker *w)
 {
-    bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    struct mr_worker_task *t;
 
-    t->id = mr_strdup(a->task_id);
-    t->iteration = mr_strdup(a->iteration_id);
-    t->job = mr_strdup(a->job_id);
-    t->dataset = mr_strdup(a->dataset_id);
-    t->fingerprint = mr_strdup(a->fingerprint);
-    t->host = mr_strdup(a->host[0] != '\0' ? a->host : "unknown");
-    t->definition_size = a->definition_size;
-    t->dynamic = dynamic && t->kind->has_pipeline;
-    t->ends = dynamic && t->kind->ends;
-    t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
-    t->seed = a->seed;
-    t->repetition = a->repetition;
-    t->attempt = a->attempt;
-    t->providers = (uint32_t)a->n_providers;
-    t->splits = mr_calloc(a->n_providers + 1, sizeof t->splits[0]);
-    for (size_t i = 0; t->splits != NULL && i < a->n_providers; i++) {
-        t->splits[i] = a->providers[i]->splits;
+    mr_mutex_lock(&w->lock);
+    w->draining = true;
+    TAILQ_FOREACH(t, &w->tasks, link) {
+        drain_task(t);
     }
-    return t->id != NULL && t->iteration != NULL && t->job != NULL && t->dataset != NULL &&
-           t->fingerprint != NULL && t->host != NULL && t->splits != NULL;
+    begin_drained_locked(w);
+    mr_mutex_unlock(&w->lock);
+    mr_link_beat(w->link);
 }
 
-static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
+static bool is_through_locked(struct mr_worker *w, enum mr_drain_stage stage)
+{
+    struct mr_worker_task *t;
+
+    TAILQ_FOREACH(t, &w->tasks, link) {
+        if (gives_back(t) && !mr_split_feed_is(t->feed, mr_splits_have_given_back)) {
+            return false;
+        }
+        if (stage == MR_DRAIN_ENDED && t->ends && !atomic_load(&t->ended)) {
+            return false;
+        }
+    }
+    return stage == MR_DRAIN_GIVEN_BACK || mr_link_list_is_final(w->link);
+}
+
+bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t timeout_ms)
+{
+    int64_t until = mr_now_ms() + timeout_ms;
+
+    if (mr_link_wait_registered(w->link, 0, NULL) == MR_TIMEOUT) {
+        return true; /* nobody has given us anything */
+    }
+    MR_LOCK(&w->lock);
+    while (!is_through_locked(w, stage)) {
+        int64_t left = until - mr_now_ms();
+
+        if (left <= 0) {
+            return false;
+        }
+        (void)mr_cond_wait_ms(&w->changed, &w->lock, left);
+    }
+    return true;
+}
+
+/* ---- making one ---- */
+
+static int task_new(struct mr_worker *w, Millrace__TaskAssignment *a,
                     const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                     mr_error *err)
 {
+    bool dynamic = a->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     struct mr_worker_task *t = mr_calloc(1, kind->size);
 
     MR_CHECK_ALLOC(t, err);
@@ -168,16 +201,24 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
     atomic_init(&t->refs, 1);
     t->worker = w;
     t->kind = kind;
+    t->a = a;
+    t->id = a->task_id;
+    t->host = a->host[0] != '\0' ? a->host : "unknown";
+    t->dynamic = dynamic && kind->has_pipeline;
+    t->ends = dynamic && kind->ends;
+    t->at_least_once = a->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    t->providers = (uint32_t)a->n_providers;
     mr_mutex_init(&t->lock);
     mr_cond_init(&t->changed);
     mr_mutex_lock(&w->lock);
     w->ntasks++; /* Until mr_worker_task_unref() lets go of the last reference. */
     mr_mutex_unlock(&w->lock);
-    int rc = take_assignment(t, a) ? kind->init(t, a, err) : mr_error_nomem(err);
+    int rc = kind->init != NULL ? kind->init(t, err) : MR_OK;
     if (rc == MR_OK && t->dynamic) {
         rc = mr_split_feed_new(t->providers, t->at_least_once, &t->feed, err);
     }
     if (rc < 0) {
+        t->a = NULL; /* the caller's still */
         mr_worker_task_unref(t);
         return rc;
     }
@@ -185,7 +226,7 @@ static int task_new(struct mr_worker *w, const Millrace__TaskAssignment *a,
     return MR_OK;
 }
 
-int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
+int mr_worker_task_list(struct mr_worker *w, Millrace__TaskAssignment *a,
                         const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                         mr_error *err)
 {
@@ -198,7 +239,7 @@ int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
     TAILQ_INSERT_TAIL(&w->tasks, t, link);
     t->listed = true;
     if (w->draining) {
-        mr_worker_task_drain(t);
+        drain_task(t);
     }
     return MR_OK;
 }
@@ -215,9 +256,7 @@ static void *task_main(void *arg)
     mr_mutex_lock(&w->lock);
     mr_share_give(t->at_work, 1);
     t->at_work = NULL;
-    if (w->draining) {
-        mr_worker_task_begin_drained_locked(w);
-    }
+    begin_drained_locked(w);
     mr_mutex_unlock(&w->lock);
     mr_worker_task_unref(t);
     return NULL;
@@ -253,8 +292,8 @@ int mr_worker_task_start(struct mr_worker_task *t, mr_error *err)
     mr_mutex_lock(&w->lock);
     if (!t->kind->on_demand) {
         rc = mr_worker_task_begin_locked(t, t->host, err);
-    } else if (w->draining) {
-        mr_worker_task_begin_drained_locked(w);
+    } else {
+        begin_drained_locked(w);
     }
     mr_mutex_unlock(&w->lock);
     if (rc < 0) {

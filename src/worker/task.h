@@ -53,9 +53,9 @@ struct mr_worker_task_kind {
     /* Is a task that is assigned so one of these? */
     bool (*is_its)(const Millrace__TaskAssignment *a);
     /* Make what is its own, by what is assigned; all else is there. After a failure free() is
-     * called. No lock. */
-    int (*init)(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err);
-    /* Free it, also when it is half built. Nobody else has it. */
+     * called. No lock. NULL: nothing. */
+    int (*init)(struct mr_worker_task *t, mr_error *err);
+    /* Free it, also when it is half built. Nobody else has it. NULL: nothing. */
     void (*free)(struct mr_worker_task *t);
     /* Its thread: do the work, report the end, if there is one, and return when it is done or
      * cancelled. No lock. */
@@ -100,21 +100,13 @@ struct mr_worker_task {
     /* Set when made, then only read. */
     struct mr_worker *worker;
     const struct mr_worker_task_kind *kind;
-    char *id;
-    char *iteration;
-    char *job;
-    char *dataset;
-    char *fingerprint; /* its content */
-    char *host; /* of whoever made its iteration; "unknown": the dispatcher does not know it */
-    uint64_t definition_size; /* of the dataset, as it is sent; 0: not known */
-    bool dynamic;             /* it has splits from the dispatcher: `feed` */
-    bool ends;                /* and is waited for when the worker drains */
+    Millrace__TaskAssignment *a; /* as it was assigned first */
+    char *id;                    /* a->task_id */
+    const char *host;            /* of whoever made its iteration, or "unknown" */
+    bool dynamic;                /* it has splits from the dispatcher: `feed` */
+    bool ends;                   /* and is waited for when the worker drains */
     bool at_least_once;
-    uint64_t seed;
-    uint64_t repetition;
-    uint32_t attempt;
     uint32_t providers;
-    int64_t *splits; /* of each provider, as the dispatcher hands them out */
     mr_split_feed *feed;
 
     atomic_bool ended; /* the dispatcher was told so */
@@ -145,8 +137,9 @@ static inline struct mr_worker_task *mr_worker_task_of(void *ctx)
 
 /* ---- life ---- */
 
-/* Make the task of @a and put it into the list. *@ret is a reference. No lock is held. */
-int mr_worker_task_list(struct mr_worker *w, const Millrace__TaskAssignment *a,
+/* Make the task of @a, which it has on success, and put it into the list. *@ret is a reference. No
+ * lock is held. */
+int mr_worker_task_list(struct mr_worker *w, Millrace__TaskAssignment *a,
                         const struct mr_worker_task_kind *kind, struct mr_worker_task **ret,
                         mr_error *err);
 /* When all that came with it are in the list: start it; one that is on demand begins with its first
@@ -173,20 +166,13 @@ void mr_worker_task_report_end(struct mr_worker_task *t, Millrace__TaskEndedRequ
 /* Its job is set aside, or is there again. No lock is held. */
 void mr_worker_task_hold(struct mr_worker_task *t, bool held);
 
-/* ---- going on purpose: what is cut off when the worker drains (drain.c) ---- */
+/* ---- going on purpose: what is cut off when the worker drains ---- */
 
-/* Its worker drains from now on. worker->lock may be held, no other. */
-void mr_worker_task_drain(struct mr_worker_task *t);
 /* Its splits are given back when the worker drains, and @are says yes. Any lock may be held. */
 bool mr_worker_task_splits(const struct mr_worker_task *t, bool (*are)(const mr_splits *splits));
 /* It drains, and its pipeline was never asked for anything: it needs not be asked now. Any lock may
  * be held. */
 bool mr_worker_task_has_nothing(const struct mr_worker_task *t);
-/* What it had not read was given back, as far as that may be. Any lock may be held. */
-bool mr_worker_task_has_given_back(const struct mr_worker_task *t);
-/* Tasks that nobody has come to read have to end: as many of them begin as may. worker->lock is
- * held, no other. */
-void mr_worker_task_begin_drained_locked(struct mr_worker *w);
 /* A task has come on, or gone: whoever waits for that looks again. No lock is held. */
 void mr_worker_note_progress(struct mr_worker *w);
 

@@ -238,8 +238,7 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
     if (w->cache == NULL) {
         MR_TRY(open_first_free(w, err));
     }
-    struct mr_cache_log_options opts = {.bytes_max = share(w, w->window_bytes_max)};
-    return mr_cache_log_open(w->cache, name, &opts, ret, err);
+    return mr_cache_log_open(w->cache, name, share(w, w->window_bytes_max), ret, err);
 }
 
 /* With what is not in the log yet, and copies (cache.h). */

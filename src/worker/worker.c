@@ -1,6 +1,5 @@
 /* Starting and stopping: options, the server, the link. */
-#include "worker/assignments.h"
-#include "worker/stream.h"
+#include "worker/conn.h"
 
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -80,11 +79,7 @@ static int copy_options(mr_worker *w, const struct mr_worker_options *opts, mr_e
                             "--dispatcher is needed: host:port of a dispatcher, or of several");
     }
     w->dispatchers = mr_strdup(opts->dispatchers);
-    w->cluster_wanted = opts->cluster == NULL ? NULL : mr_strdup(opts->cluster);
-    if (w->dispatchers == NULL || (opts->cluster != NULL && w->cluster_wanted == NULL)) {
-        return mr_error_nomem(err);
-    }
-    w->heartbeat_ms = (uint32_t)opts->heartbeat_ms;
+    MR_CHECK_ALLOC(w->dispatchers, err);
     w->dispatcher_timeout_ms = (uint64_t)opts->dispatcher_timeout_ms;
     w->threads = (uint32_t)opts->threads;
     mr_shares_init(&w->at_work, "tasks at work", (uint32_t)opts->tasks_max);
@@ -111,7 +106,7 @@ static int start_server(mr_worker *w, const struct mr_worker_options *opts, mr_e
     MR_TRY(mr_rpc_server_listen(w->server, opts->listen, NULL, &w->port, err));
     MR_TRY(choose_address(w, opts->listen, opts->advertise, err));
     /* The link first: a connection may come in as soon as the server runs. */
-    MR_TRY(mr_link_new(w, &w->link, err));
+    MR_TRY(mr_link_new(w, opts, &w->link, err));
     MR_TRY(mr_rpc_server_start(w->server, err));
     return mr_link_start(w->link, err);
 }
@@ -202,7 +197,6 @@ void mr_worker_free(mr_worker *w)
     mr_free(w->tags);
     mr_free(w->dispatchers);
     mr_free(w->address);
-    mr_free(w->cluster_wanted);
     mr_worker_free_lives(w);
     mr_shares_free(&w->at_work);
     mr_shares_free(&w->waiting_shares);

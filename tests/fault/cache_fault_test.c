@@ -68,11 +68,10 @@ static mr_cache *open_cache(void)
 
 static mr_cache_log *open_log(mr_cache *cache, const char *name)
 {
-    struct mr_cache_log_options opts = {.bytes_max = 32 * MIB};
     mr_cache_log *log = NULL;
     mr_error err;
 
-    if (mr_cache_log_open(cache, name, &opts, &log, &err) < 0) {
+    if (mr_cache_log_open(cache, name, 32 * MIB, &log, &err) < 0) {
         test_die("%s", err.message);
     }
     return log;
@@ -242,7 +241,7 @@ static void what_a_killed_process_left_is_wiped(void **state)
     cache = open_cache();
     assert_int_equal(list_tables(paths, 64), 0);
     log = open_log(cache, "new");
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
     assert_int_equal(stats_of(log).end, 0);
     test_reader_close(&r);
     mr_cache_log_close(log);
@@ -313,8 +312,8 @@ static void a_dropped_log_leaves_nothing(void **state)
     fill(a, &f, 20 * MIB);
     test_feed_init(&g, b, 5, SCALE);
     fill(b, &g, 20 * MIB);
-    test_reader_open(&r, a, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, a, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     assert_int_equal(mr_cache_reader_next(r.reader, ANY, ANY, &view, NULL), MR_OK);
     assert_int_equal(stats_of(a).read_disk_records, 1);
     mr_cache_log_close(a);
@@ -358,15 +357,14 @@ static void read_all(uint64_t bytes)
 
     test_feed_init(&f, log, 6, SCALE);
     fill(log, &f, bytes);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     before = bytes_read();
     while (got < stats_of(log).file_bytes * 9 / 10) {
-        size_t n;
 
         assert_int_equal(mr_cache_reader_next(r.reader, ANY, ANY, &view, NULL), MR_OK);
-        aligned += (uintptr_t)mr_cache_view_iov(view, &n)[0].iov_base % 16 == 0;
-        got += mr_cache_view_bytes(view);
+        aligned += (uintptr_t)view->iov[0].iov_base % 16 == 0;
+        got += view->bytes;
         views++;
         mr_cache_view_unref(view);
     }
@@ -400,8 +398,8 @@ static void write_until_it_fails(mr_cache *cache, int code, const char *reason)
 
     test_feed_init(&f, log, 6, SCALE);
     test_feed_init(&g, other, 7, SCALE);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     if (test_feed_append(&g, 10, &err) < 0) {
         test_die("%s", err.message);
     }
@@ -417,7 +415,7 @@ static void write_until_it_fails(mr_cache *cache, int code, const char *reason)
     }
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
-        got += mr_cache_view_rows(view);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     if (rc != code || mr_cache_reader_rewind(r.reader, f.next, NULL) != MR_OK) {
@@ -430,8 +428,8 @@ static void write_until_it_fails(mr_cache *cache, int code, const char *reason)
     /* The other log may have to give up too; it does not hang, and what it has is right. */
     for (int i = 0; i < 400 && test_feed_append(&g, 10, NULL) == MR_OK; i++) {
     }
-    test_reader_open(&r, other, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, other, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     while (mr_cache_reader_next(r.reader, ANY, ANY, &view, NULL) == MR_OK) {
         test_check_view(view, g.seed, g.scale);
         mr_cache_view_unref(view);
@@ -616,8 +614,8 @@ static void pass_damage(struct test_reader *r, const struct test_feed *f, uint64
         got += n;
         while (mr_cache_reader_next(r->reader, ANY, ANY, &view, NULL) == MR_OK) {
             test_check_view(view, f->seed, f->scale);
-            assert_int_equal(mr_cache_view_first(view), got);
-            got += mr_cache_view_rows(view);
+            assert_int_equal(view->first, got);
+            got += view->rows;
             mr_cache_view_unref(view);
         }
     }
@@ -640,12 +638,12 @@ static void damaged(uint64_t seed, off_t stride)
     test_feed_init(&f, log, seed, SCALE);
     fill(log, &f, 12 * MIB);
     damage(seed, stride);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_WAIT);
-    mr_cache_reader_start(r.reader, &got);
+    test_reader_open(&r, log, MR_CACHE_LAG_WAIT);
+    got = mr_cache_reader_start(r.reader);
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale); /* never a wrong element */
-        assert_int_equal(mr_cache_view_first(view), got);
-        got += mr_cache_view_rows(view);
+        assert_int_equal(view->first, got);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     assert_true(rc == MR_EDATALOSS || rc == MR_EUNAVAIL);
@@ -692,11 +690,11 @@ static void a_truncated_table(void **state)
     for (size_t i = 0; i < n; i++) {
         assert_int_equal(truncate(paths[i], 700 * KIB), 0);
     }
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
-        got += mr_cache_view_rows(view);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     assert_true(rc < 0);

@@ -60,12 +60,11 @@ static void make_record(uint64_t key, unsigned char *out)
 static struct mr_rocks *open_storage(const char *name)
 {
     char path[128];
-    struct mr_rocks_options opts = {.dir = path, .log_memory_bytes = KIB * KIB, .logs_max = 1};
     mr_storage *s;
     mr_error err;
 
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
-    if (mr_rocks_open(&opts, &s, &err) < 0) {
+    if (mr_rocks_open(path, KIB * KIB, 1, &s, &err) < 0) {
         test_die("%s", err.message);
     }
     return (struct mr_rocks *)s;

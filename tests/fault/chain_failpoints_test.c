@@ -76,12 +76,11 @@ struct reader {
 
 static void join(struct reader *r, mr_chain *chain, const char *name)
 {
-    struct mr_chain_reader_options opts = {
-        .name = name, .who = name, .lag = MR_CACHE_LAG_WAIT, .ready = on_ready};
+    struct mr_cache_reader_options opts = {.lag = MR_CACHE_LAG_WAIT, .ready = on_ready};
     mr_error err;
 
     *r = (struct reader){0};
-    while (again(mr_chain_join(chain, &opts, &r->reader, &r->next, &err), &err)) {
+    while (again(mr_chain_join(chain, name, &opts, &r->reader, &r->next, &err), &err)) {
     }
     mr_chain_start(r->reader, &r->next);
 }

@@ -186,13 +186,12 @@ static void on_ready(void *ctx)
 
 static void join(struct reader *r, mr_chain *chain, const char *name, enum mr_cache_lag lag)
 {
-    struct mr_chain_reader_options opts = {
-        .name = name, .who = name, .lag = lag, .ready = on_ready, .ctx = r};
+    struct mr_cache_reader_options opts = {.lag = lag, .ready = on_ready, .ctx = r};
 
     *r = (struct reader){0};
     mr_mutex_init(&r->lock);
     mr_cond_init(&r->changed);
-    assert_int_equal(mr_chain_join(chain, &opts, &r->reader, &r->first, NULL), MR_OK);
+    assert_int_equal(mr_chain_join(chain, name, &opts, &r->reader, &r->first, NULL), MR_OK);
 }
 
 static void start(struct reader *r)

@@ -22,7 +22,6 @@
 #include "worker/session/book.h"
 #include "worker/session/reading.h"
 #include "worker/session/registration.h"
-#include "worker/session/report.h"
 #include "worker/session/round_book.h"
 #include "worker/session/splits.h"
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/assert.h"
-#include "worker/session/report.h"
+#include "worker/session/splits.h"
 
 #include <millrace/dataset.h>
 #include <string.h>
@@ -70,10 +70,7 @@ struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n)
     reports = mr_calloc(*n + 1, sizeof *reports);
     MR_ASSERT(reports != NULL);
     for (uint32_t i = 0; i < *n; i++) {
-        struct mr_range finished[MR_SPLIT_REPORT_RANGES_MAX];
-        size_t ranges = mr_splits_finished(task->source, i, finished);
-
-        mr_grant_report_fill(&reports[i], i, finished, ranges);
+        mr_splits_finished(task->source, i, &reports[i]);
     }
     return reports;
 }

@@ -102,21 +102,19 @@ int test_feed_append(struct test_feed *f, uint32_t rows, mr_error *err)
 
 void test_check_view(const mr_cache_view *view, uint64_t seed, uint32_t scale)
 {
-    size_t nchunks, niov;
-    const struct mr_cache_view_chunk *chunks = mr_cache_view_chunks(view, &nchunks);
-    const struct iovec *iov = mr_cache_view_iov(view, &niov);
-    uint64_t index = mr_cache_view_first(view), rows = 0, sum = 0;
+    const struct mr_cache_view_chunk *chunks = view->chunks;
+    uint64_t index = view->first, rows = 0, sum = 0;
 
-    for (size_t i = 0; i < nchunks; i++) {
+    for (size_t i = 0; i < view->nchunks; i++) {
         uint64_t bytes, at = 0;
         unsigned char *want = make_rows(seed, scale, index, chunks[i].rows, &bytes);
 
-        if (bytes != chunks[i].bytes || chunks[i].iov_first + chunks[i].iov_count > niov) {
+        if (bytes != chunks[i].bytes || chunks[i].iov_first + chunks[i].iov_count > view->niov) {
             test_die("element %" PRIu64 ": a chunk of %" PRIu64 " bytes, expected %" PRIu64, index,
                      chunks[i].bytes, bytes);
         }
         for (size_t p = 0; p < chunks[i].iov_count; p++) {
-            const struct iovec *piece = &iov[chunks[i].iov_first + p];
+            const struct iovec *piece = &view->iov[chunks[i].iov_first + p];
 
             if (at + piece->iov_len > bytes ||
                 memcmp(want + at, piece->iov_base, piece->iov_len) != 0) {
@@ -134,8 +132,8 @@ void test_check_view(const mr_cache_view *view, uint64_t seed, uint32_t scale)
         rows += chunks[i].rows;
         sum += bytes;
     }
-    if (rows != mr_cache_view_rows(view) || sum != mr_cache_view_bytes(view)) {
-        test_die("a view of %" PRIu64 " rows has %" PRIu64, mr_cache_view_rows(view), rows);
+    if (rows != view->rows || sum != view->bytes) {
+        test_die("a view of %" PRIu64 " rows has %" PRIu64, view->rows, rows);
     }
 }
 
@@ -150,10 +148,9 @@ static void ready(void *ctx)
     pthread_cond_broadcast(r->cond);
 }
 
-void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name,
-                      enum mr_cache_lag lag)
+void test_reader_open(struct test_reader *r, mr_cache_log *log, enum mr_cache_lag lag)
 {
-    struct mr_cache_reader_options opts = {.name = name, .lag = lag, .ready = ready, .ctx = r};
+    struct mr_cache_reader_options opts = {.lag = lag, .ready = ready, .ctx = r};
     mr_error err;
 
     *r = (struct test_reader){.lock = malloc(sizeof(pthread_mutex_t)),

@@ -49,8 +49,7 @@ struct test_reader {
     pthread_mutex_t *lock;
     pthread_cond_t *cond;
 };
-void test_reader_open(struct test_reader *r, mr_cache_log *log, const char *name,
-                      enum mr_cache_lag lag);
+void test_reader_open(struct test_reader *r, mr_cache_log *log, enum mr_cache_lag lag);
 /* As mr_cache_reader_next(), but waits instead of MR_TIMEOUT. */
 int test_reader_next(struct test_reader *r, uint64_t rows_max, uint64_t bytes_max,
                      mr_cache_view **ret, mr_error *err);

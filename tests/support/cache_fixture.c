@@ -19,11 +19,10 @@ int teardown(void **state)
 
 mr_cache_log *open_log(uint64_t bytes_max)
 {
-    struct mr_cache_log_options opts = {.bytes_max = bytes_max};
     mr_cache_log *log;
     mr_error err;
 
-    if (mr_cache_log_open(t.cache, "test", &opts, &log, &err) < 0) {
+    if (mr_cache_log_open(t.cache, "test", bytes_max, &log, &err) < 0) {
         fail_msg("%s", err.message);
     }
     return log;
@@ -63,9 +62,8 @@ uint64_t drain(struct test_reader *r, const struct test_feed *f)
 
     while ((rc = mr_cache_reader_next(r->reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f->seed, f->scale);
-        n += mr_cache_view_rows(view) - mr_cache_view_skip(view);
-        assert_int_equal(mr_cache_reader_returned(
-                             r->reader, mr_cache_view_first(view) + mr_cache_view_rows(view), NULL),
+        n += view->rows - view->skip;
+        assert_int_equal(mr_cache_reader_returned(r->reader, view->first + view->rows, NULL),
                          MR_OK);
         mr_cache_view_unref(view);
     }
@@ -88,7 +86,7 @@ static void *produce(void *ctx)
         uint32_t rows = 1 + (uint32_t)mr_rng_below(&p->feed.rng, 9);
 
         if (p->on_demand) {
-            p->rc = mr_cache_log_wait(p->feed.log, -1, &demand, NULL);
+            p->rc = mr_cache_log_wait(p->feed.log, &demand, NULL);
         }
         rows = rows > demand ? (uint32_t)demand : rows;
         rows = rows > p->rows - p->feed.next ? (uint32_t)(p->rows - p->feed.next) : rows;
@@ -98,7 +96,7 @@ static void *produce(void *ctx)
         }
     }
     if (p->rc == MR_OK) {
-        mr_cache_log_finish(p->feed.log, MR_OK, NULL);
+        mr_cache_log_finish(p->feed.log);
     }
     return NULL;
 }

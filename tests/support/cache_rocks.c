@@ -13,7 +13,6 @@ void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint3
 {
     struct mr_cache_limits limits = {
         .log_bytes_max = disk, .log_memory_bytes = memory, .logs_max = logs};
-    struct mr_rocks_options opts = {.dir = t->dir, .log_memory_bytes = memory, .logs_max = logs};
     mr_storage *storage;
     mr_error err;
 
@@ -22,7 +21,7 @@ void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint3
     if (mkdtemp(t->dir) == NULL) {
         test_die("no temporary directory");
     }
-    if (mr_rocks_open(&opts, &storage, &err) < 0 ||
+    if (mr_rocks_open(t->dir, memory, logs, &storage, &err) < 0 ||
         mr_cache_new(storage, &limits, &t->cache, &err) < 0) {
         test_die("opening the cache: %s", err.message);
     }

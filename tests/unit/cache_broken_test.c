@@ -30,21 +30,21 @@ static void fail_writing(enum mr_storage_fake_fault fault, uint64_t nth)
 
     test_feed_init(&f, log, 50, SCALE);
     test_feed_init(&g, other, 51, SCALE);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     append(&g, 10);
     mr_storage_fake_fail(t.storage, fault, nth);
     while ((rc = test_feed_append(&f, 3, &err)) == MR_OK) {
     }
     assert_int_equal(rc, fault == MR_FAKE_REMOVE ? MR_EUNAVAIL : MR_EEXHAUSTED);
     assert_non_null(strstr(err.message, "log 'test' in memory: an injected fault"));
-    assert_int_equal(mr_cache_log_wait(log, -1, &rows, NULL), rc);
+    assert_int_equal(mr_cache_log_wait(log, &rows, NULL), rc);
     assert_int_equal(stats_of(log).code, rc);
     assert_string_equal(stats_of(log).message, err.message);
     /* Everything that was accepted and is in the window can be read; then the reason. */
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
-        got += mr_cache_view_rows(view);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     assert_int_equal(rc, stats_of(log).code);
@@ -86,15 +86,15 @@ static void fail_reading(enum mr_storage_fake_fault fault, int code)
         append(&f, 2);
     }
     test_wait(memory_is_written, log);
-    test_reader_open(&tail, log, "tail", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(tail.reader, NULL);
+    test_reader_open(&tail, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(tail.reader);
     (void)drain(&tail, &f);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     mr_storage_fake_fail(t.storage, fault, 10);
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
-        got += mr_cache_view_rows(view);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     assert_int_equal(rc, code);
@@ -112,8 +112,8 @@ static void fail_reading(enum mr_storage_fake_fault fault, int code)
     got += passed;
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
-        assert_int_equal(mr_cache_view_first(view), got);
-        got += mr_cache_view_rows(view);
+        assert_int_equal(view->first, got);
+        got += view->rows;
         mr_cache_view_unref(view);
     }
     assert_int_equal(rc, code);
@@ -143,13 +143,13 @@ static void a_slow_disk_holds_up_its_own_log_only(void **state)
     uint64_t next = 0;
 
     mr_storage_fake_hold_flush(t.storage, true);
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     start_producer(&p, log, 53, 1000, false);
     /* What fits memory can be read; then the producer waits. */
     while (next < 25) {
         assert_int_equal(test_reader_next(&r, ANY, ANY, &view, NULL), MR_OK);
-        next += mr_cache_view_rows(view);
+        next += view->rows;
         mr_cache_view_unref(view);
     }
     assert_true(stats_of(log).memory_bytes <= MEMORY);
@@ -168,7 +168,7 @@ static void creating_fails(void **state)
     mr_error err;
 
     mr_storage_fake_fail(t.storage, MR_FAKE_CREATE, 1);
-    assert_int_equal(mr_cache_log_open(t.cache, "test", NULL, &log, &err), MR_EUNAVAIL);
+    assert_int_equal(mr_cache_log_open(t.cache, "test", 0, &log, &err), MR_EUNAVAIL);
     assert_string_equal(err.message, "opening log 'test' in memory: an injected fault of create");
     assert_int_equal(mr_cache_bytes_free(t.cache), 64 * MIB);
     mr_cache_log_close(open_log(0));
@@ -189,7 +189,7 @@ static void allocations_fail(void **state)
         int rc;
 
         mr_alloc_fail_at(nth);
-        rc = mr_cache_log_open(t.cache, "test", NULL, &log, &err);
+        rc = mr_cache_log_open(t.cache, "test", 0, &log, &err);
         if (rc < 0) {
             assert_int_equal(rc, MR_EEXHAUSTED);
             continue;
@@ -204,12 +204,12 @@ static void allocations_fail(void **state)
         }
         reached = mr_alloc_count() - start < nth;
         mr_alloc_fail_at(0);
-        test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-        mr_cache_reader_start(r.reader, NULL);
+        test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+        (void)mr_cache_reader_start(r.reader);
         for (uint64_t next = 0; next < f.next;) {
             assert_int_equal(mr_cache_reader_next(r.reader, ANY, ANY, &view, &err), MR_OK);
             test_check_view(view, f.seed, f.scale);
-            next += mr_cache_view_rows(view);
+            next += view->rows;
             mr_cache_view_unref(view);
         }
         test_reader_close(&r);

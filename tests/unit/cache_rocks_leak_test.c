@@ -18,11 +18,10 @@
 static void open_and_close(struct test_cache *t, int n)
 {
     for (int i = 0; i < n; i++) {
-        struct mr_cache_log_options opts = {.bytes_max = 8 * MR_MIB};
         mr_cache_log *log = NULL;
         mr_error err;
 
-        if (mr_cache_log_open(t->cache, "a production", &opts, &log, &err) != MR_OK) {
+        if (mr_cache_log_open(t->cache, "a production", 8 * MR_MIB, &log, &err) != MR_OK) {
             fail_msg("%s", err.message);
         }
         mr_cache_log_close(log);

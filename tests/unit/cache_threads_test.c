@@ -27,15 +27,15 @@ static void who_waits_misses_nothing(void **state)
     uint64_t seen = 0;
     mr_cache_view *view;
 
-    test_reader_open(&slow, log, "slow", MR_CACHE_LAG_WAIT);
-    mr_cache_reader_start(slow.reader, NULL);
-    test_reader_open(&fast, log, "fast", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(fast.reader, NULL);
+    test_reader_open(&slow, log, MR_CACHE_LAG_WAIT);
+    (void)mr_cache_reader_start(slow.reader);
+    test_reader_open(&fast, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(fast.reader);
     start_producer(&p, log, 9, 2000, false);
     test_wait(producer_waits, &p);
     /* Prefetch is not consumption: it still waits. */
     while (mr_cache_reader_next(slow.reader, ANY, ANY, &view, NULL) == MR_OK) {
-        seen = mr_cache_view_first(view) + mr_cache_view_rows(view);
+        seen = view->first + view->rows;
         mr_cache_view_unref(view);
     }
     assert_true(seen < 2000);
@@ -43,9 +43,9 @@ static void who_waits_misses_nothing(void **state)
     (void)drain(&fast, &p.feed);
     assert_int_equal(mr_cache_reader_rewind(slow.reader, 0, NULL), MR_OK);
     for (seen = 0; test_reader_next(&slow, ANY, ANY, &view, NULL) == MR_OK;) {
-        assert_int_equal(mr_cache_view_first(view), seen);
+        assert_int_equal(view->first, seen);
         test_check_view(view, 9, SCALE);
-        seen += mr_cache_view_rows(view);
+        seen += view->rows;
         assert_int_equal(mr_cache_reader_returned(slow.reader, seen, NULL), MR_OK);
         mr_cache_view_unref(view);
     }
@@ -66,17 +66,17 @@ static void element_0_is_held_until_it_is_decided(void **state)
     struct producer p;
     uint64_t first;
 
-    test_reader_open(&pinned, log, "pinned", MR_CACHE_LAG_SKIP);
+    test_reader_open(&pinned, log, MR_CACHE_LAG_SKIP);
     start_producer(&p, log, 10, 2000, false);
     test_wait(producer_waits, &p);
-    mr_cache_reader_start(pinned.reader, &first);
+    first = mr_cache_reader_start(pinned.reader);
     assert_int_equal(first, 0);
     assert_int_equal(pthread_join(p.thread, NULL), 0); /* now it skips, and holds nobody up */
     test_reader_close(&pinned);
     mr_cache_log_close(log);
 
     log = open_log(8 * MIB);
-    test_reader_open(&pinned, log, "pinned", MR_CACHE_LAG_WAIT);
+    test_reader_open(&pinned, log, MR_CACHE_LAG_WAIT);
     start_producer(&p, log, 10, 2000, false);
     test_wait(producer_waits, &p);
     test_reader_close(&pinned); /* it goes without having begun */
@@ -94,11 +94,11 @@ static void readers_drive_production(void **state)
     mr_error err;
     int rc;
 
-    test_reader_open(&r, log, "r", MR_CACHE_LAG_SKIP);
-    mr_cache_reader_start(r.reader, NULL);
+    test_reader_open(&r, log, MR_CACHE_LAG_SKIP);
+    (void)mr_cache_reader_start(r.reader);
     start_producer(&p, log, 11, 3000, true);
     while ((rc = test_reader_next(&r, ANY, ANY, &view, &err)) == MR_OK) {
-        next = mr_cache_view_first(view) + mr_cache_view_rows(view);
+        next = view->first + view->rows;
         mr_cache_view_unref(view);
         /* 1 MiB ahead is some 32 elements on the average of those so far. */
         assert_true(p.produced <= next + 400);
@@ -132,17 +132,17 @@ static void *consume(void *ctx)
     uint64_t next;
 
     mr_rng_seed(&rng, c->seed ^ (uint64_t)(uintptr_t)c);
-    test_reader_open(&r, c->log, "c", c->lag);
-    mr_cache_reader_start(r.reader, &c->first);
+    test_reader_open(&r, c->log, c->lag);
+    c->first = mr_cache_reader_start(r.reader);
     next = c->first;
     while ((c->rc = test_reader_next(&r, 1 + mr_rng_below(&rng, 100), ANY, &view, NULL)) == MR_OK) {
-        uint64_t at = mr_cache_view_first(view) + mr_cache_view_skip(view);
+        uint64_t at = view->first + view->skip;
 
         test_check_view(view, c->seed, SCALE);
         if (at < next || (c->lag == MR_CACHE_LAG_WAIT && at != next)) {
             test_die("element %" PRIu64 " came, expected %" PRIu64, at, next);
         }
-        next = mr_cache_view_first(view) + mr_cache_view_rows(view);
+        next = view->first + view->rows;
         c->handed += next - at;
         if (mr_cache_reader_returned(r.reader, next, NULL) < 0) {
             test_die("what was read cannot be returned");
@@ -256,8 +256,8 @@ static void a_model_agrees(void **state)
 
         if (!model[k].open) {
             model[k].lag = mr_rng_below(&rng, 2) == 0 ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
-            test_reader_open(&readers[k], log, "m", model[k].lag);
-            mr_cache_reader_start(readers[k].reader, &model[k].next);
+            test_reader_open(&readers[k], log, model[k].lag);
+            model[k].next = mr_cache_reader_start(readers[k].reader);
             model[k].open = true;
             model[k].returned = model[k].next;
             model[k].skipped = 0;
@@ -265,7 +265,7 @@ static void a_model_agrees(void **state)
             rc = mr_cache_reader_next(readers[k].reader, 1 + mr_rng_below(&rng, 30), ANY, &view,
                                       NULL);
             if (rc == MR_OK) {
-                uint64_t at = mr_cache_view_first(view) + mr_cache_view_skip(view);
+                uint64_t at = view->first + view->skip;
                 struct mr_cache_reader_stats stats;
 
                 mr_cache_reader_stats(readers[k].reader, &stats);
@@ -275,7 +275,7 @@ static void a_model_agrees(void **state)
                 /* Every element that was passed over is counted; by now perhaps some that come
                  * next. */
                 assert_true(stats.skipped - model[k].skipped >= at - model[k].next);
-                assert_true(stats.next >= mr_cache_view_first(view) + mr_cache_view_rows(view));
+                assert_true(stats.next >= view->first + view->rows);
                 model[k].next = stats.next;
                 model[k].skipped = stats.skipped;
                 mr_cache_view_unref(view);

@@ -26,23 +26,38 @@ static const struct mr_window_limits limits = {.bytes_max = 32 * KIB,
 
 static mr_window *new_window(void)
 {
-    mr_window *w;
+    mr_window *w = test_malloc(sizeof *w);
 
-    assert_int_equal(mr_window_new(&limits, &w, NULL), MR_OK);
+    mr_window_init(w, &limits);
     return w;
 }
 
-static mr_window_reader *join(mr_window *w, const char *name, enum mr_cache_lag lag)
+static void leave(mr_window *w, mr_window_reader *r)
 {
-    mr_window_reader *r;
+    mr_window_leave(w, r);
+    test_free(r);
+}
 
-    assert_int_equal(mr_window_join(w, name, lag, &r, NULL), MR_OK);
+static void free_window(mr_window *w)
+{
+    while (!LIST_EMPTY(&w->readers)) {
+        leave(w, LIST_FIRST(&w->readers));
+    }
+    mr_window_clear(w);
+    test_free(w);
+}
+
+static mr_window_reader *join(mr_window *w, enum mr_cache_lag lag)
+{
+    mr_window_reader *r = test_malloc(sizeof *r);
+
+    mr_window_join(w, r, lag);
     return r;
 }
 
-static mr_window_reader *join_started(mr_window *w, const char *name, enum mr_cache_lag lag)
+static mr_window_reader *join_started(mr_window *w, enum mr_cache_lag lag)
 {
-    mr_window_reader *r = join(w, name, lag);
+    mr_window_reader *r = join(w, lag);
 
     mr_window_start(w, r);
     return r;
@@ -55,7 +70,7 @@ static void append_file(mr_window *w)
 
     assert_true(mr_window_room(w, 4 * KIB));
     mr_window_append(w, 4, 4 * KIB);
-    end = mr_window_end(w);
+    end = w->end;
     while (mr_window_trim_due(w)) {
         mr_window_trim(w);
     }
@@ -63,45 +78,37 @@ static void append_file(mr_window *w)
     assert_int_equal(mr_window_stored(w, end, 4 * KIB, 4 * KIB, NULL), MR_OK);
 }
 
-static struct mr_cache_reader_stats stats_of(const mr_window_reader *r)
-{
-    struct mr_cache_reader_stats stats;
-
-    mr_window_reader_stats(r, &stats);
-    return stats;
-}
-
 static void old_files_go_and_who_lags_skips(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *fast = join_started(w, "fast", MR_CACHE_LAG_SKIP);
-    mr_window_reader *slow = join_started(w, "slow", MR_CACHE_LAG_SKIP);
+    mr_window_reader *fast = join_started(w, MR_CACHE_LAG_SKIP);
+    mr_window_reader *slow = join_started(w, MR_CACHE_LAG_SKIP);
 
     for (int i = 0; i < 10; i++) {
         append_file(w);
-        mr_window_read(w, fast, mr_window_end(w));
+        mr_window_read(w, fast, w->end);
         if (i == 0) {
             mr_window_read(w, slow, 2);
         }
-        assert_true(mr_window_file_bytes(w) <= limits.bytes_max);
+        assert_true(w->file_bytes <= limits.bytes_max);
     }
-    assert_int_equal(mr_window_end(w), 40);
-    assert_int_equal(mr_window_head(w), 12);
-    assert_int_equal(stats_of(fast).skipped, 0);
-    assert_int_equal(stats_of(slow).skipped, 10); /* 2 to 11 */
-    assert_int_equal(mr_window_next(slow), 12);
-    mr_window_free(w);
+    assert_int_equal(w->end, 40);
+    assert_int_equal(w->head, 12);
+    assert_int_equal(fast->skipped, 0);
+    assert_int_equal(slow->skipped, 10); /* 2 to 11 */
+    assert_int_equal(slow->next, 12);
+    free_window(w);
 }
 
 static void who_waits_holds_what_it_did_not_return(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *r = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+    mr_window_reader *r = join_started(w, MR_CACHE_LAG_WAIT);
 
     for (int i = 0; i < 7; i++) {
         append_file(w);
     }
-    mr_window_read(w, r, mr_window_end(w)); /* handed out is not consumed */
+    mr_window_read(w, r, w->end); /* handed out is not consumed */
     mr_window_append(w, 8, 8 * KIB);
     assert_false(mr_window_trim_due(w));
     assert_false(mr_window_flush_due(w, 8 * KIB));
@@ -113,17 +120,17 @@ static void who_waits_holds_what_it_did_not_return(void **state)
     assert_true(mr_window_trim_due(w));
     assert_false(mr_window_held(w));
     mr_window_trim(w);
-    assert_int_equal(mr_window_head(w), 4);
+    assert_int_equal(w->head, 4);
     assert_true(mr_window_flush_due(w, 8 * KIB));
-    assert_int_equal(stats_of(r).skipped, 0);
-    mr_window_free(w);
+    assert_int_equal(r->skipped, 0);
+    free_window(w);
 }
 
 /* Nobody reads for it: it holds nobody up. Then somebody does again. */
 static void who_waits_may_stop_waiting_and_begin_again(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *r = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+    mr_window_reader *r = join_started(w, MR_CACHE_LAG_WAIT);
 
     for (int i = 0; i < 7; i++) {
         append_file(w);
@@ -134,14 +141,14 @@ static void who_waits_may_stop_waiting_and_begin_again(void **state)
     mr_window_set_lag(w, r, MR_CACHE_LAG_SKIP);
     assert_true(mr_window_trim_due(w));
     mr_window_trim(w);
-    assert_int_equal(stats_of(r).skipped, 0); /* it was handed all that went */
+    assert_int_equal(r->skipped, 0); /* it was handed all that went */
     mr_window_set_lag(w, r, MR_CACHE_LAG_WAIT);
     assert_false(mr_window_trim_due(w));
     /* Of what it goes back for, elements 2 and 3 are gone. */
     assert_int_equal(mr_window_rewind(w, r, 2, NULL), MR_OK);
-    assert_int_equal(mr_window_next(r), 4);
-    assert_int_equal(stats_of(r).skipped, 2);
-    mr_window_free(w);
+    assert_int_equal(r->next, 4);
+    assert_int_equal(r->skipped, 2);
+    free_window(w);
 }
 
 /* Found on one worker, trimmed on the other before the first read: the cursor at 0 is pinned until
@@ -149,51 +156,51 @@ static void who_waits_may_stop_waiting_and_begin_again(void **state)
 static void element_0_is_held_for_who_found_it(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *fast = join_started(w, "fast", MR_CACHE_LAG_SKIP);
-    mr_window_reader *pinned = join(w, "pinned", MR_CACHE_LAG_SKIP), *late;
+    mr_window_reader *fast = join_started(w, MR_CACHE_LAG_SKIP);
+    mr_window_reader *pinned = join(w, MR_CACHE_LAG_SKIP), *late;
 
     for (int i = 0; i < 7; i++) {
         append_file(w);
-        mr_window_read(w, fast, mr_window_end(w));
+        mr_window_read(w, fast, w->end);
     }
     mr_window_append(w, 4, 4 * KIB);
     assert_false(mr_window_trim_due(w));
-    assert_int_equal(mr_window_reader_first(pinned), 0);
+    assert_int_equal(pinned->next, 0);
     mr_window_start(w, pinned); /* its lag counts from here */
     assert_true(mr_window_trim_due(w));
     mr_window_trim(w);
-    assert_int_equal(stats_of(pinned).skipped, 4);
+    assert_int_equal(pinned->skipped, 4);
 
     /* 0 is gone: this one is told where the window begins, holds nothing, and skips nothing before
      * it has begun. */
-    late = join(w, "late", MR_CACHE_LAG_WAIT);
-    assert_int_equal(mr_window_reader_first(late), 4);
-    assert_int_equal(mr_window_stored(w, mr_window_end(w), 4 * KIB, 4 * KIB, NULL), MR_OK);
+    late = join(w, MR_CACHE_LAG_WAIT);
+    assert_int_equal(late->next, 4);
+    assert_int_equal(mr_window_stored(w, w->end, 4 * KIB, 4 * KIB, NULL), MR_OK);
     assert_true(mr_window_trim_due(w));
     mr_window_trim(w);
-    assert_int_equal(mr_window_reader_first(late), 8);
+    assert_int_equal(late->next, 8);
     mr_window_start(w, late);
-    assert_int_equal(stats_of(late).skipped, 0);
-    assert_int_equal(mr_window_next(late), 8);
-    mr_window_free(w);
+    assert_int_equal(late->skipped, 0);
+    assert_int_equal(late->next, 8);
+    free_window(w);
 }
 
 static void who_leaves_holds_nothing(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *pinned = join(w, "pinned", MR_CACHE_LAG_SKIP);
-    mr_window_reader *careful = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+    mr_window_reader *pinned = join(w, MR_CACHE_LAG_SKIP);
+    mr_window_reader *careful = join_started(w, MR_CACHE_LAG_WAIT);
 
     for (int i = 0; i < 7; i++) {
         append_file(w);
     }
     assert_false(mr_window_trim_due(w));
-    mr_window_leave(w, pinned);
+    leave(w, pinned);
     assert_false(mr_window_trim_due(w));
-    mr_window_leave(w, careful);
+    leave(w, careful);
     assert_true(mr_window_trim_due(w));
-    assert_null(mr_window_each(w, NULL));
-    mr_window_free(w);
+    assert_true(LIST_EMPTY(&w->readers));
+    free_window(w);
 }
 
 static void the_fastest_reader_drives(void **state)
@@ -202,7 +209,7 @@ static void the_fastest_reader_drives(void **state)
     mr_window_reader *a, *b;
 
     assert_int_equal(mr_window_demand(w), 0); /* nobody */
-    a = join(w, "a", MR_CACHE_LAG_SKIP);
+    a = join(w, MR_CACHE_LAG_SKIP);
     assert_int_equal(mr_window_demand(w), 0); /* nobody who reads */
     mr_window_start(w, a);
     assert_int_equal(mr_window_demand(w), 1); /* of unknown size: one */
@@ -210,34 +217,34 @@ static void the_fastest_reader_drives(void **state)
     assert_int_equal(mr_window_demand(w), 1); /* 2 KiB ahead of it */
     mr_window_append(w, 1, KIB);
     assert_int_equal(mr_window_demand(w), 0);
-    b = join_started(w, "b", MR_CACHE_LAG_SKIP);
+    b = join_started(w, MR_CACHE_LAG_SKIP);
     mr_window_read(w, b, 2);
     assert_int_equal(mr_window_demand(w), 2);
-    mr_window_leave(w, b);
+    leave(w, b);
     assert_int_equal(mr_window_demand(w), 0);
     mr_window_read(w, a, 1);
     assert_int_equal(mr_window_demand(w), 1);
     mr_window_finish(w);
     assert_int_equal(mr_window_demand(w), 0);
-    mr_window_free(w);
+    free_window(w);
 }
 
 static void rows_larger_than_ahead_come_one_at_a_time(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *r = join_started(w, "r", MR_CACHE_LAG_SKIP);
+    mr_window_reader *r = join_started(w, MR_CACHE_LAG_SKIP);
 
     mr_window_append(w, 1, 4 * KIB);
     assert_int_equal(mr_window_demand(w), 0);
     mr_window_read(w, r, 1);
     assert_int_equal(mr_window_demand(w), 1);
-    mr_window_free(w);
+    free_window(w);
 }
 
 static void going_back(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *r = join_started(w, "r", MR_CACHE_LAG_SKIP);
+    mr_window_reader *r = join_started(w, MR_CACHE_LAG_SKIP);
     mr_error err;
 
     for (int i = 0; i < 6; i++) {
@@ -249,30 +256,30 @@ static void going_back(void **state)
     assert_int_equal(mr_window_rewind(w, r, 11, &err), MR_EINVAL);
     assert_int_equal(mr_window_returned(w, r, 11, &err), MR_EINVAL);
     assert_int_equal(mr_window_rewind(w, r, 5, NULL), MR_OK);
-    assert_int_equal(mr_window_next(r), 5);
+    assert_int_equal(r->next, 5);
     mr_window_read(w, r, 10);
     append_file(w);
     append_file(w); /* 0..3 go */
     append_file(w); /* 4..7 go: nothing skipped, all of it was handed out */
-    assert_int_equal(mr_window_head(w), 8);
-    assert_int_equal(stats_of(r).skipped, 0);
+    assert_int_equal(w->head, 8);
+    assert_int_equal(r->skipped, 0);
     assert_int_equal(mr_window_rewind(w, r, 6, NULL),
                      MR_OK); /* but 6 and 7 cannot be handed out again */
-    assert_int_equal(mr_window_next(r), 8);
-    assert_int_equal(stats_of(r).skipped, 2);
+    assert_int_equal(r->next, 8);
+    assert_int_equal(r->skipped, 2);
     append_file(w); /* 8..11 go */
-    assert_int_equal(mr_window_next(r), 12);
-    assert_int_equal(stats_of(r).skipped, 6);
+    assert_int_equal(r->next, 12);
+    assert_int_equal(r->skipped, 6);
     assert_int_equal(mr_window_rewind(w, r, 5, NULL),
                      MR_OK); /* 5 as well, which was handed out once; the rest is known */
-    assert_int_equal(stats_of(r).skipped, 7);
-    mr_window_free(w);
+    assert_int_equal(r->skipped, 7);
+    free_window(w);
 }
 
 static void what_cannot_be_read_is_passed(void **state)
 {
     mr_window *w = new_window();
-    mr_window_reader *r = join_started(w, "careful", MR_CACHE_LAG_WAIT);
+    mr_window_reader *r = join_started(w, MR_CACHE_LAG_WAIT);
 
     append_file(w); /* 0..3 */
     append_file(w); /* 4..7 */
@@ -282,17 +289,17 @@ static void what_cannot_be_read_is_passed(void **state)
     assert_int_equal(mr_window_file_end(w, 8), 0); /* in memory */
     mr_window_read(w, r, 1);
     mr_window_pass(w, r, 3);
-    assert_int_equal(mr_window_next(r), 3);
-    assert_int_equal(stats_of(r).skipped, 2);
+    assert_int_equal(r->next, 3);
+    assert_int_equal(r->skipped, 2);
     mr_window_read(w, r, 4);
     mr_window_pass(w, r, 8);
-    assert_int_equal(stats_of(r).skipped, 6);
+    assert_int_equal(r->skipped, 6);
     assert_int_equal(mr_window_rewind(w, r, 2, NULL),
                      MR_OK); /* into the first gap: its end counts when it is passed again */
-    assert_int_equal(stats_of(r).skipped, 1);
+    assert_int_equal(r->skipped, 1);
     mr_window_pass(w, r, 3);
-    assert_int_equal(stats_of(r).skipped, 2);
-    mr_window_free(w);
+    assert_int_equal(r->skipped, 2);
+    free_window(w);
 }
 
 /* One follows on another, when something of what that one had not read has gone; or nothing. */
@@ -304,24 +311,24 @@ static void who_follows_on_another(void **state)
     for (int i = 0; i < 9; i++) {
         append_file(w);
     }
-    assert_int_equal(mr_window_head(w), 8);
-    r = join(w, "r", MR_CACHE_LAG_WAIT);
+    assert_int_equal(w->head, 8);
+    r = join(w, MR_CACHE_LAG_WAIT);
     mr_window_resume(w, r, 3);
-    assert_int_equal(mr_window_next(r), 8);
-    assert_int_equal(stats_of(r).skipped, 5);
-    mr_window_leave(w, r);
-    r = join(w, "r", MR_CACHE_LAG_WAIT);
+    assert_int_equal(r->next, 8);
+    assert_int_equal(r->skipped, 5);
+    leave(w, r);
+    r = join(w, MR_CACHE_LAG_WAIT);
     mr_window_resume(w, r, 10);
-    assert_int_equal(mr_window_next(r), 10);
-    assert_int_equal(stats_of(r).skipped, 0);
+    assert_int_equal(r->next, 10);
+    assert_int_equal(r->skipped, 0);
     mr_window_read(w, r, 12);
     assert_int_equal(mr_window_rewind(w, r, 9, NULL), MR_EINVAL); /* the other one had it */
-    mr_window_leave(w, r);
-    r = join(w, "r", MR_CACHE_LAG_WAIT);
-    mr_window_resume(w, r, mr_window_end(w));
-    assert_int_equal(mr_window_next(r), mr_window_end(w));
+    leave(w, r);
+    r = join(w, MR_CACHE_LAG_WAIT);
+    mr_window_resume(w, r, w->end);
+    assert_int_equal(r->next, w->end);
     assert_true(mr_window_demand(w) > 0);
-    mr_window_free(w);
+    free_window(w);
 }
 
 /* ---- random walks ---- */
@@ -350,18 +357,15 @@ struct walk {
 
 static void walk_join(struct walk *k, struct model_reader *m)
 {
-    char name[16];
-
     memset(m, 0, sizeof *m);
     m->lag = mr_rng_below(&k->rng, 2) == 0 ? MR_CACHE_LAG_SKIP : MR_CACHE_LAG_WAIT;
-    (void)snprintf(name, sizeof name, "r%d", (int)(m - k->readers));
-    m->r = join(k->w, name, m->lag);
-    assert_int_equal(mr_window_reader_first(m->r), k->head);
+    m->r = join(k->w, m->lag);
+    assert_int_equal(m->r->next, k->head);
 }
 
 static void walk_start(struct walk *k, struct model_reader *m)
 {
-    m->begin = mr_window_reader_first(m->r);
+    m->begin = m->r->next;
     assert_int_equal(m->begin, k->head);
     m->next = m->returned = m->begin;
     mr_window_start(k->w, m->r);
@@ -373,7 +377,7 @@ static void walk_read(struct walk *k, struct model_reader *m)
     uint64_t upto;
 
     m->next = m->next < k->head ? k->head : m->next;
-    assert_int_equal(mr_window_next(m->r), m->next);
+    assert_int_equal(m->r->next, m->next);
     if (m->next == k->end) {
         return;
     }
@@ -439,7 +443,7 @@ static void walk_trim(struct walk *k)
             assert_true(m->returned >= k->head);
         }
         assert_false(!m->started && m->begin == 0 && m->next == 0 && k->head > 0 &&
-                     mr_window_reader_first(m->r) == 0);
+                     m->r->next == 0);
     }
 }
 
@@ -467,8 +471,8 @@ static void walk_produce(struct walk *k)
             k->files[k->first_file + k->nfiles++] = end;
         }
     }
-    assert_true(mr_window_file_bytes(k->w) <= limits.bytes_max);
-    assert_int_equal(mr_window_head(k->w), k->head);
+    assert_true(k->w->file_bytes <= limits.bytes_max);
+    assert_int_equal(k->w->head, k->head);
 }
 
 /* What was not handed out, of what it has passed. */
@@ -490,7 +494,7 @@ static void walk_check(const struct walk *k)
         if (m->r != NULL && m->started) {
             uint64_t skipped = missed(m, m->next < k->head ? k->head : m->next);
 
-            assert_int_equal(stats_of(m->r).skipped, skipped);
+            assert_int_equal(m->r->skipped, skipped);
             if (m->lag == MR_CACHE_LAG_WAIT && !m->damaged) {
                 assert_int_equal(skipped, 0);
             }
@@ -518,7 +522,7 @@ static void walk_step(struct walk *k)
     } else if (what == 97) {
         walk_pass(k, m);
     } else if (what == 99) {
-        mr_window_leave(k->w, m->r);
+        leave(k->w, m->r);
         memset(m, 0, sizeof *m);
     }
     walk_check(k);
@@ -542,7 +546,7 @@ static void walks(void **state)
             walk_step(k);
         }
         trims += k->first_file;
-        mr_window_free(k->w);
+        free_window(k->w);
     }
     assert_true(trims > upto - from); /* they went somewhere */
     free(k);

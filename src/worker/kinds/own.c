@@ -19,7 +19,7 @@ static bool own_is_its(const Millrace__TaskAssignment *a)
     return true;
 }
 
-static int own_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
+static int own_init(struct mr_worker_task *t, mr_error *err)
 {
     return mr_serving_init(own_of(t), KEPT_BYTES_MAX, false, err);
 }

@@ -25,7 +25,6 @@
 
 struct producing {
     struct mr_worker_task task;
-    char *production; /* its id; set when made */
     /* The window; NULL before it was opened, and when the task is over. Written with worker->lock
      * and task.lock held: either is enough to read it. */
     mr_chain *made;
@@ -42,23 +41,6 @@ static struct producing *producing_of(struct mr_worker_task *t)
 static bool producing_is_its(const Millrace__TaskAssignment *a)
 {
     return a->production[0] != '\0' && a->producing;
-}
-
-static int producing_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a,
-                          mr_error *err)
-{
-    struct producing *p = producing_of(t);
-
-    p->production = mr_strdup(a->production);
-    return p->production == NULL ? mr_error_nomem(err) : MR_OK;
-}
-
-static void producing_free(struct mr_worker_task *t)
-{
-    struct producing *p = producing_of(t);
-
-    MR_ASSERT(p->made == NULL);
-    mr_free(p->production);
 }
 
 /* ---- from the pipeline into the window ---- */
@@ -104,7 +86,7 @@ static struct producing *find_locked(struct mr_worker *w, const char *production
 {
     struct producing *p = next_locked(w, NULL);
 
-    while (p != NULL && strcmp(p->production, production) != 0) {
+    while (p != NULL && strcmp(p->task.a->production, production) != 0) {
         p = next_locked(w, p);
     }
     return p;
@@ -153,7 +135,7 @@ static bool make_room(void *ctx)
         return false;
     }
     mr_log(MR_LOG_INFO, "a window that nobody reads makes room for another production",
-           "production", "%s", other->production, NULL);
+           "production", "%s", other->task.a->production, NULL);
     mr_mutex_lock(&other->task.lock);
     other->given_up = true;
     (void)pthread_cond_broadcast(&other->task.changed);
@@ -184,9 +166,10 @@ static bool open_window(struct producing *p)
     mr_chain *made;
     mr_error err;
 
-    while (mr_chain_open(t->worker->windows, p->production, make_room, t, &made, &err) < 0) {
+    while (mr_chain_open(t->worker->windows, p->task.a->production, make_room, t, &made, &err) <
+           0) {
         mr_log(MR_LOG_WARN, "opening a production, trying again", "task", "%s", t->id, "production",
-               "%s", p->production, "error", "%s", err.message, NULL);
+               "%s", p->task.a->production, "error", "%s", err.message, NULL);
         MR_LOCK(&t->lock);
         if (!t->cancelled) {
             (void)mr_cond_wait_ms(&t->changed, &t->lock, OPEN_RETRY_MS);
@@ -242,7 +225,8 @@ static void producing_run(struct mr_worker_task *t)
     } else if (!atomic_load(&t->stop)) {
         if (rc < 0) {
             mr_log(MR_LOG_ERROR, "the pipeline failed", "task", "%s", t->id, "production", "%s",
-                   p->production, "dataset", "%s", t->dataset, "error", "%s", err.message, NULL);
+                   p->task.a->production, "dataset", "%s", t->a->dataset_id, "error", "%s",
+                   err.message, NULL);
         }
         mr_chain_finish(p->made, rc == MR_END ? MR_OK : rc, err.message);
     }
@@ -285,7 +269,7 @@ static void producing_progress(struct mr_worker_task *t, struct mr_worker_task_p
 static void producing_usage_locked(struct mr_worker_task *t, struct mr_worker_task_usage *ret)
 {
     ret->what = "production";
-    ret->name = producing_of(t)->production;
+    ret->name = t->a->production;
 }
 
 const struct mr_worker_task_kind mr_kind_producing = {
@@ -296,8 +280,6 @@ const struct mr_worker_task_kind mr_kind_producing = {
     .has_pipeline = true,
     .gives_back = true,
     .is_its = producing_is_its,
-    .init = producing_init,
-    .free = producing_free,
     .run = producing_run,
     .cancel_locked = producing_cancel_locked,
     .progress = producing_progress,

@@ -111,16 +111,16 @@ static bool reading_is_its(const Millrace__TaskAssignment *a)
     return a->production[0] != '\0' && !a->producing;
 }
 
-static int reading_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
+static int reading_init(struct mr_worker_task *t, mr_error *err)
 {
     struct reading *r = reading_of(t);
 
-    r->lag = lag_of(a);
+    r->lag = lag_of(t->a);
     r->serving.returned_locked = note_returned_locked;
-    r->production = mr_strdup(a->production);
+    r->production = mr_strdup(t->a->production);
     MR_CHECK_ALLOC(r->production, err);
     MR_TRY(mr_serving_init(&r->serving, KEPT_BYTES_MAX, true /* reports_given */, err));
-    mr_reading_init(&r->state, r->serving.book, a->joining);
+    mr_reading_init(&r->state, r->serving.book, t->a->joining);
     return MR_OK;
 }
 
@@ -163,7 +163,7 @@ static bool miss_locked(struct reading *r, mr_chain *p)
     struct mr_reading_stand before;
     uint64_t unread;
 
-    if (!mr_chain_missed(p, t->iteration, &before, &unread)) {
+    if (!mr_chain_missed(p, t->a->iteration_id, &before, &unread)) {
         return false;
     }
     note_counts_locked(r, mr_reading_missed(&r->state, &before, unread));
@@ -174,15 +174,14 @@ static bool miss_locked(struct reading *r, mr_chain *p)
 static int open_locked(struct reading *r, mr_chain *p, mr_error *err)
 {
     struct mr_worker_task *t = &r->serving.task;
-    struct mr_chain_reader_options opts = {
-        .name = t->id, .who = t->iteration, .lag = r->lag, .ready = on_ready, .ctx = t};
+    struct mr_cache_reader_options opts = {.lag = r->lag, .ready = on_ready, .ctx = t};
     uint64_t first;
     mr_error why;
 
     if (r->state.joining && mr_chain_failed(p, &why)) {
         return mr_error_set(err, MR_EPRECOND, "the pipeline failed: %s", why.message);
     }
-    int rc = mr_chain_join(p, &opts, &r->reader, &first, err);
+    int rc = mr_chain_join(p, t->a->iteration_id, &opts, &r->reader, &first, err);
     if (rc == MR_EPRECOND && !r->state.joining && miss_locked(r, p)) {
         return MR_OK;
     }

@@ -10,11 +10,11 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "element/frame.h"
+#include "worker/conn.h"
 #include "worker/kinds.h"
 #include "worker/pipeline.h"
 #include "worker/session/round_book.h"
 #include "worker/session/row_groups.h"
-#include "worker/stream.h"
 
 #include <string.h>
 
@@ -70,15 +70,16 @@ static bool turns_is_its(const Millrace__TaskAssignment *a)
     return a->rounds != NULL;
 }
 
-static int turns_init(struct mr_worker_task *t, const Millrace__TaskAssignment *a, mr_error *err)
+static int turns_init(struct mr_worker_task *t, mr_error *err)
 {
+    const Millrace__RoundAssignment *rounds = t->a->rounds;
     struct turns *turns = turns_of(t);
     uint64_t budget = mr_memory_limit(t->worker->memory);
 
-    MR_TRY(mr_round_book_new(a->rounds, KEEP_ROUNDS, &turns->book, err));
-    turns->consumers = a->rounds->num_consumers; /* the book has checked that */
+    MR_TRY(mr_round_book_new(rounds, KEEP_ROUNDS, &turns->book, err));
+    turns->consumers = rounds->num_consumers; /* the book has checked that */
     turns->kept_bytes = KEPT_BYTES_MAX < budget / 4 ? KEPT_BYTES_MAX : budget / 4;
-    turns->pad = a->rounds->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
+    turns->pad = rounds->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
     turns->places = mr_calloc(turns->consumers, sizeof turns->places[0]);
     return turns->places == NULL ? mr_error_nomem(err)
                                  : mr_row_groups_new(turns->consumers, &turns->groups, err);

@@ -15,6 +15,65 @@
  * have left. */
 #define AHEAD_MESSAGES 4u
 
+/* At most once: whoever has received everything, and has neither returned any of it for so long nor
+ * closed, does not keep others any longer: they end, and what it closes with after that is
+ * nobody's. It counts that itself. */
+#define CLIENT_RESTS_MS 5000
+
+/* ---- pieces: rows in a row, cut where credits or acknowledgements end in them ---- */
+
+/* Takes @data on success. */
+static struct mr_book_piece *piece_new(struct mr_part data, uint64_t at)
+{
+    struct mr_book_piece *p = mr_malloc(sizeof *p);
+
+    if (p != NULL) {
+        *p = (struct mr_book_piece){
+            .data = data, .at = at, .rows = mr_part_count(data), .bytes = mr_part_bytes(data)};
+    }
+    return p;
+}
+
+void mr_book_piece_free(mr_book *book, struct mr_book_piece *p)
+{
+    TAILQ_REMOVE(&book->all, p, order);
+    mr_part_unref(p->data);
+    mr_free(p);
+}
+
+int mr_book_cut(mr_book *book, struct mr_book_piece *p, uint32_t rows, struct mr_book_piece **rest,
+                mr_error *err)
+{
+    MR_AUTO(mr_block_unref) mr_block *head = NULL;
+    MR_AUTO(mr_block_unref) mr_block *tail = NULL;
+
+    MR_ASSERT(rows > 0);
+    MR_ASSERT(rows < p->rows);
+    MR_TRY(mr_part_unpack(&p->data, err));
+    MR_TRY(mr_block_slice(p->data.block, 0, rows, &head, err));
+    MR_TRY(mr_block_slice(p->data.block, rows, p->rows - rows, &tail, err));
+    *rest = piece_new((struct mr_part){.block = tail}, p->at + rows);
+    MR_CHECK_ALLOC(*rest, err);
+    (void)MR_TAKE(tail);
+    (*rest)->first = p->first + rows;
+    TAILQ_INSERT_AFTER(&book->all, p, *rest, order);
+    mr_part_unref(p->data);
+    p->data = (struct mr_part){.block = MR_TAKE(head)};
+    p->rows = rows;
+    p->bytes = mr_part_bytes(p->data);
+    return MR_OK;
+}
+
+static void free_pieces(mr_book *book, struct mr_book_pieces *list)
+{
+    struct mr_book_piece *p;
+
+    while ((p = TAILQ_FIRST(list)) != NULL) {
+        TAILQ_REMOVE(list, p, link);
+        mr_book_piece_free(book, p);
+    }
+}
+
 /* ---- the book ---- */
 
 int mr_book_new(const struct mr_book_limits *limits, mr_book **ret, mr_error *err)
@@ -39,10 +98,10 @@ void mr_book_free(mr_book *book)
         return;
     }
     while ((s = TAILQ_FIRST(&book->sessions)) != NULL) {
-        mr_book_free_pieces(book, &s->sent);
+        free_pieces(book, &s->sent);
         mr_book_remove_session(book, s);
     }
-    mr_book_free_pieces(book, &book->ready);
+    free_pieces(book, &book->ready);
     mr_shares_free(&book->shares);
     mr_free(book->message);
     mr_free(book->released);
@@ -59,7 +118,7 @@ int mr_book_feed(mr_book *book, struct mr_part rows, uint64_t at, mr_error *err)
         mr_part_unref(rows);
         return MR_OK;
     }
-    struct mr_book_piece *p = mr_book_piece_new(rows, at);
+    struct mr_book_piece *p = piece_new(rows, at);
     if (p == NULL) {
         mr_part_unref(rows);
         return mr_error_nomem(err);
@@ -189,6 +248,70 @@ bool mr_book_low(const mr_book *book)
     /* Not at the first byte that leaves: waking a thread costs more than a small row does. */
     return book->ready_bytes < AHEAD_MESSAGES * book->limits.message_bytes / 2 &&
            mr_book_demand(book) > 0;
+}
+
+/* ---- the end: whom it waits for, and for how long ---- */
+
+bool mr_book_is_complete(const mr_book *book)
+{
+    return book->finished && book->ready_rows == 0 && book->awaited == 0;
+}
+
+bool mr_book_waits_for_clients(const mr_book *book)
+{
+    const mr_book_session *s;
+
+    if (!book->finished || book->ready_rows > 0 || book->awaited == 0) {
+        return false;
+    }
+    TAILQ_FOREACH(s, &book->sessions, link) {
+        if (s->awaited && !mr_book_may_keep_for_ever(s)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool mr_book_keeps_clients(const mr_book *book)
+{
+    const mr_book_session *s;
+
+    if (!mr_book_waits_for_clients(book)) {
+        return false;
+    }
+    TAILQ_FOREACH(s, &book->sessions, link) {
+        if (s->owner != NULL && !mr_book_keeps_for(s)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void mr_book_stop_waiting(mr_book *book)
+{
+    mr_book_session *s;
+
+    book->rests = true;
+    TAILQ_FOREACH(s, &book->sessions, link) {
+        mr_book_note_awaited(s);
+    }
+}
+
+int64_t mr_book_patience_ms(mr_book *book, bool draining, int64_t now_ms)
+{
+    if (draining && mr_book_waits_for_clients(book)) {
+        return 0;
+    }
+    if (!mr_book_keeps_clients(book)) {
+        book->rests_since_ms = 0;
+        return -1;
+    }
+    if (book->rests_since_ms == 0 || book->rests_returned != book->counts.returned) {
+        book->rests_returned = book->counts.returned;
+        book->rests_since_ms = now_ms;
+    }
+    int64_t left_ms = book->rests_since_ms + CLIENT_RESTS_MS - now_ms;
+    return left_ms > 0 ? left_ms : 0;
 }
 
 /* ---- how it stands ---- */

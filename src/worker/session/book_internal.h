@@ -80,10 +80,7 @@ int mr_book_cut_kept(mr_book *book, mr_book_session *s, struct mr_book_piece *p,
 /* What is kept for @s, or where it stands, has changed. */
 void mr_book_note_awaited(mr_book_session *s);
 
-/* Takes @data on success. */
-struct mr_book_piece *mr_book_piece_new(struct mr_part data, uint64_t at);
 void mr_book_piece_free(mr_book *book, struct mr_book_piece *p);
-void mr_book_free_pieces(mr_book *book, struct mr_book_pieces *list);
 /* Take @s out of the book; its pieces must have gone elsewhere. */
 void mr_book_remove_session(mr_book *book, mr_book_session *s);
 /* It is here, has received everything, and may never return it. */

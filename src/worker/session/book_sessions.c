@@ -43,7 +43,6 @@ int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err)
     return MR_OK;
 }
 
-/* Take @s out of the book; its pieces must have gone elsewhere. */
 void mr_book_remove_session(mr_book *book, mr_book_session *s)
 {
     MR_ASSERT(TAILQ_EMPTY(&s->sent));

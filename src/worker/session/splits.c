@@ -200,28 +200,37 @@ static int open_grant(mr_splits *splits, struct provider *p, uint64_t seq, mr_or
     return MR_OK;
 }
 
-size_t mr_splits_finished(mr_splits *splits, uint32_t provider,
-                          struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX])
+static void add_finished(struct mr_grant_report *report, uint64_t first, uint64_t end)
+{
+    size_t n = report->base.n_finished;
+
+    if (first < end) {
+        millrace__split_range__init(&report->ranges[n]);
+        report->ranges[n].first = first;
+        report->ranges[n].count = end - first;
+        report->pointers[n] = &report->ranges[n];
+        report->base.n_finished++;
+    }
+}
+
+void mr_splits_finished(mr_splits *splits, uint32_t provider, struct mr_grant_report *ret)
 {
     const struct provider *p = &splits->providers[provider];
     uint64_t from = 1;
-    size_t n = 0;
 
     MR_ASSERT(provider < splits->n);
+    millrace__grant_report__init(&ret->base);
+    ret->base.provider = provider;
+    ret->base.finished = ret->pointers;
     if (splits->marks == NULL) {
-        return 0;
+        return;
     }
     sweep(splits);
     for (uint32_t k = 0; k < p->nopen; k++) {
-        if (p->open[k].first > from) {
-            ranges[n++] = (struct mr_range){.first = from, .count = p->open[k].first - from};
-        }
+        add_finished(ret, from, p->open[k].first);
         from = p->open[k].last + 1;
     }
-    if (p->answered >= from) {
-        ranges[n++] = (struct mr_range){.first = from, .count = p->answered + 1 - from};
-    }
-    return n;
+    add_finished(ret, from, p->answered + 1);
 }
 
 /* ---- the engine's side ---- */

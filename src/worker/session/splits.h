@@ -23,6 +23,7 @@
 
 #include "element/origin.h"
 #include "engine/engine.h" /* struct mr_range */
+#include "millrace/service.pb-c.h"
 
 typedef struct mr_splits mr_splits;
 
@@ -76,10 +77,15 @@ int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
                      const struct mr_split_answer *answer, mr_error *err);
 
 #define MR_SPLIT_REPORT_RANGES_MAX (MR_MARKS_MAX + 1)
-/* The numbers of the grants of @provider that are finished, as ranges: ascending, apart. Returns
- * how many ranges; 0 without tracking. Answers without splits count as finished. */
-size_t mr_splits_finished(mr_splits *splits, uint32_t provider,
-                          struct mr_range ranges[MR_SPLIT_REPORT_RANGES_MAX]);
+/* A message and what it points to: not to be copied or moved. */
+struct mr_grant_report {
+    Millrace__GrantReport base;
+    Millrace__SplitRange ranges[MR_SPLIT_REPORT_RANGES_MAX];
+    Millrace__SplitRange *pointers[MR_SPLIT_REPORT_RANGES_MAX];
+};
+/* The numbers of the grants of @provider that are finished, as ranges: ascending, apart; none
+ * without tracking. Answers without splits count as finished. */
+void mr_splits_finished(mr_splits *splits, uint32_t provider, struct mr_grant_report *ret);
 
 /* ---- draining ---- */
 

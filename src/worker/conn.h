@@ -1,9 +1,9 @@
 /*
  * A Read stream of a client, as the kinds of tasks see it: what it is attached to, and sending on
- * it. conn.c opens it and takes its messages.
+ * it.
  */
-#ifndef MR_WORKER_STREAM_H
-#define MR_WORKER_STREAM_H
+#ifndef MR_WORKER_CONN_H
+#define MR_WORKER_CONN_H
 
 #include "worker/internal.h"
 #include "worker/session/book.h"
@@ -35,8 +35,6 @@ static inline struct mr_conn *mr_conn_of(void *ctx)
     return c;
 }
 
-/* Takes @s. NULL: no memory. */
-struct mr_conn *mr_conn_new(struct mr_worker *w, mr_rpc_stream *s);
 struct mr_conn *mr_conn_ref(struct mr_conn *c);
 void mr_conn_unref(struct mr_conn *c);
 
@@ -52,14 +50,12 @@ void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c);
 /* @parts is lent. */
 void mr_conn_send(struct mr_conn *c, const struct mr_conn_header *h, const struct mr_part *parts,
                   size_t n);
-/* Say why, then end the stream. */
-void mr_conn_refuse(struct mr_conn *c, int code, const char *message);
 /* No message could be made for it: its client comes again. */
 void mr_conn_break_off(struct mr_conn *c, const mr_error *why);
 /* Its client broke the protocol. */
 void mr_conn_blame(struct mr_conn *c, const mr_error *why);
 
-/* ---- conn.c: streams as clients open them ---- */
+/* ---- as clients open them ---- */
 
 /* The service's accept callback; ctx is the worker. */
 void mr_conn_accept(void *ctx, mr_rpc_stream *s);
