@@ -8,28 +8,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
+#include "element/unpack.h"
 
 #include <millrace/base.h>
-
-static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
-{
-    size_t size = millrace__round_schedule__get_packed_size(schedule);
-    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
-
-    if (bytes == NULL) {
-        return NULL;
-    }
-    millrace__round_schedule__pack(schedule, bytes);
-    return millrace__round_schedule__unpack(NULL, size, bytes);
-}
-
-static void free_schedule(Millrace__RoundSchedule *schedule)
-{
-    if (schedule != NULL) {
-        millrace__round_schedule__free_unpacked(schedule, NULL);
-    }
-}
-MR_AUTO_DEFINE(Millrace__RoundSchedule, free_schedule)
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */
 static void forget_tasks(mr_client_rounds *rounds)
@@ -75,25 +56,25 @@ static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule
                          mr_error *err)
 {
     MR_TRY(mr_schedule_check(schedule, err));
-    MR_AUTO(free_schedule) Millrace__RoundSchedule *copy = copy_schedule(schedule);
     MR_AUTO(mr_free)
     struct mr_round_task **by_index =
         mr_calloc(schedule->n_tasks + 1, sizeof(struct mr_round_task *));
-    MR_CHECK_ALLOC(copy, err);
     MR_CHECK_ALLOC(by_index, err);
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i] = mr_client_rounds_task_get(rounds, schedule->tasks[i]);
         MR_CHECK_ALLOC(by_index[i], err);
     }
+    ProtobufCMessage *copy = mr_message_copy(&schedule->base);
+    MR_CHECK_ALLOC(copy, err);
     for (size_t i = 0; i < rounds->ntasks; i++) {
         rounds->tasks[i]->index = MR_ROUND_NOBODY;
     }
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i]->index = (uint32_t)i;
     }
-    free_schedule(rounds->schedule);
+    millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
     mr_free(rounds->by_index);
-    rounds->schedule = MR_TAKE(copy);
+    rounds->schedule = (Millrace__RoundSchedule *)copy;
     rounds->by_index = MR_TAKE(by_index);
     set_outcomes(rounds);
     forget_tasks(rounds);
@@ -181,67 +162,37 @@ static bool is_in_doubt(const struct mr_round_task *task)
     return task->closing && !task->has_outcome;
 }
 
-/* NULL: no memory. */
 static Millrace__ClosingReport *closing_report(const mr_client_rounds *rounds,
-                                               const struct mr_round_task *task)
+                                               struct mr_round_task *task)
 {
-    Millrace__ClosingReport *closing = mr_calloc(1, sizeof *closing);
-    char *id = mr_strdup(task->id);
+    Millrace__ClosingReport *closing = &task->report;
 
-    if (closing == NULL || id == NULL) {
-        mr_free(closing);
-        mr_free(id);
-        return NULL;
-    }
     millrace__closing_report__init(closing);
-    closing->task_id = id;
+    closing->task_id = task->id;
     closing->held_below = max_u64(task->held, rounds->first);
     closing->ended = task->ended;
     closing->end_round = task->end_round;
     return closing;
 }
 
-uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
+uint64_t mr_client_rounds_report(mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
 {
-    Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
-
-    report.session = rounds->config.session;
-    report.from_round = rounds->first;
-    report.position = rounds->position;
-    report.returned = rounds->returned;
-    report.ask = rounds->ask;
-    report.closing = mr_calloc(rounds->ntasks + 1, sizeof *report.closing);
-    if (report.closing == NULL) {
-        return 0;
-    }
+    millrace__consumer_report__init(ret);
+    ret->session = rounds->config.session;
+    ret->from_round = rounds->first;
+    ret->position = rounds->position;
+    ret->returned = rounds->returned;
+    ret->ask = rounds->ask;
+    ret->closing = rounds->closing;
     for (size_t i = 0; i < rounds->ntasks; i++) {
         if (is_in_doubt(rounds->tasks[i])) {
-            Millrace__ClosingReport *closing = closing_report(rounds, rounds->tasks[i]);
-
-            if (closing == NULL) {
-                mr_client_rounds_report_clear(&report);
-                return 0;
-            }
-            report.closing[report.n_closing++] = closing;
+            ret->closing[ret->n_closing++] = closing_report(rounds, rounds->tasks[i]);
         }
     }
-    *ret = report;
     return rounds->reports + 1;
 }
 
 void mr_client_rounds_reported(mr_client_rounds *rounds, uint64_t number)
 {
-    if (number > 0) {
-        rounds->reported = max_u64(rounds->reported, number - 1);
-    }
-}
-
-void mr_client_rounds_report_clear(Millrace__ConsumerReport *report)
-{
-    for (size_t i = 0; i < report->n_closing; i++) {
-        millrace__closing_report__free_unpacked(report->closing[i], NULL);
-    }
-    mr_free(report->closing);
-    report->closing = NULL;
-    report->n_closing = 0;
+    rounds->reported = max_u64(rounds->reported, number - 1);
 }

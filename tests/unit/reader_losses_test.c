@@ -27,7 +27,7 @@ static void losses_are_counted_once(void **state)
 
     add_workers(f, 2, 10);
     f->w[1].silent = true;
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     f->opts.on_loss = MR_ON_LOSS_REPORT;
     open_reader(f, 0);
     pull_n(f, 10);
@@ -48,18 +48,18 @@ static void losses_are_counted_once(void **state)
 static void lost_elements_are_known_of_all_reads_or_of_none(void **state)
 {
     struct fixture *f = *state;
-    struct mr_read_end known = {.lost_splits = 2, .lost_elements = 2000};
-    struct mr_read_end unknown = {.lost_splits = 1};
-    struct mr_read_end none = {.lost_workers = 1};
+    struct mr_losses known = {.lost_splits = 2, .lost_elements = 2000};
+    struct mr_losses unknown = {.lost_splits = 1};
+    struct mr_losses none = {.lost_workers = 1};
     struct mr_losses sum;
 
-    mr_loss_tally_add(&f->losses, &none, false);
-    mr_loss_tally_add(&f->losses, &known, true);
-    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_add(&f->losses, &none);
+    mr_loss_tally_add(&f->losses, &known);
+    mr_loss_tally_add(&f->losses, &known);
     mr_loss_tally_get(&f->losses, &sum);
     assert_int_equal(sum.lost_elements, 4000);
-    mr_loss_tally_add(&f->losses, &unknown, true);
-    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_add(&f->losses, &unknown);
+    mr_loss_tally_add(&f->losses, &known);
     mr_loss_tally_get(&f->losses, &sum);
     assert_int_equal(sum.lost_splits, 7);
     assert_int_equal(sum.lost_elements, 0);
@@ -72,7 +72,7 @@ static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
 
     add_workers(f, 2, 10);
     f->w[1].silent = true;
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     pull_n(f, 10);
@@ -89,8 +89,8 @@ static void repeats_alone_are_no_error(void **state)
     struct fixture *f = *state;
     struct mr_losses sum;
 
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     f->d.lost_workers = 1;
     f->d.repeated_splits = 2;
@@ -115,7 +115,7 @@ static void what_was_skipped_is_counted(void **state)
     f->w[0].skipped = 7;
     f->w[1].skipped = 4;
     f->w[1].break_at = 5; /* a new stream says it again */
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     pull_n(f, 20);
@@ -142,8 +142,8 @@ static void who_waits_and_misses_is_told_at_once(void **state)
 
     add_workers(f, 1, 20);
     f->w[0].skipped = 7;
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
@@ -162,8 +162,8 @@ static void who_waits_and_misses_goes_on(void **state)
 
     add_workers(f, 1, 20);
     f->w[0].skipped = 7;
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->opts.on_loss = MR_ON_LOSS_REPORT;
     open_reader(f, 0);
     for (int end = 0; end < 2; end++) {

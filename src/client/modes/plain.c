@@ -86,15 +86,9 @@ static void fill(struct mr_read_task *base, Millrace__ReadRequest *ret)
     mr_plain_limits(t, &ret->limit_elements, &ret->limit_bytes);
     ret->received_elements = t->session.received;
     ret->returned_elements = t->session.used;
-    ret->given_elements = mr_read_options_share(&base->read->opts) ? t->session.returned : 0;
-}
-
-static void on_send(struct mr_read_task *base, const Millrace__ReadRequest *req)
-{
-    struct mr_plain_task *t = mr_plain_task_of(base);
-
+    ret->given_elements = mr_terms_share(&base->read->opts.job) ? t->session.returned : 0;
     t->told_ms = base->read->now_ms;
-    mr_session_told(&t->session, req->limit_elements, req->limit_bytes);
+    mr_session_told(&t->session, ret->limit_elements, ret->limit_bytes);
 }
 
 static int receive(struct mr_read_task *base, const struct mr_frame_content *c, bool *news,
@@ -112,7 +106,7 @@ static void session_lost(struct mr_read_task *base)
 {
     struct mr_session *s = &mr_plain_task_of(base)->session;
 
-    if (mr_read_options_share(&base->read->opts)) {
+    if (mr_terms_share(&base->read->opts.job)) {
         /* It has given to others what we had not returned. At least once, better twice than
          * never. */
         mr_session_clear(s);
@@ -136,7 +130,7 @@ static void stream_ended(struct mr_read_task *base)
 static bool has_news(const struct mr_plain_task *t)
 {
     const struct mr_session *s = &t->session;
-    bool given = mr_read_options_share(&t->base.read->opts) && s->told_given != s->returned;
+    bool given = mr_terms_share(&t->base.read->opts.job) && s->told_given != s->returned;
 
     return t->base.streams && !t->base.goodbye && !t->base.closed &&
            (s->told_received != s->received || s->told_returned != s->used || given);
@@ -372,7 +366,6 @@ const struct mr_read_mode mr_read_mode_plain = {
     .open = open_session,
     .must_send = must_send,
     .fill = fill,
-    .on_send = on_send,
     .receive = receive,
     .session_lost = session_lost,
     .stream_ended = stream_ended,

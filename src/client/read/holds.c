@@ -3,13 +3,13 @@
 
 bool mr_read_counts(const struct mr_read *r)
 {
-    return mr_read_has_others(r) && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    return mr_read_has_others(r) && r->opts.job.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
 bool mr_read_has_others(const struct mr_read *r)
 {
     return r->mode->unused != NULL && !r->failed_for_all && r->end_err.code >= 0 &&
-           r->opts.job_name[0] != '\0';
+           r->opts.job.name[0] != '\0';
 }
 
 uint64_t mr_read_unused(const struct mr_read_task *t)
@@ -29,21 +29,15 @@ uint64_t mr_read_holds_of(const struct mr_read_task *t)
     return mr_read_task_is_over(t) ? mr_read_unused(t) : 0;
 }
 
-uint64_t mr_read_holds(const struct mr_read *r)
-{
-    const struct mr_read_task *t;
-    uint64_t n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link) {
-        n += mr_read_holds_of(t);
-    }
-    return n;
-}
-
 bool mr_read_is_used_up(const struct mr_read *r)
 {
-    bool behind = mr_read_counts(r) && r->mode->held_downstream != NULL &&
-                  r->mode->held_downstream(r, false) > 0;
+    const struct mr_read_task *t;
 
-    return mr_read_holds(r) == 0 && !behind;
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        if (mr_read_holds_of(t) > 0) {
+            return false;
+        }
+    }
+    return !mr_read_counts(r) || r->mode->held_downstream == NULL ||
+           r->mode->held_downstream(r, false) == 0;
 }

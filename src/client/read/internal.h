@@ -9,9 +9,6 @@ static inline int64_t mr_read_sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A copy on the heap, freed by protobuf_c_message_free_unpacked(); NULL: out of memory. */
-ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg);
-
 /* ---- tasks.c ---- */
 
 /* The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or
@@ -28,14 +25,13 @@ void mr_read_wake(struct mr_read *r);
  * one element. */
 size_t mr_read_share_bytes(const struct mr_read *r, unsigned tasks);
 
-/* ---- connecting.c ---- */
+/* ---- link.c ---- */
 
+/* Connect, for the first time or again. */
+void mr_read_connect(struct mr_read_task *t);
 /* Not too many connect at the moment. Else tasks without a stream are looked at when some of those
  * are through. */
 bool mr_read_may_connect(struct mr_read *r);
-/* @t connects, and is through: it is connected, or that has failed. */
-void mr_read_connect_begins(struct mr_read_task *t);
-void mr_read_connect_ends(struct mr_read_task *t);
 /* Look at tasks without a stream at @when_ms, or earlier. */
 void mr_read_retry(struct mr_read *r, int64_t when_ms);
 
@@ -47,11 +43,6 @@ void mr_read_send(struct mr_read_task *t, bool first);
 void mr_read_tell(struct mr_read_task *t, bool force);
 /* Nothing more is wanted from @t. */
 void mr_read_cut(struct mr_read_task *t);
-
-/* ---- link.c ---- */
-
-/* Connect, for the first time or again. */
-void mr_read_connect(struct mr_read_task *t);
 
 /* ---- reach.c ---- */
 
@@ -102,11 +93,10 @@ bool mr_read_counts(const struct mr_read *r);
 uint64_t mr_read_unused(const struct mr_read_task *t);
 /* Its worker takes nothing back any more. */
 bool mr_read_task_is_over(const struct mr_read_task *t);
-/* Elements that nobody gets when this read goes: the application is not through with them, and
- * their task is over. */
-uint64_t mr_read_holds(const struct mr_read *r);
+/* Elements of @t that nobody gets when this read goes: the application is not through with them,
+ * and the task is over. */
 uint64_t mr_read_holds_of(const struct mr_read_task *t);
-/* There are none, nor does an operator behind the read that mixes elements hold any. */
+/* There are none, of any task, nor does an operator behind the read that mixes elements hold any. */
 bool mr_read_is_used_up(const struct mr_read *r);
 
 /* ---- update.c ---- */

@@ -39,8 +39,7 @@ struct mr_read_mode {
     void (*updated)(struct mr_read *r, const Millrace__ClientUpdate *u);
     /* The iteration is over, with r->end and r->end_err. NULL: nothing. */
     void (*finished)(struct mr_read *r);
-    /* Add what it has to say to a heartbeat; what it sets is freed with the message. Its number,
-     * which reported() gets when the dispatcher has answered; 0: nothing was added. All three NULL:
+    /* Add what it has to say to a heartbeat: lent, for that message. Its number, which reported() gets when the dispatcher has answered; 0: nothing was added. All three NULL:
      * it never has anything to say. */
     uint64_t (*report)(struct mr_read *r, Millrace__ClientHeartbeatRequest *req);
     void (*reported)(struct mr_read *r, uint64_t number);
@@ -53,12 +52,8 @@ struct mr_read_mode {
     int (*open)(struct mr_read_task *t, Millrace__ReadOpen *ret, mr_error *err);
     /* Is there anything to say that cannot wait? */
     bool (*must_send)(struct mr_read_task *t);
-    /*
-     * What the next message says. It leaves then: on_send() follows, unless the stream has
-     * ended.
-     */
+    /* What the next message says. That counts as said: the message leaves, or the stream ends. */
     void (*fill)(struct mr_read_task *t, Millrace__ReadRequest *ret);
-    void (*on_send)(struct mr_read_task *t, const Millrace__ReadRequest *req); /* NULL: nothing */
     /* Elements came, or only the header. *@news: the application may have something to take now.
      * MR_EDATALOSS: they cannot be; the stream is broken off, and what is missing asked for again.
      * References of its own. */
