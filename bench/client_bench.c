@@ -425,15 +425,16 @@ static struct mr_read_options options(unsigned workers, int port)
 
     (void)snprintf(service, sizeof service, "127.0.0.1:%d", port);
     struct mr_read_options opts = {.service = mr_strdup(service),
-                                   .job_name = mr_strdup(""),
-                                   .trainer = mr_strdup(""),
+                                   .job = MILLRACE__JOB_SPEC__INIT,
                                    .compression = "NONE",
-                                   .target_workers = "AUTO",
                                    .max_outstanding = (uint64_t)AHEAD * workers,
                                    .connect_timeout_ms = LONG_MS,
                                    .heartbeat_ms = 5000,
                                    .dataset_id = mr_strdup("numbers")};
 
+    opts.job.name = mr_strdup("");
+    opts.job.trainer = mr_strdup("");
+    opts.job.target_workers = "AUTO";
     check("spec", mr_spec_new(&leaf, 1, NULL, &opts.spec, &err), &err);
     return opts;
 }

@@ -19,6 +19,7 @@ int mr_bound_new(const struct mr_expansion *expansion, const mr_block *values, u
                  struct mr_bound **ret, mr_error *err);
 struct mr_bound *mr_bound_ref(struct mr_bound *b); /* NULL is fine */
 void mr_bound_unref(struct mr_bound *b);           /* NULL is fine */
+MR_AUTO_DEFINE(struct mr_bound, mr_bound_unref)
 
 /* Scalar values. */
 int mr_bound_int(const struct mr_bound *b, uint32_t value, int64_t *ret, mr_error *err);

@@ -165,37 +165,38 @@ bool mr_engine_passed(const mr_engine_iter *it)
 
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
 {
-    struct mr_state_out out = {.buf = MR_BUF_INIT};
-    int rc;
+    struct mr_state s = {.buf = MR_BUF_INIT};
+    uint64_t magic = STATE_MAGIC;
+    uint64_t format = STATE_FORMAT;
 
     if (mr_env_cancelled(&it->env)) {
         return mr_env_canceled_error(err);
     }
-    mr_state_put_u64(&out, STATE_MAGIC);
-    mr_state_put_u64(&out, STATE_FORMAT);
-    mr_buf_append(&out.buf, it->ds->fingerprint, sizeof it->ds->fingerprint);
-    mr_state_put_u64(&out, it->env.seed);
-    mr_state_put_u64(&out, it->env.epoch);
-    rc = mr_op_save(it->root, &out, err);
-    if (rc == MR_OK && !out.buf.failed) {
-        mr_state_put_u64(&out, mr_hash64(out.buf.data, out.buf.len));
-    }
-    if (rc == MR_OK && out.buf.failed) {
-        rc = mr_error_nomem(err);
+    (void)mr_state_u64(&s, &magic, err);
+    (void)mr_state_u64(&s, &format, err);
+    mr_buf_append(&s.buf, it->ds->fingerprint, sizeof it->ds->fingerprint);
+    (void)mr_state_u64(&s, &it->env.seed, err);
+    (void)mr_state_u64(&s, &it->env.epoch, err);
+    int rc = mr_op_state(it->root, &s, err);
+    if (rc == MR_OK) {
+        uint64_t checksum = mr_hash64(s.buf.data, s.buf.len);
+
+        (void)mr_state_u64(&s, &checksum, err);
+        rc = s.buf.failed ? mr_error_nomem(err) : MR_OK;
     }
     if (rc == MR_OK) {
-        *ret = mr_buf_take(&out.buf, size);
+        *ret = mr_buf_take(&s.buf, size);
     }
-    mr_buf_free(&out.buf);
+    mr_buf_free(&s.buf);
     return rc;
 }
 
 /* Everything but the root's record. */
-static int check_state(const mr_engine_iter *it, const void *state, size_t size,
-                       struct mr_state_in *in, mr_error *err)
+static int check_state(const mr_engine_iter *it, const void *state, size_t size, struct mr_state *s,
+                       mr_error *err)
 {
     const size_t frame = 8 + 8 + 16 + 8 + 8 + 8;
-    struct mr_state_in tail = {0};
+    struct mr_state tail = {.restores = true, .left = 8};
     uint64_t magic = 0;
     uint64_t format = 0;
     uint64_t checksum = 0;
@@ -203,11 +204,11 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
     if (size < frame) {
         return mr_state_damaged(err);
     }
-    tail = (struct mr_state_in){.p = (const unsigned char *)state + size - 8, .left = 8};
-    *in = (struct mr_state_in){.p = state, .left = size - 8};
-    (void)mr_state_get_u64(&tail, &checksum, err);
-    (void)mr_state_get_u64(in, &magic, err);
-    (void)mr_state_get_u64(in, &format, err);
+    *s = (struct mr_state){.restores = true, .p = state, .left = size - 8};
+    tail.p = s->p + s->left;
+    (void)mr_state_u64(&tail, &checksum, err);
+    (void)mr_state_u64(s, &magic, err);
+    (void)mr_state_u64(s, &format, err);
     if (magic != STATE_MAGIC || checksum != mr_hash64(state, size - 8)) {
         return mr_error_set(err, MR_EINVAL,
                             "these %zu bytes are no iterator state, or a damaged one", size);
@@ -217,46 +218,38 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
                             "an iterator state of format %llu, this version (%s) knows format %d",
                             (unsigned long long)format, MR_VERSION, STATE_FORMAT);
     }
-    if (memcmp(in->p, it->ds->fingerprint, 16) != 0) {
+    if (memcmp(s->p, it->ds->fingerprint, 16) != 0) {
         return mr_error_set(err, MR_EINVAL, "the iterator state is of another dataset");
     }
-    in->p += 16;
-    in->left -= 16;
+    s->p += 16;
+    s->left -= 16;
     return MR_OK;
 }
 
 static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
 {
-    struct mr_state_in in;
+    struct mr_state s;
     uint64_t seed = 0;
     uint64_t epoch = 0;
     const uint64_t own_seed = it->env.seed;
     const uint64_t own_epoch = it->env.epoch;
-    int rc;
 
     if (it->pulled) {
         return mr_error_set(err, MR_EPRECOND, "a state can be restored before the first read only");
     }
-    rc = check_state(it, state, size, &in, err);
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(&in, &seed, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(&in, &epoch, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(check_state(it, state, size, &s, err));
+    MR_TRY(mr_state_u64(&s, &seed, err));
+    MR_TRY(mr_state_u64(&s, &epoch, err));
     /* Opened anew, with the seed and epoch of the one that was saved. */
     mr_op_close(it->root);
     it->root = NULL;
     it->env.seed = seed;
     it->env.epoch = epoch;
-    rc = open_root(it, err);
+    int rc = open_root(it, err);
     if (rc == MR_OK) {
-        rc = mr_op_restore(it->root, &in, err);
+        rc = mr_op_state(it->root, &s, err);
     }
-    if (rc == MR_OK && in.left != 0) {
+    if (rc == MR_OK && s.left != 0) {
         rc = mr_state_damaged(err);
     }
     if (rc != MR_OK) { /* half restored is of no use: at the start again */

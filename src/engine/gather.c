@@ -192,33 +192,23 @@ void mr_gather_free(struct mr_gather *g)
     *g = (struct mr_gather){0};
 }
 
-int mr_gather_save(const struct mr_gather *g, struct mr_state_out *out, mr_error *err)
+int mr_gather_state(struct mr_gather *g, const mr_spec *spec, struct mr_state *s, mr_error *err)
 {
-    mr_state_put_u64(out, g->n - g->head);
-    for (size_t i = g->head; i < g->n; i++) {
-        const struct mr_gather_part *p = &g->parts[i];
-        MR_AUTO(mr_block_unref) mr_block *rows = NULL;
+    uint64_t parts = g->n - g->head;
 
-        MR_TRY(mr_block_slice(p->block, p->first, p->count, &rows, err));
-        MR_TRY(mr_state_put_block(out, rows, err));
-    }
-    return MR_OK;
-}
-
-int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in,
-                      mr_error *err)
-{
-    uint64_t parts = 0;
-
-    MR_TRY(mr_state_get_bounded(in, in->left, &parts, err));
+    MR_TRY(mr_state_count(s, &parts, err));
     for (uint64_t i = 0; i < parts; i++) {
+        const struct mr_gather_part *p = &g->parts[g->head + i];
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
-        MR_TRY(mr_state_get_block(in, spec, &rows, err));
+        if (!s->restores) {
+            MR_TRY(mr_block_slice(p->block, p->first, p->count, &rows, err));
+        }
+        MR_TRY(mr_state_block(s, &rows, spec, err));
         if (rows == NULL || mr_block_rows(rows) == 0) {
             return mr_state_damaged(err);
         }
-        MR_TRY(mr_gather_add(g, rows, 0, mr_block_rows(rows), err));
+        MR_TRY(s->restores ? mr_gather_add(g, rows, 0, mr_block_rows(rows), err) : MR_OK);
     }
     return MR_OK;
 }

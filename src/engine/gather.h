@@ -35,9 +35,7 @@ int mr_gather_pick(const struct mr_gather *g, uint64_t step, uint64_t n, struct 
 /* The first @rows rows, which there must be, are removed. */
 void mr_gather_drop(struct mr_gather *g, uint64_t rows);
 /* As part of an iterator's state. @spec: of the rows. */
-int mr_gather_save(const struct mr_gather *g, struct mr_state_out *out, mr_error *err);
-int mr_gather_restore(struct mr_gather *g, const mr_spec *spec, struct mr_state_in *in,
-                      mr_error *err);
+int mr_gather_state(struct mr_gather *g, const mr_spec *spec, struct mr_state *s, mr_error *err);
 void mr_gather_clear(struct mr_gather *g);
 void mr_gather_free(struct mr_gather *g);
 

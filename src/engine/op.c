@@ -314,36 +314,31 @@ void mr_op_places_lost(struct mr_op_iter *it, const mr_error *err)
 
 /* ---- state ---- */
 
-int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err)
+/* What its operator keeps, and its input. */
+static int inner_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 {
-    MR_CHECK_MAGIC(it, MR_OP_MAGIC);
-    mr_state_put_u64(out, it->path);
-    mr_state_put_u64(out, it->op->version);
-    size_t begin = mr_state_begin(out);
-    mr_state_put_u64(out, it->delivered);
-    mr_state_put_error(out, it->deferred, &it->deferred_err);
-    int rc = it->op->run->save != NULL ? it->op->run->save(it, out, err) : MR_OK;
-    if (rc == MR_OK && it->input != NULL) {
-        rc = mr_op_save(it->input, out, err);
+    int deferred = it->deferred;
+    mr_error deferred_err = it->deferred_err;
+
+    MR_TRY(mr_state_u64(s, &it->delivered, err));
+    MR_TRY(mr_state_error(s, &deferred, &deferred_err, err));
+    if (s->restores && deferred != MR_OK) {
+        (void)mr_op_defer(it, deferred, &deferred_err);
     }
-    mr_state_end(out, begin);
-    if (rc == MR_OK && out->buf.failed) {
-        rc = mr_error_nomem(err);
-    }
-    return rc;
+    MR_TRY(it->op->run->state != NULL ? it->op->run->state(it, s, err) : MR_OK);
+    return it->input != NULL ? mr_op_state(it->input, s, err) : MR_OK;
 }
 
-int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
+int mr_op_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 {
-    struct mr_state_in record;
-    mr_error deferred_err;
-    uint64_t path = 0;
-    uint64_t version = 0;
-    int deferred = MR_OK;
+    uint64_t path = it->path;
+    uint64_t version = it->op->version;
+    size_t mark = 0;
 
-    MR_TRY(mr_state_get_u64(in, &path, err));
-    MR_TRY(mr_state_get_u64(in, &version, err));
-    MR_TRY(mr_state_get_record(in, &record, err));
+    MR_CHECK_MAGIC(it, MR_OP_MAGIC);
+    MR_TRY(mr_state_u64(s, &path, err));
+    MR_TRY(mr_state_u64(s, &version, err));
+    MR_TRY(mr_state_begin(s, &mark, err));
     if (path != it->path || version != it->op->version) {
         return mr_error_set(
             err, MR_EINVAL,
@@ -351,21 +346,8 @@ int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err)
             "stands",
             it->op->name, it->ds->step);
     }
-    MR_TRY(mr_state_get_u64(&record, &it->delivered, err));
-    MR_TRY(mr_state_get_error(&record, &deferred, &deferred_err, err));
-    if (deferred != MR_OK) {
-        (void)mr_op_defer(it, deferred, &deferred_err);
-    }
-    if (it->op->run->restore != NULL) {
-        MR_TRY(it->op->run->restore(it, &record, err));
-    }
-    if (it->input != NULL) {
-        MR_TRY(mr_op_restore(it->input, &record, err));
-    }
-    if (record.left != 0) {
-        return mr_state_damaged(err);
-    }
-    return MR_OK;
+    MR_TRY(inner_state(it, s, err));
+    return mr_state_end(s, mark, err);
 }
 
 int mr_op_seek(struct mr_op_iter *it, uint64_t index, mr_error *err)

@@ -40,8 +40,7 @@
 struct mr_env;
 struct mr_bound;
 struct mr_gather;
-struct mr_state_out;
-struct mr_state_in;
+struct mr_state;
 
 #define MR_BLOCK_BYTES_HINT (64u << 10)
 
@@ -101,11 +100,10 @@ struct mr_op_run {
     int (*open)(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
     int (*pull)(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
     /*
-     * State, and inputs but for `input`; restore is called on an iterator that was just opened.
-     * NULL, also close: nothing to do.
+     * Its state, and inputs but for `input` (engine/state.h); it is restored into an iterator that
+     * was just opened. NULL, also close: nothing to do.
      */
-    int (*save)(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
-    int (*restore)(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
+    int (*state)(struct mr_op_iter *it, struct mr_state *s, mr_error *err);
     void (*close)(struct mr_op_iter *it);
     bool whole_split; /* a source that is one split as a whole */
     /* Operators that can be cut into splits: go to element @index. */
@@ -117,8 +115,7 @@ int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_i
 /* The first input becomes it->input. */
 int mr_op_open_input(struct mr_op_iter *it, const struct mr_op_ctx *ctx, mr_error *err);
 int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret, mr_error *err);
-int mr_op_save(struct mr_op_iter *it, struct mr_state_out *out, mr_error *err);
-int mr_op_restore(struct mr_op_iter *it, struct mr_state_in *in, mr_error *err);
+int mr_op_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err);
 int mr_op_seek(struct mr_op_iter *it, uint64_t index, mr_error *err);
 void mr_op_close(struct mr_op_iter *it); /* NULL is fine */
 

@@ -385,30 +385,32 @@ int mr_rows_each_block(const struct mr_rows *s,
 
 static int put_state(void *ctx, const mr_block *rows, mr_error *err)
 {
-    return mr_state_put_block(ctx, rows, err);
+    mr_block *one = (mr_block *)(uintptr_t)rows; /* saved, not changed */
+
+    return mr_state_block(ctx, &one, NULL, err);
 }
 
-int mr_rows_save(const struct mr_rows *s, struct mr_state_out *out, mr_error *err)
+static int restore_rows(struct mr_rows *rows, uint64_t n, struct mr_state *s, mr_error *err)
 {
-    mr_state_put_u64(out, s->n);
-    return mr_rows_each_block(s, put_state, out, err);
-}
-
-int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t n = 0;
-    int rc = mr_state_get_u64(in, &n, err);
-
-    while (rc == MR_OK && s->n < n) {
+    while (rows->n < n) {
         MR_AUTO(mr_block_unref) mr_block *block = NULL;
 
-        rc = mr_state_get_block(in, s->spec, &block, err);
-        if (rc == MR_OK && (block == NULL || mr_block_rows(block) == 0)) {
-            rc = mr_state_damaged(err);
+        MR_TRY(mr_state_block(s, &block, rows->spec, err));
+        if (block == NULL || mr_block_rows(block) == 0) {
+            return mr_state_damaged(err);
         }
-        for (uint32_t r = 0; rc == MR_OK && r < mr_block_rows(block); r++) {
-            rc = mr_rows_add(s, block, r, err);
+        for (uint32_t r = 0; r < mr_block_rows(block); r++) {
+            MR_TRY(mr_rows_add(rows, block, r, err));
         }
     }
-    return rc;
+    return MR_OK;
+}
+
+int mr_rows_state(struct mr_rows *rows, struct mr_state *s, mr_error *err)
+{
+    uint64_t n = rows->n;
+
+    MR_TRY(mr_state_u64(s, &n, err));
+    return s->restores ? restore_rows(rows, n, s, err)
+                       : mr_rows_each_block(rows, put_state, s, err);
 }

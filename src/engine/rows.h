@@ -69,7 +69,6 @@ int mr_rows_each_block(const struct mr_rows *s,
                        int (*take)(void *ctx, const mr_block *rows, mr_error *err), void *ctx,
                        mr_error *err);
 /* As part of an iterator's state; restored into an empty bag. */
-int mr_rows_save(const struct mr_rows *s, struct mr_state_out *out, mr_error *err);
-int mr_rows_restore(struct mr_rows *s, struct mr_state_in *in, mr_error *err);
+int mr_rows_state(struct mr_rows *rows, struct mr_state *s, mr_error *err);
 
 #endif

@@ -167,28 +167,20 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     }
 }
 
-static int split_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int split_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
-
-    mr_state_put_u64(out, it->repetition);
-    mr_state_put_u64(out, it->left);
-    mr_state_put_u64(out, it->ended);
-    return mr_op_save(it->input, out, err);
-}
-
-static int split_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct split_iter *it = (struct split_iter *)head;
-
-    MR_TRY(mr_state_get_u64(in, &it->repetition, err));
-    MR_TRY(mr_state_get_u64(in, &it->left, err));
-    MR_TRY(mr_state_get_bool(in, &it->ended, err));
     struct mr_provider *provider = &head->env->providers[it->provider];
-    mr_mutex_lock(&head->env->lock);
-    provider->opened = it->repetition + 1;
-    mr_mutex_unlock(&head->env->lock);
-    return mr_op_restore(it->input, in, err);
+
+    MR_TRY(mr_state_u64(s, &it->repetition, err));
+    MR_TRY(mr_state_u64(s, &it->left, err));
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    if (s->restores) {
+        mr_mutex_lock(&head->env->lock);
+        provider->opened = it->repetition + 1;
+        mr_mutex_unlock(&head->env->lock);
+    }
+    return mr_op_state(it->input, s, err);
 }
 
 static void split_close(struct mr_op_iter *head)
@@ -203,8 +195,7 @@ static const struct mr_op_run split_run = {
     .size = sizeof(struct split_iter),
     .open = split_open,
     .pull = split_pull,
-    .save = split_save,
-    .restore = split_restore,
+    .state = split_state,
     .close = split_close,
 };
 

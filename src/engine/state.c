@@ -5,6 +5,13 @@
 
 #include <string.h>
 
+int mr_state_damaged(mr_error *err)
+{
+    return mr_error_set(err, MR_EINVAL, "the iterator state is damaged, or of another version");
+}
+
+/* ---- numbers and bytes ---- */
+
 static void store_u64(unsigned char *to, uint64_t v)
 {
     for (int i = 0; i < 8; i++) {
@@ -12,128 +19,104 @@ static void store_u64(unsigned char *to, uint64_t v)
     }
 }
 
-void mr_state_put_u64(struct mr_state_out *out, uint64_t v)
+int mr_state_u64(struct mr_state *s, uint64_t *v, mr_error *err)
 {
     unsigned char bytes[8];
 
-    store_u64(bytes, v);
-    mr_buf_append(&out->buf, bytes, sizeof bytes);
-}
-
-void mr_state_put_bytes(struct mr_state_out *out, const void *p, size_t n)
-{
-    mr_state_put_u64(out, n);
-    mr_buf_append(&out->buf, p, n);
-}
-
-int mr_state_put_block(struct mr_state_out *out, const mr_block *block, mr_error *err)
-{
-    MR_AUTO(mr_buffer_unref) mr_buffer *encoded = NULL;
-
-    if (block == NULL) {
-        mr_state_put_u64(out, 0);
+    if (!s->restores) {
+        store_u64(bytes, *v);
+        mr_buf_append(&s->buf, bytes, sizeof bytes);
         return MR_OK;
     }
-    int rc = mr_block_encode_buffer(block, 0 /* spec_hash */,
-                                    false /* checksum: the state has one */, &encoded, err);
-    if (rc == MR_OK) {
-        mr_state_put_bytes(out, mr_buffer_data(encoded), mr_buffer_size(encoded));
+    if (s->left < sizeof bytes) {
+        return mr_state_damaged(err);
     }
+    *v = 0;
+    for (int i = 0; i < 8; i++) {
+        *v |= (uint64_t)s->p[i] << (8 * i);
+    }
+    s->p += 8;
+    s->left -= 8;
+    return MR_OK;
+}
+
+int mr_state_bounded(struct mr_state *s, uint64_t *v, uint64_t max, mr_error *err)
+{
+    uint64_t found = *v;
+
+    MR_TRY(mr_state_u64(s, &found, err));
+    if (s->restores && found > max) {
+        return mr_state_damaged(err);
+    }
+    *v = found;
+    return MR_OK;
+}
+
+int mr_state_u32(struct mr_state *s, uint32_t *v, uint32_t max, mr_error *err)
+{
+    uint64_t wide = *v;
+    int rc = mr_state_bounded(s, &wide, max, err);
+
+    *v = (uint32_t)wide;
     return rc;
 }
 
-void mr_state_put_error(struct mr_state_out *out, int code, const mr_error *err)
+int mr_state_bool(struct mr_state *s, bool *v, mr_error *err)
 {
-    mr_state_put_u64(out, (uint64_t)(uint32_t)code);
-    if (code != MR_OK) {
-        mr_state_put_u64(out, err->traits);
-        mr_state_put_bytes(out, err->message, strlen(err->message));
-    }
+    uint64_t wide = *v;
+    int rc = mr_state_bounded(s, &wide, 1, err);
+
+    *v = wide != 0;
+    return rc;
 }
 
-size_t mr_state_begin(struct mr_state_out *out)
+int mr_state_count(struct mr_state *s, uint64_t *n, mr_error *err)
 {
-    mr_state_put_u64(out, 0);
-    return out->buf.len;
+    return mr_state_bounded(s, n, s->left, err);
 }
 
-void mr_state_end(struct mr_state_out *out, size_t begin)
+int mr_state_bytes(struct mr_state *s, const void **p, size_t *n, mr_error *err)
 {
-    if (!out->buf.failed) {
-        store_u64(out->buf.data + begin - 8, out->buf.len - begin);
-    }
-}
+    uint64_t size = *n;
 
-int mr_state_damaged(mr_error *err)
-{
-    return mr_error_set(err, MR_EINVAL, "the iterator state is damaged, or of another version");
-}
-
-int mr_state_get_u64(struct mr_state_in *in, uint64_t *ret, mr_error *err)
-{
-    uint64_t v = 0;
-
-    if (in->left < 8) {
-        return mr_state_damaged(err);
-    }
-    for (int i = 0; i < 8; i++) {
-        v |= (uint64_t)in->p[i] << (8 * i);
-    }
-    in->p += 8;
-    in->left -= 8;
-    *ret = v;
-    return MR_OK;
-}
-
-int mr_state_get_bounded(struct mr_state_in *in, uint64_t max, uint64_t *ret, mr_error *err)
-{
-    uint64_t v = 0;
-
-    MR_TRY(mr_state_get_u64(in, &v, err));
-    if (v > max) {
-        return mr_state_damaged(err);
-    }
-    *ret = v;
-    return MR_OK;
-}
-
-int mr_state_get_bool(struct mr_state_in *in, bool *ret, mr_error *err)
-{
-    uint64_t v = 0;
-
-    MR_TRY(mr_state_get_bounded(in, 1, &v, err));
-    *ret = v != 0;
-    return MR_OK;
-}
-
-int mr_state_get_bytes(struct mr_state_in *in, const void **ret, size_t *n, mr_error *err)
-{
-    uint64_t size = 0;
-
-    MR_TRY(mr_state_get_u64(in, &size, err));
-    if (size > in->left) {
-        return mr_state_damaged(err);
-    }
-    *ret = in->p;
-    *n = (size_t)size;
-    in->p += size;
-    in->left -= (size_t)size;
-    return MR_OK;
-}
-
-int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **ret, mr_error *err)
-{
-    const void *bytes = NULL;
-    size_t size = 0;
-    size_t used = 0;
-    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
-    MR_AUTO(mr_block_unref) mr_block *block = NULL;
-
-    MR_TRY(mr_state_get_bytes(in, &bytes, &size, err));
-    if (size == 0) {
-        *ret = NULL;
+    MR_TRY(mr_state_u64(s, &size, err));
+    if (!s->restores) {
+        mr_buf_append(&s->buf, *p, *n);
         return MR_OK;
     }
+    if (size > s->left) {
+        return mr_state_damaged(err);
+    }
+    *p = s->p;
+    *n = (size_t)size;
+    s->p += size;
+    s->left -= (size_t)size;
+    return MR_OK;
+}
+
+/* ---- blocks ---- */
+
+static int save_block(struct mr_state *s, const mr_block *block, mr_error *err)
+{
+    MR_AUTO(mr_buffer_unref) mr_buffer *encoded = NULL;
+    const void *bytes = NULL;
+    size_t size = 0;
+
+    if (block != NULL) {
+        MR_TRY(mr_block_encode_buffer(block, 0 /* spec_hash */,
+                                      false /* checksum: the state has one */, &encoded, err));
+        bytes = mr_buffer_data(encoded);
+        size = mr_buffer_size(encoded);
+    }
+    return mr_state_bytes(s, &bytes, &size, err);
+}
+
+static int decode_block(const void *bytes, size_t size, const mr_spec *spec, mr_block **ret,
+                        mr_error *err)
+{
+    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
+    MR_AUTO(mr_block_unref) mr_block *block = NULL;
+    size_t used = 0;
 
     MR_TRY(mr_buffer_new(size, &buffer, err));
     memcpy(mr_buffer_data(buffer), bytes, size);
@@ -151,68 +134,116 @@ int mr_state_get_block(struct mr_state_in *in, const mr_spec *spec, mr_block **r
     return MR_OK;
 }
 
-int mr_state_get_error(struct mr_state_in *in, int *code, mr_error *ret, mr_error *err)
+int mr_state_block(struct mr_state *s, mr_block **block, const mr_spec *spec, mr_error *err)
 {
-    uint64_t v = 0;
-    uint64_t traits = 0;
-    const void *text = NULL;
-    size_t n = 0;
+    const void *bytes = NULL;
+    size_t size = 0;
+    mr_block *found = NULL;
 
-    MR_TRY(mr_state_get_u64(in, &v, err));
-
-    int found = (int)(int32_t)(uint32_t)v;
-    if (found > 0 || found < MR_EUNAUTH) {
-        return mr_state_damaged(err);
+    if (!s->restores) {
+        return save_block(s, *block, err);
     }
-    if (found != MR_OK) {
-        MR_TRY(mr_state_get_u64(in, &traits, err));
-        MR_TRY(mr_state_get_bytes(in, &text, &n, err));
-        if (n >= MR_ERROR_MESSAGE_SIZE) {
-            return mr_state_damaged(err);
-        }
-        (void)mr_error_set_traits(ret, found, (uint32_t)traits, "%.*s", (int)n, (const char *)text);
-    }
-    *code = found;
+    MR_TRY(mr_state_bytes(s, &bytes, &size, err));
+    MR_TRY(size > 0 ? decode_block(bytes, size, spec, &found, err) : MR_OK);
+    mr_block_unref(*block);
+    *block = found;
     return MR_OK;
 }
 
-int mr_state_get_record(struct mr_state_in *in, struct mr_state_in *ret, mr_error *err)
+int mr_state_rest(struct mr_state *s, mr_block **block, uint32_t *used, const mr_spec *spec,
+                  mr_error *err)
 {
-    const void *p = NULL;
-    size_t n = 0;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
-    MR_TRY(mr_state_get_bytes(in, &p, &n, err));
-    *ret = (struct mr_state_in){.p = p, .left = n};
+    if (s->restores) {
+        *used = 0;
+        return mr_state_block(s, block, spec, err);
+    }
+    if (*block != NULL) {
+        MR_TRY(mr_block_slice(*block, *used, mr_block_rows(*block) - *used, &rest, err));
+    }
+    return save_block(s, rest, err);
+}
+
+/* ---- errors ---- */
+
+int mr_state_error(struct mr_state *s, int *code, mr_error *failure, mr_error *err)
+{
+    uint64_t found = (uint64_t)(uint32_t)*code;
+    uint64_t traits = *code != MR_OK ? failure->traits : 0;
+    const void *text = *code != MR_OK ? failure->message : "";
+    size_t n = strlen(text);
+
+    MR_TRY(mr_state_u64(s, &found, err));
+    *code = (int)(int32_t)(uint32_t)found;
+    if (*code > 0 || *code < MR_EUNAUTH) {
+        *code = MR_OK;
+        return mr_state_damaged(err);
+    }
+    if (*code == MR_OK) {
+        return MR_OK;
+    }
+    MR_TRY(mr_state_u64(s, &traits, err));
+    MR_TRY(mr_state_bytes(s, &text, &n, err));
+    if (n >= MR_ERROR_MESSAGE_SIZE) {
+        return mr_state_damaged(err);
+    }
+    if (s->restores) {
+        (void)mr_error_set_traits(failure, *code, (uint32_t)traits, "%.*s", (int)n,
+                                  (const char *)text);
+    }
     return MR_OK;
+}
+
+int mr_state_block_or_error(struct mr_state *s, mr_block **block, const mr_spec *spec, int *code,
+                            mr_error *failure, mr_error *err)
+{
+    MR_TRY(mr_state_block(s, block, spec, err));
+    MR_TRY(mr_state_error(s, code, failure, err));
+    return (*block == NULL) == (*code == MR_OK) ? mr_state_damaged(err) : MR_OK;
 }
 
 enum { ENDED = 1, FAILED = 2 };
 
-void mr_state_put_end(struct mr_state_out *out, bool ended, uint64_t count, int failed,
-                      const mr_error *failure)
+int mr_state_ending(struct mr_state *s, bool *ended, uint64_t *count, uint64_t most, int *failed,
+                    mr_error *failure, mr_error *err)
 {
-    mr_state_put_u64(out, (ended ? ENDED : 0) | (failed != MR_OK ? FAILED : 0));
-    if (failed != MR_OK) {
-        mr_state_put_u64(out, count);
-        mr_state_put_error(out, failed, failure);
+    uint64_t flags = (*ended ? ENDED : 0) | (*failed != MR_OK ? FAILED : 0);
+
+    MR_TRY(mr_state_bounded(s, &flags, ENDED | FAILED, err));
+    *ended = (flags & ENDED) != 0;
+    if ((flags & FAILED) == 0) {
+        return MR_OK;
     }
+    MR_TRY(count != NULL ? mr_state_bounded(s, count, most, err) : MR_OK);
+    MR_TRY(mr_state_error(s, failed, failure, err));
+    return *failed == MR_OK ? mr_state_damaged(err) : MR_OK;
 }
 
-int mr_state_get_end(struct mr_state_in *in, uint64_t most, bool *ended, uint64_t *count,
-                     int *failed, mr_error *failure, mr_error *err)
-{
-    uint64_t flags = 0;
-    int rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
+/* ---- records ---- */
 
-    if (rc == MR_OK && (flags & FAILED) != 0) {
-        rc = mr_state_get_bounded(in, most, count, err);
-        if (rc == MR_OK) {
-            rc = mr_state_get_error(in, failed, failure, err);
-        }
-        if (rc == MR_OK && *failed == MR_OK) {
-            rc = mr_state_damaged(err);
-        }
+int mr_state_begin(struct mr_state *s, size_t *mark, mr_error *err)
+{
+    uint64_t size = 0;
+
+    MR_TRY(mr_state_count(s, &size, err));
+    if (s->restores && size > s->left) {
+        return mr_state_damaged(err);
     }
-    *ended = (flags & ENDED) != 0;
-    return rc;
+    *mark = s->restores ? s->left - (size_t)size : s->buf.len;
+    s->left = (size_t)size;
+    return MR_OK;
+}
+
+int mr_state_end(struct mr_state *s, size_t mark, mr_error *err)
+{
+    if (s->restores) {
+        MR_TRY(s->left == 0 ? MR_OK : mr_state_damaged(err));
+        s->left = mark;
+    } else if (s->buf.failed) {
+        return mr_error_nomem(err);
+    } else {
+        store_u64(s->buf.data + mark - 8, s->buf.len - mark);
+    }
+    return MR_OK;
 }

@@ -90,9 +90,7 @@ void sim_free(struct sim *sim)
     }
     for (int i = 0; i < sim->nworkers; i++) {
         sim_call_cancel(&sim->workers[i].control);
-        for (int t = 0; t < sim->workers[i].used; t++) {
-            sim_task_drop(&sim->workers[i].tasks[t]);
-        }
+        sim_worker_drop_tasks(&sim->workers[i]);
     }
     for (int i = 0; i < sim->nclients; i++) {
         sim_call_cancel(&sim->clients[i].control);

@@ -65,30 +65,32 @@ static void skipped(struct sim *sim, const struct sim_task *log, const struct si
 
 static void trim(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    uint64_t head = mr_window_file_end(log->window, mr_window_head(log->window));
+    struct sim_task *r;
 
-    for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
-         r = next_reader(worker, log, r)) {
-        if (r->reader == NULL || mr_window_next(r->reader) >= head) {
+    for (r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        r->was_next = r->reader != NULL ? r->reader->next : UINT64_MAX;
+    }
+    mr_window_trim(&log->window);
+    for (r = next_reader(worker, log, NULL); r != NULL; r = next_reader(worker, log, r)) {
+        if (r->reader == NULL || r->reader->next <= r->was_next) {
             continue;
         }
         if (r->waits && r->unread) {
             sim_rare(sim, SIM_RARE_UNREAD);
         }
-        skipped(sim, log, r, mr_window_next(r->reader), head, is_to_be_held_for(r));
+        skipped(sim, log, r, r->was_next, r->reader->next, is_to_be_held_for(r));
     }
-    mr_window_trim(log->window);
 }
 
 /* What is in memory goes into files, as far as there is room. */
 static void store(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
-    mr_window *w = log->window;
+    mr_window *w = &log->window;
     uint64_t bytes;
 
-    while ((bytes = mr_window_unstored_bytes(w)) > 0) {
+    while ((bytes = w->unstored_bytes) > 0) {
         if (mr_window_flush_due(w, bytes)) {
-            uint64_t end = mr_window_end(w) - bytes / ELEMENT_BYTES + 1;
+            uint64_t end = w->end - bytes / ELEMENT_BYTES + 1;
             int rc = mr_window_stored(w, end, ELEMENT_BYTES, ELEMENT_BYTES, NULL);
 
             MR_ASSERT(rc == MR_OK);
@@ -103,19 +105,19 @@ static void store(struct sim *sim, struct sim_worker *worker, struct sim_task *l
 
 void sim_share_append(struct sim_task *log)
 {
-    mr_window_append(log->window, 1, ELEMENT_BYTES);
+    mr_window_append(&log->window, 1, ELEMENT_BYTES);
 }
 
 bool sim_share_wants_more(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
     store(sim, worker, log);
-    return mr_window_demand(log->window) > 0 && mr_window_room(log->window, ELEMENT_BYTES);
+    return mr_window_demand(&log->window) > 0 && mr_window_room(&log->window, ELEMENT_BYTES);
 }
 
 void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_task *log)
 {
     log->complete = true;
-    mr_window_finish(log->window);
+    mr_window_finish(&log->window);
     for (struct sim_task *r = next_reader(worker, log, NULL); r != NULL;
          r = next_reader(worker, log, r)) {
         sim_task_go_on(sim, worker, r);
@@ -126,9 +128,8 @@ void sim_share_complete(struct sim *sim, struct sim_worker *worker, struct sim_t
 
 static bool has_read_all(const struct sim_task *reading, const struct sim_task *log)
 {
-    return reading->reading.gone ||
-           (reading->reader != NULL && !reading->reading.joining && log->complete &&
-            mr_window_next(reading->reader) == mr_window_end(log->window));
+    return reading->reading.gone || (reading->reader != NULL && !reading->reading.joining &&
+                                     log->complete && reading->reader->next == log->window.end);
 }
 
 bool sim_share_ends(struct sim_worker *worker, struct sim_task *reading)
@@ -148,31 +149,28 @@ static void go_back(struct sim *sim, struct sim_task *log, struct sim_task *read
     uint64_t at;
 
     if (mr_reading_goes_back(&reading->reading, &at)) {
-        int rc = mr_window_rewind(log->window, reading->reader, at, NULL);
+        int rc = mr_window_rewind(&log->window, reading->reader, at, NULL);
 
         MR_ASSERT(rc == MR_OK);
-        skipped(sim, log, reading, at, mr_window_next(reading->reader), is_to_be_held_for(reading));
+        skipped(sim, log, reading, at, reading->reader->next, is_to_be_held_for(reading));
         sim_rare(sim, SIM_RARE_WENT_BACK);
     }
 }
 
 static void read_ahead(struct sim_task *log, struct sim_task *reading)
 {
-    struct mr_cache_reader_stats stats;
-
-    reading->reading.more = mr_window_next(reading->reader) < mr_window_end(log->window);
+    reading->reading.more = reading->reader->next < log->window.end;
     if (mr_reading_next(&reading->reading, false /* resting */) != MR_READING_READ) {
         return;
     }
-    mr_window_reader_stats(reading->reader, &stats);
-    (void)mr_reading_skips(&reading->reading, stats.skipped);
+    (void)mr_reading_skips(&reading->reading, reading->reader->skipped);
     for (uint32_t n = mr_reading_rows(&reading->reading); n > 0; n--) {
-        uint64_t at = mr_window_next(reading->reader);
+        uint64_t at = reading->reader->next;
 
-        if (at == mr_window_end(log->window)) {
+        if (at == log->window.end) {
             return;
         }
-        mr_window_read(log->window, reading->reader, at + 1);
+        mr_window_read(&log->window, reading->reader, at + 1);
         sim_task_put(reading, sim_task_logged(log, at), at);
     }
 }
@@ -190,7 +188,7 @@ void sim_share_read(struct sim *sim, struct sim_worker *worker, struct sim_task 
         read_ahead(log, reading);
     }
     if (mr_reading_returns(&reading->reading, &upto)) {
-        int rc = mr_window_returned(log->window, reading->reader, upto, NULL);
+        int rc = mr_window_returned(&log->window, reading->reader, upto, NULL);
 
         MR_ASSERT(rc == MR_OK);
     }
@@ -199,17 +197,14 @@ void sim_share_read(struct sim *sim, struct sim_worker *worker, struct sim_task 
 
 /* ---------------------------------------------------------------- tasks come, change and go */
 
-static mr_window *new_window(size_t elements)
+static void open_window(mr_window *window, size_t elements)
 {
     struct mr_window_limits limits = {.bytes_max = elements * ELEMENT_BYTES,
                                       .unstored_bytes_max = elements * ELEMENT_BYTES / 4,
                                       .flush_bytes = 1,
                                       .ahead_bytes = AHEAD_MAX * ELEMENT_BYTES};
-    mr_window *window = NULL;
-    int rc = mr_window_new(&limits, &window, NULL);
 
-    MR_ASSERT(rc == MR_OK);
-    return window;
+    mr_window_init(window, &limits);
 }
 
 void sim_share_begin(struct sim *sim, struct sim_task *task,
@@ -222,7 +217,7 @@ void sim_share_begin(struct sim *sim, struct sim_task *task,
     task->unread = assignment->unread;
     task->waits = assignment->lag == MILLRACE__LAG__LAG_WAIT;
     if (task->producing) {
-        task->window = new_window(sim->plain || sim_chance(sim, 50) ? 1000 : sim->window);
+        open_window(&task->window, sim->plain || sim_chance(sim, 50) ? 1000 : sim->window);
     }
 }
 
@@ -242,18 +237,17 @@ static void start(struct sim *sim, struct sim_task *log, struct sim_task *task)
     const struct sim_place *place =
         sim->bug == SIM_BUG_BEGINS_AGAIN ? NULL : find_place(log, task->iteration);
 
-    if (mr_window_started(task->reader)) {
+    if (task->reader->started) {
         place = NULL; /* a bug's */
     } else if (place != NULL) {
         sim_rare(sim, SIM_RARE_RESUMED);
-        mr_window_resume(log->window, task->reader, place->stand.at);
-        skipped(sim, log, task, place->stand.at, mr_window_next(task->reader),
+        mr_window_resume(&log->window, task->reader, place->stand.at);
+        skipped(sim, log, task, place->stand.at, task->reader->next,
                 false /* nobody was there to hold it */);
     } else {
-        mr_window_start(log->window, task->reader);
+        mr_window_start(&log->window, task->reader);
     }
-    mr_reading_started(&task->reading, mr_window_next(task->reader),
-                       place != NULL ? &place->stand : NULL);
+    mr_reading_started(&task->reading, task->reader->next, place != NULL ? &place->stand : NULL);
 }
 
 static void open_reader(struct sim *sim, struct sim_task *log, struct sim_task *task)
@@ -261,7 +255,7 @@ static void open_reader(struct sim *sim, struct sim_task *log, struct sim_task *
     const struct sim_place *place = task->joining ? NULL : find_place(log, task->iteration);
 
     if (log->given_up && place != NULL) {
-        uint64_t end = mr_window_end(log->window), at = place->stand.at;
+        uint64_t end = log->window.end, at = place->stand.at;
 
         skipped(sim, log, task, at, end, false /* nobody was there to hold it */);
         (void)mr_reading_missed(&task->reading, &place->stand, end - at);
@@ -270,12 +264,11 @@ static void open_reader(struct sim *sim, struct sim_task *log, struct sim_task *
     if (log->given_up && !task->joining) {
         sim_violation(sim, "task %s is to read a log that was given up", task->id);
     }
-    int rc = mr_window_join(log->window, task->id, lag_of(sim, task), &task->reader, NULL);
-
-    MR_ASSERT(rc == MR_OK);
-    mr_reading_joined(&task->reading, mr_window_reader_first(task->reader));
+    task->reader = &task->in_window;
+    mr_window_join(&log->window, task->reader, lag_of(sim, task));
+    mr_reading_joined(&task->reading, task->reader->next);
     if (task->joining && sim->bug == SIM_BUG_JOIN_UNPINNED) {
-        mr_window_start(log->window, task->reader);
+        mr_window_start(&log->window, task->reader);
     }
     if (!task->joining ||
         (sim->bug == SIM_BUG_JOIN_DELIVERS && mr_reading_decided(&task->reading))) {
@@ -300,8 +293,8 @@ void sim_share_open_readers(struct sim *sim, struct sim_worker *worker)
 
 static void close_reader(struct sim_task *log, struct sim_task *task)
 {
-    if (log != NULL) {
-        mr_window_leave(log->window, task->reader);
+    if (log != NULL && task->reader != NULL) {
+        mr_window_leave(&log->window, task->reader);
     }
     task->reader = NULL;
     mr_reading_closed(&task->reading);
@@ -326,7 +319,7 @@ void sim_share_change(struct sim *sim, struct sim_worker *worker, struct sim_tas
         close_reader(log, task);
         snprintf(task->production, sizeof task->production, "%s", assignment->production);
     } else if (log != NULL && task->reader != NULL) {
-        mr_window_set_lag(log->window, task->reader, lag_of(sim, task));
+        mr_window_set_lag(&log->window, task->reader, lag_of(sim, task));
     }
     if (!task->joining && mr_reading_decided(&task->reading)) {
         start(sim, log, task);

@@ -311,8 +311,10 @@ struct sim_task {
     bool joining, unread, waits; /* reading, as it was told */
     bool over;                   /* it has read all there is */
     struct mr_reading reading;
-    mr_window_reader *reader; /* in its production's window; NULL: there is none, or it has gone */
-    mr_window *window;        /* producing */
+    mr_window_reader in_window;
+    mr_window_reader *reader; /* `in_window`; NULL: there is none, or the window has gone */
+    uint64_t was_next;        /* of it, before the window was trimmed */
+    mr_window window;         /* producing */
     mr_block **log;           /* ... all its elements, in the window or not */
     size_t nlog, cap_log;
     bool complete; /* the pipeline has ended */
@@ -693,6 +695,7 @@ void sim_call_cancel(struct sim_call *call);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 /* One that is dead. */
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
+void sim_worker_drop_tasks(struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 /* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is
  * started again. */

@@ -54,7 +54,7 @@ void sim_task_drop(struct sim_task *task)
     mr_free(task->buffer);
     mr_free(task->log);
     mr_free(task->places);
-    mr_window_free(task->window);
+    mr_window_clear(&task->window);
     memset(task, 0, sizeof *task);
     task->busy = busy + 1;
 }

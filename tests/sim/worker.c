@@ -450,14 +450,20 @@ void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char 
     go_on(sim, worker);
 }
 
+void sim_worker_drop_tasks(struct sim_worker *worker)
+{
+    for (int i = 0; i < worker->used; i++) {
+        sim_share_drop(worker, &worker->tasks[i]);
+        sim_task_drop(&worker->tasks[i]);
+    }
+    worker->used = 0;
+}
+
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker)
 {
     sim_say(sim, "worker %d: stops", worker->number);
     worker->process.alive = false;
     worker->process.life++;
     sim_call_cancel(&worker->control);
-    for (int i = 0; i < worker->used; i++) {
-        sim_task_drop(&worker->tasks[i]);
-    }
-    worker->used = 0;
+    sim_worker_drop_tasks(worker);
 }

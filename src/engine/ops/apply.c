@@ -130,15 +130,9 @@ int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad
     return keep_behind(in, block, bad + 1, err);
 }
 
-int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_error *err)
+int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
+                   mr_error *err)
 {
-    mr_state_put_u64(out, in->index);
-    return mr_state_put_block(out, in->rest, err);
-}
-
-int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from,
-                     mr_error *err)
-{
-    MR_TRY(mr_state_get_u64(from, &in->index, err));
-    return mr_state_get_block(from, spec, &in->rest, err);
+    MR_TRY(mr_state_u64(s, &in->index, err));
+    return mr_state_block(s, &in->rest, spec, err);
 }

@@ -44,8 +44,7 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
                  mr_block **ret, uint32_t *bad_row, mr_error *err);
 /* Row @bad of @block failed: keep what is behind it. */
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
-int mr_apply_save(const struct mr_apply_input *in, struct mr_state_out *out, mr_error *err);
-int mr_apply_restore(struct mr_apply_input *in, const mr_spec *spec, struct mr_state_in *from,
-                     mr_error *err);
+int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
+                   mr_error *err);
 
 #endif

@@ -301,23 +301,15 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     return rc;
 }
 
-static int batch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int batch_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct batch_iter *it = (struct batch_iter *)head;
+    uint64_t lost = it->lost;
 
-    mr_state_put_end(out, it->ended, it->lost, it->failed, &it->failure);
-    return mr_gather_save(&it->rows, out, err);
-}
-
-static int batch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct batch_iter *it = (struct batch_iter *)head;
-    uint64_t lost = 0;
-
-    MR_TRY(mr_state_get_end(in, it->size - 1, &it->ended, &lost, &it->failed, &it->failure, err));
+    MR_TRY(mr_state_ending(s, &it->ended, &lost, it->size - 1, &it->failed, &it->failure, err));
     it->lost = (uint32_t)lost;
-    MR_TRY(mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err));
-    return recharge(it, err);
+    MR_TRY(mr_gather_state(&it->rows, head->ds->inputs[0]->spec, s, err));
+    return s->restores ? recharge(it, err) : MR_OK;
 }
 
 static void batch_close(struct mr_op_iter *head)
@@ -333,8 +325,7 @@ static const struct mr_op_run batch_run = {
     .size = sizeof(struct batch_iter),
     .open = batch_open,
     .pull = batch_pull,
-    .save = batch_save,
-    .restore = batch_restore,
+    .state = batch_state,
     .close = batch_close,
 };
 
@@ -359,8 +350,7 @@ static const struct mr_op_run padded_batch_run = {
     .size = sizeof(struct batch_iter),
     .open = padded_batch_open,
     .pull = batch_pull,
-    .save = batch_save,
-    .restore = batch_restore,
+    .state = batch_state,
     .close = batch_close,
 };
 

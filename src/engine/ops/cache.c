@@ -268,15 +268,6 @@ static int cache_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 
 /* ---- state: with the elements, as another process has none of them ---- */
 
-static int cache_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    struct cache_iter *it = (struct cache_iter *)head;
-
-    mr_state_put_u64(out, (it->input != NULL ? READING : 0) | (it->failed ? FAILED : 0));
-    int rc = mr_gather_save(&it->rows, out, err);
-    return rc == MR_OK && it->input != NULL ? mr_op_save(it->input, out, err) : rc;
-}
-
 /* The pass was reading: all elements, of which some were delivered. */
 static int go_on_reading(struct cache_iter *it, mr_error *err)
 {
@@ -291,36 +282,39 @@ static int go_on_reading(struct cache_iter *it, mr_error *err)
     return MR_OK;
 }
 
-static int cache_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int open_again(struct cache_iter *it, mr_error *err)
 {
-    struct cache_iter *it = (struct cache_iter *)head;
+    struct mr_op_iter *head = &it->head;
     struct mr_op_ctx ctx = {.env = head->env,
                             .bound = head->bound,
                             .path = mr_op_child_path(head->path, 0),
                             .epoch = head->epoch,
                             .stream = head->stream,
                             .outermost = it->kept != NULL};
-    uint64_t flags = 0;
-    int rc = mr_state_get_bounded(in, READING | FAILED, &flags, err);
-    bool reading = (flags & READING) != 0;
 
-    it->failed = (flags & FAILED) != 0;
-    mr_gather_clear(&it->rows);
-    mr_gather_clear(&it->left);
-    if (rc == MR_OK && reading && it->input == NULL) {
-        rc = mr_op_open(&ctx, head->ds->inputs[0], &it->input,
-                        err); /* there is a complete pass here, but not there */
+    return mr_op_open(&ctx, head->ds->inputs[0], &it->input, err);
+}
+
+static int cache_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
+{
+    struct cache_iter *it = (struct cache_iter *)head;
+    uint64_t flags = (it->input != NULL ? READING : 0) | (it->failed ? FAILED : 0);
+
+    MR_TRY(mr_state_bounded(s, &flags, READING | FAILED, err));
+    if (s->restores) {
+        it->failed = (flags & FAILED) != 0;
+        mr_gather_clear(&it->rows);
+        mr_gather_clear(&it->left);
+        if ((flags & READING) != 0 && it->input == NULL) {
+            MR_TRY(open_again(it, err)); /* there is a complete pass here, but not there */
+        }
     }
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->rows, head->ds->spec, in, err);
+    MR_TRY(mr_gather_state(&it->rows, head->ds->spec, s, err));
+    MR_TRY(s->restores ? recharge(it, err) : MR_OK);
+    if ((flags & READING) != 0) {
+        return mr_op_state(it->input, s, err);
     }
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    if (rc == MR_OK && !reading) {
-        return go_on_reading(it, err);
-    }
-    return rc == MR_OK ? mr_op_restore(it->input, in, err) : rc;
+    return s->restores ? go_on_reading(it, err) : MR_OK;
 }
 
 static void cache_close(struct mr_op_iter *head)
@@ -338,8 +332,7 @@ static const struct mr_op_run cache_run = {
     .size = sizeof(struct cache_iter),
     .open = cache_open,
     .pull = cache_pull,
-    .save = cache_save,
-    .restore = cache_restore,
+    .state = cache_state,
     .close = cache_close,
 };
 

@@ -268,61 +268,36 @@ static int choose_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
 /* ---- state ---- */
 
-static int choose_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int input_state(struct choose_iter *it, uint32_t i, struct mr_state *s, mr_error *err)
 {
-    struct choose_iter *it = (struct choose_iter *)head;
+    bool open = it->inputs[i] != NULL;
 
-    mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->chosen);
-    mr_state_put_u64(out, it->seed);
-    mr_state_put_u64(out, it->epoch);
-    mr_state_put_u64(out, it->draws);
-    int rc = mr_gather_save(&it->out, out, err);
-    if (rc == MR_OK && it->choices != NULL) {
-        rc = mr_op_save(it->choices, out, err);
-    }
-    for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
-        mr_state_put_u64(out, it->inputs[i] != NULL);
-        rc = it->inputs[i] != NULL ? mr_op_save(it->inputs[i], out, err) : MR_OK;
-    }
-    return rc;
-}
-
-static int restore_input(struct choose_iter *it, uint32_t i, struct mr_state_in *in, mr_error *err)
-{
-    bool open = false;
-
-    MR_TRY(mr_state_get_bool(in, &open, err));
+    MR_TRY(mr_state_bool(s, &open, err));
     if (open) {
-        return mr_op_restore(it->inputs[i], in, err);
+        return mr_op_state(it->inputs[i], s, err);
     }
+    it->open -= it->inputs[i] != NULL;
     mr_op_close(it->inputs[i]);
     it->inputs[i] = NULL;
-    it->open--;
     return MR_OK;
 }
 
-static int choose_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int choose_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct choose_iter *it = (struct choose_iter *)head;
-    uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws};
-    uint64_t chosen = 0;
 
-    MR_TRY(mr_state_get_bool(in, &it->ended, err));
-    MR_TRY(mr_state_get_bounded(in, NO_CHOICE, &chosen, err));
-    if (chosen != NO_CHOICE && chosen >= it->n) {
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    MR_TRY(mr_state_u32(s, &it->chosen, NO_CHOICE, err));
+    if (it->chosen != NO_CHOICE && it->chosen >= it->n) {
         return mr_state_damaged(err);
     }
-    it->chosen = (uint32_t)chosen;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        MR_TRY(mr_state_get_u64(in, numbers[i], err));
-    }
-    MR_TRY(mr_gather_restore(&it->out, head->ds->spec, in, err));
-    if (it->choices != NULL) {
-        MR_TRY(mr_op_restore(it->choices, in, err));
-    }
+    MR_TRY(mr_state_u64(s, &it->seed, err));
+    MR_TRY(mr_state_u64(s, &it->epoch, err));
+    MR_TRY(mr_state_u64(s, &it->draws, err));
+    MR_TRY(mr_gather_state(&it->out, head->ds->spec, s, err));
+    MR_TRY(it->choices != NULL ? mr_op_state(it->choices, s, err) : MR_OK);
     for (uint32_t i = 0; i < it->n; i++) {
-        MR_TRY(restore_input(it, i, in, err));
+        MR_TRY(input_state(it, i, s, err));
     }
     return MR_OK;
 }
@@ -343,7 +318,7 @@ static void choose_close(struct mr_op_iter *head)
 #define CHOOSE_RUN(open_fn)                                                                        \
     {                                                                                              \
         .size = sizeof(struct choose_iter), .open = open_fn, .pull = choose_pull,                  \
-        .save = choose_save, .restore = choose_restore, .close = choose_close,                     \
+        .state = choose_state, .close = choose_close,                                              \
     }
 
 static const struct mr_op_run choose_run = CHOOSE_RUN(choose_open);

@@ -106,23 +106,14 @@ static int concatenate_pull(struct mr_op_iter *head, const struct mr_pull *pull,
     return rc;
 }
 
-static int concatenate_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int concatenate_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct concatenate_iter *it = (struct concatenate_iter *)head;
-    int rc = switch_to(it, it->which, err);
+    uint32_t which = it->which;
 
-    mr_state_put_u64(out, it->which);
-    return rc == MR_OK ? mr_op_save(it->input, out, err) : rc;
-}
-
-static int concatenate_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct concatenate_iter *it = (struct concatenate_iter *)head;
-    bool which = false;
-
-    MR_TRY(mr_state_get_bool(in, &which, err));
-    MR_TRY(switch_to(it, (uint32_t)which, err));
-    return mr_op_restore(it->input, in, err);
+    MR_TRY(mr_state_u32(s, &which, 1, err));
+    MR_TRY(switch_to(it, which, err));
+    return mr_op_state(it->input, s, err);
 }
 
 static int concatenate_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -144,8 +135,7 @@ static const struct mr_op_run concatenate_run = {
     .size = sizeof(struct concatenate_iter),
     .open = concatenate_open,
     .pull = concatenate_pull,
-    .save = concatenate_save,
-    .restore = concatenate_restore,
+    .state = concatenate_state,
     .seek = concatenate_seek,
     .close = concatenate_close,
 };

@@ -77,32 +77,18 @@ static int elements_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
 
 /* The dataset itself is there again when this is opened again: what was delivered says where it
  * stands. */
-static int elements_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    (void)head;
-    (void)out;
-    (void)err;
-    return MR_OK;
-}
-
-static int elements_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int elements_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct elements_iter *it = (struct elements_iter *)head;
-    int rc = MR_OK;
 
-    (void)in;
+    if (!s->restores) {
+        return MR_OK;
+    }
     if (head->delivered > it->rows.rows) {
         return mr_state_damaged(err);
     }
-    for (uint64_t left = head->delivered; rc == MR_OK && left > 0;) {
-        MR_AUTO(mr_block_unref) mr_block *dropped = NULL;
-
-        rc =
-            mr_gather_take(&it->rows, left < MR_BLOCK_ROWS_MAX ? (uint32_t)left : MR_BLOCK_ROWS_MAX,
-                           &dropped, err);
-        left -= rc == MR_OK ? mr_block_rows(dropped) : 0;
-    }
-    return rc;
+    mr_gather_drop(&it->rows, head->delivered);
+    return MR_OK;
 }
 
 static void elements_close(struct mr_op_iter *head)
@@ -117,8 +103,7 @@ static const struct mr_op_run elements_run = {
     .size = sizeof(struct elements_iter),
     .open = elements_open,
     .pull = elements_pull,
-    .save = elements_save,
-    .restore = elements_restore,
+    .state = elements_state,
     .close = elements_close,
 };
 

@@ -102,14 +102,6 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
     return mr_expander_expand(e, row, ret, err);
 }
 
-int mr_expander_save_inner(struct mr_op_iter *inner, struct mr_state_out *out, mr_error *err)
-{
-    mr_state_put_u64(out, inner->stream);
-    int rc = mr_state_put_block(out, mr_bound_row(inner->bound), err);
-
-    return rc == MR_OK ? mr_op_save(inner, out, err) : rc;
-}
-
 /* The bound values come from outside: they must be what the function says, or what uses them would
  * be misled. */
 static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_error *err)
@@ -131,47 +123,27 @@ static int check_bound(const struct mr_expansion *x, const mr_block *row, mr_err
     return MR_OK;
 }
 
-int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in,
-                              struct mr_op_iter **ret, mr_error *err)
+int mr_expander_inner_state(struct mr_expander *e, struct mr_op_iter **inner, struct mr_state *s,
+                            mr_error *err)
 {
-    struct mr_bound *bound = NULL;
-    struct mr_op_iter *inner = NULL;
-    MR_AUTO(mr_block_unref) mr_block *row = NULL;
-    uint64_t stream = 0;
-    int rc = mr_state_get_u64(in, &stream, err);
+    const mr_block *bound_row = s->restores ? NULL : mr_bound_row((*inner)->bound);
+    uint64_t stream = s->restores ? 0 : (*inner)->stream;
+    MR_AUTO(mr_block_unref) mr_block *row = bound_row != NULL ? mr_block_ref(bound_row) : NULL;
 
-    if (rc == MR_OK) {
-        rc = mr_state_get_block(in, NULL, &row, err);
+    MR_TRY(mr_state_u64(s, &stream, err));
+    MR_TRY(mr_state_block(s, &row, NULL, err));
+    if (s->restores) {
+        MR_AUTO(mr_bound_unref) struct mr_bound *bound = NULL;
+
+        MR_TRY(check_bound(e->expansion, row, err));
+        MR_TRY(mr_bound_new(e->expansion, row, 0, &bound, err));
+        MR_TRY(open_inner(e, bound, stream, inner, err));
     }
-    if (rc == MR_OK) {
-        rc = check_bound(e->expansion, row, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_bound_new(e->expansion, row, 0, &bound, err);
-    }
-    if (rc == MR_OK) {
-        rc = open_inner(e, bound, stream, &inner, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_restore(inner, in, err);
-    }
-    mr_bound_unref(bound);
-    if (rc != MR_OK) {
-        mr_op_close(inner);
-        return rc;
-    }
-    *ret = inner;
-    return MR_OK;
+    return mr_op_state(*inner, s, err);
 }
 
-int mr_expander_save(struct mr_expander *e, struct mr_state_out *out, mr_error *err)
+int mr_expander_state(struct mr_expander *e, struct mr_state *s, mr_error *err)
 {
-    mr_state_put_u64(out, e->index);
-    return mr_op_save(e->input, out, err);
-}
-
-int mr_expander_restore(struct mr_expander *e, struct mr_state_in *in, mr_error *err)
-{
-    MR_TRY(mr_state_get_u64(in, &e->index, err));
-    return mr_op_restore(e->input, in, err);
+    MR_TRY(mr_state_u64(s, &e->index, err));
+    return mr_op_state(e->input, s, err);
 }

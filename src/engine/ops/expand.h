@@ -31,12 +31,10 @@ void mr_expander_free(struct mr_expander *e); /* one that was never initialised 
 int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct mr_op_iter **ret,
                      mr_error *err);
 
-/* An iterator that mr_expander_next() gave: what it was bound to, and where it stands. */
-int mr_expander_save_inner(struct mr_op_iter *inner, struct mr_state_out *out, mr_error *err);
-int mr_expander_restore_inner(struct mr_expander *e, struct mr_state_in *in,
-                              struct mr_op_iter **ret, mr_error *err);
-
-int mr_expander_save(struct mr_expander *e, struct mr_state_out *out, mr_error *err);
-int mr_expander_restore(struct mr_expander *e, struct mr_state_in *in, mr_error *err);
+/* An iterator that mr_expander_next() gave: what it was bound to, and where it stands. Restored, it
+ * is the caller's, also where that fails half-way. */
+int mr_expander_inner_state(struct mr_expander *e, struct mr_op_iter **inner, struct mr_state *s,
+                            mr_error *err);
+int mr_expander_state(struct mr_expander *e, struct mr_state *s, mr_error *err);
 
 #endif

@@ -144,20 +144,15 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     return rc;
 }
 
-static int external_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int external_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
-    (void)out;
+    if (s->restores) {
+        return mr_state_damaged(err); /* nothing that can be saved has one of these */
+    }
     int rc =
         mr_error_set(err, MR_EPRECOND, "the position of a read from a service cannot be saved");
 
     return mr_op_fail_at_open(head, rc, err);
-}
-
-static int external_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    (void)head;
-    (void)in;
-    return mr_state_damaged(err); /* nothing that can be saved has one of these */
 }
 
 static void external_close(struct mr_op_iter *head)
@@ -174,8 +169,7 @@ static const struct mr_op_run external_run = {
     .size = sizeof(struct external_iter),
     .open = external_open,
     .pull = external_pull,
-    .save = external_save,
-    .restore = external_restore,
+    .state = external_state,
     .close = external_close,
 };
 

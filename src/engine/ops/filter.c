@@ -152,20 +152,12 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     return mr_op_give(head, pull, &it->gather, rc, &failure, ret, err);
 }
 
-static int filter_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int filter_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
-    int rc = mr_apply_save(&it->in, out, err);
 
-    return rc == MR_OK ? mr_gather_save(&it->gather, out, err) : rc;
-}
-
-static int filter_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct filter_iter *it = (struct filter_iter *)head;
-    int rc = mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err);
-
-    return rc == MR_OK ? mr_gather_restore(&it->gather, head->ds->spec, in, err) : rc;
+    MR_TRY(mr_apply_state(&it->in, head->ds->inputs[0]->spec, s, err));
+    return mr_gather_state(&it->gather, head->ds->spec, s, err);
 }
 
 static void filter_close(struct mr_op_iter *head)
@@ -181,8 +173,7 @@ static const struct mr_op_run filter_run = {
     .size = sizeof(struct filter_iter),
     .open = filter_open,
     .pull = filter_pull,
-    .save = filter_save,
-    .restore = filter_restore,
+    .state = filter_state,
     .close = filter_close,
 };
 

@@ -373,80 +373,49 @@ static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 /* ---- state ---- */
 
 /* The elements that are in no group yet. Their keys are found again. */
-static int save_rows(const struct group_iter *it, struct mr_state_out *out, mr_error *err)
-{
-    struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
-    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
-
-    if (it->rows != NULL) {
-        MR_TRY(mr_block_slice(it->rows, it->at, mr_block_rows(it->rows) - it->at, &rows, err));
-    }
-    MR_TRY(mr_state_put_block(out, rows, err));
-    return mr_apply_save(&in, out, err);
-}
-
-static int group_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    struct group_iter *it = (struct group_iter *)head;
-    int rc = save_rows(it, out, err);
-
-    mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->reduce.index);
-    if (rc == MR_OK) {
-        rc = mr_groups_save(&it->groups, out, err);
-    }
-    mr_state_put_u64(out, it->current != NULL);
-    if (rc == MR_OK && it->current != NULL) {
-        rc = mr_expander_save_inner(it->current, out, err);
-    }
-    return rc;
-}
-
-static int restore_rows(struct group_iter *it, struct mr_state_in *in, mr_error *err)
+static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
 {
     const mr_spec *spec = it->head.ds->inputs[0]->spec;
-    mr_block *rows = NULL;
+    struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
     mr_block *all = NULL;
-    int rc = mr_state_get_block(in, spec, &rows, err);
 
-    if (rc == MR_OK) {
-        rc = mr_apply_restore(&it->in, spec, in, err);
+    if (!s->restores) {
+        MR_TRY(mr_state_rest(s, &it->rows, &it->at, spec, err));
+        return mr_apply_state(&in, spec, s, err);
     }
-    if (rc == MR_OK && rows != NULL && it->in.rest != NULL) {
+    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
+    MR_TRY(mr_state_block(s, &rows, spec, err));
+    MR_TRY(mr_apply_state(&it->in, spec, s, err));
+    if (rows != NULL && it->in.rest != NULL) {
         const mr_block *both[2] = {rows, it->in.rest};
 
-        rc = mr_block_concat(both, 2, &all, err);
+        MR_TRY(mr_block_concat(both, 2, &all, err));
         mr_block_unref(rows);
         rows = all;
     }
-    if (rc == MR_OK && rows != NULL) {
+    if (rows != NULL) {
         mr_block_unref(it->in.rest);
-        it->in.rest = rows;
-        rows = NULL;
+        it->in.rest = MR_TAKE(rows);
     }
-    mr_block_unref(rows);
-    return rc;
+    return MR_OK;
 }
 
-static int group_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int group_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
-    bool reading = false;
+    bool reading = it->current != NULL;
 
-    MR_TRY(restore_rows(it, in, err));
-    MR_TRY(mr_state_get_bool(in, &it->ended, err));
-    MR_TRY(mr_state_get_u64(in, &it->reduce.index, err));
-    MR_TRY(mr_groups_restore(&it->groups, in, err));
+    MR_TRY(rows_state(it, s, err));
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    MR_TRY(mr_state_u64(s, &it->reduce.index, err));
+    MR_TRY(mr_groups_state(&it->groups, s, err));
     for (size_t i = 0; i < it->groups.n; i++) {
         struct mr_group *g = it->groups.all[i];
 
         it->full = it->full == NULL && g->rows.n >= g->size ? g : it->full;
     }
-    MR_TRY(mr_state_get_bool(in, &reading, err));
-    if (reading) {
-        MR_TRY(mr_expander_restore_inner(&it->reduce, in, &it->current, err));
-    }
-    return MR_OK;
+    MR_TRY(mr_state_bool(s, &reading, err));
+    return reading ? mr_expander_inner_state(&it->reduce, &it->current, s, err) : MR_OK;
 }
 
 static void group_close(struct mr_op_iter *head)
@@ -466,8 +435,7 @@ static const struct mr_op_run group_run = {
     .size = sizeof(struct group_iter),
     .open = group_open,
     .pull = group_pull,
-    .save = group_save,
-    .restore = group_restore,
+    .state = group_state,
     .close = group_close,
 };
 

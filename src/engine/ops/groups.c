@@ -122,46 +122,31 @@ uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most)
 
 /* ---- state ---- */
 
-int mr_groups_save(const struct mr_groups *g, struct mr_state_out *out, mr_error *err)
+static int group_state(struct mr_groups *g, size_t i, struct mr_state *s, mr_error *err)
 {
-    mr_state_put_u64(out, g->n);
-    for (size_t i = 0; i < g->n; i++) {
-        mr_state_put_u64(out, (uint64_t)g->all[i]->key);
-        mr_state_put_u64(out, g->all[i]->size);
-        MR_TRY(mr_rows_save(&g->all[i]->rows, out, err));
+    struct mr_group *group = s->restores ? NULL : g->all[i];
+    uint64_t key = group != NULL ? (uint64_t)group->key : 0;
+    uint64_t size = group != NULL ? group->size : 0;
+
+    MR_TRY(mr_state_u64(s, &key, err));
+    MR_TRY(mr_state_u64(s, &size, err));
+    if (s->restores) {
+        if (size == 0 || mr_groups_find(g, (int64_t)key) != NULL) {
+            return mr_state_damaged(err);
+        }
+        MR_TRY(mr_groups_add(g, (int64_t)key, size, &group, err));
+    }
+    MR_TRY(mr_rows_state(&group->rows, s, err));
+    return group->rows.n > size ? mr_state_damaged(err) : MR_OK;
+}
+
+int mr_groups_state(struct mr_groups *g, struct mr_state *s, mr_error *err)
+{
+    uint64_t n = g->n;
+
+    MR_TRY(mr_state_count(s, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(group_state(g, i, s, err));
     }
     return MR_OK;
-}
-
-static int restore_group(struct mr_groups *g, struct mr_state_in *in, mr_error *err)
-{
-    struct mr_group *group = NULL;
-    uint64_t key = 0;
-    uint64_t size = 0;
-    int rc = mr_state_get_u64(in, &key, err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &size, err);
-    }
-    if (rc == MR_OK && (size == 0 || mr_groups_find(g, (int64_t)key) != NULL)) {
-        rc = mr_state_damaged(err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_groups_add(g, (int64_t)key, size, &group, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_rows_restore(&group->rows, in, err);
-    }
-    return rc == MR_OK && group->rows.n > size ? mr_state_damaged(err) : rc;
-}
-
-int mr_groups_restore(struct mr_groups *g, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t n = 0;
-    int rc = mr_state_get_bounded(in, in->left, &n, err);
-
-    for (uint64_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = restore_group(g, in, err);
-    }
-    return rc;
 }

@@ -37,7 +37,6 @@ int mr_groups_put(const struct mr_groups *g, struct mr_group *group, mr_block *b
 uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most);
 
 /* As part of an iterator's state; restored into none. */
-int mr_groups_save(const struct mr_groups *g, struct mr_state_out *out, mr_error *err);
-int mr_groups_restore(struct mr_groups *g, struct mr_state_in *in, mr_error *err);
+int mr_groups_state(struct mr_groups *g, struct mr_state *s, mr_error *err);
 
 #endif

@@ -59,8 +59,6 @@ static int interleave_infer(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
-enum { ENDED = 1, FAILED = 2 }; /* in states */
-
 /* ---- the threads ---- */
 
 static void *take_work(void *ctx)
@@ -400,67 +398,36 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
 
 /* ---- state ---- */
 
-static int interleave_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int all_state(struct interleave_iter *it, struct mr_state *s, mr_error *err)
+{
+    const mr_spec *spec = it->head.ds->spec;
+
+    MR_TRY(mr_state_u32(s, &it->at, it->cycle - 1, err));
+    MR_TRY(mr_state_u64(s, &it->left, err));
+    MR_TRY(mr_state_ending(s, &it->input_ended, NULL, 0, &it->failed, &it->failure, err));
+    MR_TRY(mr_state_u32(s, &it->opened, it->cycle, err));
+    if (it->left == 0 || it->left > it->block_length) {
+        return mr_state_damaged(err);
+    }
+    MR_TRY(mr_gather_state(&it->gather, spec, s, err));
+    for (uint32_t i = 0; i < it->cycle; i++) {
+        MR_TRY(mr_place_state(&it->places[i], spec, &it->expander, s, err));
+        it->open += s->restores && it->places[i].inner != NULL;
+    }
+    return mr_expander_state(&it->expander, s, err);
+}
+
+static int interleave_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct interleave_iter *it = (struct interleave_iter *)head;
-    int rc = it->threads > 0 ? mr_driver_pause(&it->driver, err) : MR_OK;
+    bool pauses = it->threads > 0 && !s->restores;
+    int rc = pauses ? mr_driver_pause(&it->driver, err) : MR_OK;
 
-    mr_state_put_u64(out, it->at);
-    mr_state_put_u64(out, it->left);
-    mr_state_put_u64(out, (it->input_ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
-    if (it->failed != MR_OK) {
-        mr_state_put_error(out, it->failed, &it->failure);
-    }
-    mr_state_put_u64(out, it->opened);
-    if (rc == MR_OK) {
-        rc = mr_gather_save(&it->gather, out, err);
-    }
-    for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
-        rc = mr_place_save(&it->places[i], out, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_expander_save(&it->expander, out, err);
-    }
-    if (it->threads > 0) {
+    rc = rc == MR_OK ? all_state(it, s, err) : rc;
+    if (pauses) {
         mr_driver_resume(&it->driver);
     }
     return rc;
-}
-
-static int interleave_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct interleave_iter *it = (struct interleave_iter *)head;
-    uint64_t at = 0;
-    uint64_t flags = 0;
-    uint64_t opened = 0;
-    int rc = mr_state_get_bounded(in, it->cycle - 1, &at, err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->left, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, ENDED | FAILED, &flags, err);
-    }
-    if (rc == MR_OK && (flags & FAILED) != 0) {
-        rc = mr_state_get_error(in, &it->failed, &it->failure, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, it->cycle, &opened, err);
-    }
-    if (rc == MR_OK && (it->left == 0 || it->left > it->block_length)) {
-        rc = mr_state_damaged(err);
-    }
-    it->at = (uint32_t)at;
-    it->input_ended = (flags & ENDED) != 0;
-    it->opened = (uint32_t)opened;
-    if (rc == MR_OK) {
-        rc = mr_gather_restore(&it->gather, it->head.ds->spec, in, err);
-    }
-    for (uint32_t i = 0; i < it->cycle && rc == MR_OK; i++) {
-        rc = mr_place_restore(&it->places[i], it->head.ds->spec, &it->expander, in, err);
-        it->open += it->places[i].inner != NULL;
-    }
-    return rc == MR_OK ? mr_expander_restore(&it->expander, in, err) : rc;
 }
 
 static void interleave_close(struct mr_op_iter *head)
@@ -484,8 +451,7 @@ static const struct mr_op_run interleave_run = {
     .size = sizeof(struct interleave_iter),
     .open = interleave_open,
     .pull = interleave_pull,
-    .save = interleave_save,
-    .restore = interleave_restore,
+    .state = interleave_state,
     .close = interleave_close,
 };
 
@@ -493,8 +459,7 @@ static const struct mr_op_run flat_map_run = {
     .size = sizeof(struct interleave_iter),
     .open = flat_map_open,
     .pull = interleave_pull,
-    .save = interleave_save,
-    .restore = interleave_restore,
+    .state = interleave_state,
     .close = interleave_close,
 };
 

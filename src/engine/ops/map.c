@@ -89,23 +89,13 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     return MR_OK;
 }
 
-static int map_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int map_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct map_iter *it = (struct map_iter *)head;
+    const struct mr_map_plan *plan = NULL;
+    bool parallel = it->parallel != NULL;
 
-    mr_state_put_u64(out, it->parallel != NULL);
-    if (it->parallel != NULL) {
-        return mr_parallel_map_save(it->parallel, out, err);
-    }
-    return mr_apply_save(&it->in, out, err);
-}
-
-static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct map_iter *it = (struct map_iter *)head;
-    bool parallel = false;
-
-    MR_TRY(mr_state_get_bool(in, &parallel, err));
+    MR_TRY(mr_state_bool(s, &parallel, err));
     /* The state decides: it may come from a machine with more cores, or fewer. */
     if (parallel && it->parallel == NULL) {
         MR_TRY(go_parallel(it, err));
@@ -115,13 +105,10 @@ static int map_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error
         it->parallel = NULL;
     }
     if (it->parallel != NULL) {
-        return mr_parallel_map_restore(it->parallel, in, err);
+        return mr_parallel_map_state(it->parallel, s, err);
     }
-    const mr_dataset *ds = head->ds;
-    const struct mr_map_plan *plan = NULL;
-
-    MR_TRY(mr_env_map_plan(head->env, ds, &plan, err));
-    return mr_apply_restore(&it->in, plan->input->spec, in, err);
+    MR_TRY(mr_env_map_plan(head->env, head->ds, &plan, err));
+    return mr_apply_state(&it->in, plan->input->spec, s, err);
 }
 
 static int map_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -148,8 +135,7 @@ static const struct mr_op_run map_run = {
     .size = sizeof(struct map_iter),
     .open = map_open,
     .pull = map_pull,
-    .save = map_save,
-    .restore = map_restore,
+    .state = map_state,
     .seek = map_seek,
     .close = map_close,
 };

@@ -15,8 +15,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
                         struct mr_parallel_map **ret, mr_error *err);
 int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,
                          mr_error *err);
-int mr_parallel_map_save(struct mr_parallel_map *m, struct mr_state_out *out, mr_error *err);
-int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err);
+int mr_parallel_map_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *err);
 /* Its input back, before the first pull; free it then. */
 struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m);
 void mr_parallel_map_free(struct mr_parallel_map *m); /* NULL is fine */

@@ -541,82 +541,69 @@ static int quiesce(struct mr_parallel_map *m, mr_error *err)
     return rc;
 }
 
-static int save_slot(const struct slot *s, struct mr_state_out *out, mr_error *err)
+static int slot_state(struct mr_parallel_map *m, struct slot *slot, struct mr_state *s,
+                      mr_error *err)
 {
-    uint32_t behind =
-        (s->rc != MR_OK || s->more) && s->in != NULL ? mr_block_rows(s->in) - s->bad - 1 : 0;
+    bool unfinished = (slot->rc != MR_OK || slot->more) && slot->in != NULL;
+    uint32_t behind = unfinished ? mr_block_rows(slot->in) - slot->bad - 1 : 0;
+    uint64_t index = slot->index + (behind > 0 ? slot->bad + 1 : 0);
     MR_AUTO(mr_block_unref) mr_block *rest = NULL;
-    int rc = mr_state_put_block(out, s->out, err);
 
-    mr_state_put_error(out, s->rc, &s->err);
-    mr_state_put_u64(out, s->index + (behind > 0 ? s->bad + 1 : 0));
-    if (rc == MR_OK && behind > 0) {
-        rc = mr_block_slice(s->in, s->bad + 1, behind, &rest, err);
+    if (behind > 0) {
+        MR_TRY(mr_block_slice(slot->in, slot->bad + 1, behind, &rest, err));
     }
-    if (rc == MR_OK) {
-        rc = mr_state_put_block(out, rest, err);
+    MR_TRY(mr_state_block(s, &slot->out, m->head->ds->spec, err));
+    MR_TRY(mr_state_error(s, &slot->rc, &slot->err, err));
+    MR_TRY(mr_state_u64(s, &index, err));
+    MR_TRY(mr_state_block(s, &rest, m->input->ds->spec, err));
+    if (s->restores) {
+        slot->index = index;
+        slot->more = slot->rc == MR_OK && rest != NULL;
+        slot->bad = rest != NULL ? UINT32_MAX : 0; /* so that bad + 1 is row 0 */
+        slot->in = MR_TAKE(rest);
     }
-    return rc;
+    return MR_OK;
 }
 
-int mr_parallel_map_save(struct mr_parallel_map *m, struct mr_state_out *out, mr_error *err)
+static int all_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *err)
 {
-    int rc = quiesce(m, err);
+    struct slot *done = m->done_head;
+    uint64_t slots = m->in_flight;
 
-    mr_state_put_u64(out, m->ended);
-    mr_state_put_u64(out, m->index);
-    mr_state_put_u64(out, m->in_flight);
-    struct slot *s = m->done_head;
-    for (uint32_t i = 0; i < m->in_flight && rc == MR_OK; i++) {
-        rc = save_slot(m->ordered ? m->ring[(m->head_seq + i) % m->cap] : s, out, err);
-        s = s->next;
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_save(m->input, out, err);
-    }
-    mr_driver_resume(&m->driver);
-    return rc;
-}
-
-static int restore_slot(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
-{
-    struct slot *s = new_slot_locked(m);
-    int rc = mr_state_get_block(in, m->head->ds->spec, &s->out, err);
-
-    push_done(m, s);
-    if (rc == MR_OK) {
-        rc = mr_state_get_error(in, &s->rc, &s->err, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &s->index, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_block(in, m->input->ds->spec, &s->in, err);
-    }
-    s->more = s->rc == MR_OK && s->in != NULL;
-    if (rc == MR_OK && s->in != NULL) {
-        s->bad = UINT32_MAX; /* "the row before the first one failed": bad + 1 is 0 */
-    }
-    return rc;
-}
-
-int mr_parallel_map_restore(struct mr_parallel_map *m, struct mr_state_in *in, mr_error *err)
-{
-    uint64_t slots = 0;
-
-    MR_TRY(mr_state_get_bool(in, &m->ended, err));
-    MR_TRY(mr_state_get_u64(in, &m->index, err));
-    int rc = mr_state_get_bounded(in, 4096 /* num_parallel_calls at most */, &slots, err);
-    if (rc == MR_OK && slots > m->cap) { /* saved where there were more threads */
+    MR_TRY(mr_state_bool(s, &m->ended, err));
+    MR_TRY(mr_state_u64(s, &m->index, err));
+    MR_TRY(mr_state_bounded(s, &slots, 4096 /* num_parallel_calls at most */, err));
+    if (slots > m->cap) { /* saved where there were more threads */
         mr_free(m->slots);
         mr_free(m->ring);
         m->free = NULL;
-        rc = make_slots(m, (uint32_t)slots, err);
+        MR_TRY(make_slots(m, (uint32_t)slots, err));
     }
-    for (uint64_t i = 0; i < slots && rc == MR_OK; i++) {
-        MR_TRY(restore_slot(m, in, err));
+    for (uint64_t i = 0; i < slots; i++) {
+        struct slot *slot = done;
+
+        if (s->restores) {
+            slot = new_slot_locked(m);
+            push_done(m, slot);
+        } else if (m->ordered) {
+            slot = m->ring[(m->head_seq + i) % m->cap];
+        } else {
+            done = done->next;
+        }
+        MR_TRY(slot_state(m, slot, s, err));
     }
-    return rc == MR_OK ? mr_op_restore(m->input, in, err) : rc;
+    return mr_op_state(m->input, s, err);
+}
+
+int mr_parallel_map_state(struct mr_parallel_map *m, struct mr_state *s, mr_error *err)
+{
+    int rc = s->restores ? MR_OK : quiesce(m, err);
+
+    rc = rc == MR_OK ? all_state(m, s, err) : rc;
+    if (!s->restores) {
+        mr_driver_resume(&m->driver);
+    }
+    return rc;
 }
 
 void mr_parallel_map_free(struct mr_parallel_map *m)

@@ -62,76 +62,25 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
     return MR_OK;
 }
 
-static int save_slice(mr_block *block, uint32_t first, uint32_t count, struct mr_state_out *out,
-                      mr_error *err)
+int mr_place_state(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
+                   struct mr_state *s, mr_error *err)
 {
-    MR_AUTO(mr_block_unref) mr_block *slice = NULL;
+    bool present = p->inner != NULL;
 
-    MR_TRY(mr_block_slice(block, first, count, &slice, err));
-    return mr_state_put_block(out, slice, err);
-}
-
-int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *err)
-{
-    int rc = MR_OK;
-
-    mr_state_put_u64(out, p->inner != NULL);
-    if (p->inner == NULL) {
+    MR_TRY(mr_state_bool(s, &present, err));
+    if (!present) {
         return MR_OK;
     }
-    if (p->block != NULL) {
-        rc = save_slice(p->block, p->used, mr_block_rows(p->block) - p->used, out, err);
-    } else {
-        rc = mr_state_put_block(out, NULL, err);
-    }
-    mr_state_put_u64(out, p->ended);
-    mr_state_put_u64(out, p->queued);
-    for (uint32_t i = 0; i < p->queued && rc == MR_OK; i++) {
-        rc = mr_state_put_block(out, p->queue[i].block, err);
-        mr_state_put_error(out, p->queue[i].rc, &p->queue[i].err);
-    }
-    return rc == MR_OK ? mr_expander_save_inner(p->inner, out, err) : rc;
-}
+    MR_TRY(mr_state_rest(s, &p->block, &p->used, spec, err));
+    MR_TRY(mr_state_bool(s, &p->ended, err));
+    MR_TRY(mr_state_u32(s, &p->queued, MR_PLACE_QUEUE_MAX, err));
+    for (uint32_t i = 0; i < p->queued; i++) {
+        struct mr_place_entry *e = &p->queue[i];
 
-static int restore_entry(struct mr_place *p, const mr_spec *spec, struct mr_state_in *in,
-                         mr_error *err)
-{
-    struct mr_place_entry *e = &p->queue[p->queued];
-    int rc = mr_state_get_block(in, spec, &e->block, err);
-
-    p->queued++; /* closing frees it, however far this came */
-    if (rc == MR_OK) {
-        rc = mr_state_get_error(in, &e->rc, &e->err, err);
+        MR_TRY(mr_state_block_or_error(s, &e->block, spec, &e->rc, &e->err, err));
     }
-    if (rc == MR_OK && (e->block == NULL) == (e->rc == MR_OK)) {
-        rc = mr_state_damaged(err);
-    }
-    return rc;
-}
-
-int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
-                     struct mr_state_in *in, mr_error *err)
-{
-    bool present = false;
-    uint64_t queued = 0;
-    int rc = mr_state_get_bool(in, &present, err);
-
-    if (rc != MR_OK || !present) {
-        return rc;
-    }
-    rc = mr_state_get_block(in, spec, &p->block, err);
-    if (rc == MR_OK) {
-        rc = mr_state_get_bool(in, &p->ended, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_bounded(in, MR_PLACE_QUEUE_MAX, &queued, err);
-    }
-    for (uint64_t i = 0; i < queued && rc == MR_OK; i++) {
-        rc = restore_entry(p, spec, in, err);
-    }
-    MR_TRY(rc);
-    MR_TRY(mr_expander_restore_inner(expander, in, &p->inner, err));
-    p->demand = 1;
+    MR_TRY(mr_expander_inner_state(expander, &p->inner, s, err));
+    p->demand = s->restores ? 1 : p->demand;
     return MR_OK;
 }
 

@@ -42,11 +42,10 @@ void mr_place_pull(struct mr_place *p, struct mr_driver *driver);
  */
 int mr_place_pop_locked(struct mr_place *p, mr_error *err);
 
-/* While no thread pulls. */
-int mr_place_save(const struct mr_place *p, struct mr_state_out *out, mr_error *err);
-/* Into a place with nothing in it. On failure it is what mr_place_free() expects. */
-int mr_place_restore(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
-                     struct mr_state_in *in, mr_error *err);
+/* While no thread pulls; restored into a place with nothing in it. On failure it is what
+ * mr_place_free() expects. */
+int mr_place_state(struct mr_place *p, const mr_spec *spec, struct mr_expander *expander,
+                   struct mr_state *s, mr_error *err);
 /* All that it holds. */
 void mr_place_free(struct mr_place *p);
 

@@ -230,68 +230,47 @@ static int prefetch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     return rc;
 }
 
-static int save_queue_locked(struct prefetch_iter *it, struct mr_state_out *out, mr_error *err)
+static int restore_entry(struct prefetch_iter *it, struct mr_state *s, mr_error *err)
 {
-    int rc = MR_OK;
+    MR_AUTO(mr_free) struct entry *e = mr_calloc(1, sizeof *e);
 
-    mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->blocks);
-    for (struct entry *e = it->first; e != NULL && rc == MR_OK; e = e->next) {
-        rc = mr_state_put_block(out, e->block, err);
-        mr_state_put_error(out, e->rc, &e->err);
-    }
-    return rc;
-}
-
-static int prefetch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    struct prefetch_iter *it = (struct prefetch_iter *)head;
-    int rc = mr_driver_pause(&it->driver, err);
-
-    if (rc == MR_OK) { /* paused: nobody else looks at the queue */
-        rc = save_queue_locked(it, out, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_save(it->input, out, err);
-    }
-    mr_driver_resume(&it->driver);
-    return rc;
-}
-
-static int restore_entry(struct prefetch_iter *it, struct mr_state_in *in, mr_error *err)
-{
-    struct entry *e = mr_calloc(1, sizeof *e);
-    int rc =
-        e != NULL ? mr_state_get_block(in, it->head.ds->spec, &e->block, err) : mr_error_nomem(err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_get_error(in, &e->rc, &e->err, err);
-    }
-    if (rc == MR_OK && (e->block == NULL) == (e->rc == MR_OK)) {
-        rc = mr_state_damaged(err);
-    }
-    if (rc == MR_OK) {
-        push_locked(it, e);
-        return MR_OK;
-    }
-    if (e != NULL) {
+    MR_CHECK_ALLOC(e, err);
+    int rc = mr_state_block_or_error(s, &e->block, it->head.ds->spec, &e->rc, &e->err, err);
+    if (rc != MR_OK) {
         mr_block_unref(e->block);
+        return rc;
     }
-    mr_free(e);
-    return rc;
+    push_locked(it, MR_TAKE(e));
+    return MR_OK;
 }
 
-static int prefetch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+/* The threads are paused, or have not begun: nobody else looks at the queue. */
+static int all_state(struct prefetch_iter *it, struct mr_state *s, mr_error *err)
+{
+    struct entry *e = it->first;
+    uint64_t entries = it->blocks;
+
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    MR_TRY(mr_state_count(s, &entries, err));
+    for (uint64_t i = 0; i < entries && s->restores; i++) {
+        MR_TRY(restore_entry(it, s, err));
+    }
+    for (; e != NULL && !s->restores; e = e->next) {
+        MR_TRY(mr_state_block_or_error(s, &e->block, NULL, &e->rc, &e->err, err));
+    }
+    return mr_op_state(it->input, s, err);
+}
+
+static int prefetch_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
-    uint64_t entries = 0;
+    int rc = s->restores ? MR_OK : mr_driver_pause(&it->driver, err);
 
-    MR_TRY(mr_state_get_bool(in, &it->ended, err));
-    MR_TRY(mr_state_get_bounded(in, in->left, &entries, err));
-    for (uint64_t i = 0; i < entries; i++) {
-        MR_TRY(restore_entry(it, in, err));
+    rc = rc == MR_OK ? all_state(it, s, err) : rc;
+    if (!s->restores) {
+        mr_driver_resume(&it->driver);
     }
-    return mr_op_restore(it->input, in, err);
+    return rc;
 }
 
 static void prefetch_close(struct mr_op_iter *head)
@@ -313,8 +292,7 @@ static const struct mr_op_run prefetch_run = {
     .size = sizeof(struct prefetch_iter),
     .open = prefetch_open,
     .pull = prefetch_pull,
-    .save = prefetch_save,
-    .restore = prefetch_restore,
+    .state = prefetch_state,
     .close = prefetch_close,
 };
 

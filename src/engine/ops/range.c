@@ -143,18 +143,11 @@ static int range_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     return MR_OK;
 }
 
-static int range_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    (void)err;
-    mr_state_put_u64(out, ((struct range_iter *)head)->next);
-    return MR_OK;
-}
-
-static int range_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int range_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct range_iter *it = (struct range_iter *)head;
 
-    return mr_state_get_bounded(in, it->count, &it->next, err);
+    return mr_state_bounded(s, &it->next, it->count, err);
 }
 
 static int range_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -175,8 +168,7 @@ static const struct mr_op_run range_run = {
     .size = sizeof(struct range_iter),
     .open = range_open,
     .pull = range_pull,
-    .save = range_save,
-    .restore = range_restore,
+    .state = range_state,
     .seek = range_seek,
     .close = range_close,
 };

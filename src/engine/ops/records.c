@@ -387,32 +387,22 @@ static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     return rc;
 }
 
-static int records_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int records_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct records_iter *it = (struct records_iter *)head;
 
-    (void)err;
-    mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->file != NULL ? mr_record_file_position(it->file) : it->offset);
-    mr_state_put_u64(out, it->file != NULL ? it->file->record : it->record);
-    return MR_OK;
-}
+    if (it->file != NULL) {
+        it->offset = mr_record_file_position(it->file);
+        it->record = it->file->record;
+    }
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    MR_TRY(mr_state_u64(s, &it->offset, err));
+    MR_TRY(mr_state_u64(s, &it->record, err));
+    if (!s->restores || it->offset == 0 || it->ended) {
+        return MR_OK;
+    }
+    int rc = open_file(it, err);
 
-static int records_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct records_iter *it = (struct records_iter *)head;
-    int rc = mr_state_get_bool(in, &it->ended, err);
-
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->offset, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_state_get_u64(in, &it->record, err);
-    }
-    if (rc != MR_OK || it->offset == 0 || it->ended) {
-        return rc;
-    }
-    rc = open_file(it, err);
     return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
 }
 
@@ -431,8 +421,7 @@ static void records_close(struct mr_op_iter *head)
 #define RECORDS_RUN(open_fn)                                                                       \
     {                                                                                              \
         .size = sizeof(struct records_iter), .open = open_fn, .pull = records_pull,                \
-        .save = records_save, .restore = records_restore, .close = records_close,                  \
-        .whole_split = true,                                                                       \
+        .state = records_state, .close = records_close, .whole_split = true,                       \
     }
 
 static const struct mr_op_run tfrecord_run = RECORDS_RUN(tfrecord_open);

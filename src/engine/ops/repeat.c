@@ -131,36 +131,23 @@ static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     }
 }
 
-static int repeat_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int repeat_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct repeat_iter *it = (struct repeat_iter *)head;
+    bool gave = it->gave;
+    bool open = head->input != NULL;
 
-    mr_state_put_u64(out, it->epoch);
-    mr_state_put_u64(out, it->pass);
-    mr_state_put_u64(out, it->gave);
-    mr_state_put_u64(out, it->ended);
-    mr_state_put_u64(out, it->head.input != NULL);
-    return MR_OK;
-}
-
-static int repeat_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct repeat_iter *it = (struct repeat_iter *)head;
-    uint64_t flags[3] = {0};
-
-    MR_TRY(mr_state_get_u64(in, &it->epoch, err));
-    MR_TRY(mr_state_get_u64(in, &it->pass, err));
-    for (int i = 0; i < 3; i++) {
-        MR_TRY(mr_state_get_bounded(in, 1, &flags[i], err));
+    MR_TRY(mr_state_u64(s, &it->epoch, err));
+    MR_TRY(mr_state_u64(s, &it->pass, err));
+    MR_TRY(mr_state_bool(s, &gave, err));
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    MR_TRY(mr_state_bool(s, &open, err));
+    if (s->restores) {
+        mr_op_close(head->input);
+        head->input = NULL;
+        MR_TRY(open ? open_pass(it, err) : MR_OK);
+        it->gave = open && gave;
     }
-    mr_op_close(it->head.input);
-    it->head.input = NULL;
-    it->ended = flags[1] != 0;
-    if (flags[2] == 0) {
-        return MR_OK;
-    }
-    MR_TRY(open_pass(it, err));
-    it->gave = flags[0] != 0;
     return MR_OK;
 }
 
@@ -168,8 +155,7 @@ static const struct mr_op_run repeat_run = {
     .size = sizeof(struct repeat_iter),
     .open = repeat_open,
     .pull = repeat_pull,
-    .save = repeat_save,
-    .restore = repeat_restore,
+    .state = repeat_state,
 };
 
 static const struct mr_arg repeat_args[] = {

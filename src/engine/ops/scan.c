@@ -213,41 +213,32 @@ static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
 
 /* ---- state ---- */
 
-static int scan_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+/* What was restored comes from outside. */
+static int check_restored(const struct scan_iter *it, mr_error *err)
 {
-    struct scan_iter *it = (struct scan_iter *)head;
-
-    MR_TRY(mr_state_put_block(out, it->state, err));
-    MR_TRY(mr_gather_save(&it->out, out, err));
-    return mr_apply_save(&it->in, out, err);
-}
-
-static int scan_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct scan_iter *it = (struct scan_iter *)head;
-    mr_block *state = NULL;
-    int rc = mr_state_get_block(in, NULL, &state, err);
-
-    if (rc == MR_OK && (state == NULL || mr_block_rows(state) != 1 ||
-                        mr_block_column_count(state) != it->nstate)) {
-        rc = mr_state_damaged(err);
+    if (it->state == NULL || mr_block_rows(it->state) != 1 ||
+        mr_block_column_count(it->state) != it->nstate) {
+        return mr_state_damaged(err);
     }
-    for (uint32_t i = 0; rc == MR_OK && i < it->nstate; i++) {
-        const struct mr_leaf_spec *takes = mr_spec_leaf(head->ds->functions[0]->inputs, i);
-        const struct mr_column *c = mr_block_column(state, i);
+    for (uint32_t i = 0; i < it->nstate; i++) {
+        const struct mr_leaf_spec *takes = mr_spec_leaf(it->head.ds->functions[0]->inputs, i);
+        const struct mr_column *c = mr_block_column(it->state, i);
 
         if (c->dtype != takes->dtype || (takes->rank >= 0 && c->rank != (uint8_t)takes->rank)) {
-            rc = mr_state_damaged(err);
+            return mr_state_damaged(err);
         }
     }
-    if (rc == MR_OK) {
-        mr_block_unref(it->state);
-        it->state = state;
-        state = NULL;
-        rc = mr_gather_restore(&it->out, head->ds->spec, in, err);
-    }
-    mr_block_unref(state);
-    return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->inputs[0]->spec, in, err) : rc;
+    return MR_OK;
+}
+
+static int scan_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
+{
+    struct scan_iter *it = (struct scan_iter *)head;
+
+    MR_TRY(mr_state_block(s, &it->state, NULL, err));
+    MR_TRY(check_restored(it, err));
+    MR_TRY(mr_gather_state(&it->out, head->ds->spec, s, err));
+    return mr_apply_state(&it->in, head->ds->inputs[0]->spec, s, err);
 }
 
 static void scan_close(struct mr_op_iter *head)
@@ -265,8 +256,7 @@ static const struct mr_op_run scan_run = {
     .size = sizeof(struct scan_iter),
     .open = scan_open,
     .pull = scan_pull,
-    .save = scan_save,
-    .restore = scan_restore,
+    .state = scan_state,
     .close = scan_close,
 };
 

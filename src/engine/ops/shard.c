@@ -104,27 +104,18 @@ static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     return MR_OK;
 }
 
-static int shard_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int shard_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct shard_iter *it = (struct shard_iter *)head;
 
-    mr_state_put_u64(out, it->skip);
-    return MR_OK;
-}
-
-static int shard_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct shard_iter *it = (struct shard_iter *)head;
-
-    return mr_state_get_bounded(in, it->shards, &it->skip, err);
+    return mr_state_bounded(s, &it->skip, it->shards, err);
 }
 
 static const struct mr_op_run shard_run = {
     .size = sizeof(struct shard_iter),
     .open = shard_open,
     .pull = shard_pull,
-    .save = shard_save,
-    .restore = shard_restore,
+    .state = shard_state,
 };
 
 static const struct mr_arg shard_args[] = {

@@ -196,69 +196,30 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
 
 /* ---- state ---- */
 
-static int save_rest(const mr_block *block, uint32_t used, struct mr_state_out *out, mr_error *err)
-{
-    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
-
-    if (block != NULL) {
-        MR_TRY(mr_block_slice(block, used, mr_block_rows(block) - used, &rest, err));
-    }
-    return mr_state_put_block(out, rest, err);
-}
-
-static int shuffle_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int shuffle_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct shuffle_iter *it = (struct shuffle_iter *)head;
-    int rc;
+    const mr_spec *spec = head->ds->spec;
 
-    mr_state_put_u64(out, it->seed);
-    mr_state_put_u64(out, it->epoch);
-    mr_state_put_u64(out, it->draws);
-    mr_state_put_u64(out, it->size);
-    mr_state_put_u64(out, it->ended);
-    rc = save_rest(it->pending, it->used, out, err);
-    if (rc == MR_OK) {
-        rc = mr_rows_save(&it->rows, out, err);
-    }
-    /* What was drawn and not given: rows of different ranks, so one block each. */
-    mr_state_put_u64(out, it->out.gather.rows);
-    for (size_t i = it->out.gather.head; i < it->out.gather.n && rc == MR_OK; i++) {
-        rc = mr_state_put_block(out, it->out.gather.parts[i].block, err);
-    }
-    return rc;
-}
-
-static int shuffle_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct shuffle_iter *it = (struct shuffle_iter *)head;
-    uint64_t *numbers[] = {&it->seed, &it->epoch, &it->draws, &it->size};
-    uint64_t drawn = 0;
-    int rc = MR_OK;
-
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        MR_TRY(mr_state_get_u64(in, numbers[i], err));
-    }
-    MR_TRY(mr_state_get_bool(in, &it->ended, err));
+    MR_TRY(mr_state_u64(s, &it->seed, err));
+    MR_TRY(mr_state_u64(s, &it->epoch, err));
+    MR_TRY(mr_state_u64(s, &it->draws, err));
+    MR_TRY(mr_state_u64(s, &it->size, err));
+    MR_TRY(mr_state_bool(s, &it->ended, err));
     if (it->size == 0) {
         return mr_state_damaged(err);
     }
-    MR_TRY(mr_state_get_block(in, head->ds->spec, &it->pending, err));
-    MR_TRY(mr_rows_restore(&it->rows, in, err));
-    MR_TRY(mr_state_get_bounded(in, MR_BLOCK_ROWS_MAX, &drawn, err));
-    for (uint64_t i = 0; i < drawn && rc == MR_OK; i++) {
-        MR_AUTO(mr_block_unref) mr_block *block = NULL;
-
-        rc = mr_state_get_block(in, head->ds->spec, &block, err);
-        if (rc == MR_OK && (block == NULL || it->rows.fixed > 0)) {
-            rc = mr_state_damaged(err);
-        }
-        if (rc == MR_OK) {
-            rc = mr_gather_add(&it->out.gather, block, 0, 1, err);
-            it->out.n++;
-            it->out.cap = it->out.n;
+    MR_TRY(mr_state_rest(s, &it->pending, &it->used, spec, err));
+    MR_TRY(mr_rows_state(&it->rows, s, err));
+    /* What was drawn and not given: rows of different ranks, so one block each. */
+    MR_TRY(mr_gather_state(&it->out.gather, spec, s, err));
+    if (s->restores) {
+        it->out.n = it->out.cap = (uint32_t)it->out.gather.rows;
+        if (it->out.gather.rows > (it->rows.fixed > 0 ? 0 : MR_BLOCK_ROWS_MAX)) {
+            return mr_state_damaged(err);
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 static void shuffle_close(struct mr_op_iter *head)
@@ -274,8 +235,7 @@ static const struct mr_op_run shuffle_run = {
     .size = sizeof(struct shuffle_iter),
     .open = shuffle_open,
     .pull = shuffle_pull,
-    .save = shuffle_save,
-    .restore = shuffle_restore,
+    .state = shuffle_state,
     .close = shuffle_close,
 };
 

@@ -103,35 +103,25 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     return mr_op_pull(it->head.input, pull, ret, err);
 }
 
-static int take_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int take_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct take_iter *it = (struct take_iter *)head;
 
-    mr_state_put_u64(out, it->left);
-    return MR_OK;
-}
-
-static int take_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct take_iter *it = (struct take_iter *)head;
-
-    return mr_state_get_bounded(in, it->left, &it->left, err);
+    return mr_state_bounded(s, &it->left, it->left, err);
 }
 
 static const struct mr_op_run take_run = {
     .size = sizeof(struct take_iter),
     .open = take_open,
     .pull = take_pull,
-    .save = take_save,
-    .restore = take_restore,
+    .state = take_state,
 };
 
 static const struct mr_op_run skip_run = {
     .size = sizeof(struct take_iter),
     .open = take_open,
     .pull = skip_pull,
-    .save = take_save,
-    .restore = take_restore,
+    .state = take_state,
 };
 
 static const struct mr_arg take_args[] = {

@@ -120,20 +120,12 @@ static int take_while_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
     return look_at(it, &in, ret, err);
 }
 
-static int take_while_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int take_while_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
 
-    mr_state_put_u64(out, it->ended);
-    return mr_apply_save(&it->in, out, err);
-}
-
-static int take_while_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct take_while_iter *it = (struct take_while_iter *)head;
-    int rc = mr_state_get_bool(in, &it->ended, err);
-
-    return rc == MR_OK ? mr_apply_restore(&it->in, head->ds->spec, in, err) : rc;
+    MR_TRY(mr_state_bool(s, &it->ended, err));
+    return mr_apply_state(&it->in, head->ds->spec, s, err);
 }
 
 static void take_while_close(struct mr_op_iter *head)
@@ -148,8 +140,7 @@ static const struct mr_op_run take_while_run = {
     .size = sizeof(struct take_while_iter),
     .open = take_while_open,
     .pull = take_while_pull,
-    .save = take_while_save,
-    .restore = take_while_restore,
+    .state = take_while_state,
     .close = take_while_close,
 };
 

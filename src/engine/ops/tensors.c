@@ -184,21 +184,11 @@ static int tensors_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     return MR_OK;
 }
 
-static int tensors_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
-{
-    (void)err;
-    mr_state_put_u64(out, ((struct tensors_iter *)head)->next);
-    return MR_OK;
-}
-
-static int tensors_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
+static int tensors_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct tensors_iter *it = (struct tensors_iter *)head;
-    uint64_t next = 0;
 
-    MR_TRY(mr_state_get_bounded(in, it->rows != NULL ? mr_block_rows(it->rows) : 0, &next, err));
-    it->next = (uint32_t)next;
-    return MR_OK;
+    return mr_state_u32(s, &it->next, it->rows != NULL ? mr_block_rows(it->rows) : 0, err);
 }
 
 static int tensors_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
@@ -220,8 +210,7 @@ static const struct mr_op_run tensors_run = {
     .size = sizeof(struct tensors_iter),
     .open = tensors_open,
     .pull = tensors_pull,
-    .save = tensors_save,
-    .restore = tensors_restore,
+    .state = tensors_state,
     .seek = tensors_seek,
     .close = tensors_close,
 };
@@ -230,8 +219,7 @@ static const struct mr_op_run slices_run = {
     .size = sizeof(struct tensors_iter),
     .open = slices_open,
     .pull = tensors_pull,
-    .save = tensors_save,
-    .restore = tensors_restore,
+    .state = tensors_state,
     .seek = tensors_seek,
     .close = tensors_close,
 };

@@ -114,20 +114,12 @@ static int unbatch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
     return mr_op_give(head, pull, &it->rows, rc, &failure, ret, err);
 }
 
-static int unbatch_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int unbatch_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct unbatch_iter *it = (struct unbatch_iter *)head;
 
-    mr_state_put_u64(out, it->index);
-    return mr_gather_save(&it->rows, out, err);
-}
-
-static int unbatch_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct unbatch_iter *it = (struct unbatch_iter *)head;
-    int rc = mr_state_get_u64(in, &it->index, err);
-
-    return rc == MR_OK ? mr_gather_restore(&it->rows, head->ds->spec, in, err) : rc;
+    MR_TRY(mr_state_u64(s, &it->index, err));
+    return mr_gather_state(&it->rows, head->ds->spec, s, err);
 }
 
 static void unbatch_close(struct mr_op_iter *head)
@@ -139,8 +131,7 @@ static const struct mr_op_run unbatch_run = {
     .size = sizeof(struct unbatch_iter),
     .open = unbatch_open,
     .pull = unbatch_pull,
-    .save = unbatch_save,
-    .restore = unbatch_restore,
+    .state = unbatch_state,
     .close = unbatch_close,
 };
 

@@ -216,38 +216,24 @@ static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
 /* ---- state ---- */
 
-static int unique_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int unique_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct unique_iter *it = (struct unique_iter *)head;
+    uint64_t n = it->seen.n;
 
-    mr_state_put_u64(out, it->seen.n);
-    for (uint32_t i = 0; i < it->seen.n; i++) {
-        size_t size;
-        const unsigned char *value = value_at(&it->seen, i, &size);
-
-        mr_state_put_bytes(out, value, size);
-    }
-    return MR_OK;
-}
-
-static int unique_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct unique_iter *it = (struct unique_iter *)head;
-    uint64_t n = 0;
-
-    MR_TRY(mr_state_get_bounded(in, in->left, &n, err));
-    for (uint64_t i = 0; i < n; i++) {
-        const void *value = NULL;
+    MR_TRY(mr_state_count(s, &n, err));
+    for (uint32_t i = 0; i < n; i++) {
         size_t size = 0;
-        bool fresh = false;
+        const void *value = s->restores ? NULL : value_at(&it->seen, i, &size);
+        bool fresh = true;
 
-        MR_TRY(mr_state_get_bytes(in, &value, &size, err));
-        MR_TRY(seen_add(&it->seen, value, size, &fresh, err));
+        MR_TRY(mr_state_bytes(s, &value, &size, err));
+        MR_TRY(s->restores ? seen_add(&it->seen, value, size, &fresh, err) : MR_OK);
         if (!fresh) {
             return mr_state_damaged(err);
         }
     }
-    return recharge(it, err);
+    return s->restores ? recharge(it, err) : MR_OK;
 }
 
 static void unique_close(struct mr_op_iter *head)
@@ -262,8 +248,7 @@ static const struct mr_op_run unique_run = {
     .size = sizeof(struct unique_iter),
     .open = unique_open,
     .pull = unique_pull,
-    .save = unique_save,
-    .restore = unique_restore,
+    .state = unique_state,
     .close = unique_close,
 };
 

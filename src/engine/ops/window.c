@@ -364,24 +364,16 @@ static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 
 /* ---- state ---- */
 
-static int window_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int window_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct window_iter *it = (struct window_iter *)head;
 
-    mr_state_put_end(out, it->ended, it->owed, it->owed > 0 ? it->failed : MR_OK, &it->failure);
-    mr_state_put_u64(out, it->skip);
-    return mr_gather_save(&it->rows, out, err);
-}
-
-static int window_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct window_iter *it = (struct window_iter *)head;
-
-    MR_TRY(mr_state_get_end(in, UINT64_MAX / 2 / it->shift, &it->ended, &it->owed, &it->failed,
-                            &it->failure, err));
-    MR_TRY(mr_state_get_bounded(in, it->shift, &it->skip, err));
-    MR_TRY(mr_gather_restore(&it->rows, head->ds->inputs[0]->spec, in, err));
-    return recharge(it, err);
+    it->failed = it->owed > 0 ? it->failed : MR_OK;
+    MR_TRY(mr_state_ending(s, &it->ended, &it->owed, UINT64_MAX / 2 / it->shift, &it->failed,
+                           &it->failure, err));
+    MR_TRY(mr_state_bounded(s, &it->skip, it->shift, err));
+    MR_TRY(mr_gather_state(&it->rows, head->ds->inputs[0]->spec, s, err));
+    return s->restores ? recharge(it, err) : MR_OK;
 }
 
 static void window_close(struct mr_op_iter *head)
@@ -396,8 +388,7 @@ static const struct mr_op_run window_run = {
     .size = sizeof(struct window_iter),
     .open = window_open,
     .pull = window_pull,
-    .save = window_save,
-    .restore = window_restore,
+    .state = window_state,
     .close = window_close,
 };
 

@@ -21,8 +21,6 @@ struct zip_iter {
     bool *passed; /* failed: the inputs that do */
 };
 
-enum { ENDED = 1, FAILED = 2 }; /* in states */
-
 /* "*" in @structure, outside of strings that are longer. */
 static size_t count_stars(const char *structure)
 {
@@ -275,53 +273,17 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
     return zip_rows(it, rows, ret, err);
 }
 
-static int zip_save(struct mr_op_iter *head, struct mr_state_out *out, mr_error *err)
+static int zip_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
 {
     struct zip_iter *it = (struct zip_iter *)head;
 
-    mr_state_put_u64(out, (it->ended ? ENDED : 0) | (it->failed != MR_OK ? FAILED : 0));
-    if (it->failed != MR_OK) {
-        mr_state_put_error(out, it->failed, &it->failure);
-    }
+    MR_TRY(mr_state_ending(s, &it->ended, NULL, 0, &it->failed, &it->failure, err));
     for (size_t i = 0; it->failed != MR_OK && i < it->n; i++) {
-        mr_state_put_u64(out, it->passed[i]);
+        MR_TRY(mr_state_bool(s, &it->passed[i], err));
     }
     for (size_t i = 0; i < it->n; i++) {
-        MR_AUTO(mr_block_unref) mr_block *rest = NULL;
-
-        if (it->waiting[i] != NULL) {
-            MR_TRY(mr_block_slice(it->waiting[i], it->used[i],
-                                  mr_block_rows(it->waiting[i]) - it->used[i], &rest, err));
-        }
-        MR_TRY(mr_state_put_block(out, rest, err));
-        MR_TRY(mr_op_save(it->inputs[i], out, err));
-    }
-    return MR_OK;
-}
-
-static int restore_failure(struct zip_iter *it, struct mr_state_in *in, mr_error *err)
-{
-    int rc = mr_state_get_error(in, &it->failed, &it->failure, err);
-
-    for (size_t i = 0; i < it->n && rc == MR_OK; i++) {
-        rc = mr_state_get_bool(in, &it->passed[i], err);
-    }
-    return rc == MR_OK && it->failed == MR_OK ? mr_state_damaged(err) : rc;
-}
-
-static int zip_restore(struct mr_op_iter *head, struct mr_state_in *in, mr_error *err)
-{
-    struct zip_iter *it = (struct zip_iter *)head;
-    uint64_t flags = 0;
-
-    MR_TRY(mr_state_get_bounded(in, ENDED | FAILED, &flags, err));
-    it->ended = (flags & ENDED) != 0;
-    if ((flags & FAILED) != 0) {
-        MR_TRY(restore_failure(it, in, err));
-    }
-    for (size_t i = 0; i < it->n; i++) {
-        MR_TRY(mr_state_get_block(in, head->ds->inputs[i]->spec, &it->waiting[i], err));
-        MR_TRY(mr_op_restore(it->inputs[i], in, err));
+        MR_TRY(mr_state_rest(s, &it->waiting[i], &it->used[i], head->ds->inputs[i]->spec, err));
+        MR_TRY(mr_op_state(it->inputs[i], s, err));
     }
     return MR_OK;
 }
@@ -364,8 +326,7 @@ static const struct mr_op_run zip_run = {
     .size = sizeof(struct zip_iter),
     .open = zip_open,
     .pull = zip_pull,
-    .save = zip_save,
-    .restore = zip_restore,
+    .state = zip_state,
     .seek = zip_seek,
     .close = zip_close,
 };
