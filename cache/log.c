@@ -369,18 +369,12 @@ static int store(mr_cache_log *log, const struct mr_cache_run *run, size_t front
                                   .rows = run->rows,
                                   .chunks = (uint32_t)run->nchunks};
     size_t niov = run->niov + 1;
-    MR_AUTO(mr_free)
-    struct iovec *iov =
-        mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
-    MR_CHECK_ALLOC(iov, err);
-    struct mr_record_entry *entries = (struct mr_record_entry *)(iov + niov);
+    MR_AUTO(mr_free) struct iovec *iov = mr_malloc(niov * sizeof *iov + front);
 
-    iov[0] = (struct iovec){entries + run->nchunks, front};
+    MR_CHECK_ALLOC(iov, err);
+    iov[0] = (struct iovec){iov + niov, front};
     memcpy(iov + 1, run->iov, run->niov * sizeof *iov);
-    for (size_t i = 0; i < run->nchunks; i++) {
-        entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
-    }
-    mr_record_encode(&head, entries, iov[0].iov_base);
+    mr_record_encode(&head, run->chunks, iov[0].iov_base);
     return log->cache->storage->ops->put(log->storage, run->first, iov, niov, err);
 }
 
