@@ -20,8 +20,6 @@
 
 /* When a pulled block is large enough. */
 #define PULL_BYTES (256 * MR_KIB)
-/* What one grant may consist of: at worst every split is a range of its own. */
-#define RANGES_MAX MR_GRANT_SPLITS_MAX
 
 /* Who holds less of the budget than this part is not worth naming. */
 #define WORTH_NAMING_PART 8u
@@ -30,69 +28,21 @@ MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
 
 /* ---- splits ---- */
 
-/* What a request gives back, as a message lends it. */
-struct given_back {
-    Millrace__GivenBackRange ranges[MR_SPLITS_BACK_MAX];
-    Millrace__GivenBackRange *pointers[MR_SPLITS_BACK_MAX];
-};
-
-static void fill_given_back(const struct mr_split_request *ask, struct given_back *back,
-                            Millrace__GetSplitsRequest *req)
+static int ask_splits(struct mr_worker_task *t, struct mr_split_request *ask, mr_error *err)
 {
-    for (uint32_t i = 0; i < ask->n_back; i++) {
-        millrace__given_back_range__init(&back->ranges[i]);
-        back->ranges[i].repetition = ask->back[i].repetition;
-        back->ranges[i].first = ask->back[i].range.first;
-        back->ranges[i].count = ask->back[i].range.count;
-        back->pointers[i] = &back->ranges[i];
-    }
-    req->given_back = back->pointers;
-    req->n_given_back = ask->n_back;
-}
-
-static int take_splits(struct mr_worker_task *t, const struct mr_split_request *ask,
-                       const Millrace__GetSplitsReply *reply, mr_error *err)
-{
-    MR_AUTO(mr_free)
-    struct mr_range *ranges =
-        reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
-    struct mr_split_answer answer = {.ranges = ranges,
-                                     .n = reply->n_ranges,
-                                     .ahead = reply->ahead,
-                                     .end = reply->end,
-                                     .keep = reply->keep};
-
-    if (ranges == NULL) {
-        return mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges",
-                            reply->n_ranges);
-    }
-    for (size_t i = 0; i < reply->n_ranges; i++) {
-        ranges[i] = (struct mr_range){reply->ranges[i]->first, reply->ranges[i]->count};
-    }
-    return mr_split_feed_answer(t->feed, ask, &answer, err);
-}
-
-static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *ask, mr_error *err)
-{
-    Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    Millrace__GetSplitsRequest *req = &ask->base;
     MR_AUTO(mr_link_free_message) ProtobufCMessage *reply = NULL;
     struct mr_grant_report report;
-    struct given_back back;
 
-    req.incarnation = t->worker->incarnation;
-    req.task_id = t->id;
-    req.iteration_id = t->a->iteration_id;
-    req.provider = ask->provider;
-    req.repetition = ask->repetition;
-    req.seq = ask->seq;
-    req.want = ask->want;
-    fill_given_back(ask, &back, &req);
+    req->incarnation = t->worker->incarnation;
+    req->task_id = t->id;
+    req->iteration_id = t->a->iteration_id;
     if (t->at_least_once) {
-        mr_split_feed_finished(t->feed, ask->provider, &report);
-        req.report = &report.base;
+        mr_split_feed_finished(t->feed, req->provider, &report);
+        req->report = &report.base;
     }
-    MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req.base, &reply, err));
-    return take_splits(t, ask, (const Millrace__GetSplitsReply *)reply, err);
+    MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req->base, &reply, err));
+    return mr_split_feed_answer(t->feed, ask, (const Millrace__GetSplitsReply *)reply, err);
 }
 
 static void *asker_main(void *arg)
@@ -111,7 +61,7 @@ static void *asker_main(void *arg)
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
             mr_split_feed_fail(t->feed, &err);
         }
-        if (ask.n_back > 0) {
+        if (ask.base.n_given_back > 0) {
             mr_worker_note_progress(t->worker);
         }
     }
