@@ -104,7 +104,7 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
     MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
     if (!known) {
-        MR_TRY(ops->floor(log->storage, index, &key, err));
+        MR_TRY(ops->find(log->storage, index, false /* upwards */, &key, err));
     }
     MR_TRY(ops->get(log->storage, key, &value, err));
     MR_TRY(mr_cache_run_load(log->cache, log->id, key, &value, &run, err));
@@ -260,6 +260,14 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
     return rc;
 }
 
+/* From @at on a record is found that begins behind @index. */
+static bool is_behind(mr_cache_log *log, uint64_t index, uint64_t at, uint64_t *key)
+{
+    return log->cache->storage->ops->find(log->storage, at, true /* upwards */, key, NULL) ==
+               MR_OK &&
+           *key > index;
+}
+
 /*
  * Where the next record begins that can be found behind element @index, in a file that ends at
  * @end; @end if there is none. No lock is held.
@@ -269,11 +277,10 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
  */
 static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t end)
 {
-    const struct mr_storage_ops *ops = log->cache->storage->ops;
     uint64_t low = index + 1, high = end, found = end, key;
 
     for (uint64_t step = 1; step < end - index; step *= 2) {
-        if (ops->ceiling(log->storage, index + step, &key, NULL) == MR_OK && key > index) {
+        if (is_behind(log, index, index + step, &key)) {
             high = index + step;
             found = key < end ? key : end;
             break;
@@ -283,7 +290,7 @@ static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t e
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (ops->ceiling(log->storage, middle, &key, NULL) == MR_OK && key > index) {
+        if (is_behind(log, index, middle, &key)) {
             high = middle;
             found = key < found ? key : found;
         } else {

@@ -209,7 +209,6 @@ static void release(mr_storage *base, struct mr_storage_value *value)
     rocksdb_pinnableslice_destroy(value->handle);
 }
 
-/* The key next to @key that is there, @upwards or downwards. */
 static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *ret, mr_error *err)
 {
     struct rocks_log *log = (struct rocks_log *)base;
@@ -240,16 +239,6 @@ static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *
     return rc;
 }
 
-static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return find_key(base, key, false /* upwards */, ret, err);
-}
-
-static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return find_key(base, key, true /* upwards */, ret, err);
-}
-
 const struct mr_storage_ops mr_rocks_ops = {
     .create = create,
     .put = put,
@@ -257,8 +246,7 @@ const struct mr_storage_ops mr_rocks_ops = {
     .remove_oldest = remove_oldest,
     .get = get,
     .release = release,
-    .floor = floor_key,
-    .ceiling = ceiling_key,
+    .find = find_key,
     .drop = drop,
     .reset = mr_rocks_reset,
     .close = mr_rocks_close,

@@ -7,8 +7,6 @@
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
 
-#include <stdio.h>
-
 #define BACK_OFF_BASE_MS 100
 #define BACK_OFF_MAX_MS 2000
 
@@ -122,13 +120,10 @@ bool mr_link_list_is_final(struct mr_link *link)
     return link->registration.list_is_final;
 }
 
-void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret)
+void mr_link_cluster(struct mr_link *link, struct mr_registration_cluster *ret)
 {
     MR_LOCK(&link->lock);
-    (void)snprintf(ret->name, sizeof ret->name, "%s", link->registration.cluster);
-    (void)snprintf(ret->incarnation, sizeof ret->incarnation, "%s",
-                   link->registration.cluster_incarnation);
-    ret->epoch = link->registration.epoch;
+    *ret = link->registration.cluster;
 }
 
 /* ---- calls of tasks ---- */

@@ -141,12 +141,11 @@ static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
 {
     struct holder most = rc == MR_EEXHAUSTED ? find_holder(t) : (struct holder){0};
 
-    if (most.task != NULL) {
-        if (most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
-            tell(t, &most, err);
-        }
-        mr_worker_task_unref(most.task);
+    if (most.task != NULL &&
+        most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+        tell(t, &most, err);
     }
+    mr_worker_task_unref(most.task);
     return rc;
 }
 

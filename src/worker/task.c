@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t)
 
 void mr_worker_task_unref(struct mr_worker_task *t)
 {
-    if (atomic_fetch_sub(&t->refs, 1) != 1) {
+    if (t == NULL || atomic_fetch_sub(&t->refs, 1) != 1) {
         return;
     }
     MR_ASSERT(t->engine == NULL);
@@ -64,9 +65,7 @@ void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *
             (void)mr_worker_task_ref(t);
         }
         mr_mutex_unlock(&w->lock);
-        if (last != NULL) {
-            mr_worker_task_unref(last);
-        }
+        mr_worker_task_unref(last);
         if (t == NULL) {
             return;
         }
@@ -350,8 +349,7 @@ static void end_streams(struct mr_worker_task *t)
         if (stream == NULL) {
             return;
         }
-        mr_rpc_stream_finish(stream, MR_EUNAVAIL, "moved: the task was taken from this worker");
-        mr_rpc_stream_unref(stream);
+        mr_conn_end(stream, MR_EUNAVAIL, "moved: the task was taken from this worker");
     }
 }
 

@@ -152,7 +152,8 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
  * held. */
 void mr_worker_task_drop(struct mr_worker_task *t);
 struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t);
-void mr_worker_task_unref(struct mr_worker_task *t);
+void mr_worker_task_unref(struct mr_worker_task *t); /* NULL is fine */
+MR_AUTO_DEFINE(struct mr_worker_task, mr_worker_task_unref)
 /* In the list, or NULL; lent as long as worker->lock is held, as it is here. */
 struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const char *id);
 

@@ -129,7 +129,7 @@ static void reading_free(struct mr_worker_task *t)
     struct reading *r = reading_of(t);
 
     MR_ASSERT(r->reader == NULL);
-    mr_serving_free(&r->serving);
+    mr_serving_free(t);
     mr_free(r->production);
 }
 
