@@ -180,10 +180,9 @@ void mr_cache_log_close(mr_cache_log *log)
 
 void mr_cache_log_fail_locked(mr_cache_log *log, const mr_error *err)
 {
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         return;
     }
-    log->failed = true;
     log->failure = *err;
     mr_error_wrap(&log->failure, "log '%s' in %s", log->name, log->cache->storage->place);
     pthread_cond_broadcast(&log->producer);
@@ -243,7 +242,7 @@ static int stopped_locked(const mr_cache_log *log, mr_error *err)
     if (log->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "log '%s' was cancelled", log->name);
     }
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         if (err != NULL) {
             *err = log->failure;
         }
@@ -463,7 +462,7 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
     *ret = (struct mr_cache_log_stats){.head = log->window.head,
                                        .end = log->window.end,
                                        .held = log->waiting && mr_window_held(&log->window),
-                                       .code = log->failed ? log->failure.code : MR_OK,
+                                       .failure = log->failure,
                                        .bytes_max = log->bytes_max,
                                        .file_bytes = log->window.file_bytes,
                                        .memory_bytes = log->window.unstored_bytes,
@@ -474,8 +473,5 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
                                        .files = log->window.nfiles};
     LIST_FOREACH(r, &log->readers, link) {
         ret->readers++;
-    }
-    if (log->failed) {
-        memcpy(ret->message, log->failure.message, sizeof ret->message);
     }
 }

@@ -87,7 +87,7 @@ static int at_end_locked(mr_cache_reader *r, mr_error *err)
     if (log->finished) {
         return MR_END;
     }
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         *err = log->failure;
         return log->failure.code;
     }
@@ -239,20 +239,20 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
 {
     mr_cache_log *log = r->log;
     mr_error local;
-    bool failed;
+    bool fails;
     int rc;
 
     do {
         struct mr_cache_run *drop[2] = {NULL, NULL};
 
         mr_mutex_lock(&log->lock);
-        failed = log->failed;
+        fails = log->failure.code == MR_OK;
         rc = next_locked(r, rows_max, bytes_max, ret, drop, err == NULL ? &local : err);
-        failed = failed != log->failed;
+        fails = fails && log->failure.code != MR_OK;
         mr_mutex_unlock(&log->lock);
         mr_cache_run_unref(drop[0]);
         mr_cache_run_unref(drop[1]);
-        if (failed) {
+        if (fails) {
             mr_cache_set_failed(log->cache);
             mr_cache_log_tell(log);
         }

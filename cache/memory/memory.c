@@ -1,5 +1,3 @@
-#include "cache/memory/memory.h"
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"

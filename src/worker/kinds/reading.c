@@ -146,9 +146,7 @@ static void note_counts_locked(struct reading *r, uint64_t skipped)
 static void start_locked(struct reading *r)
 {
     struct mr_reading_stand before;
-    uint64_t first;
-
-    mr_chain_start(r->reader, &first);
+    uint64_t first = mr_chain_start(r->reader);
     bool resumes = mr_chain_stand(r->reader, &before);
     mr_reading_started(&r->state, first, resumes ? &before : NULL);
     note_counts_locked(r, 0);

@@ -134,7 +134,7 @@ struct mr_book_message {
     uint64_t first;
     uint32_t elements;
     struct mr_part *parts; /* references; freed by mr_book_message_free() */
-    size_t n;
+    size_t n, cap;
     uint64_t skipped;
     bool end;
     int code;            /* with end: how the pipeline ended */
