@@ -106,16 +106,13 @@ static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *upd
     }
 }
 
-static void release_client(struct mr_worker_task *t, const void *client)
+static void release_client(struct mr_worker *w, const char *client)
 {
-    if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
-        t->kind->streams->release_client(t, client);
+    for (struct mr_worker_task *t = NULL; (t = mr_worker_task_next(w, t)) != NULL;) {
+        if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
+            t->kind->streams->release_client(t, client);
+        }
     }
-}
-
-static void hold_or_not(struct mr_worker_task *t, const void *update)
-{
-    mr_worker_task_hold(t, is_held(update, t));
 }
 
 static void complain(struct mr_worker *w, const char *task, const mr_error *why)
@@ -181,7 +178,9 @@ void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
 {
     if (update->follows == 0) {
         drop_unlisted(w, update);
-        mr_worker_task_each(w, hold_or_not, update);
+        for (struct mr_worker_task *t = NULL; (t = mr_worker_task_next(w, t)) != NULL;) {
+            mr_worker_task_hold(t, is_held(update, t));
+        }
     }
     for (size_t i = 0; i < update->n_dropped; i++) {
         (void)drop(find_task(w, update->dropped[i]));
@@ -191,7 +190,7 @@ void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *upd
         change_rounds(w, update->rounds[i]);
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
-        mr_worker_task_each(w, release_client, update->released_clients[i]);
+        release_client(w, update->released_clients[i]);
     }
 }
 

@@ -98,8 +98,9 @@ void mr_link_list_again(struct mr_link *link)
     mr_registration_want_list(&link->registration);
 }
 
-int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err)
+int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
 {
+    struct mr_link *link = w->link;
     int64_t until = timeout_ms < 0 ? INT64_MAX : mr_now_ms() + timeout_ms;
 
     MR_LOCK(&link->lock);

@@ -46,7 +46,6 @@ void mr_link_beat(struct mr_link *link);
 void mr_link_list_again(struct mr_link *link);
 /* Calls look at their tasks now: to stop, or held no more. */
 void mr_link_wake_calls(struct mr_link *link);
-int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
 /* The dispatcher knows that we drain, and we know all tasks it gave us before. */
 bool mr_link_list_is_final(struct mr_link *link);
 

@@ -91,7 +91,7 @@ static struct holder look_at(struct mr_worker_task *t)
         t->kind->usage_locked(t, &ret.usage);
     }
     ret.usage.bytes += t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine);
-    ret.usage.bytes += t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition);
+    ret.usage.bytes += t->definition == NULL ? 0 : t->definition->bytes;
     return ret;
 }
 
@@ -181,9 +181,9 @@ static bool goes_on(void *ctx)
 
 /* An object of its own for each task: what iterators leave in it for those after them is not
  * another task's. */
-static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept,
-                         mr_dataset **ret, mr_error *err)
+static int fetch_dataset(struct mr_worker_task *t, mr_dataset **ret, mr_error *err)
 {
+    struct mr_kept_definition *kept;
     struct mr_definition_wanted wanted = {.dataset = t->a->dataset_id,
                                           .fingerprint = t->a->fingerprint,
                                           .sent_bytes = t->a->definition_size,
@@ -191,11 +191,11 @@ static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **k
                                           .goes_on = goes_on,
                                           .ctx = t};
 
-    MR_TRY(name_holder(t, mr_definitions_get(t->worker->definitions, &wanted, kept, err), err));
+    MR_TRY(name_holder(t, mr_definitions_get(t->worker->definitions, &wanted, &kept, err), err));
     mr_mutex_lock(&t->lock);
-    t->definition = *kept;
+    t->definition = kept;
     mr_mutex_unlock(&t->lock);
-    int rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
+    int rc = mr_dataset_of_definition(&kept->parts, ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->a->dataset_id);
     }
@@ -235,7 +235,7 @@ static uint64_t task_seed(const struct mr_worker_task *t)
     return seed == 0 ? 1 : seed;
 }
 
-static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kept, mr_error *err)
+static int open_engine(struct mr_worker_task *t, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
@@ -246,7 +246,7 @@ static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kep
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
-    MR_TRY(fetch_dataset(t, kept, &ds, err));
+    MR_TRY(fetch_dataset(t, &ds, err));
     if (t->dynamic) {
         MR_TRY(check_providers(t, ds, err));
         source = mr_split_feed_source(t->feed);
@@ -354,8 +354,7 @@ static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_e
 
 int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
-    struct mr_kept_definition *kept = NULL;
-    int rc = open_engine(t, &kept, err);
+    int rc = open_engine(t, err);
 
     if (rc == MR_OK) {
         rc = run_engine(t, sink, err);
@@ -365,10 +364,11 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
             t->feed); /* It waited for its definition when there was no need for it any more. */
         rc = MR_END;
     }
-    if (kept != NULL) { /* All that while: it is in use, and tasks that begin meanwhile share it. */
-        mr_mutex_lock(&t->lock);
-        t->definition = NULL;
-        mr_mutex_unlock(&t->lock);
+    /* All that while it was in use, and tasks that began meanwhile shared it. */
+    mr_mutex_lock(&t->lock);
+    struct mr_kept_definition *kept = MR_TAKE(t->definition);
+    mr_mutex_unlock(&t->lock);
+    if (kept != NULL) {
         mr_definitions_release(t->worker->definitions, kept);
     }
     return rc;

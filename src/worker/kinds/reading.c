@@ -90,18 +90,14 @@ static void note_returned_locked(struct mr_serving *s)
 
 /* It is dropped, or through, and has sent its last: the next task of its iteration begins behind
  * that. */
-static void put_down_locked(struct reading *r)
+static void reading_cancel_locked(struct mr_worker_task *t)
 {
+    struct reading *r = reading_of(t);
     struct mr_reading_stand stand;
 
     if (mr_reading_stand(&r->state, &stand)) {
         mr_chain_put_down(r->reader, &stand);
     }
-}
-
-static void reading_cancel_locked(struct mr_worker_task *t)
-{
-    put_down_locked(reading_of(t));
 }
 
 /* ---- life ---- */
@@ -415,7 +411,7 @@ static void close_reader(struct reading *r)
     }
     /* Else it was done when that was said, and somebody else may go on there already. */
     if (!t->cancelled) {
-        put_down_locked(r);
+        reading_cancel_locked(t);
     }
     r->reader = NULL;
     mr_reading_closed(&r->state);
