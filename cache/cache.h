@@ -132,7 +132,7 @@ void mr_cache_log_cancel(mr_cache_log *log);
 struct mr_cache_log_stats {
     uint64_t head, end;    /* elements [head, end) can be read */
     bool held;             /* the producer waits for room, because of a reader that does not skip */
-    int code;              /* MR_OK, or why it failed */
+    mr_error failure;      /* code MR_OK, or why it failed */
     uint64_t bytes_max;    /* as it was opened */
     uint64_t file_bytes;   /* on disk */
     uint64_t memory_bytes; /* not written yet */
@@ -143,7 +143,6 @@ struct mr_cache_log_stats {
     uint64_t read_memory_views;
     size_t files;
     size_t readers;
-    char message[MR_ERROR_MESSAGE_SIZE]; /* why it failed */
 };
 void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret);
 

@@ -139,9 +139,8 @@ struct mr_cache_log {
     bool waiting; /* the producer, for room */
     bool closed;
     bool finished;
-    bool failed;
-    mr_error failure;
-    unsigned reads; /* of the storage, under way */
+    mr_error failure; /* code MR_OK: it has not failed */
+    unsigned reads;   /* of the storage, under way */
     uint64_t appended_bytes, written_bytes, read_disk_records, read_memory_views;
     LIST_HEAD(, mr_cache_reader) readers;
 };

@@ -180,10 +180,9 @@ void mr_cache_log_close(mr_cache_log *log)
 
 void mr_cache_log_fail_locked(mr_cache_log *log, const mr_error *err)
 {
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         return;
     }
-    log->failed = true;
     log->failure = *err;
     mr_error_wrap(&log->failure, "log '%s' in %s", log->name, log->cache->storage->place);
     pthread_cond_broadcast(&log->producer);
@@ -243,7 +242,7 @@ static int stopped_locked(const mr_cache_log *log, mr_error *err)
     if (log->cancelled) {
         return mr_error_set(err, MR_ECANCELED, "log '%s' was cancelled", log->name);
     }
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         if (err != NULL) {
             *err = log->failure;
         }
@@ -369,18 +368,12 @@ static int store(mr_cache_log *log, const struct mr_cache_run *run, size_t front
                                   .rows = run->rows,
                                   .chunks = (uint32_t)run->nchunks};
     size_t niov = run->niov + 1;
-    MR_AUTO(mr_free)
-    struct iovec *iov =
-        mr_malloc(niov * sizeof *iov + run->nchunks * sizeof(struct mr_record_entry) + front);
-    MR_CHECK_ALLOC(iov, err);
-    struct mr_record_entry *entries = (struct mr_record_entry *)(iov + niov);
+    MR_AUTO(mr_free) struct iovec *iov = mr_malloc(niov * sizeof *iov + front);
 
-    iov[0] = (struct iovec){entries + run->nchunks, front};
+    MR_CHECK_ALLOC(iov, err);
+    iov[0] = (struct iovec){iov + niov, front};
     memcpy(iov + 1, run->iov, run->niov * sizeof *iov);
-    for (size_t i = 0; i < run->nchunks; i++) {
-        entries[i] = (struct mr_record_entry){run->chunks[i].rows, run->chunks[i].bytes};
-    }
-    mr_record_encode(&head, entries, iov[0].iov_base);
+    mr_record_encode(&head, run->chunks, iov[0].iov_base);
     return log->cache->storage->ops->put(log->storage, run->first, iov, niov, err);
 }
 
@@ -469,7 +462,7 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
     *ret = (struct mr_cache_log_stats){.head = log->window.head,
                                        .end = log->window.end,
                                        .held = log->waiting && mr_window_held(&log->window),
-                                       .code = log->failed ? log->failure.code : MR_OK,
+                                       .failure = log->failure,
                                        .bytes_max = log->bytes_max,
                                        .file_bytes = log->window.file_bytes,
                                        .memory_bytes = log->window.unstored_bytes,
@@ -480,8 +473,5 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
                                        .files = log->window.nfiles};
     LIST_FOREACH(r, &log->readers, link) {
         ret->readers++;
-    }
-    if (log->failed) {
-        memcpy(ret->message, log->failure.message, sizeof ret->message);
     }
 }

@@ -87,7 +87,7 @@ static int at_end_locked(mr_cache_reader *r, mr_error *err)
     if (log->finished) {
         return MR_END;
     }
-    if (log->failed) {
+    if (log->failure.code != MR_OK) {
         *err = log->failure;
         return log->failure.code;
     }
@@ -104,7 +104,7 @@ static int load(mr_cache_log *log, uint64_t index, bool known, uint64_t key,
     MR_AUTO(mr_cache_run_unref) struct mr_cache_run *run = NULL;
 
     if (!known) {
-        MR_TRY(ops->floor(log->storage, index, &key, err));
+        MR_TRY(ops->find(log->storage, index, false /* upwards */, &key, err));
     }
     MR_TRY(ops->get(log->storage, key, &value, err));
     MR_TRY(mr_cache_run_load(log->cache, log->id, key, &value, &run, err));
@@ -239,25 +239,33 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
 {
     mr_cache_log *log = r->log;
     mr_error local;
-    bool failed;
+    bool fails;
     int rc;
 
     do {
         struct mr_cache_run *drop[2] = {NULL, NULL};
 
         mr_mutex_lock(&log->lock);
-        failed = log->failed;
+        fails = log->failure.code == MR_OK;
         rc = next_locked(r, rows_max, bytes_max, ret, drop, err == NULL ? &local : err);
-        failed = failed != log->failed;
+        fails = fails && log->failure.code != MR_OK;
         mr_mutex_unlock(&log->lock);
         mr_cache_run_unref(drop[0]);
         mr_cache_run_unref(drop[1]);
-        if (failed) {
+        if (fails) {
             mr_cache_set_failed(log->cache);
             mr_cache_log_tell(log);
         }
     } while (rc == AGAIN);
     return rc;
+}
+
+/* From @at on a record is found that begins behind @index. */
+static bool is_behind(mr_cache_log *log, uint64_t index, uint64_t at, uint64_t *key)
+{
+    return log->cache->storage->ops->find(log->storage, at, true /* upwards */, key, NULL) ==
+               MR_OK &&
+           *key > index;
 }
 
 /*
@@ -269,11 +277,10 @@ int mr_cache_reader_next(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_m
  */
 static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t end)
 {
-    const struct mr_storage_ops *ops = log->cache->storage->ops;
     uint64_t low = index + 1, high = end, found = end, key;
 
     for (uint64_t step = 1; step < end - index; step *= 2) {
-        if (ops->ceiling(log->storage, index + step, &key, NULL) == MR_OK && key > index) {
+        if (is_behind(log, index, index + step, &key)) {
             high = index + step;
             found = key < end ? key : end;
             break;
@@ -283,7 +290,7 @@ static uint64_t find_record_behind(mr_cache_log *log, uint64_t index, uint64_t e
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
 
-        if (ops->ceiling(log->storage, middle, &key, NULL) == MR_OK && key > index) {
+        if (is_behind(log, index, middle, &key)) {
             high = middle;
             found = key < found ? key : found;
         } else {

@@ -17,20 +17,6 @@
 #define VERSION 1u
 #define UNIT 64u
 
-struct header {
-    uint64_t checksum;
-    uint32_t magic;
-    uint16_t version;
-    uint16_t reserved;
-    uint64_t log;
-    uint64_t first;
-    uint32_t rows;
-    uint32_t chunks;
-    uint64_t payload;
-    uint64_t reserved2[2];
-};
-_Static_assert(sizeof(struct header) == MR_RECORD_HEADER_BYTES, "the header has no holes");
-
 struct entry {
     uint32_t rows;
     uint32_t units; /* of 64 bytes */
@@ -40,7 +26,7 @@ size_t mr_record_front_bytes(uint32_t chunks)
 {
     size_t directory = (size_t)chunks * sizeof(struct entry);
 
-    return MR_RECORD_HEADER_BYTES + (directory + UNIT - 1) / UNIT * UNIT;
+    return sizeof(struct mr_record_head) + (directory + UNIT - 1) / UNIT * UNIT;
 }
 
 /* Of everything in header and directory but the checksum itself. */
@@ -50,52 +36,48 @@ static uint64_t checksum_of(const void *data, uint32_t chunks)
                      mr_record_front_bytes(chunks) - sizeof(uint64_t));
 }
 
-void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries,
+void mr_record_encode(const struct mr_record_head *head, const struct mr_cache_view_chunk *chunks,
                       void *front)
 {
-    struct header header = {.magic = MAGIC,
-                            .version = VERSION,
-                            .log = head->log,
-                            .first = head->first,
-                            .rows = head->rows,
-                            .chunks = head->chunks,
-                            .payload = head->payload};
+    struct mr_record_head header = *head;
     unsigned char *out = front;
 
+    header.magic = MAGIC;
+    header.version = VERSION;
     memset(out, 0, mr_record_front_bytes(head->chunks));
     memcpy(out, &header, sizeof header);
     for (uint32_t i = 0; i < head->chunks; i++) {
-        struct entry entry = {entries[i].rows, (uint32_t)(entries[i].bytes / UNIT)};
+        struct entry entry = {chunks[i].rows, (uint32_t)(chunks[i].bytes / UNIT)};
 
-        MR_ASSERT(entries[i].bytes % UNIT == 0);
-        MR_ASSERT(entries[i].bytes <= MR_RECORD_CHUNK_BYTES_MAX);
+        MR_ASSERT(chunks[i].bytes % UNIT == 0);
+        MR_ASSERT(chunks[i].bytes <= MR_RECORD_CHUNK_BYTES_MAX);
         memcpy(out + sizeof header + i * sizeof entry, &entry, sizeof entry);
     }
     header.checksum = checksum_of(out, head->chunks);
     memcpy(out, &header.checksum, sizeof header.checksum);
 }
 
-struct mr_record_entry mr_record_entry(const void *data, uint32_t i)
+struct mr_cache_view_chunk mr_record_chunk(const void *data, uint32_t i)
 {
     struct entry entry;
 
-    memcpy(&entry, (const unsigned char *)data + sizeof(struct header) + i * sizeof entry,
+    memcpy(&entry, (const unsigned char *)data + sizeof(struct mr_record_head) + i * sizeof entry,
            sizeof entry);
-    return (struct mr_record_entry){entry.rows, (uint64_t)entry.units * UNIT};
+    return (struct mr_cache_view_chunk){.rows = entry.rows, .bytes = (uint64_t)entry.units * UNIT};
 }
 
-static int parse_directory(const void *data, const struct header *header, mr_error *err)
+static int parse_directory(const void *data, const struct mr_record_head *header, mr_error *err)
 {
     uint64_t rows = 0, bytes = 0;
 
     for (uint32_t i = 0; i < header->chunks; i++) {
-        struct mr_record_entry entry = mr_record_entry(data, i);
+        struct mr_cache_view_chunk chunk = mr_record_chunk(data, i);
 
-        if (entry.rows == 0 || entry.bytes == 0) {
+        if (chunk.rows == 0 || chunk.bytes == 0) {
             return mr_error_set(err, MR_EDATALOSS, "chunk %" PRIu32 " of the record is empty", i);
         }
-        rows += entry.rows;
-        bytes += entry.bytes; /* below 2^32 * 2^38: the size of the record bounds the chunks */
+        rows += chunk.rows;
+        bytes += chunk.bytes; /* below 2^32 * 2^38: the size of the record bounds the chunks */
     }
     if (rows != header->rows || bytes != header->payload) {
         return mr_error_set(err, MR_EDATALOSS,
@@ -108,7 +90,7 @@ static int parse_directory(const void *data, const struct header *header, mr_err
 
 int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, mr_error *err)
 {
-    struct header header;
+    struct mr_record_head header;
     size_t front;
 
     if (size < sizeof header) {
@@ -134,11 +116,7 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
                             header.payload);
     }
     MR_TRY(parse_directory(data, &header, err));
-    *ret = (struct mr_record_head){.log = header.log,
-                                   .first = header.first,
-                                   .payload = header.payload,
-                                   .rows = header.rows,
-                                   .chunks = header.chunks};
+    *ret = header;
     return MR_OK;
 }
 
@@ -146,14 +124,13 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
                      struct mr_record_head *ret, mr_error *err)
 {
     struct mr_record_head head;
-    uint64_t checksum, found;
+
     MR_TRY(mr_record_parse(data, size, &head, err));
-    memcpy(&checksum, data, sizeof checksum);
-    found = checksum_of(data, head.chunks);
-    if (found != checksum) {
+    uint64_t found = checksum_of(data, head.chunks);
+    if (found != head.checksum) {
         return mr_error_set(err, MR_EDATALOSS,
                             "checksum 0x%016" PRIx64 ", the record says 0x%016" PRIx64, found,
-                            checksum);
+                            head.checksum);
     }
     if (head.log != log || head.first != first) {
         return mr_error_set(err, MR_EDATALOSS,

@@ -25,29 +25,31 @@
 #ifndef MR_CACHE_RECORD_H
 #define MR_CACHE_RECORD_H
 
-#include <millrace/base.h>
-#define MR_RECORD_HEADER_BYTES 64u
+#include "cache/cache.h"
+
 #define MR_RECORD_CHUNK_BYTES_MAX (UINT32_MAX * 64ull)
 
+/* The header, as it is stored. Whoever writes one sets `log` to `payload`, and zero the rest. */
 struct mr_record_head {
+    uint64_t checksum;
+    uint32_t magic;
+    uint16_t version;
+    uint16_t reserved;
     uint64_t log;
     uint64_t first;
-    uint64_t payload;
     uint32_t rows;
     uint32_t chunks;
+    uint64_t payload;
+    uint64_t reserved2[2];
 };
-
-struct mr_record_entry {
-    uint32_t rows;
-    uint64_t bytes;
-};
+_Static_assert(sizeof(struct mr_record_head) == 64, "the header has no holes");
 
 /* Bytes of header and directory. */
 size_t mr_record_front_bytes(uint32_t chunks);
 
-/* Write header and directory to @front, which is mr_record_front_bytes() long. @entries agree with
+/* Write header and directory to @front, which is mr_record_front_bytes() long. @chunks agree with
  * @head. */
-void mr_record_encode(const struct mr_record_head *head, const struct mr_record_entry *entries,
+void mr_record_encode(const struct mr_record_head *head, const struct mr_cache_view_chunk *chunks,
                       void *front);
 
 /*
@@ -58,7 +60,7 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
 /* The same, the checksum, and whose record it is. */
 int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first,
                      struct mr_record_head *ret, mr_error *err);
-/* Entry @i < chunks of a record that was parsed. */
-struct mr_record_entry mr_record_entry(const void *data, uint32_t i);
+/* Rows and bytes of chunk @i of a record that was parsed. */
+struct mr_cache_view_chunk mr_record_chunk(const void *data, uint32_t i);
 
 #endif

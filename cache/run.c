@@ -102,11 +102,11 @@ static int list_chunks(struct mr_cache_run *run, const struct mr_record_head *he
 
     MR_TRY(reserve(run, head->chunks, head->chunks, err));
     for (uint32_t i = 0; i < head->chunks; i++) {
-        struct mr_record_entry entry = mr_record_entry(data, i);
+        struct mr_cache_view_chunk chunk = mr_record_chunk(data, i);
 
-        run->chunks[i] = (struct mr_cache_view_chunk){entry.rows, entry.bytes, i, 1};
-        run->iov[i] = (struct iovec){(void *)(data + at), entry.bytes};
-        at += entry.bytes;
+        run->chunks[i] = (struct mr_cache_view_chunk){chunk.rows, chunk.bytes, i, 1};
+        run->iov[i] = (struct iovec){(void *)(data + at), chunk.bytes};
+        at += chunk.bytes;
     }
     run->nchunks = run->niov = head->chunks;
     run->rows = head->rows;

@@ -8,7 +8,7 @@
  * whole, oldest first.
  *
  * Threads: calls are safe from any thread, but put() of one log comes from one thread at a time,
- * and so do flush() and remove_oldest(); the two may overlap. get() and floor() come from any
+ * and so do flush() and remove_oldest(); the two may overlap. get() and find() come from any
  * thread. drop() and reset() overlap nothing else of what they destroy. All of them may do I/O;
  * none waits for another log's.
  *
@@ -53,11 +53,10 @@ struct mr_storage_ops {
      */
     int (*get)(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, mr_error *err);
     void (*release)(mr_storage *s, struct mr_storage_value *value);
-    /* The highest key that is not above @key. MR_ENOTFOUND: there is none. */
-    int (*floor)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
-    /* The lowest key that is not below @key; may fail next to a damaged record, and then succeed a
-     * little further on. */
-    int (*ceiling)(mr_storage_log *log, uint64_t key, uint64_t *ret, mr_error *err);
+    /* The key that is there next to @key, which it may be, @upwards or downwards. MR_ENOTFOUND:
+     * there is none. Upwards it may fail next to a damaged record, and then succeed a little
+     * further on. */
+    int (*find)(mr_storage_log *log, uint64_t key, bool upwards, uint64_t *ret, mr_error *err);
     /* The log and its files are gone; a failure means that files may be left until a reset. */
     int (*drop)(mr_storage_log *log, mr_error *err);
     /* Begin anew after a failure: there is no log and no value. */
@@ -74,5 +73,10 @@ struct mr_storage {
 struct mr_storage_log {
     mr_storage *storage;
 };
+
+/* In memory (memory/memory.c), for a window where there is no disk to be had: what was put is copied,
+ * a file is a run of records, and nothing fails but for memory. Of any mr_storage whose `ops` they
+ * are, or begin with (cache/fake). */
+extern const struct mr_storage_ops mr_memory_storage_ops;
 
 #endif

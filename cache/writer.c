@@ -95,7 +95,7 @@ void *mr_cache_writer_main(void *ctx)
     int rc = MR_OK;
 
     mr_mutex_lock(&log->lock);
-    while (!log->closed && !log->failed && rc == MR_OK) {
+    while (!log->closed && log->failure.code == MR_OK && rc == MR_OK) {
         if (mr_window_trim_due(&log->window)) {
             rc = drop_oldest_locked(log, &err);
         } else if (mr_window_flush_due(&log->window, log->ready_bytes)) {

@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/sync.h"
-#include "cache/memory/memory.h"
 
 #include <millrace/base.h>
 #include <string.h>

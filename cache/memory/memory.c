@@ -1,5 +1,3 @@
-#include "cache/memory/memory.h"
-
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
@@ -109,16 +107,16 @@ static int remove_oldest(mr_storage_log *base, mr_error *err)
     return MR_OK;
 }
 
-static struct record *find_locked(struct memory_log *log, uint64_t key, bool exact)
+static struct record *find_locked(struct memory_log *log, uint64_t key, bool upwards)
 {
     struct record *r;
 
     TAILQ_FOREACH_REVERSE(r, &log->records, recordhead, link) {
         if (r->key <= key) {
-            return exact && r->key != key ? NULL : r;
+            return upwards && r->key < key ? TAILQ_NEXT(r, link) : r;
         }
     }
-    return NULL;
+    return upwards ? TAILQ_FIRST(&log->records) : NULL;
 }
 
 static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret, mr_error *err)
@@ -127,8 +125,8 @@ static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret,
     struct record *r;
 
     MR_LOCK(&log->lock);
-    r = find_locked(log, key, true);
-    if (r == NULL) {
+    r = find_locked(log, key, true /* upwards */);
+    if (r == NULL || r->key != key) {
         return mr_error_set(err, MR_ENOTFOUND, "no such record");
     }
     atomic_fetch_add(&r->refs, 1);
@@ -141,33 +139,18 @@ static void release(mr_storage *s, struct mr_storage_value *value)
     unref(value->handle);
 }
 
-static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
+static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *ret, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
     struct record *r;
 
     MR_LOCK(&log->lock);
-    r = find_locked(log, key, false);
+    r = find_locked(log, key, upwards);
     if (r == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "no such record");
     }
     *ret = r->key;
     return MR_OK;
-}
-
-static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    struct memory_log *log = (struct memory_log *)base;
-    struct record *r;
-
-    MR_LOCK(&log->lock);
-    TAILQ_FOREACH(r, &log->records, link) {
-        if (r->key >= key) {
-            *ret = r->key;
-            return MR_OK;
-        }
-    }
-    return mr_error_set(err, MR_ENOTFOUND, "no such record");
 }
 
 static int drop(mr_storage_log *base, mr_error *err)
@@ -201,8 +184,7 @@ const struct mr_storage_ops mr_memory_storage_ops = {
     .remove_oldest = remove_oldest,
     .get = get,
     .release = release,
-    .floor = floor_key,
-    .ceiling = ceiling_key,
+    .find = find_key,
     .drop = drop,
     .reset = reset,
     .close = close_memory,

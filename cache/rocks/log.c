@@ -10,12 +10,6 @@
 #include <millrace/base.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
-
-struct file {
-    STAILQ_ENTRY(file) link;
-    char *name; /* as RocksDB calls it */
-};
 
 struct rocks_log {
     mr_storage_log base;
@@ -23,9 +17,7 @@ struct rocks_log {
     char name[32]; /* of the column family */
     /* put() */
     rocksdb_writebatch_t *batch;
-    /* flush() and remove_oldest(), oldest first */
-    STAILQ_HEAD(, file) files;
-    size_t nfiles;
+    size_t nfiles; /* flush() and remove_oldest() */
 };
 
 static struct mr_rocks *rocks_of(const mr_storage_log *log)
@@ -54,19 +46,8 @@ static int create(mr_storage *base, uint64_t id, mr_storage_log **ret, mr_error 
     }
     log->base.storage = base;
     log->batch = rocksdb_writebatch_create();
-    STAILQ_INIT(&log->files);
     *ret = &log->base;
     return MR_OK;
-}
-
-static void forget_file(struct rocks_log *log)
-{
-    struct file *file = STAILQ_FIRST(&log->files);
-
-    STAILQ_REMOVE_HEAD(&log->files, link);
-    log->nfiles--;
-    mr_free(file->name);
-    mr_free(file);
 }
 
 static int drop(mr_storage_log *base, mr_error *err)
@@ -79,9 +60,6 @@ static int drop(mr_storage_log *base, mr_error *err)
     int rc = why == NULL ? MR_OK : mr_rocks_error(err, why);
     rocksdb_column_family_handle_destroy(log->cf); /* the files go with it */
     rocksdb_writebatch_destroy(log->batch);
-    while (!STAILQ_EMPTY(&log->files)) {
-        forget_file(log);
-    }
     mr_free(log);
     return rc;
 }
@@ -120,85 +98,85 @@ static uint64_t parse_key(const char *key, size_t size)
     return be64toh(big);
 }
 
+/* The files of a log: how many, and the newest or the oldest of them. */
+struct listed {
+    size_t count;
+    struct mr_storage_file file;
+    char *name; /* freed with mr_free() */
+};
+
 /*
- * The files of the log: how many, and the newest one, with the highest key; its name is the
- * caller's (mr_free()).
- *
  * Not from the column family's metadata: those are of what readers see, which a flush that has
  * ended may not have reached yet (another log's flush may have written the manifest for both).
  */
-static int list_files(const struct mr_rocks *s, const struct rocks_log *log,
-                      struct mr_storage_file *newest, char **name, size_t *count, mr_error *err)
+static int list_files(const struct rocks_log *log, bool newest, struct listed *ret, mr_error *err)
 {
-    const rocksdb_livefiles_t *files = rocksdb_livefiles(s->db);
+    const rocksdb_livefiles_t *files = rocksdb_livefiles(rocks_of(&log->base)->db);
     int n = rocksdb_livefiles_count(files), found = -1;
 
-    *count = 0;
+    *ret = (struct listed){0};
     for (int i = 0; i < n; i++) {
         if (strcmp(rocksdb_livefiles_column_family_name(files, i), log->name) == 0) {
             size_t size;
             const char *largest = rocksdb_livefiles_largestkey(files, i, &size);
             uint64_t last = parse_key(largest, size);
 
-            if (found < 0 || last > newest->last) {
-                *newest = (struct mr_storage_file){last, rocksdb_livefiles_size(files, i)};
+            if (found < 0 || (newest ? last > ret->file.last : last < ret->file.last)) {
+                ret->file = (struct mr_storage_file){last, rocksdb_livefiles_size(files, i)};
                 found = i;
             }
-            ++*count;
+            ret->count++;
         }
     }
-    *name = found < 0 ? NULL : mr_strdup(rocksdb_livefiles_name(files, found));
+    ret->name = found < 0 ? NULL : mr_strdup(rocksdb_livefiles_name(files, found));
     rocksdb_livefiles_destroy(files);
-    return found >= 0 && *name == NULL ? mr_error_nomem(err) : MR_OK;
+    return found >= 0 && ret->name == NULL ? mr_error_nomem(err) : MR_OK;
 }
 
 static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *err)
 {
     struct rocks_log *log = (struct rocks_log *)base;
     struct mr_rocks *s = rocks_of(base);
-    MR_AUTO(mr_free) struct file *entry = mr_malloc(sizeof *entry);
-    MR_AUTO(mr_free) char *name = NULL;
-    struct mr_storage_file file = {0, 0};
+    struct listed listed;
     char *why = NULL;
-    size_t count;
 
-    MR_CHECK_ALLOC(entry, err);
     rocksdb_flush_cf(s->db, s->flush, log->cf, &why);
     if (why != NULL) {
         return mr_rocks_error(err, why);
     }
-    MR_TRY(list_files(s, log, &file, &name, &count, err));
-    if (count != log->nfiles + 1) {
-        return mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", count,
+    MR_TRY(list_files(log, true /* newest */, &listed, err));
+    mr_free(listed.name);
+    if (listed.count != log->nfiles + 1) {
+        return mr_error_set(err, MR_EINTERNAL, "a flush left %zu files, expected %zu", listed.count,
                             log->nfiles + 1);
     }
-    entry->name = MR_TAKE(name);
-    STAILQ_INSERT_TAIL(&log->files, entry, link);
-    entry = NULL; /* the list's */
     log->nfiles++;
-    *ret = file;
+    *ret = listed.file;
     return MR_OK;
 }
 
 static int remove_oldest(mr_storage_log *base, mr_error *err)
 {
     struct rocks_log *log = (struct rocks_log *)base;
-    struct mr_rocks *s = rocks_of(base);
-    struct mr_storage_file newest;
-    MR_AUTO(mr_free) char *name = NULL;
-    size_t count;
+    struct listed before, after;
 
-    MR_ASSERT(!STAILQ_EMPTY(&log->files));
+    MR_ASSERT(log->nfiles > 0);
+    MR_TRY(list_files(log, false /* newest */, &before, err));
+    MR_AUTO(mr_free) char *name = before.name;
+    if (before.count != log->nfiles) {
+        return mr_error_set(err, MR_EINTERNAL, "there are %zu files, expected %zu", before.count,
+                            log->nfiles);
+    }
     /* Allowed for the oldest file of level 0 while there are no others; it says nothing when it
      * fails. */
-    rocksdb_delete_file(s->db, STAILQ_FIRST(&log->files)->name);
-    MR_TRY(list_files(s, log, &newest, &name, &count, err));
-    if (count != log->nfiles - 1) {
+    rocksdb_delete_file(rocks_of(base)->db, name);
+    MR_TRY(list_files(log, false /* newest */, &after, err));
+    mr_free(after.name);
+    if (after.count != log->nfiles - 1) {
         return mr_error_set(err, MR_EUNAVAIL,
-                            "file %s cannot be dropped: is the directory still writable?",
-                            STAILQ_FIRST(&log->files)->name);
+                            "file %s cannot be dropped: is the directory still writable?", name);
     }
-    forget_file(log);
+    log->nfiles--;
     return MR_OK;
 }
 
@@ -231,7 +209,6 @@ static void release(mr_storage *base, struct mr_storage_value *value)
     rocksdb_pinnableslice_destroy(value->handle);
 }
 
-/* The key next to @key that is there, @upwards or downwards. */
 static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *ret, mr_error *err)
 {
     struct rocks_log *log = (struct rocks_log *)base;
@@ -262,16 +239,6 @@ static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *
     return rc;
 }
 
-static int floor_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return find_key(base, key, false /* upwards */, ret, err);
-}
-
-static int ceiling_key(mr_storage_log *base, uint64_t key, uint64_t *ret, mr_error *err)
-{
-    return find_key(base, key, true /* upwards */, ret, err);
-}
-
 const struct mr_storage_ops mr_rocks_ops = {
     .create = create,
     .put = put,
@@ -279,8 +246,7 @@ const struct mr_storage_ops mr_rocks_ops = {
     .remove_oldest = remove_oldest,
     .get = get,
     .release = release,
-    .floor = floor_key,
-    .ceiling = ceiling_key,
+    .find = find_key,
     .drop = drop,
     .reset = mr_rocks_reset,
     .close = mr_rocks_close,

@@ -88,37 +88,30 @@ static struct mr_worker_task *find_task(struct mr_worker *w, const char *id)
     return t == NULL ? NULL : mr_worker_task_ref(t);
 }
 
+/* Takes the reference @t, which may be NULL. false: it is. */
+static bool drop(struct mr_worker_task *t)
+{
+    if (t == NULL) {
+        return false;
+    }
+    mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
+    mr_worker_task_drop(t);
+    mr_worker_task_unref(t);
+    return true;
+}
+
 static void drop_unlisted(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
-    struct mr_worker_task *t;
-
-    while ((t = find_unlisted(w, update)) != NULL) {
-        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", t->id, NULL);
-        mr_worker_task_drop(t);
-        mr_worker_task_unref(t);
+    while (drop(find_unlisted(w, update))) {
     }
 }
 
-static void release_client(struct mr_worker_task *t, const void *client)
+static void release_client(struct mr_worker *w, const char *client)
 {
-    if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
-        t->kind->streams->release_client(t, client);
-    }
-}
-
-static void hold_or_not(struct mr_worker_task *t, const void *update)
-{
-    mr_worker_task_hold(t, is_held(update, t));
-}
-
-static void drop_named(struct mr_worker *w, const char *id)
-{
-    struct mr_worker_task *found = find_task(w, id);
-
-    if (found != NULL) {
-        mr_log(MR_LOG_DEBUG, "task dropped", "task", "%s", id, NULL);
-        mr_worker_task_drop(found);
-        mr_worker_task_unref(found);
+    for (struct mr_worker_task *t = NULL; (t = mr_worker_task_next(w, t)) != NULL;) {
+        if (t->kind->streams != NULL && t->kind->streams->release_client != NULL) {
+            t->kind->streams->release_client(t, client);
+        }
     }
 }
 
@@ -131,27 +124,17 @@ static void complain(struct mr_worker *w, const char *task, const mr_error *why)
 
 static void change_rounds(struct mr_worker *w, const Millrace__RoundChange *change)
 {
-    struct mr_worker_task *t = find_task(w, change->task_id);
+    MR_AUTO(mr_worker_task_unref) struct mr_worker_task *t = find_task(w, change->task_id);
 
     if (t != NULL && t->kind->change_rounds != NULL && change->rounds != NULL) {
         t->kind->change_rounds(t, change->rounds);
     }
-    if (t != NULL) {
-        mr_worker_task_unref(t);
-    }
-}
-
-/* When all that came with it are in the list. */
-static int start(struct mr_worker *w, struct mr_worker_task *t, mr_error *err)
-{
-    MR_TRY(mr_worker_task_start(t, err));
-    mr_conn_admit_waiting(w, t);
-    return MR_OK;
 }
 
 /* Tasks that are new; those that we have may be assigned otherwise. */
 static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
+    MR_AUTO(mr_free)
     struct mr_worker_task **added = mr_calloc(update->n_tasks, sizeof(struct mr_worker_task *));
     size_t failed = 0;
     mr_error why;
@@ -163,13 +146,12 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
     }
     for (size_t i = 0; i < update->n_tasks; i++) {
         Millrace__TaskAssignment *a = update->tasks[i];
-        struct mr_worker_task *known = find_task(w, a->task_id);
+        MR_AUTO(mr_worker_task_unref) struct mr_worker_task *known = find_task(w, a->task_id);
 
         if (known != NULL) {
             if (known->kind->assign != NULL) {
                 known->kind->assign(known, a);
             }
-            mr_worker_task_unref(known);
             continue;
         }
         mr_log(MR_LOG_DEBUG, "task assigned", "task", "%s", a->task_id, "dataset", "%s",
@@ -183,31 +165,32 @@ static void take_assignments(struct mr_worker *w, const Millrace__WorkerUpdate *
     /* When all are in the list: a production lets those in that are there before its pipeline
      * starts. */
     for (size_t i = 0; i < update->n_tasks; i++) {
-        if (added[i] != NULL) {
-            if (start(w, added[i], &why) < 0 && failed++ == 0) {
-                complain(w, added[i]->id, &why); /* The others fail for the same reason. */
-            }
-            mr_worker_task_unref(added[i]);
+        if (added[i] != NULL && mr_worker_task_start(added[i], &why) == MR_OK) {
+            mr_conn_admit_waiting(w, added[i]);
+        } else if (added[i] != NULL && failed++ == 0) {
+            complain(w, added[i]->id, &why); /* The others fail for the same reason. */
         }
+        mr_worker_task_unref(added[i]);
     }
-    mr_free(added);
 }
 
 void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update)
 {
     if (update->follows == 0) {
         drop_unlisted(w, update);
-        mr_worker_task_each(w, hold_or_not, update);
+        for (struct mr_worker_task *t = NULL; (t = mr_worker_task_next(w, t)) != NULL;) {
+            mr_worker_task_hold(t, is_held(update, t));
+        }
     }
     for (size_t i = 0; i < update->n_dropped; i++) {
-        drop_named(w, update->dropped[i]);
+        (void)drop(find_task(w, update->dropped[i]));
     }
     take_assignments(w, update);
     for (size_t i = 0; i < update->n_rounds; i++) {
         change_rounds(w, update->rounds[i]);
     }
     for (size_t i = 0; i < update->n_released_clients; i++) {
-        mr_worker_task_each(w, release_client, update->released_clients[i]);
+        release_client(w, update->released_clients[i]);
     }
 }
 

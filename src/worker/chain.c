@@ -211,10 +211,8 @@ static bool has_failed_locked(const struct mr_chain_segment *s, mr_error *why)
     struct mr_cache_log_stats stats;
 
     mr_cache_log_stats(s->log, &stats);
-    if (stats.code != MR_OK) {
-        (void)mr_error_set(why, stats.code, "%s", stats.message);
-    }
-    return stats.code != MR_OK;
+    *why = stats.failure;
+    return why->code != MR_OK;
 }
 
 /* @r gets a reader in the last log. */

@@ -71,8 +71,8 @@ int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_opt
                   mr_chain_reader **ret, uint64_t *first, mr_error *err);
 /* Did the pipeline fail? Then true, and *@err says how. */
 bool mr_chain_failed(mr_chain *p, mr_error *err);
-/* Step two. *@first is where it begins now. */
-void mr_chain_start(mr_chain_reader *r, uint64_t *first);
+/* Step two. Returns where it begins now. */
+uint64_t mr_chain_start(mr_chain_reader *r);
 /* Whoever reads for @r's name next begins at @stand->at, or behind it at what there still is: what
  * lies between counts as skipped. Nothing is read any more. */
 void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand);

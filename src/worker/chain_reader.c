@@ -93,41 +93,34 @@ int mr_chain_join(mr_chain *p, const char *who, const struct mr_cache_reader_opt
 static void resume_locked(mr_chain_reader *r)
 {
     const mr_chain *p = r->chain;
-    uint64_t from = r->place->stand.at;
     uint64_t base = p->segments[r->joined].base;
 
-    r->past_skipped = from < base ? base - from : 0;
-    r->returned = from;
-    for (uint32_t i = r->joined; i < p->n && r->in[i] != NULL; i++) {
+    r->returned = r->place->stand.at;
+    r->past_skipped = r->returned < base ? base - r->returned : 0;
+    for (uint32_t i = r->joined; i < p->n; i++) {
         struct mr_cache_log_stats log;
-        uint64_t in_log = from > p->segments[i].base ? from - p->segments[i].base : 0;
+        uint64_t from = r->returned > p->segments[i].base ? r->returned - p->segments[i].base : 0;
 
         mr_cache_log_stats(p->segments[i].log, &log);
-        mr_cache_reader_resume(r->in[i], in_log < log.end ? in_log : log.end);
+        mr_cache_reader_resume(r->in[i], from < log.end ? from : log.end);
     }
 }
 
-static void start_locked(mr_chain_reader *r)
+uint64_t mr_chain_start(mr_chain_reader *r)
 {
-    for (uint32_t i = r->joined; i < r->chain->n && r->in[i] != NULL; i++) {
-        (void)mr_cache_reader_start(r->in[i]);
-    }
-}
-
-void mr_chain_start(mr_chain_reader *r, uint64_t *first)
-{
-    mr_chain *p = r->chain;
+    const mr_chain *p = r->chain;
     struct mr_cache_reader_stats stats;
 
-    MR_LOCK(&p->lock);
+    MR_LOCK(&r->chain->lock);
     if (r->place->is_set) {
         resume_locked(r);
-    } else {
-        start_locked(r);
     }
-    mr_cache_reader_stats(r->in[r->joined], &stats);
-    *first = p->segments[r->joined].base + stats.next;
+    for (uint32_t i = r->joined; i < p->n && !r->place->is_set; i++) {
+        (void)mr_cache_reader_start(r->in[i]);
+    }
     r->started = true;
+    mr_cache_reader_stats(r->in[r->joined], &stats);
+    return p->segments[r->joined].base + stats.next;
 }
 
 void mr_chain_put_down(mr_chain_reader *r, const struct mr_reading_stand *stand)

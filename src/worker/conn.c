@@ -48,9 +48,7 @@ void mr_conn_unref(struct mr_conn *c)
     if (c->first != NULL) {
         millrace__read_request__free_unpacked(c->first, NULL);
     }
-    if (c->task != NULL) {
-        mr_worker_task_unref(c->task);
-    }
+    mr_worker_task_unref(c->task);
     mr_rpc_stream_unref(c->stream);
     c->magic = 0;
     mr_free(c);
@@ -150,6 +148,14 @@ static void refuse(struct mr_conn *c, int code, const char *message)
     mr_rpc_stream_finish(c->stream, MR_OK, NULL);
 }
 
+void mr_conn_end(mr_rpc_stream *stream, int code, const char *why)
+{
+    if (stream != NULL) {
+        mr_rpc_stream_finish(stream, code, why);
+        mr_rpc_stream_unref(stream);
+    }
+}
+
 void mr_conn_break_off(struct mr_conn *c, const mr_error *why)
 {
     mr_log(MR_LOG_WARN, "making a message, breaking the stream off", "task", "%s", c->task->id,
@@ -177,7 +183,7 @@ static bool is_another(const char *theirs, const char *ours)
 static int check_names_locked(struct mr_worker *w, const Millrace__ReadOpen *open, mr_error *err)
 {
     size_t client = strlen(open->client);
-    struct mr_link_cluster ours;
+    struct mr_registration_cluster ours;
 
     if (client == 0 || client > CLIENT_BYTES_MAX) {
         return mr_error_set(err, MR_EINVAL, "a client's id has 1 to %u bytes, not %zu",
@@ -445,8 +451,7 @@ void mr_conn_accept(void *ctx, mr_rpc_stream *s)
     struct mr_conn *c = mr_calloc(1, sizeof *c);
 
     if (c == NULL) {
-        mr_rpc_stream_finish(s, MR_EEXHAUSTED, "out of memory");
-        mr_rpc_stream_unref(s);
+        mr_conn_end(s, MR_EEXHAUSTED, "out of memory");
         return;
     }
     c->magic = MR_CONN_MAGIC;

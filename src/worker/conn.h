@@ -44,12 +44,14 @@ void mr_conn_unref(struct mr_conn *c);
 /* A header to be completed, with the identities that every message of @c's task carries. */
 struct mr_conn_header {
     Millrace__ReadHeader base;
-    struct mr_link_cluster cluster; /* what it points to */
+    struct mr_registration_cluster cluster; /* what it points to */
 };
 void mr_conn_header_init(struct mr_conn_header *h, const struct mr_conn *c);
 /* @parts is lent. */
 void mr_conn_send(struct mr_conn *c, const struct mr_conn_header *h, const struct mr_part *parts,
                   size_t n);
+/* End @stream, a reference that it takes, or NULL. */
+void mr_conn_end(mr_rpc_stream *stream, int code, const char *why);
 /* No message could be made for it: its client comes again. */
 void mr_conn_break_off(struct mr_conn *c, const mr_error *why);
 /* Its client broke the protocol. */

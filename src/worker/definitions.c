@@ -11,7 +11,6 @@
 
 #include <millrace/base.h>
 #include <string.h>
-#include <sys/queue.h>
 
 /* All that are kept and that nobody uses at the moment. */
 #define IDLE_BYTES_MAX (128 * MR_MIB)
@@ -23,15 +22,6 @@
 #define LOOK_MS 100
 /* The turn is waited for no longer. */
 #define TURN_WAIT_MS 60000
-
-struct mr_kept_definition {
-    TAILQ_ENTRY(mr_kept_definition) link; /* the one used last stands last */
-    char *fingerprint;
-    struct mr_definition_parts parts; /* set once; without a def: it is being fetched */
-    size_t bytes;                     /* of memory */
-    size_t charged;                   /* of them: those that do not count with a constant */
-    unsigned users;
-};
 
 TAILQ_HEAD(kept_list, mr_kept_definition);
 
@@ -486,14 +476,4 @@ void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k)
         mr_mutex_lock(&d->lock);
     }
     mr_mutex_unlock(&d->lock);
-}
-
-size_t mr_kept_definition_bytes(const struct mr_kept_definition *k)
-{
-    return k->bytes;
-}
-
-const struct mr_definition_parts *mr_definition_parts_of(const struct mr_kept_definition *k)
-{
-    return &k->parts;
 }

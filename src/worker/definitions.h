@@ -20,8 +20,18 @@
 #include "base/memory.h"
 #include "dataset/definition.h"
 
+#include <sys/queue.h>
+
 typedef struct mr_definitions mr_definitions;
-struct mr_kept_definition;
+
+struct mr_kept_definition {
+    TAILQ_ENTRY(mr_kept_definition) link; /* the one used last stands last */
+    char *fingerprint;
+    struct mr_definition_parts parts; /* set once; without a def: it is being fetched */
+    size_t bytes;                     /* of memory */
+    size_t charged;                   /* of them: those that do not count with a constant */
+    unsigned users;
+};
 
 struct mr_definition_bytes {
     void *data; /* freed with mr_free() */
@@ -54,9 +64,5 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);
 /* How many wait for room. */
 unsigned mr_definitions_waiting(mr_definitions *d);
-/* Of memory. Until it is released. */
-size_t mr_kept_definition_bytes(const struct mr_kept_definition *k);
-/* Lent until it is released. */
-const struct mr_definition_parts *mr_definition_parts_of(const struct mr_kept_definition *k);
 
 #endif

@@ -7,8 +7,6 @@
 #include "base/scope.h"
 #include "millrace/service.rpc.h"
 
-#include <stdio.h>
-
 #define BACK_OFF_BASE_MS 100
 #define BACK_OFF_MAX_MS 2000
 
@@ -100,8 +98,9 @@ void mr_link_list_again(struct mr_link *link)
     mr_registration_want_list(&link->registration);
 }
 
-int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err)
+int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
 {
+    struct mr_link *link = w->link;
     int64_t until = timeout_ms < 0 ? INT64_MAX : mr_now_ms() + timeout_ms;
 
     MR_LOCK(&link->lock);
@@ -122,13 +121,10 @@ bool mr_link_list_is_final(struct mr_link *link)
     return link->registration.list_is_final;
 }
 
-void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret)
+void mr_link_cluster(struct mr_link *link, struct mr_registration_cluster *ret)
 {
     MR_LOCK(&link->lock);
-    (void)snprintf(ret->name, sizeof ret->name, "%s", link->registration.cluster);
-    (void)snprintf(ret->incarnation, sizeof ret->incarnation, "%s",
-                   link->registration.cluster_incarnation);
-    ret->epoch = link->registration.epoch;
+    *ret = link->registration.cluster;
 }
 
 /* ---- calls of tasks ---- */

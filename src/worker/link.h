@@ -46,17 +46,10 @@ void mr_link_beat(struct mr_link *link);
 void mr_link_list_again(struct mr_link *link);
 /* Calls look at their tasks now: to stop, or held no more. */
 void mr_link_wake_calls(struct mr_link *link);
-int mr_link_wait_registered(struct mr_link *link, int64_t timeout_ms, mr_error *err);
 /* The dispatcher knows that we drain, and we know all tasks it gave us before. */
 bool mr_link_list_is_final(struct mr_link *link);
 
-/* Whom the worker works for, by its last registration; "": it has had none. */
-struct mr_link_cluster {
-    char name[MR_NAME_BYTES_MAX + 1];
-    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
-    uint64_t epoch; /* the highest heard of: a hint for clients */
-};
-void mr_link_cluster(struct mr_link *link, struct mr_link_cluster *ret);
+void mr_link_cluster(struct mr_link *link, struct mr_registration_cluster *ret);
 
 /* What tasks call. `for_ever`: until it is answered; else for the worker's dispatcher timeout. */
 struct mr_link_method {

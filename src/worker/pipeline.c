@@ -20,8 +20,6 @@
 
 /* When a pulled block is large enough. */
 #define PULL_BYTES (256 * MR_KIB)
-/* What one grant may consist of: at worst every split is a range of its own. */
-#define RANGES_MAX MR_GRANT_SPLITS_MAX
 
 /* Who holds less of the budget than this part is not worth naming. */
 #define WORTH_NAMING_PART 8u
@@ -30,69 +28,21 @@ MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
 
 /* ---- splits ---- */
 
-/* What a request gives back, as a message lends it. */
-struct given_back {
-    Millrace__GivenBackRange ranges[MR_SPLITS_BACK_MAX];
-    Millrace__GivenBackRange *pointers[MR_SPLITS_BACK_MAX];
-};
-
-static void fill_given_back(const struct mr_split_request *ask, struct given_back *back,
-                            Millrace__GetSplitsRequest *req)
+static int ask_splits(struct mr_worker_task *t, struct mr_split_request *ask, mr_error *err)
 {
-    for (uint32_t i = 0; i < ask->n_back; i++) {
-        millrace__given_back_range__init(&back->ranges[i]);
-        back->ranges[i].repetition = ask->back[i].repetition;
-        back->ranges[i].first = ask->back[i].range.first;
-        back->ranges[i].count = ask->back[i].range.count;
-        back->pointers[i] = &back->ranges[i];
-    }
-    req->given_back = back->pointers;
-    req->n_given_back = ask->n_back;
-}
-
-static int take_splits(struct mr_worker_task *t, const struct mr_split_request *ask,
-                       const Millrace__GetSplitsReply *reply, mr_error *err)
-{
-    MR_AUTO(mr_free)
-    struct mr_range *ranges =
-        reply->n_ranges > RANGES_MAX ? NULL : mr_calloc(reply->n_ranges, sizeof ranges[0]);
-    struct mr_split_answer answer = {.ranges = ranges,
-                                     .n = reply->n_ranges,
-                                     .ahead = reply->ahead,
-                                     .end = reply->end,
-                                     .keep = reply->keep};
-
-    if (ranges == NULL) {
-        return mr_error_set(err, MR_EEXHAUSTED, "no memory for a grant of %zu ranges",
-                            reply->n_ranges);
-    }
-    for (size_t i = 0; i < reply->n_ranges; i++) {
-        ranges[i] = (struct mr_range){reply->ranges[i]->first, reply->ranges[i]->count};
-    }
-    return mr_split_feed_answer(t->feed, ask, &answer, err);
-}
-
-static int ask_splits(struct mr_worker_task *t, const struct mr_split_request *ask, mr_error *err)
-{
-    Millrace__GetSplitsRequest req = MILLRACE__GET_SPLITS_REQUEST__INIT;
+    Millrace__GetSplitsRequest *req = &ask->base;
     MR_AUTO(mr_link_free_message) ProtobufCMessage *reply = NULL;
     struct mr_grant_report report;
-    struct given_back back;
 
-    req.incarnation = t->worker->incarnation;
-    req.task_id = t->id;
-    req.iteration_id = t->a->iteration_id;
-    req.provider = ask->provider;
-    req.repetition = ask->repetition;
-    req.seq = ask->seq;
-    req.want = ask->want;
-    fill_given_back(ask, &back, &req);
+    req->incarnation = t->worker->incarnation;
+    req->task_id = t->id;
+    req->iteration_id = t->a->iteration_id;
     if (t->at_least_once) {
-        mr_split_feed_finished(t->feed, ask->provider, &report);
-        req.report = &report.base;
+        mr_split_feed_finished(t->feed, req->provider, &report);
+        req->report = &report.base;
     }
-    MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req.base, &reply, err));
-    return take_splits(t, ask, (const Millrace__GetSplitsReply *)reply, err);
+    MR_TRY(mr_link_call(t->worker->link, t, &mr_link_splits, &req->base, &reply, err));
+    return mr_split_feed_answer(t->feed, ask, (const Millrace__GetSplitsReply *)reply, err);
 }
 
 static void *asker_main(void *arg)
@@ -111,7 +61,7 @@ static void *asker_main(void *arg)
             atomic_store(&t->disowned, rc == MR_ENOTFOUND || rc == MR_EPRECOND);
             mr_split_feed_fail(t->feed, &err);
         }
-        if (ask.n_back > 0) {
+        if (ask.base.n_given_back > 0) {
             mr_worker_note_progress(t->worker);
         }
     }
@@ -141,7 +91,7 @@ static struct holder look_at(struct mr_worker_task *t)
         t->kind->usage_locked(t, &ret.usage);
     }
     ret.usage.bytes += t->engine == NULL ? 0 : mr_engine_held_bytes(t->engine);
-    ret.usage.bytes += t->definition == NULL ? 0 : mr_kept_definition_bytes(t->definition);
+    ret.usage.bytes += t->definition == NULL ? 0 : t->definition->bytes;
     return ret;
 }
 
@@ -191,12 +141,11 @@ static int name_holder(const struct mr_worker_task *t, int rc, mr_error *err)
 {
     struct holder most = rc == MR_EEXHAUSTED ? find_holder(t) : (struct holder){0};
 
-    if (most.task != NULL) {
-        if (most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
-            tell(t, &most, err);
-        }
-        mr_worker_task_unref(most.task);
+    if (most.task != NULL &&
+        most.usage.bytes >= mr_memory_limit(t->worker->memory) / WORTH_NAMING_PART) {
+        tell(t, &most, err);
     }
+    mr_worker_task_unref(most.task);
     return rc;
 }
 
@@ -232,9 +181,9 @@ static bool goes_on(void *ctx)
 
 /* An object of its own for each task: what iterators leave in it for those after them is not
  * another task's. */
-static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **kept,
-                         mr_dataset **ret, mr_error *err)
+static int fetch_dataset(struct mr_worker_task *t, mr_dataset **ret, mr_error *err)
 {
+    struct mr_kept_definition *kept;
     struct mr_definition_wanted wanted = {.dataset = t->a->dataset_id,
                                           .fingerprint = t->a->fingerprint,
                                           .sent_bytes = t->a->definition_size,
@@ -242,11 +191,11 @@ static int fetch_dataset(struct mr_worker_task *t, struct mr_kept_definition **k
                                           .goes_on = goes_on,
                                           .ctx = t};
 
-    MR_TRY(name_holder(t, mr_definitions_get(t->worker->definitions, &wanted, kept, err), err));
+    MR_TRY(name_holder(t, mr_definitions_get(t->worker->definitions, &wanted, &kept, err), err));
     mr_mutex_lock(&t->lock);
-    t->definition = *kept;
+    t->definition = kept;
     mr_mutex_unlock(&t->lock);
-    int rc = mr_dataset_of_definition(mr_definition_parts_of(*kept), ret, err);
+    int rc = mr_dataset_of_definition(&kept->parts, ret, err);
     if (rc < 0) {
         mr_error_wrap(err, "dataset '%s'", t->a->dataset_id);
     }
@@ -286,7 +235,7 @@ static uint64_t task_seed(const struct mr_worker_task *t)
     return seed == 0 ? 1 : seed;
 }
 
-static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kept, mr_error *err)
+static int open_engine(struct mr_worker_task *t, mr_error *err)
 {
     struct mr_worker *w = t->worker;
     struct mr_split_source source;
@@ -297,7 +246,7 @@ static int open_engine(struct mr_worker_task *t, struct mr_kept_definition **kep
     mr_engine_iter *engine = NULL;
     MR_AUTO(mr_dataset_unref) mr_dataset *ds = NULL;
 
-    MR_TRY(fetch_dataset(t, kept, &ds, err));
+    MR_TRY(fetch_dataset(t, &ds, err));
     if (t->dynamic) {
         MR_TRY(check_providers(t, ds, err));
         source = mr_split_feed_source(t->feed);
@@ -405,8 +354,7 @@ static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_e
 
 int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err)
 {
-    struct mr_kept_definition *kept = NULL;
-    int rc = open_engine(t, &kept, err);
+    int rc = open_engine(t, err);
 
     if (rc == MR_OK) {
         rc = run_engine(t, sink, err);
@@ -416,10 +364,11 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
             t->feed); /* It waited for its definition when there was no need for it any more. */
         rc = MR_END;
     }
-    if (kept != NULL) { /* All that while: it is in use, and tasks that begin meanwhile share it. */
-        mr_mutex_lock(&t->lock);
-        t->definition = NULL;
-        mr_mutex_unlock(&t->lock);
+    /* All that while it was in use, and tasks that began meanwhile shared it. */
+    mr_mutex_lock(&t->lock);
+    struct mr_kept_definition *kept = MR_TAKE(t->definition);
+    mr_mutex_unlock(&t->lock);
+    if (kept != NULL) {
         mr_definitions_release(t->worker->definitions, kept);
     }
     return rc;

@@ -34,9 +34,9 @@ int mr_serving_init(struct mr_serving *s, uint64_t kept_bytes_max, bool reports_
     return mr_book_new(&limits, &s->book, err);
 }
 
-void mr_serving_free(struct mr_serving *s)
+void mr_serving_free(struct mr_worker_task *t)
 {
-    mr_book_free(s->book);
+    mr_book_free(serving_of(t)->book);
 }
 
 /* The book has changed: wake the task's thread if there is something for it to do. */
@@ -165,7 +165,7 @@ static bool part_locked(struct mr_conn *c, const Millrace__ReadRequest *req)
 {
     struct mr_serving *s = serving_of(c->task);
     mr_book_session *session = c->session;
-    bool too_late = req->done && s->ending && mr_book_keeps_for(session);
+    bool too_late = req->done && s->ending && mr_book_kept(session) > 0;
 
     c->session = NULL;
     if (req->done) {
@@ -249,10 +249,7 @@ static void release_client(struct mr_worker_task *t, const char *client)
     }
     changed_locked(serving_of(t));
     mr_mutex_unlock(&t->lock);
-    if (stream != NULL) {
-        mr_rpc_stream_finish(stream, MR_ECANCELED, "the dispatcher has released this client");
-        mr_rpc_stream_unref(stream);
-    }
+    mr_conn_end(stream, MR_ECANCELED, "the dispatcher has released this client");
     mr_serving_pump(t);
 }
 

@@ -33,7 +33,7 @@ extern const struct mr_worker_task_streams mr_serving_streams;
 /* Slots of kinds (task.h), or what they are made of. */
 int mr_serving_init(struct mr_serving *s, uint64_t kept_bytes_max, bool reports_given,
                     mr_error *err);
-void mr_serving_free(struct mr_serving *s);
+void mr_serving_free(struct mr_worker_task *t);
 void mr_serving_pump(struct mr_worker_task *t);
 void mr_serving_progress_locked(struct mr_serving *s, struct mr_worker_task_progress *ret);
 void mr_serving_usage_locked(struct mr_worker_task *t, struct mr_worker_task_usage *ret);

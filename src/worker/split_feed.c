@@ -84,7 +84,7 @@ bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret)
 }
 
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req,
-                         const struct mr_split_answer *answer, mr_error *err)
+                         const Millrace__GetSplitsReply *answer, mr_error *err)
 {
     MR_LOCK(&feed->lock);
     (void)pthread_cond_broadcast(&feed->changed);

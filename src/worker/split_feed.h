@@ -22,7 +22,7 @@ struct mr_split_source mr_split_feed_source(mr_split_feed *feed);
 bool mr_split_feed_wait(mr_split_feed *feed, struct mr_split_request *ret);
 /* The answer; ranges are copied. A negative code: the feed is to be failed. */
 int mr_split_feed_answer(mr_split_feed *feed, const struct mr_split_request *req,
-                         const struct mr_split_answer *answer, mr_error *err);
+                         const Millrace__GetSplitsReply *answer, mr_error *err);
 void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_grant_report *ret);
 
 /* A question of splits.h, as mr_splits_were_cut(). */

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/scope.h"
+#include "worker/conn.h"
 
 #include <string.h>
 
@@ -19,7 +20,7 @@ struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t)
 
 void mr_worker_task_unref(struct mr_worker_task *t)
 {
-    if (atomic_fetch_sub(&t->refs, 1) != 1) {
+    if (t == NULL || atomic_fetch_sub(&t->refs, 1) != 1) {
         return;
     }
     MR_ASSERT(t->engine == NULL);
@@ -50,29 +51,18 @@ struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const cha
     return NULL;
 }
 
-void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
-                         const void *ctx)
+struct mr_worker_task *mr_worker_task_next(struct mr_worker *w, struct mr_worker_task *last)
 {
-    struct mr_worker_task *last = NULL;
-
-    for (;;) {
-        mr_mutex_lock(&w->lock);
-        /* Where the last one was dropped meanwhile: from the beginning. */
-        struct mr_worker_task *t =
-            last == NULL || !last->listed ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
-        if (t != NULL) {
-            (void)mr_worker_task_ref(t);
-        }
-        mr_mutex_unlock(&w->lock);
-        if (last != NULL) {
-            mr_worker_task_unref(last);
-        }
-        if (t == NULL) {
-            return;
-        }
-        fn(t, ctx);
-        last = t;
+    mr_mutex_lock(&w->lock);
+    /* Where the last one was dropped meanwhile: from the beginning. */
+    struct mr_worker_task *t =
+        last == NULL || !last->listed ? TAILQ_FIRST(&w->tasks) : TAILQ_NEXT(last, link);
+    if (t != NULL) {
+        (void)mr_worker_task_ref(t);
     }
+    mr_mutex_unlock(&w->lock);
+    mr_worker_task_unref(last);
+    return t;
 }
 
 void mr_worker_note_progress(struct mr_worker *w)
@@ -172,7 +162,7 @@ bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t tim
 {
     int64_t until = mr_now_ms() + timeout_ms;
 
-    if (mr_link_wait_registered(w->link, 0, NULL) == MR_TIMEOUT) {
+    if (mr_worker_wait_registered(w, 0, NULL) == MR_TIMEOUT) {
         return true; /* nobody has given us anything */
     }
     MR_LOCK(&w->lock);
@@ -350,8 +340,7 @@ static void end_streams(struct mr_worker_task *t)
         if (stream == NULL) {
             return;
         }
-        mr_rpc_stream_finish(stream, MR_EUNAVAIL, "moved: the task was taken from this worker");
-        mr_rpc_stream_unref(stream);
+        mr_conn_end(stream, MR_EUNAVAIL, "moved: the task was taken from this worker");
     }
 }
 

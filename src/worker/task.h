@@ -152,13 +152,14 @@ int mr_worker_task_begin_locked(struct mr_worker_task *t, const char *host, mr_e
  * held. */
 void mr_worker_task_drop(struct mr_worker_task *t);
 struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t);
-void mr_worker_task_unref(struct mr_worker_task *t);
+void mr_worker_task_unref(struct mr_worker_task *t); /* NULL is fine */
+MR_AUTO_DEFINE(struct mr_worker_task, mr_worker_task_unref)
 /* In the list, or NULL; lent as long as worker->lock is held, as it is here. */
 struct mr_worker_task *mr_worker_task_find_locked(struct mr_worker *w, const char *id);
 
-/* Call @fn with each task in the list, perhaps more than once. No lock is held. */
-void mr_worker_task_each(struct mr_worker *w, void (*fn)(struct mr_worker_task *t, const void *ctx),
-                         const void *ctx);
+/* A reference to the task in the list after @last, a reference that it takes (NULL: the first), or
+ * NULL. When @last was dropped meanwhile, the first one again. No lock is held. */
+struct mr_worker_task *mr_worker_task_next(struct mr_worker *w, struct mr_worker_task *last);
 
 /* Tell the dispatcher, until it answers, that the task has ended with what @req says; who it is is
  * filled in. No lock is held. */

@@ -147,11 +147,6 @@ int mr_worker_port(const mr_worker *w)
     return w->port;
 }
 
-int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
-{
-    return mr_link_wait_registered(w->link, timeout_ms, err);
-}
-
 void mr_worker_stop(mr_worker *w, int64_t grace_ms)
 {
     mr_mutex_lock(&w->lock);

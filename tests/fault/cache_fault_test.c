@@ -97,7 +97,7 @@ static void fill(mr_cache_log *log, struct test_feed *f, uint64_t bytes)
     do {
         stats = stats_of(log);
         /* So much makes a file, and little is left then. */
-        if (stats.memory_bytes > 1100 * KIB && stats.code == MR_OK) {
+        if (stats.memory_bytes > 1100 * KIB && stats.failure.code == MR_OK) {
             sched_yield();
         } else if (test_feed_append(f, 2, &err) < 0) {
             test_die("%s", err.message);
@@ -447,8 +447,8 @@ static void write_again(mr_cache *cache)
 
     test_feed_init(&f, log, 8, SCALE);
     fill(log, &f, 20 * MIB);
-    if (stats_of(log).code != MR_OK || stats_of(log).files == 0) {
-        test_die("a log after a failure: %s", stats_of(log).message);
+    if (stats_of(log).failure.code != MR_OK || stats_of(log).files == 0) {
+        test_die("a log after a failure: %s", stats_of(log).failure.message);
     }
     mr_cache_log_close(log);
     mr_cache_close(cache);
@@ -648,7 +648,7 @@ static void damaged(uint64_t seed, off_t stride)
     }
     assert_true(rc == MR_EDATALOSS || rc == MR_EUNAVAIL);
     assert_non_null(strstr(err.message, "log 'damaged' in /tmp/mr-cache-"));
-    assert_int_equal(stats_of(log).code, rc);
+    assert_int_equal(stats_of(log).failure.code, rc);
     pass_damage(&r, &f, got);
     assert_true(test_feed_append(&f, 1, &err) < 0);
     test_reader_close(&r);
@@ -656,7 +656,7 @@ static void damaged(uint64_t seed, off_t stride)
 
     test_feed_init(&g, other, seed + 1, SCALE); /* the other one is not concerned */
     fill(other, &g, 20 * MIB);
-    assert_int_equal(stats_of(other).code, MR_OK);
+    assert_int_equal(stats_of(other).failure.code, MR_OK);
     mr_cache_log_close(other);
     mr_cache_close(cache);
 }

@@ -82,7 +82,7 @@ static void join(struct reader *r, mr_chain *chain, const char *name)
     *r = (struct reader){0};
     while (again(mr_chain_join(chain, name, &opts, &r->reader, &r->next, &err), &err)) {
     }
-    mr_chain_start(r->reader, &r->next);
+    r->next = mr_chain_start(r->reader);
 }
 
 /* MR_TIMEOUT: it has all there is; MR_END. */

@@ -196,7 +196,7 @@ static void join(struct reader *r, mr_chain *chain, const char *name, enum mr_ca
 
 static void start(struct reader *r)
 {
-    mr_chain_start(r->reader, &r->first);
+    r->first = mr_chain_start(r->reader);
     r->next = r->first;
 }
 

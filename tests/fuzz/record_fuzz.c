@@ -12,25 +12,25 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void encode_again(const uint8_t *data, size_t size, const struct mr_record_head *head)
 {
-    struct mr_record_entry *entries = malloc(head->chunks * sizeof *entries);
+    struct mr_cache_view_chunk *chunks = malloc(head->chunks * sizeof *chunks);
     size_t front = mr_record_front_bytes(head->chunks),
            at = (size_t)(head->payload ^ head->rows) % front;
     uint8_t *copy = malloc(size);
     struct mr_record_head again;
     uint64_t bytes = 0;
 
-    if (entries == NULL || copy == NULL) {
+    if (chunks == NULL || copy == NULL) {
         abort();
     }
     for (uint32_t i = 0; i < head->chunks; i++) {
-        entries[i] = mr_record_entry(data, i);
-        bytes += entries[i].bytes;
+        chunks[i] = mr_record_chunk(data, i);
+        bytes += chunks[i].bytes;
     }
     if (bytes != head->payload || front + bytes != size) {
         abort();
     }
     memcpy(copy, data, size);
-    mr_record_encode(head, entries, copy);
+    mr_record_encode(head, chunks, copy);
     if (mr_record_decode(copy, size, head->log, head->first, &again, NULL) != MR_OK ||
         again.rows != head->rows || again.chunks != head->chunks) {
         abort();
@@ -44,7 +44,7 @@ static void encode_again(const uint8_t *data, size_t size, const struct mr_recor
         abort();
     }
     free(copy);
-    free(entries);
+    free(chunks);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -78,10 +78,12 @@ struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n)
 /* Give back what the engine has opened, too. */
 static void give_back_opened(struct sim_task *task)
 {
-    for (uint32_t i = 0; i < task->ask.n_back && task->work == SIM_WORK_BUSY; i++) {
-        if (task->ask.back[i].range.first == task->piece.first + task->piece.count) {
-            task->ask.back[i].range.first -= task->piece.count;
-            task->ask.back[i].range.count += task->piece.count;
+    for (size_t i = 0; i < task->ask.base.n_given_back && task->work == SIM_WORK_BUSY; i++) {
+        Millrace__GivenBackRange *back = task->ask.base.given_back[i];
+
+        if (back->first == task->piece.first + task->piece.count) {
+            back->first -= task->piece.count;
+            back->count += task->piece.count;
         }
     }
 }
@@ -114,41 +116,29 @@ static void refresh(struct sim *sim, struct sim_call *call)
 
 static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_task *task)
 {
-    Millrace__GetSplitsRequest request = MILLRACE__GET_SPLITS_REQUEST__INIT;
-    Millrace__GivenBackRange ranges[MR_SPLITS_BACK_MAX], *list[MR_SPLITS_BACK_MAX];
-    const struct mr_split_request *ask = &task->ask;
+    Millrace__GetSplitsRequest *request = &task->ask.base;
     size_t n;
     struct mr_grant_report *reports = sim_task_reports(task, &n);
 
-    task->provider = ask->provider;
-    task->repetition = ask->repetition;
+    task->provider = request->provider;
+    task->repetition = request->repetition;
     if (sim->bug == SIM_BUG_OPENED_IS_GIVEN_BACK) {
         give_back_opened(task);
     }
-    for (uint32_t i = 0; i < ask->n_back; i++) {
-        const struct mr_split_back *back = &ask->back[i];
+    for (size_t i = 0; i < request->n_given_back; i++) {
+        const Millrace__GivenBackRange *back = request->given_back[i];
 
-        ranges[i] = (Millrace__GivenBackRange)MILLRACE__GIVEN_BACK_RANGE__INIT;
-        ranges[i].repetition = back->repetition;
-        ranges[i].first = back->range.first;
-        ranges[i].count = back->range.count;
-        list[i] = &ranges[i];
-        for (uint64_t k = 0; k < back->range.count; k++) {
-            sim_view_gave_back(sim, task, back->repetition, back->range.first + k);
+        for (uint64_t k = 0; k < back->count; k++) {
+            sim_view_gave_back(sim, task, back->repetition, back->first + k);
         }
         sim_rare(sim, SIM_RARE_GAVE_BACK);
     }
-    request.given_back = list;
-    request.n_given_back = ask->n_back;
-    request.incarnation = worker->incarnation;
-    request.task_id = task->id;
-    request.iteration_id = task->iteration;
-    request.provider = ask->provider;
-    request.repetition = ask->repetition;
-    request.seq = ask->seq;
-    request.want = sim->plain ? 20 : sim_draw(sim, 3) * sim->want;
-    request.report = n > 0 ? &reports[ask->provider].base : NULL;
-    sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request.base);
+    request->incarnation = worker->incarnation;
+    request->task_id = task->id;
+    request->iteration_id = task->iteration;
+    request->want = sim->plain ? 20 : sim_draw(sim, 3) * sim->want;
+    request->report = n > 0 ? &reports[request->provider].base : NULL;
+    sim_call(sim, &task->call, true, worker->number, MR_COMMAND_GET_SPLITS, &request->base);
     task->call.refresh = task->repeats ? refresh : NULL;
     mr_free(reports);
 }
@@ -458,17 +448,19 @@ static void note_handed(struct sim_task *task, const Millrace__GetSplitsReply *r
 
 static void note_given_back(struct sim *sim, struct sim_task *task, bool keep)
 {
-    const struct mr_split_request *ask = &task->ask;
+    const Millrace__GetSplitsRequest *request = &task->ask.base;
 
     if (!keep) {
         sim_view_taken_back(sim, task);
-        task->nhanded[task->provider] -= ask->n_back;
+        task->nhanded[task->provider] -= request->n_given_back;
         return;
     }
     sim_rare(sim, SIM_RARE_KEPT);
-    for (uint32_t i = 0; i < ask->n_back; i++) {
-        for (uint64_t k = 0; k < ask->back[i].range.count; k++) {
-            sim_view_kept(sim, task, ask->back[i].repetition, ask->back[i].range.first + k);
+    for (size_t i = 0; i < request->n_given_back; i++) {
+        const Millrace__GivenBackRange *back = request->given_back[i];
+
+        for (uint64_t k = 0; k < back->count; k++) {
+            sim_view_kept(sim, task, back->repetition, back->first + k);
         }
     }
 }
@@ -476,24 +468,12 @@ static void note_given_back(struct sim *sim, struct sim_task *task, bool keep)
 static void take_answer(struct sim *sim, struct sim_worker *worker, struct sim_task *task,
                         const Millrace__GetSplitsReply *reply)
 {
-    struct mr_range *ranges = mr_calloc(reply->n_ranges + 1, sizeof *ranges);
-    struct mr_split_answer answer = {.ranges = ranges,
-                                     .n = reply->n_ranges,
-                                     .ahead = reply->ahead,
-                                     .end = reply->end,
-                                     .keep = reply->keep};
-
-    MR_ASSERT(ranges != NULL);
-    for (size_t i = 0; i < reply->n_ranges; i++) {
-        ranges[i] = (struct mr_range){reply->ranges[i]->first, reply->ranges[i]->count};
-    }
-    if (task->ask.n_back > 0) {
+    if (task->ask.base.n_given_back > 0) {
         note_given_back(sim, task, reply->keep);
     }
     note_handed(task, reply);
-    int rc = mr_splits_answer(task->source, &task->ask, &answer, NULL);
+    int rc = mr_splits_answer(task->source, &task->ask, reply, NULL);
     MR_ASSERT(rc == MR_OK);
-    mr_free(ranges);
     if (!reply->end) {
         sim_moment(sim, SIM_MOMENT_GRANTED, worker, NULL);
     }
@@ -526,7 +506,7 @@ static void splits_came(struct sim *sim, struct sim_worker *worker, struct sim_t
     if (request->report != NULL) {
         sim_view_finished(sim, task, request->report, message->memory);
     }
-    sim_check_grant(sim, task, task->ask.seq, reply);
+    sim_check_grant(sim, task, task->ask.base.seq, reply);
     worker->last_ok = call->began;
     if (call->tries > 1) {
         sim_moment(sim, SIM_MOMENT_REPEATED, worker, NULL);

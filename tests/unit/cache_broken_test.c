@@ -14,7 +14,7 @@
 
 static bool has_failed(void *log)
 {
-    return stats_of(log).code != MR_OK;
+    return stats_of(log).failure.code != MR_OK;
 }
 
 /* The log fails at the nth @fault; another one does not notice. */
@@ -39,22 +39,22 @@ static void fail_writing(enum mr_storage_fake_fault fault, uint64_t nth)
     assert_int_equal(rc, fault == MR_FAKE_REMOVE ? MR_EUNAVAIL : MR_EEXHAUSTED);
     assert_non_null(strstr(err.message, "log 'test' in memory: an injected fault"));
     assert_int_equal(mr_cache_log_wait(log, &rows, NULL), rc);
-    assert_int_equal(stats_of(log).code, rc);
-    assert_string_equal(stats_of(log).message, err.message);
+    assert_int_equal(stats_of(log).failure.code, rc);
+    assert_string_equal(stats_of(log).failure.message, err.message);
     /* Everything that was accepted and is in the window can be read; then the reason. */
     while ((rc = mr_cache_reader_next(r.reader, ANY, ANY, &view, &err)) == MR_OK) {
         test_check_view(view, f.seed, f.scale);
         got += view->rows;
         mr_cache_view_unref(view);
     }
-    assert_int_equal(rc, stats_of(log).code);
+    assert_int_equal(rc, stats_of(log).failure.code);
     assert_int_equal(got + skipped_by(&r), f.next);
     test_reader_close(&r);
 
     while (g.next < 1000) {
         append(&g, 10);
     }
-    assert_int_equal(stats_of(other).code, MR_OK);
+    assert_int_equal(stats_of(other).failure.code, MR_OK);
     mr_cache_log_close(log);
     mr_cache_log_close(other);
 }

@@ -187,7 +187,7 @@ static void everybody_at_once(void **state)
     for (size_t i = 0; i < STRESS_LOGS; i++) {
         assert_int_equal(pthread_join(producers[i].thread, NULL), 0);
         if (producers[i].rc < 0) {
-            fail_msg("%s", stats_of(logs[i]).message);
+            fail_msg("%s", stats_of(logs[i]).failure.message);
         }
         for (size_t j = 0; j < STRESS_READERS; j++) {
             struct consumer *c = &consumers[i][j];

@@ -227,7 +227,7 @@ static void constants_count_once_and_as_long_as_they_are_there(void **state)
     source_init(&s, d, LARGE);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(get(&s, "one", &k[i], e));
-        CHECK_OK(mr_dataset_of_definition(mr_definition_parts_of(k[i]), &ds[i], e));
+        CHECK_OK(mr_dataset_of_definition(&k[i]->parts, &ds[i], e));
         assert_in_range(mr_memory_used(memory) - none, LARGE, LARGE + LARGE / 100);
     }
     assert_int_equal(s.fetched, 1);

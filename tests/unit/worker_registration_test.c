@@ -183,7 +183,7 @@ static void another_cluster_is_another_life(void **state)
               "[  500] begin another life\n"
               "[  500] register\n"
               "[  500] watch\n");
-    assert_string_equal(w->registration.cluster_incarnation, "2");
+    assert_string_equal(w->registration.cluster.incarnation, "2");
 }
 
 static void a_missed_update_asks_for_all(void **state)

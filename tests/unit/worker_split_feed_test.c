@@ -15,13 +15,26 @@
 
 #include <cmocka.h>
 
+/* Splits [@first, @first + @count) of the repetition that is @ahead, or none. */
+static int give(mr_split_feed *feed, const struct mr_split_request *req, uint64_t first,
+                uint64_t count, int64_t ahead, bool end)
+{
+    Millrace__GetSplitsReply reply = MILLRACE__GET_SPLITS_REPLY__INIT;
+    Millrace__SplitRange range = MILLRACE__SPLIT_RANGE__INIT, *ranges = &range;
+
+    range.first = first;
+    range.count = count;
+    reply.ranges = &ranges;
+    reply.n_ranges = count == 0 ? 0 : 1;
+    reply.ahead = ahead;
+    reply.end = end;
+    return mr_split_feed_answer(feed, req, &reply, NULL);
+}
+
 static void answer(mr_split_feed *feed, const struct mr_split_request *req, uint64_t first,
                    uint64_t count, bool end)
 {
-    struct mr_range range = {.first = first, .count = count};
-    struct mr_split_answer all = {.ranges = &range, .n = count == 0 ? 0 : 1, .end = end};
-
-    assert_int_equal(mr_split_feed_answer(feed, req, &all, NULL), MR_OK);
+    assert_int_equal(give(feed, req, first, count, 0, end), MR_OK);
 }
 
 /* Answers every request for one repetition of @total splits with grants of @grant. */
@@ -42,19 +55,17 @@ static void *ask(void *arg)
 
     a->in_order = true;
     while (mr_split_feed_wait(a->feed, &req)) {
-        a->in_order = a->in_order && req.seq == ++a->seq && req.provider == 0;
-        if (req.repetition != a->repetition) {
-            a->repetition = req.repetition;
+        a->in_order = a->in_order && req.base.seq == ++a->seq && req.base.provider == 0;
+        if (req.base.repetition != a->repetition) {
+            a->repetition = req.base.repetition;
             a->next = 0;
         }
-        struct mr_range range = {.first = a->next};
-        range.count = a->total - a->next < a->grant ? a->total - a->next : a->grant;
-        a->next += range.count;
-        struct mr_split_answer all = {.ranges = &range, .n = 1, .end = range.count == 0};
+        uint64_t count = a->total - a->next < a->grant ? a->total - a->next : a->grant;
 
-        if (mr_split_feed_answer(a->feed, &req, &all, NULL) < 0) {
+        if (give(a->feed, &req, a->next, count, 0, count == 0) < 0) {
             return NULL;
         }
+        a->next += count;
     }
     return NULL;
 }
@@ -155,8 +166,8 @@ static void a_waiting_engine_hears_of_failure_and_cancel(void **state)
         r.source = mr_split_feed_source(feed);
         assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
         assert_true(mr_split_feed_wait(feed, &req)); /* the engine waits */
-        assert_int_equal(req.seq, 1);
-        assert_int_equal(req.want, 0);
+        assert_int_equal(req.base.seq, 1);
+        assert_int_equal(req.base.want, 0);
         if (fails == 1) {
             (void)mr_error_set(&why, MR_EUNAVAIL, "nobody there");
             mr_split_feed_fail(feed, &why);
@@ -189,7 +200,7 @@ static void answers_for_a_repetition_left_behind_are_dropped(void **state)
     (void)pthread_join(thread, NULL);
     assert_int_equal(r.rc, MR_OK);
     assert_true(mr_split_feed_wait(feed, &req)); /* prefetching for repetition 0 ... */
-    assert_int_equal(req.repetition, 0);
+    assert_int_equal(req.base.repetition, 0);
     struct asker a = {.feed = feed, .total = 5, .grant = 5, .repetition = 1, .seq = 2};
     answer(feed, &req, 100, 10, false);
     assert_int_equal(mr_thread_start(&thread, "asker", ask, &a, NULL), MR_OK);
@@ -255,7 +266,7 @@ static uint64_t wanted_after(uint32_t grants, int64_t split_us)
         if (i == grants) {
             break;
         }
-        size = req.want < MOST ? req.want : MOST;
+        size = req.base.want < MOST ? req.base.want : MOST;
         size = size > 0 ? size : 1;
         answer(feed, &req, next, size, false);
         next += size;
@@ -263,7 +274,7 @@ static uint64_t wanted_after(uint32_t grants, int64_t split_us)
     }
     mr_split_feed_free(feed);
     test_now = 0;
-    return req.want;
+    return req.base.want;
 }
 
 static void a_grant_comes_to_last_two_seconds(void **state)
@@ -285,7 +296,7 @@ static void grant(mr_split_feed *feed, uint64_t seq, uint64_t first, uint64_t co
     struct mr_split_request req;
 
     assert_true(mr_split_feed_wait(feed, &req));
-    assert_int_equal(req.seq, seq);
+    assert_int_equal(req.base.seq, seq);
     answer(feed, &req, first, count, end);
 }
 
@@ -453,11 +464,11 @@ static void what_was_not_taken_is_given_back(void **state)
     mr_split_feed_drain(feed);
     assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     assert_true(mr_split_feed_wait(feed, &req));
-    assert_int_equal(req.seq, 3);
-    assert_int_equal(req.n_back, 1);
-    assert_int_equal(req.back[0].repetition, 0);
-    assert_int_equal(req.back[0].range.first, 6);
-    assert_int_equal(req.back[0].range.count, 6);
+    assert_int_equal(req.base.seq, 3);
+    assert_int_equal(req.base.n_given_back, 1);
+    assert_int_equal(req.base.given_back[0]->repetition, 0);
+    assert_int_equal(req.base.given_back[0]->first, 6);
+    assert_int_equal(req.base.given_back[0]->count, 6);
     assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     expect_finished(feed, "1-1"); /* they are still ours */
     answer(feed, &req, 0, 0, true);
@@ -477,23 +488,21 @@ static void it_is_given_back_in_order_and_under_its_own_repetition(void **state)
     struct mr_split_source source;
     struct mr_split_request req;
     mr_split_feed *feed = begun_feed(&source);
-    struct mr_range range = {.first = 7, .count = 2};
-    struct mr_split_answer older = {.ranges = &range, .n = 1, .ahead = 2};
 
     grant(feed, 2, 9, 2, false);
     mr_origin_unref(take(&source, 0, 9, 1));
     assert_true(mr_split_feed_wait(feed, &req));
-    assert_int_equal(mr_split_feed_answer(feed, &req, &older, NULL), MR_OK);
+    assert_int_equal(give(feed, &req, 7, 2, 2, false), MR_OK);
     mr_origin_unref(take(&source, 0, 10, 1));
     mr_origin_unref(take(&source, 0, 7, 1));
     grant(feed, 4, 3, 2, false);
     mr_split_feed_drain(feed);
     assert_true(mr_split_feed_wait(feed, &req));
-    assert_int_equal(req.n_back, 2);
-    assert_int_equal(req.back[0].repetition, 0);
-    assert_int_equal(req.back[0].range.first, 3);
-    assert_int_equal(req.back[1].repetition, 2);
-    assert_int_equal(req.back[1].range.first, 8);
+    assert_int_equal(req.base.n_given_back, 2);
+    assert_int_equal(req.base.given_back[0]->repetition, 0);
+    assert_int_equal(req.base.given_back[0]->first, 3);
+    assert_int_equal(req.base.given_back[1]->repetition, 2);
+    assert_int_equal(req.base.given_back[1]->first, 8);
     mr_split_feed_cancel(feed);
     mr_split_feed_free(feed);
 }
@@ -514,8 +523,8 @@ static void an_answer_under_way_is_given_back_too(void **state)
     mr_split_feed_drain(feed);
     answer(feed, &req, 0, 5, false);
     assert_true(mr_split_feed_wait(feed, &req));
-    assert_int_equal(req.n_back, 1);
-    assert_int_equal(req.back[0].range.count, 5);
+    assert_int_equal(req.base.n_given_back, 1);
+    assert_int_equal(req.base.given_back[0]->count, 5);
     answer(feed, &req, 0, 0, true);
     (void)pthread_join(thread, NULL);
     assert_int_equal(r.rc, MR_END);
@@ -535,8 +544,9 @@ static void what_may_not_be_given_back_is_read(void **state)
         mr_split_feed_drain(feed);
         assert_true(mr_split_feed_wait(feed, &req));
         if (old == 0) {
-            struct mr_split_answer no = {.end = true, .keep = true};
+            Millrace__GetSplitsReply no = MILLRACE__GET_SPLITS_REPLY__INIT;
 
+            no.end = no.keep = true;
             assert_int_equal(mr_split_feed_answer(feed, &req, &no, NULL), MR_OK);
         } else {
             answer(feed, &req, 6, 1, false); /* it does not know of giving back */

@@ -24,11 +24,6 @@ static int own_init(struct mr_worker_task *t, mr_error *err)
     return mr_serving_init(own_of(t), KEPT_BYTES_MAX, false, err);
 }
 
-static void own_free(struct mr_worker_task *t)
-{
-    mr_serving_free(own_of(t));
-}
-
 /* ---- from the pipeline into the book ---- */
 
 /* Memory is short: one block at a time, when the one before was sent. That wakes us, whoever else
@@ -105,7 +100,7 @@ const struct mr_worker_task_kind mr_kind_own = {
     .on_demand = true,
     .is_its = own_is_its,
     .init = own_init,
-    .free = own_free,
+    .free = mr_serving_free,
     .run = own_run,
     .progress = own_progress,
     .usage_locked = mr_serving_usage_locked,

@@ -62,10 +62,13 @@ static int put_into_window(struct mr_worker_task *t, mr_block *block, mr_error *
 
 static const struct mr_sink window_sink = {.wait = wait_readers, .put = put_into_window};
 
-static void find_window(struct mr_worker_task *t, const void *ctx)
+/* Of those that were there before it. One that has a reader already is left as it is. */
+static void let_readers_in(struct mr_worker *w)
 {
-    if (t->kind->find_window != NULL) {
-        t->kind->find_window(t); /* One that has a reader already is left as it is. */
+    for (struct mr_worker_task *t = NULL; (t = mr_worker_task_next(w, t)) != NULL;) {
+        if (t->kind->find_window != NULL) {
+            t->kind->find_window(t);
+        }
     }
 }
 
@@ -215,7 +218,7 @@ static void producing_run(struct mr_worker_task *t)
     if (!open_window(p)) {
         return;
     }
-    mr_worker_task_each(t->worker, find_window, NULL); /* those that were there before it */
+    let_readers_in(t->worker);
     mr_error_clear(&err);
     int rc = mr_pipeline_run(t, &window_sink, &err);
     if (rc < 0 && atomic_load(&t->disowned)) {

@@ -90,18 +90,14 @@ static void note_returned_locked(struct mr_serving *s)
 
 /* It is dropped, or through, and has sent its last: the next task of its iteration begins behind
  * that. */
-static void put_down_locked(struct reading *r)
+static void reading_cancel_locked(struct mr_worker_task *t)
 {
+    struct reading *r = reading_of(t);
     struct mr_reading_stand stand;
 
     if (mr_reading_stand(&r->state, &stand)) {
         mr_chain_put_down(r->reader, &stand);
     }
-}
-
-static void reading_cancel_locked(struct mr_worker_task *t)
-{
-    put_down_locked(reading_of(t));
 }
 
 /* ---- life ---- */
@@ -129,7 +125,7 @@ static void reading_free(struct mr_worker_task *t)
     struct reading *r = reading_of(t);
 
     MR_ASSERT(r->reader == NULL);
-    mr_serving_free(&r->serving);
+    mr_serving_free(t);
     mr_free(r->production);
 }
 
@@ -146,9 +142,7 @@ static void note_counts_locked(struct reading *r, uint64_t skipped)
 static void start_locked(struct reading *r)
 {
     struct mr_reading_stand before;
-    uint64_t first;
-
-    mr_chain_start(r->reader, &first);
+    uint64_t first = mr_chain_start(r->reader);
     bool resumes = mr_chain_stand(r->reader, &before);
     mr_reading_started(&r->state, first, resumes ? &before : NULL);
     note_counts_locked(r, 0);
@@ -417,7 +411,7 @@ static void close_reader(struct reading *r)
     }
     /* Else it was done when that was said, and somebody else may go on there already. */
     if (!t->cancelled) {
-        put_down_locked(r);
+        reading_cancel_locked(t);
     }
     r->reader = NULL;
     mr_reading_closed(&r->state);

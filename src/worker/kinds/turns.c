@@ -210,11 +210,8 @@ static void turns_pump(struct mr_worker_task *t)
         mr_rpc_stream *superseded = cut_superseded_locked(turns_of(t), i);
         int rc = t->cancelled ? MR_END : compose_locked(t, i, &m, &err);
         mr_mutex_unlock(&t->lock);
-        if (superseded != NULL) {
-            mr_rpc_stream_finish(superseded, MR_EPRECOND,
-                                 "another process has taken the place of this consumer");
-            mr_rpc_stream_unref(superseded);
-        }
+        mr_conn_end(superseded, MR_EPRECOND,
+                    "another process has taken the place of this consumer");
         if (rc != MR_END) {
             send_message(&m, rc, &err);
         }

@@ -280,7 +280,7 @@ bool mr_book_keeps_clients(const mr_book *book)
         return false;
     }
     TAILQ_FOREACH(s, &book->sessions, link) {
-        if (s->owner != NULL && !mr_book_keeps_for(s)) {
+        if (s->owner != NULL && mr_book_kept(s) == 0) {
             return true;
         }
     }

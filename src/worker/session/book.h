@@ -108,8 +108,7 @@ int mr_book_given(mr_book_session *s, uint64_t given, mr_error *err);
 /* The client says good-bye: what is kept for it is ready for others again, without @gives_back only
  * what did not arrive (a client that does not know better uses the rest). @s is gone afterwards. */
 void mr_book_close(mr_book *book, mr_book_session *s, bool gives_back);
-/* Elements are kept for it: how many. */
-bool mr_book_keeps_for(const mr_book_session *s);
+/* So many elements are kept for it. */
 uint64_t mr_book_kept(const mr_book_session *s);
 const char *mr_book_client(const mr_book_session *s); /* lent as long as the session */
 /* Nobody knows what the client has: it fell silent, or begins anew. What is not known to have
@@ -135,7 +134,7 @@ struct mr_book_message {
     uint64_t first;
     uint32_t elements;
     struct mr_part *parts; /* references; freed by mr_book_message_free() */
-    size_t n;
+    size_t n, cap;
     uint64_t skipped;
     bool end;
     int code;            /* with end: how the pipeline ended */

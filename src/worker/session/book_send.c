@@ -35,15 +35,10 @@ static bool may_end(const mr_book *book, const mr_book_session *s)
            !s->end_sent;
 }
 
-static int add_rows(struct mr_book_message *m, size_t *cap, struct mr_part rows, mr_error *err)
+static int add_rows(struct mr_book_message *m, struct mr_part rows, mr_error *err)
 {
-    if (m->n == *cap) {
-        size_t more = *cap == 0 ? 8 : 2 * *cap;
-        struct mr_part *grown = mr_reallocarray(m->parts, more, sizeof grown[0]);
-
-        MR_CHECK_ALLOC(grown, err);
-        m->parts = grown;
-        *cap = more;
+    if (!mr_grow(&m->parts, &m->cap, m->n, 1, sizeof m->parts[0])) {
+        return mr_error_nomem(err);
     }
     m->parts[m->n++] = mr_part_ref(rows);
     m->elements += mr_part_count(rows);
@@ -135,7 +130,6 @@ static uint32_t rows_that_fit(const struct mr_book_piece *p, uint64_t rows, uint
 /* What goes into one message, as it fills. */
 struct filling {
     struct mr_book_message *m;
-    size_t cap;
     uint64_t share; /* rows that are left of what this session should have of what is ready */
     uint64_t room;  /* bytes that are left */
 };
@@ -164,8 +158,7 @@ static uint32_t rows_to_take(const mr_book_session *s, const struct filling *f,
 }
 
 /* Elements [cursor, next) again, as far as one message and the limit go. */
-static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message *m, size_t *cap,
-                      mr_error *err)
+static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message *m, mr_error *err)
 {
     struct mr_book_piece *p;
     size_t bytes = 0;
@@ -181,7 +174,7 @@ static int fill_again(mr_book *book, mr_book_session *s, struct mr_book_message 
         if (p->rows > room) {
             MR_TRY(mr_book_cut_kept(book, s, p, p->first + room, err));
         }
-        MR_TRY(add_rows(m, cap, p->data, err));
+        MR_TRY(add_rows(m, p->data, err));
         bytes += p->bytes;
         s->cursor += p->rows;
         if (s->cursor == s->limit_elements) {
@@ -232,7 +225,7 @@ static int fill_new(mr_book *book, mr_book_session *s, uint64_t share, struct mr
             TAILQ_INSERT_AFTER(&book->ready, p, rest, link);
             book->ready_bytes = book->ready_bytes - old + p->bytes + rest->bytes;
         }
-        MR_TRY(add_rows(m, &f.cap, p->data, err));
+        MR_TRY(add_rows(m, p->data, err));
         move_to_session(book, s, p);
         size_t cost = p->bytes + BLOCK_OVERHEAD_BYTES;
         f.room -= cost < f.room ? cost : f.room;
@@ -265,7 +258,6 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
 {
     uint64_t waiting;
     mr_book_session *s = pick(book, &waiting);
-    size_t cap = 0;
     int rc = MR_OK;
 
     if (s == NULL) {
@@ -275,7 +267,7 @@ int mr_book_next(mr_book *book, struct mr_book_message *ret, mr_error *err)
     struct mr_book_message m = {
         .session = s, .owner = s->owner, .number = s->number, .first = before};
     if (may_send_rows(book, s) && s->cursor < s->next) {
-        rc = fill_again(book, s, &m, &cap, err);
+        rc = fill_again(book, s, &m, err);
     } else if (may_send_rows(book, s)) {
         rc = fill_new(book, s, (book->ready_rows + waiting - 1) / waiting, &m, err);
     }

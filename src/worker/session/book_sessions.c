@@ -60,11 +60,6 @@ static uint64_t oldest(const mr_book_session *s)
     return p == NULL ? s->next : p->first;
 }
 
-bool mr_book_keeps_for(const mr_book_session *s)
-{
-    return !TAILQ_EMPTY(&s->sent);
-}
-
 uint64_t mr_book_kept(const mr_book_session *s)
 {
     return s->next - oldest(s);
@@ -82,7 +77,7 @@ bool mr_book_may_keep_for_ever(const mr_book_session *s)
 
 void mr_book_note_awaited(mr_book_session *s)
 {
-    bool now = mr_book_keeps_for(s) && !(s->book->rests && mr_book_may_keep_for_ever(s));
+    bool now = mr_book_kept(s) > 0 && !(s->book->rests && mr_book_may_keep_for_ever(s));
 
     s->book->awaited = s->book->awaited - (s->awaited ? 1u : 0u) + (now ? 1u : 0u);
     s->awaited = now;

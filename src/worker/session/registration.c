@@ -57,7 +57,7 @@ static void register_again(struct mr_registration *s)
 
 static bool is_other_cluster(const struct mr_registration *s, const char *incarnation)
 {
-    return s->cluster_incarnation[0] != '\0' && strcmp(s->cluster_incarnation, incarnation) != 0;
+    return s->cluster.incarnation[0] != '\0' && strcmp(s->cluster.incarnation, incarnation) != 0;
 }
 
 bool mr_registration_registered(struct mr_registration *s, int64_t now_ms, const char *cluster,
@@ -65,9 +65,9 @@ bool mr_registration_registered(struct mr_registration *s, int64_t now_ms, const
 {
     bool other = is_other_cluster(s, incarnation);
 
-    (void)snprintf(s->cluster, sizeof s->cluster, "%s", cluster);
-    (void)snprintf(s->cluster_incarnation, sizeof s->cluster_incarnation, "%s", incarnation);
-    s->epoch = epoch;
+    (void)snprintf(s->cluster.name, sizeof s->cluster.name, "%s", cluster);
+    (void)snprintf(s->cluster.incarnation, sizeof s->cluster.incarnation, "%s", incarnation);
+    s->cluster.epoch = epoch;
     s->list_is_final = false; /* it may be another life, with tasks of its own */
     s->heartbeat_ms =
         clamp_heartbeat(s->heartbeat_wanted_ms != 0 ? s->heartbeat_wanted_ms : heartbeat_ms);
@@ -173,7 +173,7 @@ enum mr_registration_update mr_registration_update(struct mr_registration *s,
         register_again(s);
         return MR_REGISTRATION_ANOTHER_CLUSTERS;
     }
-    s->epoch = epoch;
+    s->cluster.epoch = epoch;
     if (follows != 0 && follows != s->list_version) {
         s->listed = true;
         register_again(s);

@@ -29,11 +29,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Whom a worker works for, by its last registration; "": it has had none. */
+struct mr_registration_cluster {
+    char name[MR_NAME_BYTES_MAX + 1];
+    char incarnation[MR_INCARNATION_BYTES_MAX + 1];
+    uint64_t epoch; /* the highest heard of: a hint for clients */
+};
+
 struct mr_registration {
-    /* Whom it works for, by the last registration; "": nobody yet. */
-    char cluster[MR_NAME_BYTES_MAX + 1];
-    char cluster_incarnation[MR_INCARNATION_BYTES_MAX + 1];
-    uint64_t epoch;  /* the highest heard of: a hint for clients */
+    struct mr_registration_cluster cluster;
     bool registered; /* at least once: there is somebody to say goodbye to */
     bool listed;     /* a list of tasks came: from then on the worker is there for others */
     /* The dispatcher knows that we drain, and we know all tasks it gave us before. */

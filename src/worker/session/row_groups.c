@@ -69,16 +69,9 @@ int mr_row_groups_add(mr_row_groups *g, mr_block *block, mr_error *err)
         mr_block_unref(block);
         return MR_OK;
     }
-    if (g->n == g->cap) {
-        size_t cap = g->cap == 0 ? 16 : 2 * g->cap;
-        struct run *bigger = mr_reallocarray(g->runs, cap, sizeof bigger[0]);
-
-        if (bigger == NULL) {
-            mr_block_unref(block);
-            return mr_error_nomem(err);
-        }
-        g->runs = bigger;
-        g->cap = cap;
+    if (!mr_grow(&g->runs, &g->cap, g->n, 1, sizeof g->runs[0])) {
+        mr_block_unref(block);
+        return mr_error_nomem(err);
     }
     struct run *run = &g->runs[g->n++];
 

@@ -3,6 +3,7 @@
 #include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/scope.h"
 
 #include <millrace/dataset.h> /* mr_free */
@@ -333,26 +334,33 @@ static bool gives_back(const struct provider *p)
     return p->n > 0 && !p->asked && !p->kept;
 }
 
-static bool is_before(const struct mr_split_back *a, const struct mr_split_back *b)
+static bool is_before(const struct stretch *s, const Millrace__GivenBackRange *b)
 {
-    return a->repetition < b->repetition ||
-           (a->repetition == b->repetition && a->range.first < b->range.first);
+    return s->repetition < b->repetition ||
+           (s->repetition == b->repetition && s->range.first < b->first);
 }
 
 /* The last ones of the queue, in order of place. */
 static void list_back(const struct provider *p, struct mr_split_request *req)
 {
-    req->n_back = p->n < MR_SPLITS_BACK_MAX ? (uint32_t)p->n : MR_SPLITS_BACK_MAX;
-    for (uint32_t i = 0; i < req->n_back; i++) {
-        const struct stretch *s = &p->queue[p->n - req->n_back + i];
-        struct mr_split_back one = {.repetition = s->repetition, .range = s->range};
-        uint32_t at = i;
+    size_t n = p->n < MR_SPLITS_BACK_MAX ? p->n : MR_SPLITS_BACK_MAX;
 
-        for (; at > 0 && is_before(&one, &req->back[at - 1]); at--) {
-            req->back[at] = req->back[at - 1];
+    for (size_t i = 0; i < n; i++) {
+        const struct stretch *s = &p->queue[p->n - n + i];
+        Millrace__GivenBackRange *one = &req->back[i];
+        size_t at = i;
+
+        millrace__given_back_range__init(one);
+        one->repetition = s->repetition;
+        one->first = s->range.first;
+        one->count = s->range.count;
+        for (; at > 0 && is_before(s, req->pointers[at - 1]); at--) {
+            req->pointers[at] = req->pointers[at - 1];
         }
-        req->back[at] = one;
+        req->pointers[at] = one;
     }
+    req->base.given_back = req->pointers;
+    req->base.n_given_back = n;
 }
 
 bool mr_splits_request(mr_splits *splits, int64_t now_ms, struct mr_split_request *ret)
@@ -365,11 +373,14 @@ bool mr_splits_request(mr_splits *splits, int64_t now_ms, struct mr_split_reques
         }
         p->asked = true;
         p->seq++;
-        *ret = (struct mr_split_request){.provider = i, .repetition = p->repetition, .seq = p->seq};
+        millrace__get_splits_request__init(&ret->base);
+        ret->base.provider = i;
+        ret->base.repetition = p->repetition;
+        ret->base.seq = p->seq;
         if (splits->draining) {
             list_back(p, ret);
         } else {
-            ret->want = wanted_splits(p, now_ms);
+            ret->base.want = wanted_splits(p, now_ms);
         }
         return true;
     }
@@ -382,23 +393,21 @@ bool mr_splits_are_over(const mr_splits *splits)
 }
 
 /* @count splits in all. */
-static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_split_request *req,
-                      const struct mr_split_answer *answer, uint64_t count, mr_error *err)
+static int add_ranges(mr_splits *splits, struct provider *p, const Millrace__GetSplitsRequest *req,
+                      const Millrace__GetSplitsReply *answer, uint64_t count, mr_error *err)
 {
     MR_AUTO(mr_origin_unref) mr_origin *origin = NULL;
 
-    if (p->n + answer->n > p->cap) {
-        struct stretch *grown = mr_reallocarray(p->queue, p->n + answer->n, sizeof grown[0]);
-
-        MR_CHECK_ALLOC(grown, err);
-        p->queue = grown;
-        p->cap = p->n + answer->n;
+    if (!mr_grow(&p->queue, &p->cap, p->n, answer->n_ranges, sizeof p->queue[0])) {
+        return mr_error_nomem(err);
     }
     MR_TRY(open_grant(splits, p, req->seq, &origin, err));
-    for (size_t i = 0; i < answer->n; i++) {
-        if (answer->ranges[i].count > 0) {
+    for (size_t i = 0; i < answer->n_ranges; i++) {
+        struct mr_range range = {answer->ranges[i]->first, answer->ranges[i]->count};
+
+        if (range.count > 0) {
             p->queue[p->n++] =
-                (struct stretch){.range = answer->ranges[i],
+                (struct stretch){.range = range,
                                  .repetition = req->repetition + (uint64_t)answer->ahead,
                                  .origin = mr_origin_ref(origin)};
         }
@@ -409,10 +418,10 @@ static int add_ranges(mr_splits *splits, struct provider *p, const struct mr_spl
 }
 
 /* They are others' now. Nothing was taken of them meanwhile. */
-static void drop_given(struct provider *p, uint32_t n)
+static void drop_given(struct provider *p, size_t n)
 {
     MR_ASSERT(n <= p->n);
-    for (uint32_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++) {
         struct stretch *s = &p->queue[--p->n];
 
         p->queued -= s->range.count;
@@ -420,29 +429,33 @@ static void drop_given(struct provider *p, uint32_t n)
     }
 }
 
-int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
-                     const struct mr_split_answer *answer, mr_error *err)
+int mr_splits_answer(mr_splits *splits, const struct mr_split_request *request,
+                     const Millrace__GetSplitsReply *answer, mr_error *err)
 {
-    bool given = req->n_back > 0 && answer->end && !answer->keep;
+    const Millrace__GetSplitsRequest *req = &request->base;
+    bool given = req->n_given_back > 0 && answer->end && !answer->keep;
     struct provider *p = &splits->providers[req->provider];
     uint64_t count = 0;
     int rc = MR_OK;
 
     MR_ASSERT(req->provider < splits->n);
     MR_ASSERT(p->asked);
-    for (size_t i = 0; i < answer->n; i++) {
-        count += answer->ranges[i].count;
+    if (answer->n_ranges > MR_GRANT_SPLITS_MAX) { /* at worst every split is a range of its own */
+        return mr_error_set(err, MR_EEXHAUSTED, "a grant of %zu ranges", answer->n_ranges);
+    }
+    for (size_t i = 0; i < answer->n_ranges; i++) {
+        count += answer->ranges[i]->count;
     }
     p->asked = false;
     /* An answer for a repetition that the engine has left behind is of no use to it. */
     if (req->repetition == p->repetition && given) {
-        drop_given(p, req->n_back);
+        drop_given(p, req->n_given_back);
     } else if (req->repetition == p->repetition) {
         /* After an empty answer what is left is taken in pieces as before. */
         rc = count > 0 ? add_ranges(splits, p, req, answer, count, err) : MR_OK;
-        p->ended = answer->end && req->n_back == 0;
+        p->ended = answer->end && req->n_given_back == 0;
         /* not taken; or a dispatcher that does not know of it has given more */
-        p->kept = p->kept || req->n_back > 0;
+        p->kept = p->kept || req->n_given_back > 0;
     }
     if (rc == MR_OK) {
         p->answered = req->seq;

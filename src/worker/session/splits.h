@@ -29,27 +29,12 @@ typedef struct mr_splits mr_splits;
 
 #define MR_SPLITS_BACK_MAX 64u /* ranges in one request; what is more goes with the next one */
 
-/* Splits to be given back, of the repetition that they were handed out of. */
-struct mr_split_back {
-    uint64_t repetition;
-    struct mr_range range;
-};
-
+/* A message and what it points to, but for who asks: not to be copied or moved. With `given_back`
+ * nothing is asked for. */
 struct mr_split_request {
-    uint32_t provider;
-    uint64_t repetition;
-    uint64_t seq;    /* 0 before the first */
-    uint64_t want;   /* 0: not known yet */
-    uint32_t n_back; /* > 0: nothing is asked for, these are given back; ascending, apart */
-    struct mr_split_back back[MR_SPLITS_BACK_MAX];
-};
-
-struct mr_split_answer {
-    const struct mr_range *ranges;
-    size_t n;
-    int64_t ahead; /* of the repetition that was asked for: where the ranges are from */
-    bool end;
-    bool keep; /* what was to be given back was not taken: the engine has to read it */
+    Millrace__GetSplitsRequest base;
+    Millrace__GivenBackRange back[MR_SPLITS_BACK_MAX];
+    Millrace__GivenBackRange *pointers[MR_SPLITS_BACK_MAX];
 };
 
 /* @track: know which grants are finished. MR_EUNIMPL with more providers than could be told apart.
@@ -74,7 +59,7 @@ int mr_splits_take(mr_splits *splits, uint32_t provider, uint64_t repetition, st
 bool mr_splits_request(mr_splits *splits, int64_t now_ms, struct mr_split_request *ret);
 /* The answer; ranges are copied. A negative code: it cannot go on, and is to be failed. */
 int mr_splits_answer(mr_splits *splits, const struct mr_split_request *req,
-                     const struct mr_split_answer *answer, mr_error *err);
+                     const Millrace__GetSplitsReply *answer, mr_error *err);
 
 #define MR_SPLIT_REPORT_RANGES_MAX (MR_MARKS_MAX + 1)
 /* A message and what it points to: not to be copied or moved. */
