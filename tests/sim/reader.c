@@ -177,8 +177,8 @@ static void ask(struct sim *sim, struct sim_client *client, struct mr_read_task 
 
 void sim_reader_tidy(struct sim *sim, struct sim_client *client)
 {
-    struct mr_read_litter litter;
     struct mr_read_task *t;
+    void *idle;
 
     TAILQ_FOREACH(t, &client->read.tasks, link) {
         const struct sim_line *line = t->line;
@@ -194,16 +194,8 @@ void sim_reader_tidy(struct sim *sim, struct sim_client *client)
         }
     }
     while (client->read.litter) {
-        litter.nlines = 0;
-        TAILQ_INIT(&litter.tasks);
-        (void)mr_read_collect(&client->read, &litter);
-        while (litter.nlines > 0) {
-            free_line(litter.lines[--litter.nlines]);
-        }
-        while ((t = TAILQ_FIRST(&litter.tasks)) != NULL) {
-            TAILQ_REMOVE(&litter.tasks, t, link);
-            free_line(t->line);
-            mr_read_task_free(t);
+        if (mr_read_collect(&client->read, &idle, 1) > 0) {
+            free_line(idle);
         }
     }
 }
@@ -291,7 +283,7 @@ static bool is_empty(const struct sim_client *client)
     const struct mr_read_task *t;
 
     TAILQ_FOREACH(t, &client->read.tasks, link) {
-        if (mr_plain_task_of(t)->session.count > 0) {
+        if (mr_plain_task_of(t)->session.queue.count > 0) {
             return false;
         }
     }
