@@ -296,19 +296,18 @@ static int save(const mr_iterator *it, void **ret, size_t *size, mr_error *err)
 {
     MR_AUTO(mr_buffer_unref) mr_buffer *rest = NULL;
     MR_AUTO(mr_free) void *engine = NULL;
-    struct mr_state_out out = {.buf = MR_BUF_INIT};
+    struct mr_state s = {.buf = MR_BUF_INIT};
+    uint64_t magic = STATE_MAGIC;
     size_t engine_size = 0;
 
     MR_TRY(encode_rest(it, &rest, err));
     MR_TRY(mr_engine_save(it->engine, &engine, &engine_size, err));
-    mr_state_put_u64(&out, STATE_MAGIC);
-    if (rest != NULL) {
-        mr_state_put_bytes(&out, mr_buffer_data(rest), mr_buffer_size(rest));
-    } else {
-        mr_state_put_u64(&out, 0);
-    }
-    mr_buf_append(&out.buf, engine, engine_size);
-    void *bytes = mr_buf_take(&out.buf, size);
+    const void *block = rest != NULL ? mr_buffer_data(rest) : NULL;
+    size_t block_size = rest != NULL ? mr_buffer_size(rest) : 0;
+    (void)mr_state_u64(&s, &magic, err); /* no memory for it is found below */
+    (void)mr_state_bytes(&s, &block, &block_size, err);
+    mr_buf_append(&s.buf, engine, engine_size);
+    void *bytes = mr_buf_take(&s.buf, size);
     MR_CHECK_ALLOC(bytes, err);
     *ret = bytes;
     return MR_OK;
@@ -321,17 +320,17 @@ int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err)
     return MR_OK;
 }
 
-static int restore(mr_iterator *it, struct mr_state_in *in, mr_error *err)
+static int restore(mr_iterator *it, struct mr_state *s, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *rest = NULL;
     uint64_t magic = 0;
 
-    MR_TRY(mr_state_get_u64(in, &magic, err));
+    MR_TRY(mr_state_u64(s, &magic, err));
     if (magic != STATE_MAGIC) {
         return mr_state_damaged(err);
     }
-    MR_TRY(mr_state_get_block(in, NULL /* any spec */, &rest, err));
-    MR_TRY(mr_engine_restore(it->engine, in->p, in->left, err));
+    MR_TRY(mr_state_block(s, &rest, NULL /* any spec */, err));
+    MR_TRY(mr_engine_restore(it->engine, s->p, s->left, err));
     mr_block_unref(it->block);
     it->block = MR_TAKE(rest);
     it->row = 0;
@@ -340,7 +339,7 @@ static int restore(mr_iterator *it, struct mr_state_in *in, mr_error *err)
 
 int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err)
 {
-    struct mr_state_in in = {.p = state, .left = size};
+    struct mr_state s = {.restores = true, .p = state, .left = size};
 
     MR_TRY(check_process(it, err));
     if (it->started) {
@@ -348,6 +347,6 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
             err, MR_EPRECOND,
             "restoring an iterator that was read from: restore comes before the first read");
     }
-    MR_TRY_WRAP(restore(it, &in, err), err, "restoring the iterator");
+    MR_TRY_WRAP(restore(it, &s, err), err, "restoring the iterator");
     return MR_OK;
 }
