@@ -4,7 +4,6 @@
 
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
 {
-    (void)ret;
     return mr_error_set(err, MR_EUNIMPL, "cache directory '%s': built without a cache on disk",
                         MR_SHOWN(opts->dir));
 }

@@ -174,7 +174,6 @@ struct mr_etcd_conn *mr_etcd_conn_get_locked(struct mr_etcd *e, mr_error *err)
 
 void mr_etcd_conn_put_locked(struct mr_etcd *e, struct mr_etcd_conn *c)
 {
-    (void)e;
     if (c != NULL && --c->refs == 0) {
         mr_etcd_conn_free(c);
     }

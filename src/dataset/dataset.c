@@ -49,7 +49,6 @@ int64_t mr_dataset_cardinality(const mr_dataset *ds)
 
 int mr_dataset_fingerprint(const mr_dataset *ds, uint8_t fingerprint[16], mr_error *err)
 {
-    (void)err;
     memcpy(fingerprint, ds->fingerprint, 16);
     return MR_OK;
 }

@@ -82,7 +82,6 @@ int mr_infer_no_datasets(const mr_spec *spec, mr_error *err)
 
 int mr_infer_same(struct mr_infer *in, mr_error *err)
 {
-    (void)err;
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     in->cardinality = in->inputs[0]->cardinality;
     return MR_OK;

@@ -23,7 +23,6 @@ static void *alloc(void *ctx, size_t size)
 
 static void release(void *ctx, void *p)
 {
-    (void)ctx;
     mr_free(p);
 }
 

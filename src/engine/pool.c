@@ -37,7 +37,6 @@ static bool queue_is_sound_locked(void)
 
 static void *pool_main(void *arg)
 {
-    (void)arg;
     mr_mutex_lock(&pool.lock);
     for (;;) {
         while (pool.head == NULL && !pool.stop) {

@@ -104,8 +104,6 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
     mr_http *h = ctx;
 
     MR_CHECK_MAGIC(h, MAGIC);
-    (void)version;
-    (void)data;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
         return answer_line(c, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD are all there is");
     }

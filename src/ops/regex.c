@@ -33,13 +33,11 @@ struct regex {
 
 static void *allocate(PCRE2_SIZE size, void *ctx)
 {
-    (void)ctx;
     return mr_malloc(size);
 }
 
 static void release_memory(void *p, void *ctx)
 {
-    (void)ctx;
     mr_free(p);
 }
 

@@ -210,7 +210,6 @@ static int64_t grant(int64_t ttl_s)
 
 static int set_up(void **state)
 {
-    (void)state;
     test_number++;
     return 0;
 }
@@ -224,7 +223,6 @@ static void a_key_is_created_once(void **state)
     struct mr_op read[] = {get_op("leader"), get_op("other")};
     struct answer won = txn(&absent, 1, first, 2, read, 2);
 
-    (void)state;
     assert_int_equal(won.rc, MR_OK);
     assert_true(won.flag);
     assert_int_equal(won.n, 1);
@@ -248,7 +246,6 @@ static void revisions_move_as_coordination_expects(void **state)
     struct answer b = put("x", "2", 0);
     struct answer c = get("x");
 
-    (void)state;
     assert_int_equal(b.revision, a.revision + 1);
     assert_int_equal(c.n, 1);
     assert_int_equal(c.pairs[0].create, a.revision);
@@ -274,7 +271,6 @@ static void a_guard_on_the_last_change_holds_once(void **state)
     struct mr_op op = put_op("batch", "2", 0);
     struct mr_op read = get_op("batch");
 
-    (void)state;
     assert_true(txn(&same, 1, &op, 1, &read, 1).flag);
     struct answer late = txn(&same, 1, &op, 1, &read, 1);
 
@@ -297,7 +293,6 @@ static void a_transaction_against_the_rules_is_refused_definitely(void **state)
     struct mr_op both[] = {put_op("x", "1", 0), delete_op("x")};
     struct mr_op many[129];
 
-    (void)state;
     assert_refused(txn(NULL, 0, twice, 2, NULL, 0), MR_EINVAL);
     assert_refused(txn(NULL, 0, both, 2, NULL, 0), MR_EINVAL);
     for (size_t i = 0; i < 129; i++) {
@@ -314,7 +309,6 @@ static void a_transaction_that_is_too_large_is_refused_definitely(void **state)
     static const size_t sizes[] = {1600 << 10, 3 << 20}; /* etcd refuses them at different places */
     struct mr_op op = put_op("x", "", 0);
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         char *large = mr_calloc(1, sizes[i]);
 
@@ -332,7 +326,6 @@ static void a_prefix_is_read_in_pages_at_one_revision(void **state)
 {
     struct answer last = {0};
 
-    (void)state;
     for (int i = 0; i < 7; i++) {
         char name[8];
 
@@ -368,7 +361,6 @@ static void what_was_compacted_or_is_to_come_cannot_be_read(void **state)
     struct answer a = put("x", "1", 0);
     struct answer b = put("x", "2", 0);
 
-    (void)state;
     assert_true(mr_test_store_compact(ts, b.revision));
     assert_int_equal(range("x", NULL, a.revision, 0, false).rc, MR_ERANGE);
     assert_int_equal(range("x", NULL, b.revision + 1000, 0, false).rc, MR_ERANGE);
@@ -382,7 +374,6 @@ static void keys_go_with_their_lease(void **state)
     int64_t lease = grant(60);
     int64_t other = grant(60);
 
-    (void)state;
     assert_int_equal(put("a", "1", lease).rc, MR_OK);
     assert_int_equal(put("b", "1", lease).rc, MR_OK);
     assert_int_equal(put("c", "1", lease).rc, MR_OK);
@@ -403,7 +394,6 @@ static void a_lease_is_renewed_and_its_end_is_told(void **state)
     struct answer left = lease_call(store->ops->lease_ttl, lease);
     struct answer renewed = lease_call(store->ops->lease_renew, lease);
 
-    (void)state;
     assert_int_equal(left.rc, MR_OK);
     assert_in_range(left.ttl_s, 300, 600);
     assert_int_equal(renewed.rc, MR_OK);
@@ -433,7 +423,6 @@ static void watched(void *ctx, int rc, const struct mr_watch_event *events, size
 {
     struct seen *s = ctx;
 
-    (void)err;
     mr_test_store_lock(ts);
     s->rc = rc;
     for (size_t i = 0; i < n && s->n < 32; i++) {
@@ -449,7 +438,6 @@ static size_t awaited_n;
 
 static bool enough(void *ctx)
 {
-    (void)ctx;
     return awaited->n >= awaited_n || awaited->rc < 0;
 }
 
@@ -465,7 +453,6 @@ static void a_watch_tells_every_change_in_order(void **state)
     struct seen s = {0};
     struct answer first = put("w", "1", 0);
 
-    (void)state;
     (void)put("w", "2", 0);
     uint64_t id = store->ops->watch(store, k("w"), first.revision, watched, &s);
 
@@ -496,7 +483,6 @@ static void the_end_of_a_lease_is_seen_by_a_watch(void **state)
     }
     uint64_t id = store->ops->watch(store, k("w"), a.revision + 1, watched, &s);
 
-    (void)state;
     await_events(&s, 1);
     store->ops->watch_cancel(store, id);
     assert_true(s.events[0].deleted);
@@ -509,7 +495,6 @@ static void a_watch_of_compacted_history_says_so(void **state)
     struct seen s = {0};
     struct answer a = put("w", "1", 0);
 
-    (void)state;
     (void)put("w", "2", 0);
     struct answer c = put("w", "3", 0);
 
@@ -527,7 +512,6 @@ static void a_cancelled_watch_is_silent(void **state)
     struct answer a = put("w", "1", 0);
     uint64_t id = store->ops->watch(store, k("w"), a.revision + 1, watched, &s);
 
-    (void)state;
     store->ops->watch_cancel(store, id);
     (void)put("w", "2", 0);
     id = store->ops->watch(store, k("w"), a.revision + 1, watched, &other);
@@ -591,7 +575,6 @@ static void a_full_store_refuses_puts_and_takes_deletes(void **state)
     mr_store *s = own != NULL ? mr_test_store_connect(own) : NULL;
     struct mr_test_store *others = ts;
 
-    (void)state;
     assert_non_null(s);
     ts = own;
     assert_int_equal(one(s, put_op("a", "1", 0)).rc, MR_OK);
@@ -663,7 +646,6 @@ static void without_memory_there_is_an_outcome(void **state)
 {
     int (*const all[])(void) = {put_one, read_all, hold_a_lease, watch_one};
 
-    (void)state;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         bool reached = true;
 
@@ -689,7 +671,6 @@ static void closing_drops_what_is_outstanding(void **state)
     struct mr_op op = put_op("x", "1", 0);
     struct mr_txn t = {.success = &op, .nsuccess = 1};
 
-    (void)state;
     assert_non_null(s);
     (void)s->ops->watch(s, k("x"), 0, watched, &w);
     s->ops->txn(s, &t, 10000, txn_done, &a);

@@ -66,7 +66,6 @@ static bool again(int rc, const mr_error *err)
 
 static void on_ready(void *ctx)
 {
-    (void)ctx;
 }
 
 struct reader {
@@ -214,7 +213,6 @@ static void each_allocation_fails_once(void **state)
 {
     uint64_t nth = 1, told = 0;
 
-    (void)state;
     (void)live(); /* what is made once stays */
     for (bool reached = true; reached; nth++) {
         told += live_cleanly(nth, &reached);
@@ -230,7 +228,6 @@ static void each_call_of_the_storage_fails_once(void **state)
         [MR_FAKE_PUT] = 8,  [MR_FAKE_FLUSH] = 4, [MR_FAKE_READ] = 8,
         [MR_FAKE_FLIP] = 8, [MR_FAKE_LOSE] = 8,  [MR_FAKE_CREATE] = 1};
 
-    (void)state;
     (void)live();
     for (int kind = 0; kind < MR_FAKE_FAULTS; kind++) {
         unsigned told = 0;
@@ -247,7 +244,6 @@ static void each_call_of_the_storage_fails_once(void **state)
 
 int main(int argc, char **argv)
 {
-    (void)argc;
     /* What a thread keeps of freed memory would count as in use. */
     if (getenv("GLIBC_TUNABLES") == NULL) {
         (void)setenv("GLIBC_TUNABLES", "glibc.malloc.tcache_count=0:glibc.malloc.arena_max=1", 1);

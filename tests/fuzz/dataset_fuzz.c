@@ -16,13 +16,6 @@ static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, 
                         mr_dataset *input, uint64_t ordinal, struct mr_external_iter *ret,
                         mr_error *err)
 {
-    (void)ctx;
-    (void)op;
-    (void)attrs;
-    (void)nattrs;
-    (void)input;
-    (void)ordinal;
-    (void)ret;
     return mr_error_set(err, MR_EUNAVAIL, "nothing outside");
 }
 

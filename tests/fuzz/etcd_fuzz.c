@@ -124,7 +124,6 @@ static void on_txn(void *ctx, int rc, const struct mr_txn_result *r, const mr_er
 
 static void on_range(void *ctx, int rc, const struct mr_range_result *r, const mr_error *err)
 {
-    (void)ctx;
     check(rc, r != NULL, err);
     for (size_t i = 0; r != NULL && i < r->count; i++) {
         read_kv(&r->kvs[i]);
@@ -133,15 +132,11 @@ static void on_range(void *ctx, int rc, const struct mr_range_result *r, const m
 
 static void on_lease(void *ctx, int rc, int64_t lease, int64_t ttl_s, const mr_error *err)
 {
-    (void)ctx;
-    (void)lease;
-    (void)ttl_s;
     check(rc, rc >= 0, err);
 }
 
 static void on_status(void *ctx, int rc, const struct mr_store_status *r, const mr_error *err)
 {
-    (void)ctx;
     check(rc, r != NULL, err);
     if (r != NULL) {
         read_bytes(mr_bytes_str(r->version));
@@ -153,7 +148,6 @@ static void on_watch(void *ctx, int rc, const struct mr_watch_event *events, siz
 {
     bool *over = ctx;
 
-    (void)revision;
     if (*over || (rc < 0 && (n > 0 || err == NULL || err->code != rc))) {
         fprintf(stderr, "fuzz: a watch goes on after its end, or ends with events\n");
         abort();

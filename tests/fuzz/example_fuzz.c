@@ -25,7 +25,6 @@ static void use_feature(void *ctx, struct mr_string key, struct mr_string featur
     uint64_t count;
     mr_error err;
 
-    (void)ctx;
     touch(key);
     touch(feature);
     if (mr_feature_count(feature, &kind, &count, &err) < 0) {

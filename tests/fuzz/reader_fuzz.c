@@ -67,7 +67,6 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
 {
     Millrace__ReadRequest *req;
 
-    (void)ctx;
     if (strcmp(wire_path(s), READ) != 0) {
         return;
     }

@@ -172,7 +172,6 @@ static void run(struct event *e)
 
 static void *thread_main(void *arg)
 {
-    (void)arg;
     mr_mutex_lock(&wire.lock);
     for (;;) {
         struct event *e = TAILQ_FIRST(&wire.events);
@@ -379,7 +378,6 @@ void wire_wait_opened(const char *path, int64_t timeout_ms)
 
 int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
 {
-    (void)err;
     MR_LOCK(&wire.lock);
     wire.runtime.users++;
     *ret = &wire.runtime;
@@ -421,9 +419,6 @@ int mr_rpc_channel_new(mr_rpc_runtime *rt, const char *address, const struct mr_
 {
     mr_rpc_channel *ch = calloc(1, sizeof *ch);
 
-    (void)address;
-    (void)tls;
-    (void)err;
     if (ch == NULL) {
         abort();
     }
@@ -452,11 +447,6 @@ int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size
     mr_rpc_call *call = calloc(1, sizeof *call);
     struct event e = {.kind = CALL_DONE, .call = call, .reply = MR_BUF_INIT};
 
-    (void)ch;
-    (void)metadata;
-    (void)timeout_ms;
-    (void)wait_for_ready;
-    (void)err;
     if (call == NULL) {
         abort();
     }
@@ -499,11 +489,6 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
                        int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
                        void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
-    (void)ch;
-    (void)metadata;
-    (void)timeout_ms;
-    (void)wait_for_ready;
-    (void)err;
     MR_LOCK(&wire.lock);
     mr_rpc_stream *s = add_stream_locked(path);
     s->ops = ops;
@@ -540,7 +525,6 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
     struct mr_buf whole = MR_BUF_INIT;
     bool over;
 
-    (void)more_follows;
     for (size_t i = 0; i < n; i++) {
         mr_buf_append(&whole, slices[i].data, slices[i].size);
     }
@@ -564,13 +548,10 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
 
 void mr_rpc_stream_half_close(mr_rpc_stream *s)
 {
-    (void)s;
 }
 
 void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
-    (void)code;
-    (void)message;
     wire_end(s, MR_OK);
 }
 
@@ -601,13 +582,11 @@ void mr_rpc_stream_unref(mr_rpc_stream *s)
 
 const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 {
-    (void)s;
     return "peer";
 }
 
 const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
-    (void)s;
     return "host";
 }
 
@@ -618,8 +597,6 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
 {
     mr_rpc_server *srv = calloc(1, sizeof *srv);
 
-    (void)limits;
-    (void)err;
     if (srv == NULL) {
         abort();
     }
@@ -631,7 +608,6 @@ int mr_rpc_server_new(mr_rpc_runtime *rt, const struct mr_rpc_limits *limits, mr
 int mr_rpc_server_stream(mr_rpc_server *srv, const char *path, mr_rpc_accept *accept, void *ctx,
                          mr_error *err)
 {
-    (void)err;
     (void)snprintf(srv->path, sizeof srv->path, "%s", path);
     srv->accept = accept;
     srv->ctx = ctx;
@@ -648,17 +624,12 @@ void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops,
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
                          int *port, mr_error *err)
 {
-    (void)srv;
-    (void)address;
-    (void)tls;
-    (void)err;
     *port = 1;
     return MR_OK;
 }
 
 int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 {
-    (void)err;
     MR_LOCK(&wire.lock);
     wire.server = srv;
     return MR_OK;
@@ -666,7 +637,6 @@ int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 
 void mr_rpc_server_stop(mr_rpc_server *srv, int64_t grace_ms)
 {
-    (void)grace_ms;
     MR_LOCK(&wire.lock);
     for (size_t i = 0; i < wire.nstreams; i++) {
         if (strcmp(wire.streams[i]->path, srv->path) == 0) {
@@ -690,9 +660,5 @@ int64_t __wrap_mr_backoff_ms(uint32_t attempt, int64_t base_ms, int64_t max_ms, 
 
 int64_t __wrap_mr_backoff_ms(uint32_t attempt, int64_t base_ms, int64_t max_ms, uint64_t random)
 {
-    (void)attempt;
-    (void)base_ms;
-    (void)max_ms;
-    (void)random;
     return 1;
 }

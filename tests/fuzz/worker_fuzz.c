@@ -78,7 +78,6 @@ static void sent(void *ctx, mr_rpc_stream *s, const void *bytes, size_t size)
     struct mr_frame_content content;
     mr_buffer *buffer;
 
-    (void)ctx;
     if (strcmp(wire_path(s), READ) != 0 || mr_buffer_new(size, &buffer, NULL) < 0) {
         return;
     }

@@ -20,7 +20,6 @@
 
 static void trace(void *ctx, const char *line)
 {
-    (void)ctx;
     fprintf(stderr, "  %s\n", line);
 }
 

@@ -229,7 +229,6 @@ static Millrace__OpenReply *open_job(const char *address, const char *dataset, c
 
 static int new_cluster(void **state)
 {
-    (void)state;
     (void)snprintf(cluster, sizeof cluster, "t%d", ++clusters);
     return rpc != NULL ? 0 : mr_rpc_acquire(&rpc, NULL);
 }
@@ -237,7 +236,6 @@ static int new_cluster(void **state)
 /* Whatever happened, what is left in etcd is sound. */
 static int check_state(void **state)
 {
-    (void)state;
     return mr_test_state_is_sound(mr_test_etcd_endpoint(etcd), cluster) ? 0 : -1;
 }
 
@@ -259,7 +257,6 @@ static void a_dataset_survives_its_dispatcher(void **state)
     char *again = register_range(mr_dispatcher_address(d), 10);
     Millrace__GetDatasetRequest get = MILLRACE__GET_DATASET_REQUEST__INIT;
 
-    (void)state;
     assert_string_equal(id, again);
     mr_dispatcher_free(d);
 
@@ -328,7 +325,6 @@ static void many_large_definitions_wait_for_each_other(void **state)
     struct registration all[N];
     size_t sum = 0;
 
-    (void)state;
     Millrace__StatusReply *before = status(mr_dispatcher_address(d));
     for (size_t i = 0; i < N; i++) {
         mr_dataset *ds = constant_dataset(6000000);
@@ -366,7 +362,6 @@ static void a_large_definition_is_kept_in_parts(void **state)
     void *bytes = NULL;
     size_t size = 0;
 
-    (void)state;
     /* Garbage first: it names the fault, and nothing else is disturbed. */
     r.definition = (ProtobufCBinaryData){.data = (uint8_t *)"garbage", .len = 7};
     Millrace__RegisterDatasetReply *bad =
@@ -409,7 +404,6 @@ static void a_standby_sends_callers_to_the_leader(void **state)
     int64_t until = mr_now_ms() + PATIENCE_MS;
     bool told = false;
 
-    (void)state;
     assert_false(led->header->not_leader);
     drop(led);
     while (!told && mr_now_ms() < until) {
@@ -526,7 +520,6 @@ static void a_standby_gives_definitions_of_known_content(void **state)
     mr_dataset *ds = NULL;
     mr_error err;
 
-    (void)state;
     r.dataset_id = id;
     r.want_definition = true;
     r.fingerprint = id; /* which is its id, too */
@@ -582,7 +575,6 @@ static void a_watch_is_told_of_changes(void **state)
     Millrace__WatchWorkerRequest here = MILLRACE__WATCH_WORKER_REQUEST__INIT;
     struct watcher w, other;
 
-    (void)state;
     assert_string_equal(job->header->message, "");
     r.header = said_by(&client);
     r.client = client.id;
@@ -666,7 +658,6 @@ static void a_killed_leader_is_replaced_before_its_lease_ends(void **state)
     Millrace__StatusRequest r = MILLRACE__STATUS_REQUEST__INIT;
     mr_error err;
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         pids[i] = start_process(address[i]);
     }
@@ -712,7 +703,6 @@ static void etcd_may_be_away_for_a_while(void **state)
     mr_dispatcher *d = start();
     char *id = register_range(mr_dispatcher_address(d), 10);
 
-    (void)state;
     mr_test_etcd_kill(etcd, 0);
     assert_true(mr_test_etcd_restart(etcd, 0));
     assert_true(mr_test_etcd_ready(etcd));
@@ -733,7 +723,6 @@ static void state_of_a_newer_version_is_refused(void **state)
     mr_error err = {0};
     int64_t until = mr_now_ms() + PATIENCE_MS;
 
-    (void)state;
     (void)snprintf(key, sizeof key, "/millrace/%s/schema", cluster);
     assert_int_equal(mr_test_etcdctl(etcd, args), 0);
     mr_dispatcher *d = start();
@@ -756,7 +745,6 @@ static void bad_options_are_named(void **state)
     mr_dispatcher *d = NULL;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_dispatcher_start(&o, &d, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "--lease-ttl 1500 ms: whole seconds"));
     o.lease_ttl_ms = 0;

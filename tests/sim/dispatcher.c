@@ -77,8 +77,6 @@ static void on_finish(struct mr_dstream *ds, int code, const char *message)
 {
     struct open_stream *s = (struct open_stream *)ds;
 
-    (void)code;
-    (void)message;
     if (!s->over && !s->of->dead) {
         s->of->ops.finish(s->of->ctx, s->token);
     }
@@ -167,7 +165,6 @@ static void on_reply(void *ctx, struct mr_call *call, const struct mr_buf *messa
 {
     struct dispatcher *d = ctx;
 
-    (void)error;
     MR_ASSERT(!message->failed);
     if (!d->dead) {
         d->ops.answer(d->ctx, ((struct pending_call *)call)->token, call->method, message);
@@ -181,7 +178,6 @@ static int on_define(void *ctx, struct mr_call *call, const struct mr_header_inf
     struct dispatcher *d = ctx;
     struct mr_item item = {.kind = MR_ITEM_CALL, .call = call};
 
-    (void)info;
     if (call->method->command != MR_COMMAND_REGISTER_DATASET) {
         return mr_error_set_traits(err, MR_EUNAVAIL, MR_RETRYABLE, "definitions are not read here");
     }
@@ -240,13 +236,10 @@ static void on_term(void *ctx, enum mr_term_news news)
 
 static void on_left(void *ctx)
 {
-    (void)ctx;
 }
 
 static void on_unwell(void *ctx, const mr_error *why)
 {
-    (void)ctx;
-    (void)why;
 }
 
 static void on_trace(void *ctx, const char *line)

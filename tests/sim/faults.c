@@ -10,7 +10,6 @@
 
 static void store_again(struct sim *sim, void *arg)
 {
-    (void)arg;
     sim_store_sync(sim);
 }
 
@@ -63,14 +62,12 @@ static void start_client(struct sim *sim, void *arg)
 
 static void store_back(struct sim *sim, void *arg)
 {
-    (void)arg;
     sim->store.away = false;
     sim_store_sync(sim);
 }
 
 static void store_drained(struct sim *sim, void *arg)
 {
-    (void)arg;
     sim_store_fill(sim, false);
 }
 
@@ -375,7 +372,6 @@ static void keep_alone(struct sim *sim, void *arg)
 {
     bool over = sim_all_done(sim);
 
-    (void)arg;
     if (!over && sim->rares[SIM_RARE_UNREACHABLE] == 0 && !sim_is_stranding(sim)) {
         return; /* it came otherwise */
     }
@@ -395,7 +391,6 @@ static void keep_alone(struct sim *sim, void *arg)
 
 static void strand(struct sim *sim, void *arg)
 {
-    (void)arg;
     sim_say(sim, "no reader reaches worker 0");
     for (int i = 0; i < sim->nclients; i++) {
         sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(i), false, SIM_OUT_OF_REACH_MS);

@@ -40,7 +40,6 @@ static int connect_line(struct mr_read_task *t, mr_error *err)
     struct sim_line *line = t->line != NULL ? t->line : mr_calloc(1, sizeof *line);
     struct sim_client *client = client_of(t->read);
 
-    (void)err;
     MR_ASSERT(line != NULL);
     sim_line_clear(line);
     *line = (struct sim_line){.connection = ++client->sim->connections};

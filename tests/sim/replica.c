@@ -423,8 +423,6 @@ static void on_close(void *ctx, struct mr_follow *f)
 
 static void on_release(void *ctx, void *link)
 {
-    (void)ctx;
-    (void)link;
 }
 
 struct probe {
@@ -629,5 +627,4 @@ void sim_replica_stop(struct sim *sim, struct sim_replica *replica)
     while (replica->asked != NULL) {
         forget(replica, replica->asked);
     }
-    (void)sim;
 }

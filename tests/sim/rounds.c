@@ -576,7 +576,6 @@ static void note_closing(void *ctx, const char *key, const char *value, size_t s
     char *text = mr_strndup(value, size);
     bool *closing = ctx;
 
-    (void)key;
     *closing = *closing || strstr(text, "\"lost\"") != NULL;
     mr_free(text);
 }

@@ -26,7 +26,6 @@ static void everybody_gets_on(void **state)
     struct sim_tally tally = {0};
     char why[sizeof sim->violation] = "";
 
-    (void)state;
     for (uint64_t seed = 1; seed <= WALKS && why[0] == '\0'; seed++) {
         sim_walk_rounds(sim, seed, SIM_BUG_NONE, false);
         sim_tally_add(&tally, sim);

@@ -331,7 +331,6 @@ void sim_store_fill(struct sim *sim, bool full)
 
 static void compact(struct sim *sim, void *arg)
 {
-    (void)arg;
     (void)mr_fake_compact(sim->store.fake, mr_fake_revision(sim->store.fake), NULL);
     sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);
 }

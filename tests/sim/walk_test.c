@@ -29,7 +29,6 @@ static void walks_hold(void **state)
     struct sim_tally tally = {0};
     struct sim *sim = mr_calloc(1, sizeof *sim);
 
-    (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         char why[sizeof sim->violation];
 
@@ -61,7 +60,6 @@ static void hours_hold(void **state)
     struct sim *sim = mr_calloc(1, sizeof *sim);
     char why[sizeof sim->violation];
 
-    (void)state;
     sim_hours(sim, 1, HOURS, false);
     snprintf(why, sizeof why, "%s", sim->violation);
     sim_free(sim);

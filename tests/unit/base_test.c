@@ -142,7 +142,6 @@ static void a_budget_is_never_exceeded(void **state)
     mr_memory *m = NULL;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_memory_new(BUDGET, NULL, &m, &err), MR_OK);
     uint64_t none = mr_memory_used(m);
     /* What is made ahead gives way first, then what is held, then what is large. */
@@ -170,7 +169,6 @@ static void part_of_a_budget_is_charged_to_both(void **state)
     mr_memory *part = NULL;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_memory_new(BUDGET, NULL, &all, &err), MR_OK);
     assert_int_equal(mr_memory_new(4 * BUDGET, all, &part, &err), MR_OK);
     uint64_t none = mr_memory_used(all);
@@ -191,7 +189,6 @@ static void a_string_that_grows_is_charged_first(void **state)
     mr_memory *m = NULL;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_memory_new(BUDGET, NULL, &m, &err), MR_OK);
     uint64_t none = mr_memory_used(m);
     struct mr_buf b = {.memory = m};
@@ -332,7 +329,6 @@ static void a_time_is_that_of_the_calendar(void **state)
                                    11017, 20818, 47540, 47541, 146096, 146097, -1};
     char text[32], expected[32];
 
-    (void)state;
     for (size_t i = 0; i < sizeof days / sizeof days[0]; i++) {
         for (int64_t second = 0; second < 86400; second += 12342) {
             time_t at = (time_t)(days[i] * 86400 + second);
@@ -354,7 +350,6 @@ static atomic_bool log_more;
 
 static void *log_on(void *arg)
 {
-    (void)arg;
     while (atomic_load(&log_more)) {
         mr_log(MR_LOG_WARN, "record", NULL);
     }
@@ -367,7 +362,6 @@ static void a_forked_child_can_log(void **state)
     int saved = dup(STDERR_FILENO), nowhere = open("/dev/null", O_WRONLY), status = 0;
     pthread_t threads[4]; /* so that some lock is held at most times, if there is one */
 
-    (void)state;
     assert_true(nowhere >= 0 && dup2(nowhere, STDERR_FILENO) >= 0);
     atomic_store(&log_more, true);
     for (size_t i = 0; i < sizeof threads / sizeof threads[0]; i++) {
@@ -441,7 +435,6 @@ static void a_keyed_hash_is_siphash(void **state)
 {
     uint8_t key[MR_SIPHASH_KEY_BYTES], text[16];
 
-    (void)state;
     for (uint8_t i = 0; i < 16; i++) {
         key[i] = text[i] = i;
     }
@@ -577,7 +570,6 @@ static void an_id_is_of_one_key(void **state)
 {
     struct mr_identity a, b;
 
-    (void)state;
     mr_identity_draw(&a);
     mr_identity_draw(&b);
     assert_int_equal(strspn(a.id, "0123456789abcdef"), 32);

@@ -32,7 +32,6 @@ static void nothing_stays_of_a_log(void **state)
 {
     struct test_cache t;
 
-    (void)state;
     test_cache_open(&t, 64 * MR_MIB, MR_MIB, 2);
     open_and_close(&t, WARM_UP);
     size_t before = mallinfo2().uordblks;

@@ -60,7 +60,6 @@ static void few_workers_are_left_alone(void **state)
 {
     struct fleet f;
 
-    (void)state;
     fleet_init(&f, 1000, 340); /* 170 KB/s */
     (void)run(&f, 60000);
     assert_int_equal(mr_budget_stretch_ms(&f.budget), BASE_MS);
@@ -71,7 +70,6 @@ static void many_workers_come_down_to_the_budget(void **state)
 {
     struct fleet f;
 
-    (void)state;
     fleet_init(&f, 20000, 340); /* 3.4 MB/s at 2 s */
     (void)run(&f, 20000);
     for (int i = 0; i < 10; i++) {
@@ -87,7 +85,6 @@ static void what_cannot_be_held_is_held_as_far_as_it_goes(void **state)
 {
     struct fleet f;
 
-    (void)state;
     fleet_init(&f, 100000, 340);
     (void)run(&f, 60000);
     assert_int_equal(mr_budget_stretch_ms(&f.budget), MAX_MS);
@@ -99,7 +96,6 @@ static void it_relaxes_when_the_load_is_gone(void **state)
 {
     struct fleet f;
 
-    (void)state;
     fleet_init(&f, 100000, 340);
     (void)run(&f, 60000);
     f.tasks = 100;
@@ -112,7 +108,6 @@ static void one_large_definition_is_no_load(void **state)
 {
     struct mr_budget b;
 
-    (void)state;
     mr_budget_init(&b, BUDGET, BASE_MS, MAX_MS, 0, 0);
     for (int64_t t = 500; t <= 60000; t += 500) {
         mr_budget_update(&b, t >= 1000 ? 900000 : 0, t); /* 900 KB in half a second, once */

@@ -355,7 +355,6 @@ static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **
 {
     mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
 
-    (void)state;
     (void)add(c, "a", "1");
     (void)send(c, 0);
     assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),
@@ -377,7 +376,6 @@ static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **sta
     mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
     mr_commit *next = mr_commit_new(ROOT, EPOCH, 61, 1);
 
-    (void)state;
     (void)add(c, "a", "1");
     (void)send(c, 0);
     assert_int_equal(answered(c, 0, MR_EDEADLINE, MR_RETRYABLE | MR_MAYBE_APPLIED),

@@ -549,7 +549,6 @@ static void each_record_may_be_garbage_empty_or_gone(void **state)
     static const char *const values[] = {"garbage", "{}", "\xff", NULL};
     struct records records;
 
-    (void)state;
     copy_records(&records);
     assert_true(records.n > 40);
     for (size_t i = 0; i < records.n; i++) {
@@ -582,7 +581,6 @@ static void each_number_may_be_another(void **state)
         "0", "1", "7", "99999999", "4611686018427387904", "18446744073709551615"};
     struct records records;
 
-    (void)state;
     copy_records(&records);
     for (size_t i = 0; i < records.n; i++) {
         const char *value = records.values[i];
@@ -610,7 +608,6 @@ static void what_was_copied_into_an_etcd_that_counts_from_the_start_is_kept(void
     struct cluster *c = mr_calloc(1, sizeof *c);
     mr_error err = {0};
 
-    (void)state;
     begin(c);
     uint64_t epoch = c->t.epoch;
     size_t count = c->t.count;
@@ -636,7 +633,6 @@ static void tasks_of_what_is_set_aside_are_answered_later(void **state)
     static const char *const spoilt[] = {"jobs/dyn", "datasets/numbers"};
     struct cluster *c;
 
-    (void)state;
     for (size_t i = 0; i < sizeof spoilt / sizeof spoilt[0]; i++) {
         c = mr_calloc(1, sizeof *c);
         begin(c);
@@ -669,7 +665,6 @@ static void a_goodbye_to_a_job_that_is_set_aside_is_to_be_said_again(void **stat
     struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &in};
     char key[128];
 
-    (void)state;
     begin(c);
     char *original = mr_strdup(table_get(&c->t, "jobs/dyn"));
 
@@ -708,7 +703,6 @@ static void who_asks_for_a_dataset_that_is_set_aside_is_told_what_to_do(void **s
 {
     struct cluster *c = mr_calloc(1, sizeof *c);
 
-    (void)state;
     begin(c);
     table_put(&c->t, "datasets/numbers", "garbage");
     table_put(&c->t, "datasets/" FP2, "garbage");
@@ -744,7 +738,6 @@ static void a_job_that_is_set_aside_can_be_deleted(void **state)
     struct open_args again = {.client = "c9", .dataset = "numbers", .name = "dyn", .dynamic = true};
     struct cluster *c = mr_calloc(1, sizeof *c);
 
-    (void)state;
     begin(c);
     table_put(&c->t, "jobs/dyn", "garbage");
     table_take_over(&c->t);
@@ -763,7 +756,6 @@ static void a_client_of_a_job_that_is_set_aside_may_read_another(void **state)
     static const char *const spoilt[] = {"jobs/dyn", "datasets/numbers"};
     struct cluster *c;
 
-    (void)state;
     for (int i = 0; i < 4; i++) {
         struct open_args other = {.client = "c1", .dataset = FP2, .name = "new", .dynamic = true};
 
@@ -782,7 +774,6 @@ static void trainers_that_are_set_aside_are_deleted_with_the_others(void **state
 {
     struct cluster *c = mr_calloc(1, sizeof *c);
 
-    (void)state;
     begin(c);
     table_put(&c->t, "jobs/both+t1", "garbage");
     table_take_over(&c->t);
@@ -800,7 +791,6 @@ static void many_that_are_set_aside_are_deleted_in_parts(void **state)
     struct cluster *c = mr_calloc(1, sizeof *c);
     char key[64];
 
-    (void)state;
     begin(c);
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof key, "jobs/many+t%d", i);
@@ -847,7 +837,6 @@ static void without_memory_nobody_leads_and_nothing_breaks(void **state)
     char key[128];
     int rc;
 
-    (void)state;
     begin(c);
     snprintf(key, sizeof key, "iterations/%s", c->readers[5].production);
     table_delete(&c->t, key);

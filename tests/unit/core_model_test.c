@@ -467,7 +467,6 @@ static struct {
 
 static void note_rare(void *ctx, const char *line)
 {
-    (void)ctx;
     for (size_t i = 0; i < sizeof rare / sizeof rare[0]; i++) {
         rare[i].seen += strstr(line, rare[i].words) != NULL ? 1 : 0;
     }
@@ -510,7 +509,6 @@ static void nothing_is_lost_that_should_not_be(void **state)
 {
     const char *only = getenv("MR_SEED");
 
-    (void)state;
     for (uint64_t seed = 1; only == NULL && seed <= WALKS; seed++) {
         print_message("\rseed %llu ", (unsigned long long)seed);
         walk(seed);

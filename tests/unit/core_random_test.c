@@ -302,7 +302,6 @@ static void nothing_said_breaks_it(void **state)
 {
     const char *only = getenv("MR_SEED");
 
-    (void)state;
     for (uint64_t seed = 1; only == NULL && seed <= WALKS; seed++) {
         print_message("\rseed %llu ", (unsigned long long)seed);
         walk(seed);

@@ -426,7 +426,6 @@ static void what_was_in_a_crash_comes_in_small_grants(void **state)
 /* @name dies with the split it has, and the next one takes its place. */
 static void replace(struct fixture *f, const char *dead, const char *fresh)
 {
-    (void)dead;
     assert_int_equal(add_worker(&f->t, fresh, "a:1"), MR_OK);
     table_take_over(&f->t);
     table_wait(&f->t, 0);

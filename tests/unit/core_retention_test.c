@@ -103,7 +103,6 @@ static void mass_expiry_that_comes_bit_by_bit_is_braked(void **state)
 {
     struct table *t = start(NULL);
 
-    (void)state;
     for (int i = 0; i < 12; i++) {
         add_workers(t, i, i + 1);
         table_wait(t, SECOND);
@@ -117,7 +116,6 @@ static void few_silent_workers_are_lost_without_a_grace(void **state)
 {
     struct table *t = start(NULL);
 
-    (void)state;
     add_workers(t, 0, 9);
     for (int i = 0; i < 61; i++) {
         table_wait(t, SECOND);
@@ -134,7 +132,6 @@ static void a_leader_that_keeps_hearing_nobody_resigns_once(void **state)
     struct mr_core_config config = {.may_resign = true};
     struct table *t = start(&config);
 
-    (void)state;
     add_workers(t, 0, 12);
     assert_false(resigns_within(t, 119 * SECOND));
     assert_true(resigns_within(t, 2 * SECOND));
@@ -151,7 +148,6 @@ static void timers_that_run_late_find_nobody_silent(void **state)
     struct mr_command timer = {.kind = MR_COMMAND_TIMER, .late_ms = 500 * SECOND};
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 1);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(iteration, opened(t)->iteration_id);
@@ -172,7 +168,6 @@ static void nothing_is_collected_before_clients_found_the_new_leader(void **stat
     struct table *t = start(&config);
     char iteration[64], job[64];
 
-    (void)state;
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(iteration, opened(t)->iteration_id);
     keep(job, opened(t)->job_id);
@@ -194,7 +189,6 @@ static void what_a_leader_saw_end_needs_no_grace(void **state)
     struct table *t = start(&config);
     char early[64], late[64];
 
-    (void)state;
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "early"});
     keep(early, opened(t)->iteration_id);
     open_job(t, (struct open_args){.client = "c2", .dataset = "numbers", .name = "late"});
@@ -223,7 +217,6 @@ static void what_went_with_clients_of_a_forgotten_worker_is_counted(void **state
     struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &request};
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 2);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(iteration, opened(t)->iteration_id);
@@ -257,7 +250,6 @@ static void retention_fires_though_a_leader_lives_a_day(void **state)
     struct table *t = start(&config);
     char iteration[64];
 
-    (void)state;
     assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
     add_workers(t, 0, 1);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
@@ -304,7 +296,6 @@ static void records_say_since_when_nobody_reads_and_only_then(void **state)
     static const char *const clients[] = {"c1", "c2"};
     char key[80];
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(open_job(t, (struct open_args){.client = clients[i],
                                                         .dataset = "numbers",
@@ -325,7 +316,6 @@ static void a_time_that_is_still_to_come_counts_as_now(void **state)
 {
     struct table *t = start(NULL);
 
-    (void)state;
     t->wall += 30 * DAY; /* this leader's clock is ahead */
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     release_opened(t, "c1");
@@ -345,7 +335,6 @@ static void a_forgotten_repetition_is_not_run_again(void **state)
     struct table *t = start(NULL);
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 1);
     open_job(t, (struct open_args){
                     .client = "a", .dataset = "numbers", .name = "train", .dynamic = true});
@@ -369,7 +358,6 @@ static void a_dynamic_iteration_is_collected_once_its_job_has_gone_on(void **sta
     struct open_args args = {
         .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
 
-    (void)state;
     add_workers(t, 0, 1);
     open_job(t, args);
     keep(first, opened(t)->iteration_id);
@@ -411,7 +399,6 @@ static void a_job_that_was_resumed_keeps_no_epoch(void **state)
     struct open_args args = {
         .client = "c1", .dataset = "numbers", .name = "train", .repetition = 5};
 
-    (void)state;
     add_workers(t, 0, 1);
     for (int i = 0; i < 3000; i++, args.repetition++) {
         assert_int_equal(open_job(t, args), MR_OK);
@@ -440,7 +427,6 @@ static void repetitions_that_are_left_early_do_not_pile_up(void **state)
     struct table *t = start(NULL);
     struct open_args args = {.client = "c1", .dataset = "numbers", .name = "train"};
 
-    (void)state;
     add_workers(t, 0, 1);
     for (; args.repetition < 500; args.repetition++) {
         assert_int_equal(open_job(t, args), MR_OK);
@@ -465,7 +451,6 @@ static void a_late_call_to_a_job_that_died_makes_no_new_one(void **state)
     struct table *t = start(NULL);
     char job[64];
 
-    (void)state;
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(job, opened(t)->job_id);
     release_opened(t, "c1");
@@ -485,7 +470,6 @@ static void a_job_with_a_client_does_not_die(void **state)
     struct table *t = start(NULL);
     char iteration[64];
 
-    (void)state;
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     keep(iteration, opened(t)->iteration_id);
     for (int i = 0; i < 10 * 24 * 60; i++) {
@@ -504,7 +488,6 @@ static void a_dataset_goes_before_its_parts(void **state)
     struct mr_command timer = {.kind = MR_COMMAND_TIMER};
     char dataset[64];
 
-    (void)state;
     snprintf(dataset, sizeof dataset, "datasets/%s", FP2);
     assert_int_equal(put_dataset(t, "", FP2, hundred, 1), MR_OK);
     while (table_get(t, dataset) != NULL) {
@@ -528,7 +511,6 @@ static void a_job_that_goes_goes_as_a_whole(void **state)
     struct open_args args = {
         .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true};
 
-    (void)state;
     add_workers(t, 0, 3);
     for (args.repetition = 0; args.repetition < 200; args.repetition++) {
         assert_int_equal(open_job(t, args), MR_OK);
@@ -603,7 +585,6 @@ static void a_stuck_task_is_shown_and_not_closed_unless_that_was_asked_for(void 
     struct table *t = start(NULL);
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 2);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
     keep(iteration, opened(t)->iteration_id);
@@ -638,7 +619,6 @@ static void a_pipeline_that_has_ended_is_not_what_is_waited_for(void **state)
     struct open_args args = {.client = "c1", .dataset = "numbers", .name = "shared"};
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 2);
     open_job(t, args);
     keep(iteration, opened(t)->iteration_id);
@@ -671,7 +651,6 @@ static void a_stuck_task_is_closed_after_the_task_timeout(void **state)
     struct table *t = start(&config);
     char iteration[64];
 
-    (void)state;
     add_workers(t, 0, 2);
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers"});
     keep(iteration, opened(t)->iteration_id);
@@ -714,7 +693,6 @@ static void a_named_dataset_goes_by_command_unless_it_is_used(void **state)
 {
     struct table *t = start(NULL);
 
-    (void)state;
     open_job(t, (struct open_args){.client = "c1", .dataset = "numbers", .name = "train"});
     assert_int_equal(delete_dataset(t, "numbers"), MR_EPRECOND);
     assert_non_null(strstr(the_reply(t)->error.message, "used by job 'train': 1 job"));
@@ -733,7 +711,6 @@ static void a_job_with_clients_goes_only_by_force(void **state)
     char iteration[64], job[64];
     bool told = false;
 
-    (void)state;
     add_workers(t, 0, 1);
     open_job(t, (struct open_args){
                     .client = "c1", .dataset = "numbers", .name = "train", .dynamic = true});
@@ -776,7 +753,6 @@ static void a_full_table_of_jobs_makes_room(void **state)
     struct mr_outcome out = {0};
     char key[64], value[256];
 
-    (void)state;
     table_open_usual(t);
     for (size_t i = 0; i < t->count; i++) {
         if (strncmp(t->keys[i], "blobs/", 6) != 0) {

@@ -71,7 +71,6 @@ static void a_list_is_what_was_added_and_not_taken(void **state)
     struct model m = {0};
     struct mr_rng rng;
 
-    (void)state;
     mr_rng_seed(&rng, 7);
     for (int i = 0; i < STEPS; i++) {
         if (rec.n_pool == 0 || mr_rng_below(&rng, 2) == 0) {
@@ -92,7 +91,6 @@ static void squeezing_adds_the_smallest_gaps(void **state)
     Millrace__CursorRecord rec = MILLRACE__CURSOR_RECORD__INIT;
     struct mr_split_list list = {&rec.pool, &rec.n_pool};
 
-    (void)state;
     mr_split_list_add(core, list, 0, 10, 1);
     mr_split_list_add(core, list, 11, 1, 3);
     mr_split_list_add(core, list, 100, 10, 0);
@@ -117,7 +115,6 @@ static void what_is_not_ascending_or_too_far_is_not_sound(void **state)
     static const uint64_t bad[][4] = {
         {0, 0, 5, 1}, {5, 1, 0, 1}, {0, 2, 1, 1}, {0, 1, 9, 2}, {0, 1, 9, UINT64_MAX}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         Millrace__OwedRange a = MILLRACE__OWED_RANGE__INIT, b = MILLRACE__OWED_RANGE__INIT;
         Millrace__OwedRange *pointers[] = {&a, &b};

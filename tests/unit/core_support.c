@@ -192,7 +192,6 @@ static void keep_first(void *ctx, const char *key, const char *line)
 {
     char *first = ctx;
 
-    (void)key;
     if (first[0] == '\0') {
         snprintf(first, 256, "%s", line);
     }

@@ -674,7 +674,6 @@ static void who_comes_and_goes_and_what_is_lost_is_noted(void **state)
     struct table *t = mr_calloc(1, sizeof *t);
     char iteration[64];
 
-    (void)state;
     table_open(t, &config);
     assert_int_equal(put_dataset(t, "numbers", FP1, hundred, 1), MR_OK);
     add_worker(t, "w1", "a:1");
@@ -1153,7 +1152,6 @@ static void a_value_that_makes_no_sense_is_not_used(void **state)
     };
     struct mr_core_config config = {.epoch = 9};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         mr_core *core = mr_core_new(&config);
         mr_error err = {0};
@@ -1231,7 +1229,6 @@ static void a_bad_record_ends_its_own_iteration(void **state)
         {"tasks/%s/w1", "\xff"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct table *t = mr_calloc(1, sizeof *t);
         char bad[64], good[64], key[256];
@@ -1282,7 +1279,6 @@ static void a_bad_worker_or_client_is_one_that_comes_back(void **state)
     static const char *const values[] = {"{", "{\"life\":1}", "{\"client\":\"x\"}", "\xff",
                                          "{\"lostMs\":\"-\"}"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         struct table *t = mr_calloc(1, sizeof *t);
         char one[64], other[64], worker[160], client[64];

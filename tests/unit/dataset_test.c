@@ -41,7 +41,6 @@ static void errors_name_operator_and_argument(void **state)
     mr_function *affine = fn_affine(range);
     mr_function *many = fn_count_to(range);
 
-    (void)state;
     refused("rnage", NULL, NULL, NULL, 0, MR_EUNIMPL, "no dataset operator 'rnage'");
     refused("range", NULL, NULL, NULL, 0, MR_EINVAL, "range: argument 'start' is missing");
     refused("take", range, NULL, ATTRS(INT_ATTR("cuont", 1)), MR_EINVAL,
@@ -87,7 +86,6 @@ static void specs_are_inferred(void **state)
                           ATTRS(INT_ATTR("batch_size", 4), BOOL_ATTR("drop_remainder", 1)), NULL);
     const struct mr_leaf_spec *leaf = mr_spec_leaf(mr_dataset_spec(ds), 0);
 
-    (void)state;
     assert_int_equal(leaf->dtype, MR_INT64);
     assert_int_equal(leaf->rank, 1);
     assert_int_equal(leaf->dims[0], 4);
@@ -112,7 +110,6 @@ static void zips_take_a_structure(void **state)
     mr_dataset *ds = NULL;
     mr_error err;
 
-    (void)state;
     CHECK_OK(mr_dataset_apply("zip", inputs, 2,
                               ATTRS(TEXT_ATTR("structure", "{\"a\":\"*\",\"b\":\"*\"}")), NULL, 0,
                               NULL, &ds, e));
@@ -171,7 +168,6 @@ static void equal_pipelines_have_equal_fingerprints(void **state)
     mr_dataset *shared = make_zip(mr_dataset_ref(a), mr_dataset_ref(a));
     mr_dataset *apart = make_zip(mr_dataset_ref(a), mr_dataset_ref(b));
 
-    (void)state;
     expect_fingerprints(a, b, true);
     expect_fingerprints(a, c, false);
     expect_fingerprints(shared, apart, true);
@@ -199,7 +195,6 @@ static void constants_count_by_content(void **state)
     void *bytes = NULL;
     size_t size = 0;
 
-    (void)state;
     expect_fingerprints(a, b, true);
     expect_fingerprints(a, c, false);
     mr_dataset *ds = make_zip(a, b);
@@ -221,7 +216,6 @@ static void fingerprints_stay(void **state)
     uint8_t f[16];
     char hex[33];
 
-    (void)state;
     CHECK_OK(mr_dataset_fingerprint(ds, f, e));
     for (int i = 0; i < 16; i++) {
         (void)snprintf(hex + 2 * i, 3, "%02x", f[i]);
@@ -248,7 +242,6 @@ static void values_belong_to_their_function(void **state)
     uint32_t value;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_builder_finish_dataset(two, of_one, &fn, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "values of another function"));
     assert_int_equal(mr_dataset_apply("take", &of_one, 1, ATTRS(INT_ATTR("count", 1)), NULL, 0, two,
@@ -278,7 +271,6 @@ static void builders_check(void **state)
     mr_function *fn;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_builder_add(b, "nothing", in, 1, NULL, 0, NULL, 0, &out, 1, &n, &err),
                      MR_EUNIMPL);
     assert_int_equal(mr_builder_add(b, "add", in, 2, NULL, 0, NULL, 0, &out, 1, &n, &err),
@@ -303,7 +295,6 @@ static void long_chains_end(void **state)
     mr_error err;
     int rc;
 
-    (void)state;
     for (int i = 1; i < MR_GRAPH_HEIGHT_MAX; i++) {
         ds = make_one("take", ds, "count", 3);
     }
@@ -326,7 +317,6 @@ static void doubling_graphs_are_refused_where_they_would_run(void **state)
     size_t n;
     mr_error err;
 
-    (void)state;
     for (int i = 0; i < 40; i++) {
         ds = make_concatenate(mr_dataset_ref(ds), ds);
     }
@@ -396,7 +386,6 @@ static void definitions_are_checked(void **state)
     uint32_t before;
     char *op;
 
-    (void)state;
     def->format++;
     parse_refused(def, MR_EUNIMPL, "a definition of format 2");
     def->format--;
@@ -445,7 +434,6 @@ static void large_constants_are_named(void **state)
     size_t size;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_dataset_serialize(ds, &bytes, &size, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "from_tensor_slices"));
     assert_non_null(strstr(err.message, "the limit is 268435456"));
@@ -492,7 +480,6 @@ static void what_compresses_is_sent_compressed(void **state)
     size_t size = plain;
     mr_dataset *ds = NULL;
 
-    (void)state;
     CHECK_OK(mr_definition_compress(&bytes, &size, e));
     assert_true(size < plain / 4);
     CHECK_OK(mr_dataset_parse(bytes, size, &ds, e));
@@ -522,7 +509,6 @@ static void constants_are_not_copied(void **state)
 {
     const uint64_t seeds[] = {0, 1}; /* one compresses */
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         struct mr_definition_parts parts;
         uint8_t fingerprint[16];
@@ -571,7 +557,6 @@ static void other_fields_are_passed_over(void **state)
     uint8_t *longer = calloc(1, size + sizeof more);
     mr_dataset *ds = NULL;
 
-    (void)state;
     memcpy(longer, bytes, size);
     memcpy(longer + size, more, sizeof more);
     CHECK_OK(mr_dataset_parse(longer, size + sizeof more, &ds, e));
@@ -596,7 +581,6 @@ static void countless_fields_are_refused(void **state)
     void *bytes = definition_of(10, 1, fingerprint, &size);
     void *longer = calloc(1, size + n * sizeof more);
 
-    (void)state;
     memcpy(longer, bytes, size);
     for (size_t i = 0; i < n; i++) {
         memcpy((uint8_t *)longer + size + i * sizeof more, more, sizeof more);
@@ -613,7 +597,6 @@ static void what_does_not_compress_is_sent_as_it_is(void **state)
         uint64_t seed;
     } cases[] = {{100000, 1}, {100, 0}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t fingerprint[16];
         size_t plain = 0;
@@ -637,7 +620,6 @@ static void bombs_are_refused(void **state)
     size_t size = ZSTD_compress(packed, ZSTD_compressBound(n), zeros, n, 1);
     void *bytes = zeros;
 
-    (void)state;
     assert_false(ZSTD_isError(size));
     parse_sent_refused(packed, size, "a factor of 1000");
     size_t sent = n;
@@ -655,7 +637,6 @@ static void a_wrong_size_is_refused(void **state)
     uint8_t without[] = {0x28, 0xb5, 0x2f, 0xfd, 0x00, 0x58, 0x01, 0x00, 0x00};
     uint32_t more = (uint32_t)MR_DEFINITION_BYTES_MAX + 1;
 
-    (void)state;
     memcpy(frame + 5, &more, sizeof more);
     parse_sent_refused(frame, sizeof frame, "the limits are 268435456");
     more = 100000; /* and there are none: an empty last block */
@@ -672,7 +653,6 @@ static void what_is_too_large_even_so_is_told_with_both_sizes(void **state)
     void *bytes = calloc(1, size); /* Too dense to be compressed. */
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_definition_compress(&bytes, &size, &err), MR_EINVAL);
     assert_non_null(strstr(err.message, "100663297 as it would be sent"));
     assert_non_null(strstr(err.message, "268435456 and 100663296"));

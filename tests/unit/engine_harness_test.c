@@ -62,7 +62,6 @@ static void any_block_size_and_threads(void **state)
     static const uint32_t threads[] = {1, 4};
     char what[128];
 
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         const struct pipeline *p = &pipelines[i];
         mr_dataset *ds = p->make();
@@ -90,7 +89,6 @@ static void any_block_size_and_threads(void **state)
 
 static void cardinality_is_right(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         const struct pipeline *p = &pipelines[i];
         mr_dataset *ds = p->make();
@@ -115,7 +113,6 @@ static void cardinality_is_right(void **state)
 
 static void definitions_come_back(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         const struct pipeline *p = &pipelines[i];
         mr_dataset *ds = p->make();
@@ -203,7 +200,6 @@ static void cut_at(const struct pipeline *p, mr_dataset *ds, const struct lines 
 
 static void saved_anywhere(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         const struct pipeline *p = &pipelines[i];
         mr_dataset *ds = p->make();
@@ -230,7 +226,6 @@ static void damaged_states_are_refused(void **state)
     size_t size = 0;
     mr_error err;
 
-    (void)state;
     (void)read_on(it, &o, &l);
     CHECK_OK(mr_engine_save(it, &saved, &size, e));
     mr_engine_close(it);
@@ -256,7 +251,6 @@ static void damaged_states_are_refused(void **state)
 
 static void cancelled_is_cancelled(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         mr_dataset *ds = pipelines[i].make();
         struct read_options o = {.threads = 4, .most = 2};
@@ -306,7 +300,6 @@ static int read_without_memory(mr_dataset *ds, uint64_t nth, struct lines *got, 
  * elements. */
 static void no_memory(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         const struct pipeline *p = &pipelines[i];
         mr_dataset *ds = p->make();
@@ -346,7 +339,6 @@ static void splits_are_followed_to_their_end(void **state)
     size_t n = 0;
     const struct mr_operator *const *all = mr_operator_list(&n);
 
-    (void)state;
     for (size_t i = 0; i < pipelines_count; i++) {
         mr_dataset *ds = pipelines[i].make();
 
@@ -373,7 +365,6 @@ static void every_operator_is_covered(void **state)
     size_t n = 0;
     const struct mr_operator *const *all = mr_operator_list(&n);
 
-    (void)state;
     for (size_t i = 1; i < n; i++) {
         assert_true(strcmp(all[i - 1]->name, all[i]->name) < 0);
     }

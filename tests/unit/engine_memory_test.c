@@ -81,7 +81,6 @@ static void what_does_not_fit_at_once_is_done_in_parts(void **state)
     } cases[] = {{"map", 0, true},  {"map", 1, true},     {"map", 2, true},
                  {"map", 2, false}, {"filter", 0, false}, {"take_while", 0, false}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct read_options options = {.budget_bytes = MIB, .threads = 2, .rows = 4096};
         mr_dataset *ds = large_inside(cases[i].op, cases[i].calls, cases[i].ordered);
@@ -130,7 +129,6 @@ static int number_of(const mr_block *block, uint32_t row)
  */
 static void calls_that_do_not_fit_side_by_side_are_run_one_by_one(void **state)
 {
-    (void)state;
     for (int ordered = 0; ordered <= 1; ordered++) {
         mr_memory *memory = budget_of(12 * MIB);
         mr_dataset *in = make_range(1000, 1040, 1);
@@ -166,7 +164,6 @@ static void one_element_that_does_not_fit_is_refused(void **state)
     mr_engine_iter *it = open_in(ds, memory);
     struct mr_want want = {.rows_max = 1};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         mr_block *block = NULL;
         mr_error err = {0};
@@ -190,7 +187,6 @@ static void behind_an_element_that_does_not_fit_everything_has_its_place(void **
     const char *const texts[3] = {"a", memset(large, 'x', 8192), "c"};
     struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 2};
 
-    (void)state;
     for (int64_t calls = 0; calls <= 2; calls++) {
         mr_dataset *ds = make_strings(texts, 3);
         mr_builder *b = begin_for(ds, NULL);
@@ -219,7 +215,6 @@ static void engines_share_a_budget(void **state)
     mr_block *block = NULL;
     mr_error err = {0};
 
-    (void)state;
     CHECK_OK(mr_engine_pull(first, want, -1, &block, e));
     mr_block_unref(block);
     assert_true(mr_memory_used(memory) > 2 * MIB);
@@ -267,7 +262,6 @@ static void a_line_is_bounded(void **state)
     const char *const names[1] = {path};
     struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
 
-    (void)state;
     make_long_line_file(path);
     mr_dataset *ds = make_strings(names, 1);
     mr_builder *b = begin_for(ds, NULL);
@@ -294,7 +288,6 @@ static void a_line_too_long_that_is_cut_short_fails_once(void **state)
     char path[] = "/tmp/millrace-line-XXXXXX";
     struct read_options options = {.budget_bytes = 8 * MIB, .errors_max = 10};
 
-    (void)state;
     make_long_line_file(path);
     assert_int_equal(truncate(path, 32 << 10), 0);
     mr_dataset *ds =
@@ -363,14 +356,12 @@ static void all_records_come_in(size_t room)
 /* There is room for a record as it was read and as an element, and not for two. */
 static void records_that_do_not_fit_at_once_come_in_smaller_blocks(void **state)
 {
-    (void)state;
     all_records_come_in(210u << 10);
 }
 
 /* Beside two that were read there is no room for even one as an element; beside one there is. */
 static void a_record_that_fits_when_it_is_read_alone_is_given(void **state)
 {
-    (void)state;
     all_records_come_in(160u << 10);
 }
 
@@ -382,7 +373,6 @@ static void records_that_do_not_fit_are_passed_over_one_by_one(void **state)
     struct read_options tight = {.budget_bytes = MIB, .errors_max = 100};
     mr_dataset *ds = make_zip(make_range(0, RECORDS, 1), make_records_file(path, MIB));
 
-    (void)state;
     /* It fits into the budget, but not as an element too. */
     struct lines l = read_all(ds, &options);
     assert_int_equal(l.n, RECORDS);

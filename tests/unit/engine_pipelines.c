@@ -415,7 +415,6 @@ int pipelines_setup(void **state)
 {
     static char dir[] = "/tmp/mr-engine-XXXXXX";
 
-    (void)state;
     if (mkdtemp(dir) == NULL) {
         return -1;
     }
@@ -446,7 +445,6 @@ int pipelines_setup(void **state)
 
 int pipelines_teardown(void **state)
 {
-    (void)state;
     for (int f = 0; f < 3; f++) {
         (void)unlink(record_path[f]);
     }

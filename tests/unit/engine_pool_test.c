@@ -19,7 +19,6 @@ static void *acquire_and_release(void *arg)
 {
     mr_error err;
 
-    (void)arg;
     if (mr_pool_acquire(&err) == MR_OK) {
         mr_pool_release();
     }
@@ -57,7 +56,6 @@ static int fork_at_first_use(void)
 
 static void test_a_child_forked_at_the_first_use_has_a_pool(void **state)
 {
-    (void)state;
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     /* One ends such children; the other leaves them its allocator's locks as they were, held for
      * ever. */

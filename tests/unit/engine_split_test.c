@@ -34,7 +34,6 @@ static int pool_next(void *ctx, uint32_t provider, uint64_t repetition, struct m
 {
     struct pool *p = ctx;
 
-    (void)err;
     MR_LOCK(&p->lock);
     p->calls++;
     assert_true(provider < PROVIDERS_MAX);
@@ -121,7 +120,6 @@ static void each_element_once(void **state)
 {
     mr_dataset *ds = make_range(0, 100, 1);
 
-    (void)state;
     for (uint64_t grant = 1; grant <= 64; grant *= 4) {
         for (uint32_t workers = 1; workers <= 3; workers++) {
             struct lines l = read_shared(ds, workers, grant, 0);
@@ -139,7 +137,6 @@ static void a_split_of_many_is_a_run(void **state)
 {
     static const int64_t sizes[] = {MR_SPLITS_WHOLE_MAX, MR_SPLITS_WHOLE_MAX + 1, 100003};
 
-    (void)state;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         mr_dataset *ds = make_range(0, sizes[i], 1);
         unsigned char *seen = calloc((size_t)sizes[i], 1);
@@ -167,7 +164,6 @@ static void repeated_before_the_split(void **state)
 {
     mr_dataset *ds = make_one("repeat", make_range(0, 20, 1), "count", 5);
 
-    (void)state;
     for (uint64_t grant = 1; grant <= 32; grant *= 2) {
         struct lines l = read_shared(ds, 2, grant, 0);
 
@@ -183,7 +179,6 @@ static void shuffled_and_repeated(void **state)
         "repeat", make_one("shuffle", make_range(0, 20, 1), "buffer_size", 20), "count", 5);
     struct lines l = read_shared(ds, 2, 3, 0);
 
-    (void)state;
     expect_copies(&l, 0, 20, 5);
     lines_free(&l);
     mr_dataset_unref(ds);
@@ -195,7 +190,6 @@ static void endless_repeats_survive_empty_passes(void **state)
     mr_dataset *ds = make_one("repeat", make_range(0, 20, 1), "count", -1);
     struct lines l = read_shared(ds, 2, 20 /* all in one grant */, 1000);
 
-    (void)state;
     assert_true(l.n >= 1000);
     for (int v = 0; v < 20; v++) {
         char text[32];
@@ -223,7 +217,6 @@ static void zips_stay_aligned(void **state)
     mr_dataset *longer = make_zip(make_range(0, 200, 1), make_range(0, 1000, 1));
     struct lines l = read_shared(ds, 1, 3, 0);
 
-    (void)state;
     lines_expect_text(&l, "0;0 1;1 2;2 3;3 4;4 5;5 6;6 7;7 8;8 9;9");
     lines_free(&l);
     for (uint32_t workers = 1; workers <= 3; workers++) {
@@ -250,7 +243,6 @@ static void zips_of_maps_stay_aligned(void **state)
                  make_with_function("map", right, fn, ATTRS(INT_ATTR("num_parallel_calls", 3))));
     struct lines l = read_shared(ds, 3, 2, 0);
 
-    (void)state;
     assert_int_equal(l.n, 30);
     for (size_t i = 0; i < l.n; i++) {
         assert_int_equal(3 * atoi(l.text[i]) + 1, atoi(strchr(l.text[i], ';') + 1));
@@ -267,7 +259,6 @@ static void splits_count_what_fails(void **state)
     mr_dataset *ds = make_zip(make_range(0, 30, 1), make_with_function("map", right, fn, NULL, 0));
     char seen[30] = {0};
 
-    (void)state;
     ds = make("ignore_errors", ds, NULL, NULL, 0, NULL);
     struct lines l = read_shared(ds, 3, 2, 0);
     assert_int_equal(l.n, 29);
@@ -286,7 +277,6 @@ static void one_after_the_other(void **state)
     mr_dataset *ds = make_concatenate(make_range(0, 100, 1), make_range(100, 200, 1));
     struct lines l = read_shared(ds, 1, 7, 0);
 
-    (void)state;
     assert_int_equal(l.n, 200);
     for (size_t i = 0; i < l.n; i++) {
         assert_int_equal(atoi(l.text[i]), (int)i);
@@ -308,7 +298,6 @@ static void sources_inside_functions_are_whole(void **state)
     size_t n = 0;
     struct lines l;
 
-    (void)state;
     CHECK_OK(mr_dataset_providers(ds, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(n, 1);
     assert_int_equal(splits[0], 3);
@@ -339,7 +328,6 @@ static void it_is_known_how_many_elements_a_split_is(void **state)
 {
     mr_dataset *source = runs();
 
-    (void)state;
     assert_int_equal(elements_of_a_split(runs()), 7);
     assert_int_equal(elements_of_a_split(make_range(0, 100, 1)), 1);
     assert_int_equal(elements_of_a_split(make_one("shuffle", runs(), "buffer_size", 3)), 7);
@@ -368,7 +356,6 @@ static void providers_have_numbers(void **state)
     size_t n = 0;
     mr_error err;
 
-    (void)state;
     CHECK_OK(mr_dataset_providers(ds, splits, PROVIDERS_MAX, &n, e));
     assert_int_equal(n, 2);
     assert_int_equal(splits[0], 4);
@@ -441,7 +428,6 @@ static void a_grant_is_open_until_it_was_read_to_its_end(void **state)
     struct read_options options = {.splits = &source};
     mr_dataset *ds = make_range(0, 6, 1);
 
-    (void)state;
     CHECK_OK(mr_marks_new(&m.marks, e));
     mr_engine_iter *it = open_with(ds, &options);
     pass_one(it);
@@ -465,7 +451,6 @@ static void a_grant_is_open_until_what_it_became_was_read(void **state)
     struct read_options options = {.splits = &source};
     mr_dataset *ds = make_ints((const int64_t[]){3, 2}, 2);
 
-    (void)state;
     ds = make_with_function("flat_map", ds, fn_count_to(ds), NULL, 0);
     CHECK_OK(mr_marks_new(&m.marks, e));
     mr_engine_iter *it = open_with(ds, &options);
@@ -496,7 +481,6 @@ static void file_names_are_shared(void **state)
     struct read_options options = {.splits = &source, .rows = 1, .most = 1};
     struct lines all = {0};
 
-    (void)state;
     assert_non_null(mkdtemp(dir));
     for (int f = 0; f < 12; f++) {
         mr_tfrecord_writer *w = NULL;
@@ -547,7 +531,6 @@ static void a_lone_file_is_one_split(void **state)
     int64_t splits[PROVIDERS_MAX];
     size_t n = 0;
 
-    (void)state;
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     assert_int_equal(close(fd), 0);

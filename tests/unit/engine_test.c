@@ -85,7 +85,6 @@ static int outside_open(void *ctx, const char *op, const struct mr_attr *attrs, 
 {
     struct outside *o = ctx;
 
-    (void)err;
     assert_string_equal(op, "distribute");
     assert_non_null(input);
     assert_int_equal(nattrs, 2);
@@ -133,7 +132,6 @@ static void nothing_is_made_that_nobody_wants(void **state)
     struct read_options options = {.external = &opener};
     struct lines l = read_all(ds, &options);
 
-    (void)state;
     lines_expect_text(&l, "1 4 7 10 13");
     assert_int_equal(o->next, 5);
     lines_free(&l);
@@ -150,7 +148,6 @@ static void demand_grows_from_one(void **state)
     mr_engine_iter *it = open_with(ds, &options);
     uint32_t before = 0;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         mr_block *block = NULL;
 
@@ -178,7 +175,6 @@ static void reads_of_a_service_are_counted_from_zero(void **state)
     mr_dataset *above = make_one("take", mr_dataset_ref(ds), "count", -1);
     struct read_options options = {.external = &opener};
 
-    (void)state;
     for (uint64_t i = 0; i < 4; i++) {
         mr_engine_iter *it = open_with(i % 2 == 0 ? ds : above, &options);
 
@@ -199,7 +195,6 @@ static void batches_ask_for_what_they_hold(void **state)
     struct read_options options = {.external = &opener};
     struct lines l = read_all(ds, &options);
 
-    (void)state;
     assert_int_equal(l.n, 3);
     assert_int_equal(o->next, 30);
     lines_free(&l);
@@ -217,7 +212,6 @@ static void errors_name_operator_and_element(void **state)
     struct read_options options = {.errors_max = 100};
     struct lines l = read_all(ds, &options);
 
-    (void)state;
     assert_int_equal(l.n, 8);
     assert_string_equal(l.text[4], "-100");
     assert_non_null(strstr(l.text[5], "!-3 map (step 2), element 5: "));
@@ -233,7 +227,6 @@ static void bound_arguments_are_checked(void **state)
     mr_builder *b = begin_for(ds, NULL);
     mr_dataset *inner = make_range(0, 3, 1);
 
-    (void)state;
     inner = make("batch", inner, NULL, ATTRS(VALUE_ATTR("batch_size", 0)), b);
     ds = make_with_function("flat_map", ds, finish_dataset(b, inner), NULL, 0);
     struct read_options options = {.errors_max = 100};
@@ -253,7 +246,6 @@ static void budgets_name_what_is_too_large(void **state)
     struct read_options options = {.budget_bytes = 1 << 20, .most = 1};
     struct lines l = read_all(ds, &options);
 
-    (void)state;
     assert_non_null(strstr(l.text[0], "!-8 shuffle (step 2)"));
     assert_non_null(strstr(l.text[0], "the memory budget is 1048576"));
     lines_free(&l);
@@ -293,7 +285,6 @@ static void an_epoch_is_a_pass(void **state)
     struct lines first = {.text = apart.text, .n = 30};
     struct lines second = {.text = apart.text + 30, .n = 30};
 
-    (void)state;
     lines_expect(&together, &apart, "two epochs and one of two passes");
     size_t same = 0;
     for (size_t i = 0; i < 30; i++) {
@@ -316,7 +307,6 @@ static void loops_over_a_dataset_are_epochs(void **state)
     struct lines want = epochs(ds, 3);
     struct lines got = {0};
 
-    (void)state;
     for (int i = 0; i < 3; i++) {
         struct mr_engine_options opts = {.seed = 1, .count_epochs = true};
         struct read_options options = {.rows = 0};
@@ -342,7 +332,6 @@ static void seeds_make_orders(void **state)
     struct lines c = read_all(ds, &two);
     size_t same = 0;
 
-    (void)state;
     lines_expect(&b, &a, "one seed twice");
     for (size_t i = 0; i < 30; i++) {
         same += strcmp(a.text[i], c.text[i]) == 0;
@@ -366,7 +355,6 @@ static void one_order_needs_no_seed(void **state)
     struct lines all = read_all(ds, &(struct read_options){.seed = 1});
     struct lines rest = read_all(tail, &(struct read_options){.seed = 2, .epoch = 3});
 
-    (void)state;
     assert_int_equal(rest.n, 20);
     for (size_t i = 0; i < rest.n; i++) {
         assert_string_equal(rest.text[i], all.text[10 + i]);
@@ -395,7 +383,6 @@ static void *cancel_when_waiting(void *arg)
 
 static void cancel_ends_waiting(void **state)
 {
-    (void)state;
     for (int kind = 0; kind < 4; kind++) {
         struct outside *o = outside_new(1000, 3);
         struct mr_external_opener opener = {.ctx = o, .open = outside_open};
@@ -436,7 +423,6 @@ static void time_outs_lose_nothing(void **state)
     mr_block *block = NULL;
     mr_error err;
 
-    (void)state;
     options.most = 1;
     (void)read_on(it, &options, &l);
     lines_expect_text(&l, "<2>1,4");
@@ -474,7 +460,6 @@ static void looking_for_ever_can_be_ended(void **state)
     void *saved = NULL;
     size_t size = 0;
 
-    (void)state;
     (void)read_on(it, &options, &l);
     lines_expect_text(&l, "0 1 2");
     CHECK_OK(mr_engine_save(it, &saved, &size, e));
@@ -505,7 +490,6 @@ static void waiting_for_others_can_be_ended(void **state)
         make_one("take", make_one("prefetch", make_outside(), "buffer_size", -1), "count", 3);
     struct read_options options = {.external = &opener, .threads = 4};
 
-    (void)state;
     ds = make_one("repeat", ds, "count", 2);
     struct lines l = read_all(ds, &options);
     lines_expect_text(&l, "0 1 2 0 1 2");
@@ -525,7 +509,6 @@ static void iterators_count_repetitions(void **state)
     struct read_options options = {.external = &opener};
     struct lines l = read_all(ds, &options);
 
-    (void)state;
     lines_expect_text(&l, "0 1 2 3 0 1 2 3 0 1 2 3");
     assert_int_equal(o->ordinal, 2);
     lines_free(&l);
@@ -550,7 +533,6 @@ static void outside_cannot_be_saved(void **state)
     size_t size;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_engine_save(it, &saved, &size, &err), MR_EPRECOND);
     assert_non_null(strstr(err.message, "distribute (step 2)"));
     mr_engine_close(it);
@@ -564,7 +546,6 @@ static void outside_cannot_be_saved(void **state)
 
 static void the_machine_has_something(void **state)
 {
-    (void)state;
     assert_true(mr_machine_cores() >= 1);
     assert_true(mr_machine_memory_bytes() >= 16u << 20);
 }

@@ -65,7 +65,6 @@ static void checksums(void **state)
 {
     unsigned char bytes[300];
 
-    (void)state;
     assert_int_equal(mr_crc32c("123456789", 9), 0xe3069283u); /* the check value of CRC-32/ISCSI */
     assert_int_equal(mr_crc32c("", 0), 0);
     for (size_t i = 0; i < sizeof bytes; i++) {
@@ -78,7 +77,6 @@ static void what_is_written_is_read(void **state)
 {
     static const char *const compressions[] = {"", "GZIP", "ZLIB"};
 
-    (void)state;
     for (int i = 0; i < 6; i++) {
         write_file(compressions[i / 2], 2000, i % 2 == 1);
         struct lines l = read_file(compressions[i / 2]);
@@ -93,7 +91,6 @@ static void empty_files_and_records(void **state)
 {
     mr_tfrecord_writer *w = NULL;
 
-    (void)state;
     write_file("", 0, false);
     struct lines l = read_file("");
     assert_int_equal(l.n, 0);
@@ -115,7 +112,6 @@ static void large_records(void **state)
     mr_tfrecord_writer *w = NULL;
     mr_block *block = NULL;
 
-    (void)state;
     memset(big, 'x', size);
     CHECK_OK(mr_tfrecord_writer_open(path, "", -1, &w, e));
     CHECK_OK(mr_tfrecord_writer_write(w, big, size, e));
@@ -146,7 +142,6 @@ static void large_records(void **state)
 /* A record: 12 bytes, "record-<i>" of 8, 4 bytes: 24 in all. */
 static void damaged_data_costs_one_record(void **state)
 {
-    (void)state;
     write_file("", 5, false);
     poke(2 * 24 + 12 + 3, 0x20);
     struct lines l = read_file("");
@@ -160,7 +155,6 @@ static void damaged_data_costs_one_record(void **state)
 
 static void a_damaged_length_ends_the_file(void **state)
 {
-    (void)state;
     write_file("", 5, false);
     poke(3 * 24 + 1, 0x01);
     struct lines l = read_file("");
@@ -172,7 +166,6 @@ static void a_damaged_length_ends_the_file(void **state)
 
 static void short_files(void **state)
 {
-    (void)state;
     for (long cut = 1; cut < 24; cut++) {
         write_file("", 3, false);
         assert_int_equal(truncate(path, 2 * 24 + cut), 0);
@@ -194,7 +187,6 @@ static void wrong_kinds_of_file(void **state)
 {
     mr_dataset *ds;
 
-    (void)state;
     write_file("", 3, false);
     struct lines l = read_file("GZIP");
     assert_int_equal(l.n, 1);
@@ -219,7 +211,6 @@ static void bad_arguments(void **state)
     mr_error err;
     struct mr_attr attrs[] = {TEXT_ATTR("filename", "x"), TEXT_ATTR("compression_type", "ZIP")};
 
-    (void)state;
     assert_int_equal(mr_dataset_apply("tfrecord", NULL, 0, attrs, 2, NULL, 0, NULL, &ds, &err),
                      MR_EINVAL);
     assert_non_null(strstr(err.message, "tfrecord: argument 'compression_type': 'ZIP'"));
@@ -235,7 +226,6 @@ static void full_disks_are_told(void **state)
     mr_error err = {0};
     char text[1024] = {0};
 
-    (void)state;
     if (access("/dev/full", W_OK) != 0) {
         skip();
     }
@@ -251,13 +241,11 @@ static int set_up(void **state)
 {
     int fd = mkstemp(path);
 
-    (void)state;
     return fd < 0 ? -1 : close(fd);
 }
 
 static int tear_down(void **state)
 {
-    (void)state;
     return unlink(path);
 }
 

@@ -13,7 +13,6 @@ static void only_another_endpoint_is_the_next(void **state)
     mr_error silent = {.message = "deadline exceeded"};
     mr_error refused = {.message = "connect: Connection refused (111)"};
 
-    (void)state;
     assert_string_equal(mr_etcd_conn_trouble(&silent, 1),
                         "etcd endpoint does not answer, trying it again");
     assert_string_equal(mr_etcd_conn_trouble(&silent, 3),

@@ -83,7 +83,6 @@ static void a_failed_assertion_prints_the_last_events(void **state)
 {
     char last[32];
 
-    (void)state;
     aborted(fail_after_events);
     /* The record itself, then the ring, of which it is the newest, then the assertion. */
     (void)snprintf(last, sizeof last, "] event %d", MR_EVENTS_KEPT + 1);
@@ -110,7 +109,6 @@ static void a_long_event_is_cut(void **state)
 {
     size_t i = 0;
 
-    (void)state;
     aborted(fail_after_a_long_event);
     while (line(i) != NULL && strstr(line(i), "xxx") != line(i) + strcspn(line(i), "x")) {
         i++;
@@ -140,7 +138,6 @@ static void a_move_that_the_table_does_not_have_fails(void **state)
 {
     const char *at;
 
-    (void)state;
     aborted(move_back);
     at = strstr(printed, ": new -> running\n");
     assert_non_null(at);
@@ -171,7 +168,6 @@ static void events_of_threads_are_whole(void **state)
     pthread_t threads[WRITERS];
     int fds[2];
 
-    (void)state;
     assert_int_equal(pipe(fds), 0);
     for (int i = 0; i < WRITERS; i++) {
         assert_int_equal(mr_thread_start(&threads[i], "writer", write_events, &letters[i], NULL),

@@ -92,7 +92,6 @@ static void expect_way(mr_dataset *ds, enum mr_hand_way way)
 
 static void what_operators_do_to_elements(void **state)
 {
-    (void)state;
     expect_way(read_of(true), MR_HAND_IN_ORDER);
     expect_way(behind("prefetch", behind("take", read_of(true), "count", 3), "buffer_size", 2),
                MR_HAND_IN_ORDER);
@@ -117,7 +116,6 @@ static void several_reads_are_followed_by_nobody(void **state)
     mr_dataset *two[] = {read_of(true), behind("prefetch", read_of(true), "buffer_size", 2)};
     mr_dataset *bare[] = {read_of(true), read_of(false)};
 
-    (void)state;
     expect_way(apply("zip", two, 2, NULL, 0, NULL), MR_HAND_UNKNOWN);
     expect_way(apply("zip", bare, 2, NULL, 0, NULL), MR_HAND_ONE_BY_ONE);
 }
@@ -145,7 +143,6 @@ static void who_comes_back_is_through_with_what_it_had(void **state)
     struct mr_hand_log log;
     uint64_t used = UINT64_MAX;
 
-    (void)state;
     mr_hand_log_init(&log, ds);
     mr_dataset_unref(ds);
     mr_hand_log_come(&log); /* nobody is told */
@@ -170,7 +167,6 @@ static void one_by_one_what_was_taken_is_used_when_its_element_is(void **state)
     mr_dataset *ds = behind("skip", read_of(true), "count", 3);
     struct mr_hand_log log;
 
-    (void)state;
     mr_hand_log_init(&log, ds);
     mr_dataset_unref(ds);
     expect_unused(&log, false, false);
@@ -208,7 +204,6 @@ static void expect_may_hold(mr_dataset *ds, bool expected)
 /* Of an element that is handed out in parts some may be left. */
 static void who_may_hold_something(void **state)
 {
-    (void)state;
     expect_may_hold(read_of(true), false);
     expect_may_hold(behind("skip", read_of(true), "count", 3), false);
     expect_may_hold(behind("unbatch", behind("batch", read_of(true), "batch_size", 4), NULL, 0),

@@ -17,14 +17,12 @@ static struct mr_mailbox mailbox;
 
 static int setup(void **state)
 {
-    (void)state;
     mr_mailbox_init(&mailbox);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     mr_mailbox_destroy(&mailbox); /* asserts that nothing is counted any more */
     return 0;
 }
@@ -58,7 +56,6 @@ static void a_host_has_half_of_the_calls(void **state)
     size_t n = 0;
     mr_error err;
 
-    (void)state;
     do {
         calls[n] = call_of(100);
     } while (mr_mailbox_put_call(&mailbox, calls[n], "10.0.0.1", &err) == MR_OK &&
@@ -90,7 +87,6 @@ static void a_host_has_half_of_the_bytes(void **state)
     struct mr_server_call *a = call_of(LARGE), *b = call_of(LARGE), *c = call_of(LARGE),
                           *other = call_of(LARGE);
 
-    (void)state;
     assert_int_equal(mr_mailbox_put_call(&mailbox, a, "10.0.0.1", NULL), MR_OK);
     assert_int_equal(mr_mailbox_put_call(&mailbox, b, "10.0.0.1", NULL), MR_OK);
     assert_int_equal(mr_mailbox_put_call(&mailbox, c, "10.0.0.1", NULL), MR_EEXHAUSTED);
@@ -108,7 +104,6 @@ static void without_memory_nothing_is_counted(void **state)
 {
     struct mr_server_call *call = call_of(100);
 
-    (void)state;
     for (size_t nth = 1; nth <= 4; nth++) {
         mr_alloc_fail_at(nth);
         assert_int_equal(mr_mailbox_put_call(&mailbox, call, "10.0.0.1", NULL), MR_EEXHAUSTED);

@@ -20,7 +20,6 @@ static void agrees_with_an_array(void **state)
     struct mr_rng rng;
     size_t count = 0;
 
-    (void)state;
     mr_rng_seed(&rng, 1);
     for (size_t i = 0; i < KEYS; i++) {
         snprintf(keys[i], sizeof keys[i], "k%zu", i);
@@ -50,7 +49,6 @@ static void out_of_memory_changes_nothing(void **state)
     struct mr_map map = {0};
     mr_error err;
 
-    (void)state;
     mr_alloc_fail_at(1);
     assert_int_equal(mr_map_put(&map, "a", &map, &err), MR_EEXHAUSTED);
     mr_alloc_fail_at(0);

@@ -403,7 +403,6 @@ static void arguments_are_checked_without_a_dataset(void **state)
          "num_consumers needs a consumer_index, from 0 to 1"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct mr_attr attrs[] = {cases[i].attr, TEXT("processing_mode", "OFF")};
         mr_error err = {0};

@@ -29,7 +29,6 @@ static unsigned lines(const char *(*reason)(unsigned s), unsigned n, unsigned ou
 
 static const char *always(unsigned s)
 {
-    (void)s;
     return "nothing comes from worker a:1";
 }
 
@@ -38,7 +37,6 @@ static void the_same_is_said_ever_more_rarely(void **state)
     static const unsigned expected[] = {3, 6, 12, 24, 48, 96};
     unsigned at[64];
 
-    (void)state;
     assert_int_equal(lines(always, 100, at), 6);
     assert_memory_equal(at, expected, sizeof expected);
 }
@@ -57,7 +55,6 @@ static void what_only_grows_is_the_same(void **state)
 {
     unsigned at[64];
 
-    (void)state;
     assert_int_equal(lines(counted, 100, at), 6);
 }
 
@@ -73,7 +70,6 @@ static void another_reason_is_said_soon(void **state)
     static const unsigned expected[] = {3, 6, 12, 24, 48, 51, 102};
     unsigned at[64];
 
-    (void)state;
     assert_int_equal(lines(changing, 110, at), 7);
     assert_memory_equal(at, expected, sizeof expected);
 }
@@ -87,7 +83,6 @@ static void what_changes_all_the_time_is_not_said_all_the_time(void **state)
 {
     unsigned at[64];
 
-    (void)state;
     unsigned n = lines(to_and_fro, 100, at);
     for (unsigned i = 1; i < n; i++) {
         assert_in_range(at[i] - at[i - 1], 3, 5);
@@ -117,7 +112,6 @@ static void which_reasons_are_the_same(void **state)
         {"3 readers", "readers", false},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         assert_int_equal(mr_read_wait_same(cases[i].a, cases[i].b), cases[i].same);
         assert_int_equal(mr_read_wait_same(cases[i].b, cases[i].a), cases[i].same);

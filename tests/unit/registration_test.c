@@ -68,7 +68,6 @@ static void a_definition_is_sent_once(void **state)
     struct there other = {0};
     mr_dataset *ds = tensor(10);
 
-    (void)state;
     for (int pass = 0; pass < 3; pass++) {
         send_to(&t, "a:1", ds);
     }
@@ -88,7 +87,6 @@ static void a_large_one_may_be_known_from_others(void **state)
     struct there t = {.knows = true};
     mr_dataset *ds = tensor(64 * 1024);
 
-    (void)state;
     send_to(&t, "c:1", ds);
     assert_int_equal(t.sent, 0);
     mr_dataset_unref(ds);
@@ -99,7 +97,6 @@ static void an_older_dispatcher_gets_it_each_time(void **state)
     struct there t = {.old = true};
     mr_dataset *ds = tensor(11);
 
-    (void)state;
     send_to(&t, "d:1", ds);
     send_to(&t, "d:1", ds);
     assert_int_equal(t.sent, 2);

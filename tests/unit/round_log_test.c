@@ -76,7 +76,6 @@ static void expect_follows(mr_dataset *ds, bool follows, const char *obstacle)
 
 static void what_stands_in_the_way(void **state)
 {
-    (void)state;
     expect_follows(read_of(2), true, NULL);
     expect_follows(behind("take", behind("prefetch", read_of(2), "buffer_size", 2), "count", 3),
                    true, NULL);

@@ -307,7 +307,6 @@ static void a_listener_of_somebody_else_is_left_alone(void **state)
     socklen_t len = sizeof from, peer_len = sizeof peer;
     int listener = listener_open(&at), peers[2 * MAX], got[2 * MAX];
 
-    (void)state;
     for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
         peers[i] = connect_from(&at, GREEDY);
         got[i] = accept4(listener, (struct sockaddr *)&from, &len, SOCK_CLOEXEC);
@@ -339,7 +338,6 @@ static void a_host_may_have_what_it_leaves_free(void **state)
     struct mr_grpc_connections c;
     int fd = 1000;
 
-    (void)state;
     mr_grpc_connections_init(&c, COUNTED, DESCRIPTORS);
     for (unsigned i = 0; i < COUNTED / 2; i++) {
         assert_int_equal(admit(&c, fd++, "a", 0), MR_OK);
@@ -358,7 +356,6 @@ static void of_those_that_come_at_once_too(void **state)
     struct mr_grpc_connections c;
     int fd = 1000, admitted = 0;
 
-    (void)state;
     mr_grpc_connections_init(&c, DESCRIPTORS / 2, DESCRIPTORS);
     for (; admit(&c, fd, "a", 0) == MR_OK; fd++) {
         admitted++;
@@ -378,7 +375,6 @@ static void descriptors_are_left_for_files(void **state)
 {
     struct mr_grpc_connections c;
 
-    (void)state;
     mr_grpc_connections_init(&c, COUNTED, 1000);
     assert_int_equal(admit(&c, 500, "a", 0), MR_OK);
     assert_int_equal(admit(&c, 990, "b", 0), MR_EEXHAUSTED);
@@ -391,7 +387,6 @@ static void who_is_gone_is_looked_for_now_and_then(void **state)
     struct mr_grpc_connections c;
     int fds[COUNTED / 2];
 
-    (void)state;
     mr_grpc_connections_init(&c, COUNTED, DESCRIPTORS);
     for (unsigned i = 0; i < COUNTED / 2; i++) {
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -140,7 +140,6 @@ static void hosts_of_peers(void **state)
     };
     char host[MR_GRPC_HOST_SIZE];
 
-    (void)state;
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; i++) {
         mr_grpc_host_of(examples[i][0], host);
         assert_string_equal(host, examples[i][1]);

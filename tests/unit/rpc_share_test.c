@@ -58,9 +58,6 @@ static void large(void *ctx, mr_rpc_request *req, const void *bytes, size_t size
 {
     static const char reply[LARGE];
 
-    (void)ctx;
-    (void)bytes;
-    (void)size;
     mr_rpc_reply(req, MR_OK, NULL, reply, sizeof reply);
 }
 

@@ -49,7 +49,6 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
          "split 3: last error: ipv4:10.0.0.1: what others say stays"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++) {
         grpc_slice details = grpc_slice_from_static_string(said[i][0]);
         mr_error err;

@@ -74,7 +74,6 @@ static void a_second_signal_ends_it(void **state)
     pid_t pid = stopping_process();
     int status = 0;
 
-    (void)state;
     (void)kill(pid, SIGINT);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFEXITED(status));
@@ -86,7 +85,6 @@ static void being_frozen_meanwhile_does_not(void **state)
     pid_t pid = stopping_process();
     int status = 0;
 
-    (void)state;
     (void)kill(pid, SIGSTOP);
     assert_int_equal(waitpid(pid, &status, WUNTRACED), pid);
     assert_true(WIFSTOPPED(status));
@@ -104,7 +102,6 @@ static void freed_memory_is_given_back(void **state)
 {
     struct run run = {.signal_fd = -1, .owner_fd = -1};
 
-    (void)state;
     if (!MR_TEST_MALLOC_IS_GLIBCS) {
         skip();
     }

@@ -37,7 +37,6 @@ static void one_host_has_half_and_others_get_in(void **state)
     struct mr_shares all;
     mr_error err;
 
-    (void)state;
     mr_shares_init(&all, "calls", MAX);
     assert_int_equal(take_all(&all, "10.0.0.1", &a), 50);
     assert_int_equal(take_all(&all, "10.0.0.2", &b), 25);
@@ -63,7 +62,6 @@ static void one_large_thing_goes_at_a_time(void **state)
     struct mr_share *a = NULL, *b = NULL;
     struct mr_shares all;
 
-    (void)state;
     mr_shares_init(&all, "bytes", 192);
     assert_int_equal(mr_shares_take(&all, "a", 193, &a, NULL), MR_EEXHAUSTED);
     assert_int_equal(mr_shares_take(&all, "a", 96, &a, NULL), MR_OK);
@@ -81,7 +79,6 @@ static void what_is_empty_is_held_too(void **state)
     struct mr_share *a = NULL, *same = NULL;
     struct mr_shares all;
 
-    (void)state;
     mr_shares_init(&all, "bytes", MAX);
     assert_int_equal(mr_shares_take(&all, "a", 0, &a, NULL), MR_OK);
     assert_int_equal(mr_shares_take(&all, "a", 3, &same, NULL), MR_OK);
@@ -106,7 +103,6 @@ static void agrees_with_an_array(void **state)
     struct mr_rng rng;
     size_t nheld = 0;
 
-    (void)state;
     mr_shares_init(&all, "things", MAX);
     mr_rng_seed(&rng, 1);
     for (int step = 0; step < 20000; step++) {
@@ -144,7 +140,6 @@ static void agrees_with_an_array(void **state)
 
 static void out_of_memory_changes_nothing(void **state)
 {
-    (void)state;
     for (size_t nth = 1; nth <= 2; nth++) {
         struct mr_share *a = NULL;
         struct mr_shares all;

@@ -69,7 +69,6 @@ static void on_answer(void *ctx, uint64_t token, const struct mr_method *method,
 {
     struct answer *a = (struct answer *)(uintptr_t)token;
 
-    (void)ctx;
     assert_false(a->given);
     tell(a, method, message->data, message->len);
 }
@@ -79,7 +78,6 @@ static void on_push(void *ctx, uint64_t token, const struct mr_method *method, c
 {
     struct answer *a = (struct answer *)(uintptr_t)token;
 
-    (void)ctx;
     if (a->watch && !a->given) {
         tell(a, method, bytes, size);
     }
@@ -89,7 +87,6 @@ static void on_finish(void *ctx, uint64_t token)
 {
     struct answer *a = (struct answer *)(uintptr_t)token;
 
-    (void)ctx;
     a->over = a->over || a->watch;
 }
 
@@ -97,8 +94,6 @@ static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatase
 {
     struct mr_definition *d = mr_calloc(1, sizeof *d);
 
-    (void)ctx;
-    (void)request;
     (void)snprintf(d->fingerprint, sizeof d->fingerprint, "%032x", 1);
     d->spec = mr_strdup("s");
     d->spec_size = 1;
@@ -435,9 +430,6 @@ static void a_new_leader_gives_nobody_the_address_of_another(void **state)
 
 static void ignore(void *ctx, int rc, const struct mr_txn_result *r, const mr_error *err)
 {
-    (void)ctx;
-    (void)r;
-    (void)err;
     assert_int_equal(rc, MR_OK);
 }
 

@@ -172,7 +172,6 @@ static void many_tasks_fetch_it_once(void **state)
     struct source s;
     int cancelled = 0;
 
-    (void)state;
     source_init(&s, d, SMALL);
     s.waits = true;
     s.fails = 2;
@@ -199,7 +198,6 @@ static void those_used_last_are_kept(void **state)
     struct source s;
     char name[16];
 
-    (void)state;
     source_init(&s, d, SMALL);
     for (int i = 0; i < 200; i++) {
         (void)snprintf(name, sizeof name, "%d", i);
@@ -223,7 +221,6 @@ static void constants_count_once_and_as_long_as_they_are_there(void **state)
     mr_dataset *ds[2] = {NULL, NULL};
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     for (int i = 0; i < 2; i++) {
         CHECK_OK(get(&s, "one", &k[i], e));
@@ -252,7 +249,6 @@ static void what_nobody_uses_gives_way(void **state)
     struct mr_kept_definition *used = NULL;
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     assert_int_equal(use(&s, "idle"), MR_OK);
     CHECK_OK(get(&s, "used", &used, e));
@@ -277,7 +273,6 @@ static void one_that_finds_no_room_waits_for_others_to_let_go(void **state)
     mr_definitions *d = definitions(memory, WAIT_MS);
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     CHECK_OK(get(&s, "one", &s.held, e));
     assert_int_equal(use(&s, "other"), MR_OK); /* goes_on() lets go of the first one */
@@ -298,7 +293,6 @@ static void one_that_is_larger_than_it_seemed_is_fetched_again(void **state)
     mr_definitions *d = definitions(memory, WAIT_MS);
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     CHECK_OK(get(&s, "one", &s.held, e));
     s.compressed = true;
@@ -319,7 +313,6 @@ static void one_without_room_is_told(void **state)
     mr_error err;
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     CHECK_OK(get(&s, "one", &k, e));
     uint64_t used = mr_memory_used(memory);
@@ -346,7 +339,6 @@ static void one_of_unknown_size_is_told_when_it_has_come(void **state)
     struct source s;
     mr_error err;
 
-    (void)state;
     source_init(&s, d, LARGE);
     s.unknown = true;
     s.ends = true; /* it is not asked */
@@ -372,7 +364,6 @@ static void one_that_never_fits_is_told(void **state)
     struct source s;
     mr_error err;
 
-    (void)state;
     source_init(&s, d, LARGE);
     uint64_t none = mr_memory_used(memory);
     assert_int_equal(get(&s, "one", &k, &err), MR_EEXHAUSTED);
@@ -398,7 +389,6 @@ static void whoever_is_dropped_does_not_wait(void **state)
     struct mr_kept_definition *k = NULL;
     struct source s;
 
-    (void)state;
     source_init(&s, d, LARGE);
     CHECK_OK(get(&s, "one", &k, e));
     s.ends = true;
@@ -418,7 +408,6 @@ static void large_ones_are_fetched_one_at_a_time(void **state)
         unsigned asked;
     } cases[] = {{LARGE, MR_ECANCELED, 1}, {SMALL, MR_OK, 0}};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         mr_definitions *d = definitions(NULL, WAIT_MS);
         struct source s;
@@ -446,7 +435,6 @@ static void nobody_waits_for_the_turn_for_ever(void **state)
     struct source s;
     struct source other;
 
-    (void)state;
     source_init(&s, d, LARGE);
     source_init(&other, d, LARGE);
     s.inside = &other;

@@ -22,7 +22,6 @@ static void windows_in_memory_have_a_common_bound(void **state)
     size_t n = 0;
     mr_error err;
 
-    (void)state;
     assert_int_equal(mr_memory_new(BUDGET, NULL, &memory, NULL), MR_OK);
     uint64_t none = mr_memory_used(memory);
     struct mr_windows_options opts = {

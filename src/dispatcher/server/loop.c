@@ -61,7 +61,6 @@ static void *loop_main(void *arg)
 static void on_reply(void *ctx, struct mr_call *call, const struct mr_buf *message,
                      const mr_error *error)
 {
-    (void)ctx;
     mr_server_call_reply(call, message, error);
 }
 
@@ -82,13 +81,11 @@ static bool on_open(void *ctx, struct mr_follow *f, const char *address)
 
 static void on_close(void *ctx, struct mr_follow *f)
 {
-    (void)ctx;
     mr_leader_link_close(f);
 }
 
 static void on_release(void *ctx, void *link)
 {
-    (void)ctx;
     mr_leader_link_release(link);
 }
 
@@ -138,13 +135,11 @@ static void on_unwell(void *ctx, const mr_error *why)
 
 static void on_trace(void *ctx, const char *line)
 {
-    (void)ctx;
     mr_log(MR_LOG_DEBUG, "core", "move", "%s", line, NULL);
 }
 
 static void on_note(void *ctx, const char *line)
 {
-    (void)ctx;
     mr_log(MR_LOG_INFO, line, NULL);
 }
 

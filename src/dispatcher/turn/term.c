@@ -184,7 +184,6 @@ static int on_load_end(void *ctx, mr_error *err)
 
 static void on_committed(void *ctx, uint64_t batch)
 {
-    (void)batch;
     mr_turn_release(ctx);
 }
 

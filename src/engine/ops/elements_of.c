@@ -54,7 +54,6 @@ static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     size_t size = 0;
 
     MR_TRY(mr_op_bytes(head, "dataset", &bytes, &size, err));
-    (void)ctx;
     if (!mr_env_charge(head->env, size)) {
         return mr_op_fail_at_open(head,
                                   mr_error_set(err, MR_EEXHAUSTED,

@@ -97,7 +97,6 @@ static int external_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     const mr_dataset *ds = head->ds;
     mr_dataset *input = ds->ninputs > 0 ? ds->inputs[0] : NULL;
 
-    (void)ctx;
     if (opener->open == NULL) {
         int rc = mr_error_set(
             err, MR_EUNIMPL,

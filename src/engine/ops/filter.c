@@ -21,7 +21,6 @@ struct filter_iter {
 
 static int filter_infer(struct mr_infer *in, mr_error *err)
 {
-    (void)err;
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
     return MR_OK;

@@ -13,7 +13,6 @@ static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 {
     int64_t n = in->inputs[0]->cardinality;
 
-    (void)err;
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
     return MR_OK;

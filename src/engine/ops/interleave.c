@@ -44,7 +44,6 @@ struct interleave_iter {
 
 static int interleave_infer(struct mr_infer *in, mr_error *err)
 {
-    (void)err;
     in->spec = mr_spec_ref(in->functions[0]->spec);
     int64_t outer = in->inputs[0]->cardinality;
     int64_t inner = in->functions[0]->dataset->cardinality;

@@ -14,7 +14,6 @@ struct map_iter {
 
 static int map_infer(struct mr_infer *in, mr_error *err)
 {
-    (void)err;
     in->spec = mr_spec_ref(in->functions[0]->spec);
     in->cardinality = in->inputs[0]->cardinality;
     return MR_OK;

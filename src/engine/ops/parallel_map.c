@@ -239,7 +239,6 @@ static void pull_block(void *ctx, void *work)
     mr_block *block = NULL;
     mr_error err;
 
-    (void)work;
     mr_mutex_lock(&m->driver.lock);
     pull.rows = m->demand;
     mr_mutex_unlock(&m->driver.lock);

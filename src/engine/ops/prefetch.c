@@ -90,7 +90,6 @@ static void pull_block(void *ctx, void *work)
     int64_t begin = mr_now_ns();
     int rc = MR_OK;
 
-    (void)work;
     mr_mutex_lock(&it->driver.lock);
     pull.rows = it->demand;
     if (it->rows_max > 0 && it->rows_max - it->rows < pull.rows) {

@@ -59,7 +59,6 @@ static int range_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     int64_t stop = 0;
 
     MR_TRY(mr_op_int(head, "start", 0, &it->start, err));
-    (void)ctx;
     MR_TRY(mr_op_int(head, "stop", 0, &stop, err));
     MR_TRY(mr_op_int(head, "step", 1, &it->step, err));
     if (it->step == 0) {
@@ -154,14 +153,12 @@ static int range_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
 {
     struct range_iter *it = (struct range_iter *)head;
 
-    (void)err;
     it->next = index < it->count ? index : it->count;
     return MR_OK;
 }
 
 static void range_close(struct mr_op_iter *head)
 {
-    (void)head;
 }
 
 static const struct mr_op_run range_run = {

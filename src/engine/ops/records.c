@@ -94,13 +94,11 @@ static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error 
 
 static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
-    (void)ctx;
     return records_open(head, mr_tfrecord_next, err);
 }
 
 static int text_line_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
-    (void)ctx;
     return records_open(head, mr_text_line_next, err);
 }
 
@@ -112,7 +110,6 @@ static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
                                   &it->fixed.footer_bytes};
     int rc = records_open(head, mr_fixed_record_next, err);
 
-    (void)ctx;
     for (int i = 0; i < 3 && rc == MR_OK; i++) {
         int64_t v = 0;
 

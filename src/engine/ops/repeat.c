@@ -27,7 +27,6 @@ static int repeat_infer(struct mr_infer *in, mr_error *err)
     int64_t count = mr_infer_int(in, "count", -1, &known);
     int64_t n = in->inputs[0]->cardinality;
 
-    (void)err;
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     if (n == 0 || (known && count == 0)) {
         in->cardinality = 0;

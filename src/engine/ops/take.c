@@ -20,7 +20,6 @@ static int take_infer(struct mr_infer *in, mr_error *err)
     int64_t n = in->inputs[0]->cardinality;
 
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    (void)err;
     if (known && count < 0) {
         in->cardinality = n;
     } else if (known && n != MR_CARDINALITY_UNKNOWN) {
@@ -38,7 +37,6 @@ static int skip_infer(struct mr_infer *in, mr_error *err)
     int64_t n = in->inputs[0]->cardinality;
 
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    (void)err;
     if (known && count < 0) {
         in->cardinality = 0;
     } else if (known && n >= 0) {

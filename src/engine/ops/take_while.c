@@ -15,7 +15,6 @@ struct take_while_iter {
 
 static int take_while_infer(struct mr_infer *in, mr_error *err)
 {
-    (void)err;
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
     return MR_OK;

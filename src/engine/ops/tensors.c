@@ -133,7 +133,6 @@ static int tensors_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
     struct tensors_iter *it = (struct tensors_iter *)head;
     const struct mr_attr *block = mr_attr_find(head->ds->attrs, head->ds->nattrs, "tensors");
 
-    (void)ctx;
     if (block != NULL) {
         it->rows = mr_block_ref(block->block);
         return MR_OK;
@@ -196,7 +195,6 @@ static int tensors_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
     struct tensors_iter *it = (struct tensors_iter *)head;
     uint32_t rows = it->rows != NULL ? mr_block_rows(it->rows) : 0;
 
-    (void)err;
     it->next = index < rows ? (uint32_t)index : rows;
     return MR_OK;
 }

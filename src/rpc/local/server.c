@@ -219,7 +219,6 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
 
 int mr_rpc_server_start(mr_rpc_server *srv, mr_error *err)
 {
-    (void)err;
     MR_LOCK(&mr_local.lock);
     MR_ASSERT(!srv->started);
     srv->started = true;
