@@ -13,6 +13,14 @@ int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_func
     return mr_op_captures(it, fn, &a->captures, err);
 }
 
+int mr_apply_open(struct mr_apply *a, const struct mr_op_iter *it, mr_function *fn, mr_error *err)
+{
+    mr_program *program = NULL;
+
+    MR_TRY(mr_env_program(it->env, fn, &program, err));
+    return mr_apply_init(a, it, fn, program, err);
+}
+
 void mr_apply_free(struct mr_apply *a)
 {
     mr_block_unref(a->captures);

@@ -13,6 +13,8 @@ struct mr_apply {
 
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
                   mr_program *program, mr_error *err);
+/* With the environment's program for @fn. */
+int mr_apply_open(struct mr_apply *a, const struct mr_op_iter *it, mr_function *fn, mr_error *err);
 void mr_apply_free(struct mr_apply *a);
 
 /*

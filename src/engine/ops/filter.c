@@ -29,12 +29,10 @@ static int filter_infer(struct mr_infer *in, mr_error *err)
 static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
-    mr_program *program = NULL;
 
-    MR_TRY(mr_env_program(head->env, head->ds->functions[0], &program, err));
     head->waiting = &it->gather.rows;
     head->uncounts = true;
-    MR_TRY(mr_apply_init(&it->apply, head, head->ds->functions[0], program, err));
+    MR_TRY(mr_apply_open(&it->apply, head, head->ds->functions[0], err));
     return mr_op_open_input(head, ctx, err);
 }
 

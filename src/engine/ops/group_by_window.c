@@ -71,23 +71,14 @@ static int group_infer(struct mr_infer *in, mr_error *err)
 {
     bool has_size = mr_infer_attr(in, "window_size") != NULL;
     MR_AUTO(mr_spec_unref) mr_spec *group = NULL;
-    int rc;
 
     if (has_size == (in->nfunctions > 2)) {
         return mr_error_set(err, MR_EINVAL,
                             "takes either argument 'window_size' or a window_size_func");
     }
-    rc = reduce_spec(in->inputs[0]->spec, &group, err);
-    if (rc == MR_OK) {
-        rc = mr_infer_function(in, 1, MR_FUNCTION_DATASET, group, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "reduce_func");
-        }
-    }
-    if (rc == MR_OK && !has_size) {
-        rc = check_size_function(in, err);
-    }
-    MR_TRY(rc);
+    MR_TRY(reduce_spec(in->inputs[0]->spec, &group, err));
+    MR_TRY_WRAP(mr_infer_function(in, 1, MR_FUNCTION_DATASET, group, err), err, "reduce_func");
+    MR_TRY(has_size ? MR_OK : check_size_function(in, err));
     int64_t n = in->inputs[0]->cardinality;
 
     in->spec = mr_spec_ref(in->functions[1]->spec);
@@ -97,35 +88,22 @@ static int group_infer(struct mr_infer *in, mr_error *err)
 
 /* ---- open ---- */
 
-static int open_function(const struct mr_op_iter *head, size_t i, struct mr_apply *apply,
-                         mr_error *err)
-{
-    mr_function *fn = head->ds->functions[i];
-    mr_program *program = NULL;
-    int rc = mr_env_program(head->env, fn, &program, err);
-
-    return rc == MR_OK ? mr_apply_init(apply, head, fn, program, err) : rc;
-}
-
 static int group_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
+    mr_function **functions = head->ds->functions;
     int64_t size = 0;
-    int rc = mr_op_int(head, "window_size", 1, &size, err);
 
-    it->window_size = (uint64_t)size;
     head->uncounts = true;
     mr_groups_init(&it->groups, head->env, head->ds->inputs[0]->spec);
-    if (rc == MR_OK) {
-        rc = open_function(head, 0, &it->key, err);
+    MR_TRY(mr_op_int(head, "window_size", 1, &size, err));
+    it->window_size = (uint64_t)size;
+    MR_TRY(mr_apply_open(&it->key, head, functions[0], err));
+    if (head->ds->nfunctions > 2) {
+        MR_TRY(mr_apply_open(&it->size, head, functions[2], err));
     }
-    if (rc == MR_OK && head->ds->nfunctions > 2) {
-        rc = open_function(head, 2, &it->size, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_expander_prepare(&it->reduce, head, head->ds->functions[1], err);
-    }
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    MR_TRY(mr_expander_prepare(&it->reduce, head, functions[1], err));
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* ---- groups ---- */
@@ -151,26 +129,21 @@ static int size_of(const struct group_iter *it, int64_t key, uint64_t *ret, mr_e
     MR_AUTO(mr_block_unref) mr_block *out = NULL;
     uint32_t bad;
     int64_t size = 0;
-    int rc;
 
     if (it->size.program == NULL) {
         *ret = it->window_size;
         return MR_OK;
     }
-    rc = mr_block_new(1, &column, 1, &in, err);
-    if (rc == MR_OK) {
-        rc = mr_apply_run(&it->size, in, it->in.index + it->at, &out, &bad, err);
-    }
-    if (rc == MR_OK) {
-        rc = scalar_at(out, 0, &size, err);
-    }
-    if (rc == MR_OK && size < 1) {
-        rc = mr_error_set(
+    MR_TRY(mr_block_new(1, &column, 1, &in, err));
+    MR_TRY(mr_apply_run(&it->size, in, it->in.index + it->at, &out, &bad, err));
+    MR_TRY(scalar_at(out, 0, &size, err));
+    if (size < 1) {
+        return mr_error_set(
             err, MR_EINVAL,
             "the window size of key %" PRId64 " is %" PRId64 ", it must be at least 1", key, size);
     }
     *ret = (uint64_t)size;
-    return rc;
+    return MR_OK;
 }
 
 /* ---- elements into groups ---- */

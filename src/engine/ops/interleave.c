@@ -106,11 +106,9 @@ static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, u
     it->threads = mr_env_take_threads(it->head.env, threads_wanted(it->head.env, cycle, calls));
     it->places = mr_calloc(cycle, sizeof *it->places);
     MR_CHECK_ALLOC(it->places, err);
-    int rc = mr_expander_init(&it->expander, &it->head, ctx, err);
-    if (rc == MR_OK && it->threads > 0) {
-        rc = mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it);
-    }
-    return rc;
+    MR_TRY(mr_expander_init(&it->expander, &it->head, ctx, err));
+    return it->threads > 0 ? mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it)
+                           : MR_OK;
 }
 
 static int interleave_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -119,17 +117,12 @@ static int interleave_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx,
     int64_t cycle = 0;
     int64_t block_length = 0;
     int64_t calls = 0;
-    int rc = mr_op_int(head, "cycle_length", 16, &cycle, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "block_length", 1, &block_length, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "num_parallel_calls", 0, &calls, err);
-    }
     it->ordered = mr_op_bool(head, "deterministic", true);
-    return rc == MR_OK ? open_cycle(it, ctx, (uint32_t)cycle, (uint64_t)block_length, calls, err)
-                       : rc;
+    MR_TRY(mr_op_int(head, "cycle_length", 16, &cycle, err));
+    MR_TRY(mr_op_int(head, "block_length", 1, &block_length, err));
+    MR_TRY(mr_op_int(head, "num_parallel_calls", 0, &calls, err));
+    return open_cycle(it, ctx, (uint32_t)cycle, (uint64_t)block_length, calls, err);
 }
 
 static int flat_map_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)

@@ -86,23 +86,16 @@ static int scan_infer(struct mr_infer *in, mr_error *err)
     const mr_block *state = mr_infer_attr(in, "initial_state")->block;
     size_t nstate = mr_block_column_count(state);
     MR_AUTO(mr_spec_unref) mr_spec *arguments = NULL;
-    int rc = argument_spec(in, state, &arguments, err);
 
-    if (rc == MR_OK) {
-        rc = mr_infer_function(in, 0, MR_FUNCTION_VALUES, arguments, err);
+    MR_TRY(argument_spec(in, state, &arguments, err));
+    MR_TRY(mr_infer_function(in, 0, MR_FUNCTION_VALUES, arguments, err));
+    if (mr_spec_leaves(in->functions[0]->spec) <= nstate) {
+        return mr_error_set(err, MR_EINVAL,
+                            "the function must return a state of %zu tensors and a result", nstate);
     }
-    if (rc == MR_OK && mr_spec_leaves(in->functions[0]->spec) <= nstate) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "the function must return a state of %zu tensors and a result", nstate);
-    }
-    if (rc == MR_OK) {
-        rc = check_state(state, in->functions[0], err);
-    }
-    if (rc == MR_OK) {
-        rc = result_spec(in, nstate, err);
-    }
+    MR_TRY(check_state(state, in->functions[0], err));
     in->cardinality = in->inputs[0]->cardinality;
-    return rc;
+    return result_spec(in, nstate, err);
 }
 
 /* ---- running ---- */
@@ -120,23 +113,17 @@ static int scan_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
     struct scan_iter *it = (struct scan_iter *)head;
     mr_function *fn = head->ds->functions[0];
     size_t n = mr_spec_leaves(fn->spec);
-    mr_program *program = NULL;
-    int rc = mr_env_program(head->env, fn, &program, err);
 
     head->waiting = &it->out.rows;
     set_initial_state(it);
     it->nstate = mr_block_column_count(it->state);
     it->columns = mr_calloc(n, sizeof *it->columns);
-    if (rc == MR_OK && it->columns == NULL) {
-        rc = mr_error_nomem(err);
-    }
-    for (uint32_t i = 0; rc == MR_OK && i < n; i++) {
+    MR_CHECK_ALLOC(it->columns, err);
+    for (uint32_t i = 0; i < n; i++) {
         it->columns[i] = i;
     }
-    if (rc == MR_OK) {
-        rc = mr_apply_init(&it->apply, head, fn, program, err);
-    }
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    MR_TRY(mr_apply_open(&it->apply, head, fn, err));
+    return mr_op_open_input(head, ctx, err);
 }
 
 /* The element in row @row: into `out`, and the next state. */
@@ -147,35 +134,21 @@ static int step(struct scan_iter *it, const mr_block *rows, uint32_t row, mr_err
     MR_AUTO(mr_block_unref) mr_block *element = NULL;
     MR_AUTO(mr_block_unref) mr_block *arguments = NULL;
     MR_AUTO(mr_block_unref) mr_block *results = NULL;
-    mr_block *state = NULL;
+    MR_AUTO(mr_block_unref) mr_block *state = NULL;
     MR_AUTO(mr_block_unref) mr_block *out = NULL;
     uint32_t bad;
-    int rc = mr_block_slice(rows, row, 1, &element, err);
 
+    MR_TRY(mr_block_slice(rows, row, 1, &element, err));
     both[1] = element;
-    if (rc == MR_OK) {
-        rc = mr_block_zip(both, 2, &arguments, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_apply_run(&it->apply, arguments, it->in.index + row, &results, &bad, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_block_select(results, it->columns, it->nstate, &state, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_trace_as(state, it->state); /* nothing: a state comes from all elements so far */
-        rc = mr_block_select(results, it->columns + it->nstate, n - it->nstate, &out, err);
-    }
-    if (rc == MR_OK) {
-        rc = mr_gather_add(&it->out, out, 0, 1, err);
-    }
-    if (rc == MR_OK) {
-        mr_block_unref(it->state);
-        it->state = state;
-        state = NULL;
-    }
-    mr_block_unref(state);
-    return rc;
+    MR_TRY(mr_block_zip(both, 2, &arguments, err));
+    MR_TRY(mr_apply_run(&it->apply, arguments, it->in.index + row, &results, &bad, err));
+    MR_TRY(mr_block_select(results, it->columns, it->nstate, &state, err));
+    mr_block_trace_as(state, it->state); /* nothing: a state comes from all elements so far */
+    MR_TRY(mr_block_select(results, it->columns + it->nstate, n - it->nstate, &out, err));
+    MR_TRY(mr_gather_add(&it->out, out, 0, 1, err));
+    mr_block_unref(it->state);
+    it->state = MR_TAKE(state);
+    return MR_OK;
 }
 
 static int scan_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
