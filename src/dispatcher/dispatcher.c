@@ -75,23 +75,14 @@ static int check_options(const struct mr_dispatcher_options *o, mr_error *err)
 
 static struct mr_turn_options loop_options(const struct mr_dispatcher_options *o)
 {
-    return (struct mr_turn_options){
-        .cluster = o->cluster,
-        .etcd_quota_bytes = o->etcd_quota_bytes,
-        .etcd_write_budget = o->etcd_write_budget,
-        .lease_ttl_ms = o->lease_ttl_ms,
-        .heartbeat_ms = o->heartbeat_ms,
-        .worker_timeout_ms = o->worker_timeout_ms,
-        .client_timeout_ms = o->client_timeout_ms,
-        .job_gc_timeout_ms = o->job_gc_timeout_ms,
-        .gc_dynamic = o->gc_dynamic,
-        .finished_retention_ms = o->finished_retention_ms,
-        .client_retention_ms = o->client_retention_ms,
-        .worker_retention_ms = o->worker_retention_ms,
-        .job_retention_ms = o->job_retention_ms,
-        .dataset_retention_ms = o->dataset_retention_ms,
-        .stall_timeout_ms = o->stall_timeout_ms,
-        .task_timeout_ms = o->task_timeout_ms,
+    return (struct mr_turn_options){.cluster = o->cluster,
+                                    .etcd_quota_bytes = o->etcd_quota_bytes,
+                                    .etcd_write_budget = o->etcd_write_budget,
+                                    .lease_ttl_ms = o->lease_ttl_ms,
+                                    .gc_dynamic = o->gc_dynamic,
+#define X(name) .name = o->name,
+                                    MR_CORE_TIMES(X)
+#undef X
     };
 }
 

@@ -79,15 +79,10 @@ static void start(struct leader *l)
                                 .started_ms = (uint64_t)l->now,
                                 .etcd_write_budget = INT64_C(1) << 40,
                                 .lease_ttl_ms = TTL_MS,
-                                .heartbeat_ms = 1000,
-                                .worker_timeout_ms = c->worker_timeout_ms,
-                                .client_timeout_ms = c->client_timeout_ms,
-                                .job_gc_timeout_ms = c->job_gc_timeout_ms,
-                                .finished_retention_ms = c->finished_retention_ms,
-                                .client_retention_ms = c->client_retention_ms,
-                                .worker_retention_ms = c->worker_retention_ms,
-                                .job_retention_ms = c->job_retention_ms,
-                                .dataset_retention_ms = c->dataset_retention_ms};
+#define X(name) .name = c->name,
+                                MR_CORE_TIMES(X)
+#undef X
+    };
     mr_store *store;
     int rc = mr_fake_connect(l->fake, &store, NULL);
 

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 const struct mr_core_config retention_config = {
+    .heartbeat_ms = 1000,
     .worker_timeout_ms = 10 * MINUTE,
     .client_timeout_ms = 30 * MINUTE,
     .job_gc_timeout_ms = 2 * HOUR,
@@ -78,12 +79,6 @@ static char *lent(const char *s)
 
 /* ---------------------------------------------------------------- calls */
 
-/* The union's members are all pointers to the message. */
-static const ProtobufCMessage *call(struct world *w, const struct mr_command *command, int *code)
-{
-    return leader_call(&w->leader, command->kind, (const ProtobufCMessage *)command->open, code);
-}
-
 static void name_dataset(uint32_t dataset, char out[33])
 {
     if (dataset < NAMED_DATASETS) {
@@ -113,7 +108,6 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
 {
     Millrace__OpenRequest in = MILLRACE__OPEN_REQUEST__INIT;
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_OPEN, .open = &in};
     const struct job *job = &w->jobs[r->job];
     char name[32], dataset[33];
     int code;
@@ -129,31 +123,29 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
     in.client = r->client;
     in.dataset_id = dataset;
     in.repetition = r->repetition;
-    *reply = (const Millrace__OpenReply *)call(w, &command, &code);
+    *reply = (const Millrace__OpenReply *)leader_call(&w->leader, MR_COMMAND_OPEN, &in.base, &code);
     return code;
 }
 
 static int release(struct world *w, struct reader *r)
 {
     Millrace__ReleaseClientRequest in = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_RELEASE_CLIENT, .release_client = &in};
     int code;
 
     in.client = r->client;
     in.iteration_id = r->iteration;
-    call(w, &command, &code);
+    leader_call(&w->leader, MR_COMMAND_RELEASE_CLIENT, &in.base, &code);
     return code;
 }
 
 static int client_heartbeat(struct world *w, struct reader *r)
 {
     Millrace__ClientHeartbeatRequest in = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_CLIENT_HEARTBEAT, .client_heartbeat = &in};
     int code;
 
     in.client = r->client;
     in.iteration_id = r->iteration;
-    call(w, &command, &code);
+    leader_call(&w->leader, MR_COMMAND_CLIENT_HEARTBEAT, &in.base, &code);
     return code;
 }
 
@@ -181,7 +173,6 @@ static void answer_joins(struct world *w, const struct reader *r)
     Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT, *list[] = {&progress};
     Millrace__JoinAnswer join = MILLRACE__JOIN_ANSWER__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &in};
     char task[128];
     int code;
 
@@ -193,7 +184,7 @@ static void answer_joins(struct world *w, const struct reader *r)
         snprintf(task, sizeof task, "%s/%s.1", r->iteration, w->workers[i]);
         in.incarnation = w->workers[i];
         join.first = world_draw(w, 5 * WORKERS) == 0 ? 1 : 0;
-        call(w, &command, &code);
+        leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base, &code);
     }
 }
 
@@ -204,7 +195,6 @@ static void work(struct world *w, const struct job *job, const char *iteration, 
 
     Millrace__GetSplitsRequest get = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__TaskEndedRequest end = MILLRACE__TASK_ENDED_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_GET_SPLITS, .get_splits = &get};
     int code;
 
     get.task_id = end.task_id = task;
@@ -214,11 +204,10 @@ static void work(struct world *w, const struct job *job, const char *iteration, 
     get.incarnation = end.incarnation = worker;
     get.seq = 1;
     if (job->dynamic) {
-        call(w, &command, &code);
+        leader_call(&w->leader, MR_COMMAND_GET_SPLITS, &get.base, &code);
     }
     if (world_draw(w, 4) != 0) { /* else another reader of it, or the next round, has it ended */
-        command = (struct mr_command){.kind = MR_COMMAND_TASK_ENDED, .task_ended = &end};
-        call(w, &command, &code);
+        leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &end.base, &code);
     }
 }
 
@@ -237,7 +226,6 @@ static bool is_alive(const struct world *w, const char *worker)
 static bool end_tasks(struct world *w, struct reader *r)
 {
     Millrace__WatchClientRequest in = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_WATCH_CLIENT, .watch_client = &in};
     bool finished = false;
     int code;
 
@@ -245,8 +233,8 @@ static bool end_tasks(struct world *w, struct reader *r)
     in.iteration_id = r->iteration;
     for (int round = 0; !finished && round < 20; round++) {
         char tasks[64][128], workers[64][33];
-        const Millrace__ClientUpdate *update =
-            (const Millrace__ClientUpdate *)call(w, &command, &code);
+        const Millrace__ClientUpdate *update = (const Millrace__ClientUpdate *)leader_call(
+            &w->leader, MR_COMMAND_WATCH_CLIENT, &in.base, &code);
         size_t n = 0;
 
         dispatcher_end_stream(w->leader.dispatcher, w->leader.calls); /* one look is enough */
@@ -272,21 +260,19 @@ static bool end_tasks(struct world *w, struct reader *r)
 static int register_at(struct world *w, uint32_t slot, uint32_t host)
 {
     Millrace__RegisterWorkerRequest in = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_REGISTER_WORKER, .register_worker = &in};
     char address[32];
     int code;
 
     snprintf(address, sizeof address, "host-%u:1", host);
     in.incarnation = w->workers[slot];
     in.address = address;
-    call(w, &command, &code);
+    leader_call(&w->leader, MR_COMMAND_REGISTER_WORKER, &in.base, &code);
     return code;
 }
 
 static int register_worker(struct world *w, uint32_t slot)
 {
     Millrace__WatchWorkerRequest watch = MILLRACE__WATCH_WORKER_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_WATCH_WORKER, .watch_worker = &watch};
     int code;
 
     dispatcher_end_stream(w->leader.dispatcher, w->streams[slot]);
@@ -297,7 +283,7 @@ static int register_worker(struct world *w, uint32_t slot)
     }
     watch.incarnation = w->workers[slot];
     if (code == MR_OK) {
-        call(w, &command, &code);
+        leader_call(&w->leader, MR_COMMAND_WATCH_WORKER, &watch.base, &code);
         w->streams[slot] = w->leader.calls;
     }
     return code;
@@ -307,26 +293,24 @@ static int register_worker(struct world *w, uint32_t slot)
 static void end_endless(struct world *w, uint32_t slot)
 {
     Millrace__TaskEndedRequest in = MILLRACE__TASK_ENDED_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_TASK_ENDED, .task_ended = &in};
     char task[128];
     int code;
 
     snprintf(task, sizeof task, "%s/%s.1", w->endless->iteration, w->workers[slot]);
     in.task_id = task;
     in.incarnation = w->workers[slot];
-    call(w, &command, &code);
+    leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &in.base, &code);
     assert_int_equal(code, MR_OK);
 }
 
 static int worker_heartbeat(struct world *w, uint32_t slot, bool leaving)
 {
     Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
-    struct mr_command command = {.kind = MR_COMMAND_WORKER_HEARTBEAT, .worker_heartbeat = &in};
     int code;
 
     in.incarnation = w->workers[slot];
     in.leaving = leaving;
-    call(w, &command, &code);
+    leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base, &code);
     return code;
 }
 

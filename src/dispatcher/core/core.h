@@ -69,35 +69,37 @@ typedef struct mr_core mr_core;
 /* Format of the stored state; what it uses beyond that is in `features` of the schema. */
 #define MR_SCHEMA_VERSION 1
 
+/*
+ * Options of a dispatcher that the core goes by, as they are called in src/options/dispatcher.def,
+ * which says what each is. Records are kept for a retention after the end of what they are about:
+ * below an hour each leader starts anew, above it wall_ms is compared.
+ */
+#define MR_CORE_TIMES(X)                                                                           \
+    X(worker_timeout_ms)                                                                           \
+    X(client_timeout_ms)                                                                           \
+    X(job_gc_timeout_ms)                                                                           \
+    X(finished_retention_ms)                                                                       \
+    X(client_retention_ms)                                                                         \
+    X(worker_retention_ms)                                                                         \
+    X(job_retention_ms)                                                                            \
+    X(dataset_retention_ms)                                                                        \
+    X(heartbeat_ms)                                                                                \
+    X(stall_timeout_ms)                                                                            \
+    X(task_timeout_ms)
+
 struct mr_core_config {
     uint64_t epoch; /* create revision of the leader key */
     /* how often this epoch's leader has loaded before: what counts within the epoch goes on
      * counting */
     uint32_t loads;
 
-    /* 0: the default, of src/options/dispatcher.def. */
-    int64_t worker_timeout_ms; /* a worker that was silent this long is lost */
-    int64_t client_timeout_ms;
-    /* an iteration that its last client left this long ago is collected */
-    int64_t job_gc_timeout_ms;
+#define X(name) int64_t name;
+    MR_CORE_TIMES(X) /* 0: the default */
+#undef X
     bool gc_dynamic; /* a DYNAMIC one too, though its job has not gone on to a later one */
-
-    /* How long records are kept after the end of what they are about. Below an hour each leader
-     * starts anew, above it wall_ms is compared. */
-    int64_t finished_retention_ms; /* iterations */
-    int64_t client_retention_ms;   /* released clients */
-    int64_t worker_retention_ms;   /* lost workers */
-    int64_t job_retention_ms;      /* named jobs that nobody uses */
-    int64_t dataset_retention_ms;  /* datasets without a name of their own that nobody uses */
-
     /* 20 s: nobody is given up earlier than this after mr_core_ready() */
     int64_t takeover_grace_ms;
-    int64_t heartbeat_ms; /* what workers are told */
-    bool may_resign;      /* MR_EFFECT_RESIGN is understood */
-    /* a task that makes nothing for so long, while clients wait, is shown as stalled */
-    int64_t stall_timeout_ms;
-    /* 0: never; one that is stalled so long is closed as if its worker were lost */
-    int64_t task_timeout_ms;
+    bool may_resign; /* MR_EFFECT_RESIGN is understood */
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);

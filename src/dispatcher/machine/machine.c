@@ -17,16 +17,9 @@ static void set_defaults(struct mr_core_config *config)
     struct mr_dispatcher_options o = {0};
 
     mr_dispatcher_options_fill(&o);
-    default_to(&config->worker_timeout_ms, o.worker_timeout_ms);
-    default_to(&config->client_timeout_ms, o.client_timeout_ms);
-    default_to(&config->job_gc_timeout_ms, o.job_gc_timeout_ms);
-    default_to(&config->finished_retention_ms, o.finished_retention_ms);
-    default_to(&config->client_retention_ms, o.client_retention_ms);
-    default_to(&config->worker_retention_ms, o.worker_retention_ms);
-    default_to(&config->job_retention_ms, o.job_retention_ms);
-    default_to(&config->dataset_retention_ms, o.dataset_retention_ms);
-    default_to(&config->heartbeat_ms, o.heartbeat_ms);
-    default_to(&config->stall_timeout_ms, o.stall_timeout_ms);
+#define X(name) default_to(&config->name, o.name);
+    MR_CORE_TIMES(X)
+#undef X
     default_to(&config->takeover_grace_ms, TAKEOVER_GRACE_MS);
 }
 

@@ -73,27 +73,21 @@ static void on_load_begin(void *ctx, int64_t epoch, const char *incarnation)
 
     t->loads = t->loaded_epoch == epoch ? t->loads + 1 : 0;
     t->loaded_epoch = epoch;
-    struct mr_core_config config = {
-        .epoch = (uint64_t)epoch,
-        .loads = t->loads,
-        .worker_timeout_ms = t->opts.worker_timeout_ms,
-        .client_timeout_ms = t->opts.client_timeout_ms,
-        .job_gc_timeout_ms = t->opts.job_gc_timeout_ms > 0 ? t->opts.job_gc_timeout_ms : NEVER_MS,
-        .gc_dynamic = t->opts.gc_dynamic,
-        .finished_retention_ms = t->opts.finished_retention_ms,
-        .client_retention_ms = t->opts.client_retention_ms,
-        .worker_retention_ms = t->opts.worker_retention_ms,
-        .job_retention_ms = t->opts.job_retention_ms,
-        .dataset_retention_ms = t->opts.dataset_retention_ms,
-        .may_resign = may_resign(t),
-        .stall_timeout_ms = t->opts.stall_timeout_ms,
-        .task_timeout_ms = t->opts.task_timeout_ms,
-        .takeover_grace_ms = takeover_grace_ms(t),
-        .heartbeat_ms = t->opts.heartbeat_ms,
-        .trace = t->port.trace,
-        .note = t->port.note,
-        .trace_ctx = t->port.ctx};
+    struct mr_core_config config = {.epoch = (uint64_t)epoch,
+                                    .loads = t->loads,
+#define X(name) .name = t->opts.name,
+                                    MR_CORE_TIMES(X)
+#undef X
+                                        .gc_dynamic = t->opts.gc_dynamic,
+                                    .may_resign = may_resign(t),
+                                    .takeover_grace_ms = takeover_grace_ms(t),
+                                    .trace = t->port.trace,
+                                    .note = t->port.note,
+                                    .trace_ctx = t->port.ctx};
 
+    if (config.job_gc_timeout_ms <= 0) {
+        config.job_gc_timeout_ms = NEVER_MS;
+    }
     t->serving = false;
     if (t->loads == 0) { /* A load may have to begin anew. */
         t->port.term(t->port.ctx, MR_TERM_WON);

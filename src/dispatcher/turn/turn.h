@@ -42,18 +42,10 @@ struct mr_turn_options {
     int64_t etcd_quota_bytes;  /* where etcd does not tell its own */
     int64_t etcd_write_budget; /* bytes per second */
     int64_t lease_ttl_ms;
-    int64_t heartbeat_ms;
-    int64_t worker_timeout_ms;
-    int64_t client_timeout_ms;
-    int64_t job_gc_timeout_ms; /* < 0: never */
     bool gc_dynamic;
-    int64_t finished_retention_ms;
-    int64_t client_retention_ms;
-    int64_t worker_retention_ms;
-    int64_t job_retention_ms;
-    int64_t dataset_retention_ms;
-    int64_t stall_timeout_ms;
-    int64_t task_timeout_ms; /* 0: never */
+#define X(name) int64_t name;
+    MR_CORE_TIMES(X) /* job_gc_timeout_ms < 0: never */
+#undef X
 };
 
 enum mr_term_news {
