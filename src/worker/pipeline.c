@@ -3,7 +3,7 @@
  * is decides the kind of the task: its book (task.c), or a production that others read
  * (producing.c).
  */
-#include "worker/pipeline.h"
+#include "worker/task.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"

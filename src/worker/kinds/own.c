@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "worker/kinds.h"
-#include "worker/pipeline.h"
 #include "worker/serving.h"
 
 #define KEPT_BYTES_MAX (256 * MR_MIB)

@@ -12,7 +12,6 @@
 #include "element/frame.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"
-#include "worker/pipeline.h"
 #include "worker/session/round_book.h"
 #include "worker/session/row_groups.h"
 
