@@ -93,9 +93,6 @@ int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_
  */
 void mr_cache_log_close(mr_cache_log *log);
 
-/* The largest chunk that the log takes. */
-uint64_t mr_cache_log_chunk_bytes_max(const mr_cache_log *log);
-
 /*
  * Wait until elements are wanted: MR_OK with *@rows, how many; MR_END after mr_cache_log_finish();
  * MR_ECANCELED after mr_cache_log_cancel(); the log's error once it has failed.
@@ -118,7 +115,7 @@ struct mr_cache_chunk {
 /*
  * Readers see the chunk when this returns. Blocks while the log's part of memory is full: the disk
  * is slow, or readers that do not skip hold the files up. MR_EINVAL: not a chunk, or it is larger
- * than mr_cache_log_chunk_bytes_max() (the log is not harmed); MR_EEXHAUSTED: out of memory
+ * than `chunk_bytes_max` of its stats (the log is not harmed); MR_EEXHAUSTED: out of memory
  * (neither); MR_ECANCELED; else the log's error: it has failed.
  */
 int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, mr_error *err);
@@ -130,14 +127,15 @@ void mr_cache_log_finish(mr_cache_log *log);
 void mr_cache_log_cancel(mr_cache_log *log);
 
 struct mr_cache_log_stats {
-    uint64_t head, end;    /* elements [head, end) can be read */
-    bool held;             /* the producer waits for room, because of a reader that does not skip */
-    mr_error failure;      /* code MR_OK, or why it failed */
-    uint64_t bytes_max;    /* as it was opened */
-    uint64_t file_bytes;   /* on disk */
-    uint64_t memory_bytes; /* not written yet */
-    uint64_t appended_bytes; /* since the start, as encoded in records */
-    uint64_t written_bytes;  /* of files, since the start */
+    uint64_t head, end; /* elements [head, end) can be read */
+    bool held;          /* the producer waits for room, because of a reader that does not skip */
+    mr_error failure;   /* code MR_OK, or why it failed */
+    uint64_t bytes_max; /* as it was opened */
+    uint64_t chunk_bytes_max; /* of the largest chunk that it takes */
+    uint64_t file_bytes;      /* on disk */
+    uint64_t memory_bytes;    /* not written yet */
+    uint64_t appended_bytes;  /* since the start, as encoded in records */
+    uint64_t written_bytes;   /* of files, since the start */
     /* records read from files, and how many reads were served from memory */
     uint64_t read_disk_records;
     uint64_t read_memory_views;

@@ -231,11 +231,6 @@ void mr_cache_log_tell(mr_cache_log *log)
 
 /* ---- the producer ---- */
 
-uint64_t mr_cache_log_chunk_bytes_max(const mr_cache_log *log)
-{
-    return log->chunk_bytes_max;
-}
-
 /* MR_OK: go on. */
 static int stopped_locked(const mr_cache_log *log, mr_error *err)
 {
@@ -464,6 +459,7 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
                                        .held = log->waiting && mr_window_held(&log->window),
                                        .failure = log->failure,
                                        .bytes_max = log->bytes_max,
+                                       .chunk_bytes_max = log->chunk_bytes_max,
                                        .file_bytes = log->window.file_bytes,
                                        .memory_bytes = log->window.unstored_bytes,
                                        .appended_bytes = log->appended_bytes,

@@ -258,7 +258,7 @@ __attribute__((unused)) static bool check_waiting_locked(const struct mr_worker 
     int64_t expires_ms = 0;
 
     TAILQ_FOREACH(c, &w->waiting, link) {
-        if (!c->waiting || c->share == NULL || c->task != NULL || c->expires_ms < expires_ms) {
+        if (c->share == NULL || c->task != NULL || c->expires_ms < expires_ms) {
             return false;
         }
         expires_ms = c->expires_ms;
@@ -269,7 +269,6 @@ __attribute__((unused)) static bool check_waiting_locked(const struct mr_worker 
 static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error *err)
 {
     MR_TRY(mr_shares_take(&w->waiting_shares, mr_rpc_stream_host(c->stream), 1, &c->share, err));
-    c->waiting = true;
     c->expires_ms = mr_now_ms() + TASK_WAIT_MS;
     TAILQ_INSERT_TAIL(&w->waiting, c, link);
     MR_ASSERT_SLOW(check_waiting_locked(w));
@@ -280,7 +279,6 @@ static int wait_for_task_locked(struct mr_worker *w, struct mr_conn *c, mr_error
 static void wait_no_more_locked(struct mr_worker *w, struct mr_conn *c)
 {
     TAILQ_REMOVE(&w->waiting, c, link);
-    c->waiting = false;
     mr_share_give(c->share, 1);
     c->share = NULL;
 }
@@ -430,7 +428,7 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
     struct mr_worker *w = c->worker;
 
     mr_mutex_lock(&w->lock);
-    if (c->waiting) {
+    if (c->share != NULL) {
         wait_no_more_locked(w, c);
     }
     struct mr_worker_task *t = c->task;

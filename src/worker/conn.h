@@ -15,8 +15,7 @@ struct mr_conn {
     struct mr_worker *worker;
     mr_rpc_stream *stream;
     _Atomic unsigned refs;
-    bool waiting;                 /* worker->lock */
-    struct mr_share *share;       /* worker->lock: of its host, while waiting */
+    struct mr_share *share;       /* worker->lock: of its host, while waiting; else NULL */
     int64_t expires_ms;           /* worker->lock */
     Millrace__ReadRequest *first; /* the message with `open` */
     /* worker->lock until it is set, once; then only read. A reference */

@@ -51,13 +51,16 @@ struct mr_worker_numbers {
     } sent[MR_SENT_SOURCES];
 };
 
+#define MR_WORKER_TAGS_MAX 64
+
 struct mr_worker {
     char *_Atomic incarnation; /* of the last life */
     struct mr_life *lives;     /* the link thread's, once it runs */
     /* Set at the start, then only read. */
     char *dispatchers;
     char *address;
-    char **tags;
+    char *tag_list;
+    char *tags[MR_WORKER_TAGS_MAX]; /* in it */
     size_t ntags;
     uint64_t dispatcher_timeout_ms;
     mr_memory *memory; /* the budget of all tasks */

@@ -3,7 +3,7 @@
  * is decides the kind of the task: its book (task.c), or a production that others read
  * (producing.c).
  */
-#include "worker/pipeline.h"
+#include "worker/task.h"
 
 #include "base/alloc.h"
 #include "base/clock.h"
@@ -344,7 +344,7 @@ static int run_engine(struct mr_worker_task *t, const struct mr_sink *sink, mr_e
     MR_TRY(mr_thread_start(&asker, "mr-splits", asker_main, t, err));
     int rc = pull_all(t, sink, err);
     if (rc == MR_END) {
-        mr_split_feed_close(t->feed);
+        mr_split_feed_tell(t->feed, mr_splits_close);
     } else {
         mr_split_feed_cancel(t->feed);
     }
@@ -360,8 +360,8 @@ int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_err
         rc = run_engine(t, sink, err);
         close_engine(t);
     } else if (rc == MR_ECANCELED && mr_worker_task_has_nothing(t)) {
-        mr_split_feed_close(
-            t->feed); /* It waited for its definition when there was no need for it any more. */
+        /* It waited for its definition when there was no need for it any more. */
+        mr_split_feed_tell(t->feed, mr_splits_close);
         rc = MR_END;
     }
     /* All that while it was in use, and tasks that began meanwhile shared it. */

@@ -8,7 +8,6 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "worker/conn.h"
-#include "worker/pipeline.h"
 
 #include <stdio.h>
 #include <string.h>

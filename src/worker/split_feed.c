@@ -99,10 +99,10 @@ void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_gr
 
 /* ---- draining, and the end ---- */
 
-void mr_split_feed_drain(mr_split_feed *feed)
+void mr_split_feed_tell(mr_split_feed *feed, void (*what)(mr_splits *splits))
 {
     MR_LOCK(&feed->lock);
-    mr_splits_drain(feed->splits);
+    what(feed->splits);
     (void)pthread_cond_broadcast(&feed->changed);
 }
 
@@ -125,11 +125,4 @@ void mr_split_feed_cancel(mr_split_feed *feed)
 
     (void)mr_error_set(&why, MR_ECANCELED, "the task was cancelled");
     mr_split_feed_fail(feed, &why);
-}
-
-void mr_split_feed_close(mr_split_feed *feed)
-{
-    MR_LOCK(&feed->lock);
-    mr_splits_close(feed->splits);
-    (void)pthread_cond_broadcast(&feed->changed);
 }

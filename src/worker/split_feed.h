@@ -27,10 +27,10 @@ void mr_split_feed_finished(mr_split_feed *feed, uint32_t provider, struct mr_gr
 
 /* A question of splits.h, as mr_splits_were_cut(). */
 bool mr_split_feed_is(mr_split_feed *feed, bool (*is)(const mr_splits *splits));
-/* As their namesakes of splits.h; whoever waits is woken. */
-void mr_split_feed_drain(mr_split_feed *feed);
+/* mr_splits_drain() or mr_splits_close(); whoever waits is woken. */
+void mr_split_feed_tell(mr_split_feed *feed, void (*what)(mr_splits *splits));
+/* As mr_splits_fail(); the same. */
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why);
 void mr_split_feed_cancel(mr_split_feed *feed); /* fails it with MR_ECANCELED */
-void mr_split_feed_close(mr_split_feed *feed);
 
 #endif

@@ -97,7 +97,7 @@ static bool gives_back(const struct mr_worker_task *t)
 static void drain_task(struct mr_worker_task *t)
 {
     if (gives_back(t)) {
-        mr_split_feed_drain(t->feed);
+        mr_split_feed_tell(t->feed, mr_splits_drain);
         MR_LOCK(&t->lock);
         (void)pthread_cond_broadcast(&t->changed);
     }

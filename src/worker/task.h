@@ -177,6 +177,22 @@ bool mr_worker_task_has_nothing(const struct mr_worker_task *t);
 /* A task has come on, or gone: whoever waits for that looks again. No lock is held. */
 void mr_worker_note_progress(struct mr_worker *w);
 
+/* ---- its pipeline (pipeline.c): what the sink is decides the kind of the task ---- */
+
+/* Where the rows of a pipeline go. The task's thread; no lock is held. */
+struct mr_sink {
+    /* Wait until some are wanted: MR_OK with how many, MR_END if there is no need to ask, or an
+     * error. */
+    int (*wait)(struct mr_worker_task *t, uint32_t *rows, mr_error *err);
+    /* Takes @block in any case. */
+    int (*put)(struct mr_worker_task *t, mr_block *block, mr_error *err);
+};
+
+/* Open the engine, hand over what it makes, close it: MR_END, or the error that it ended with. */
+int mr_pipeline_run(struct mr_worker_task *t, const struct mr_sink *sink, mr_error *err);
+/* That error, for whoever looks after the pipeline. */
+void mr_pipeline_log_failure(const struct mr_worker_task *t, const mr_error *err);
+
 /* ---- what the kinds say of themselves ---- */
 
 /* A message and what it points to: not to be copied or moved. */

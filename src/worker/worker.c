@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TAGS_MAX 64
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u
 /* For so long no room comes free for a definition, and the task has failed. Clearly longer than it
@@ -50,24 +49,20 @@ static int choose_address(mr_worker *w, const char *listen, const char *advertis
 /* @list: words with commas between, or NULL. */
 static int copy_tags(mr_worker *w, const char *list, mr_error *err)
 {
-    w->tags = mr_calloc(TAGS_MAX, sizeof w->tags[0]);
-    MR_CHECK_ALLOC(w->tags, err);
-    for (const char *at = list == NULL ? "" : list; *at != '\0'; at += strspn(at, ",")) {
-        size_t n = strcspn(at, ",");
+    char *rest = NULL;
 
-        if (w->ntags == TAGS_MAX) {
-            return mr_error_set(err, MR_EINVAL, "--tags: more than %d", TAGS_MAX);
+    w->tag_list = mr_strdup(list == NULL ? "" : list);
+    MR_CHECK_ALLOC(w->tag_list, err);
+    for (char *tag = strtok_r(w->tag_list, ",", &rest); tag != NULL;
+         tag = strtok_r(NULL, ",", &rest)) {
+        if (w->ntags == MR_WORKER_TAGS_MAX) {
+            return mr_error_set(err, MR_EINVAL, "--tags: more than %d", MR_WORKER_TAGS_MAX);
         }
-        if (n > MR_NAME_BYTES_MAX) {
-            return mr_error_set(err, MR_EINVAL, "--tags: a tag of %zu bytes, more than %d", n,
-                                MR_NAME_BYTES_MAX);
+        if (strlen(tag) > MR_NAME_BYTES_MAX) {
+            return mr_error_set(err, MR_EINVAL, "--tags: a tag of %zu bytes, more than %d",
+                                strlen(tag), MR_NAME_BYTES_MAX);
         }
-        if (n > 0) {
-            w->tags[w->ntags] = mr_strndup(at, n);
-            MR_CHECK_ALLOC(w->tags[w->ntags], err);
-            w->ntags++;
-        }
-        at += n;
+        w->tags[w->ntags++] = tag;
     }
     return MR_OK;
 }
@@ -186,10 +181,7 @@ void mr_worker_free(mr_worker *w)
     mr_windows_free(w->windows);
     mr_definitions_free(w->definitions);
     mr_memory_unref(w->memory);
-    for (size_t i = 0; i < w->ntags; i++) {
-        mr_free(w->tags[i]);
-    }
-    mr_free(w->tags);
+    mr_free(w->tag_list);
     mr_free(w->dispatchers);
     mr_free(w->address);
     mr_worker_free_lives(w);

@@ -210,11 +210,10 @@ static void what_is_no_chunk_is_refused(void **state)
     chunk.rows = 0;
     assert_int_equal(mr_cache_log_append(log, &chunk, &err), MR_EINVAL);
     test_feed_init(&f, log, 7, 1);
-    assert_int_equal(
-        test_feed_append(&f, (uint32_t)(mr_cache_log_chunk_bytes_max(log) / 64) + 1, &err),
-        MR_EINVAL);
+    assert_int_equal(test_feed_append(&f, (uint32_t)(stats_of(log).chunk_bytes_max / 64) + 1, &err),
+                     MR_EINVAL);
     assert_non_null(strstr(err.message, "more memory"));
-    append(&f, (uint32_t)(mr_cache_log_chunk_bytes_max(log) / 64)); /* the log is not harmed */
+    append(&f, (uint32_t)(stats_of(log).chunk_bytes_max / 64)); /* the log is not harmed */
     mr_cache_log_close(log);
 }
 

@@ -368,7 +368,7 @@ static void a_grant_is_finished_when_nothing_descends_from_it(void **state)
     expect_finished(feed, "1-1 3-3");
     grant(feed, 4, 0, 0, true); /* an answer without splits has nothing to be read */
     expect_finished(feed, "1-1 3-4");
-    mr_split_feed_close(feed);
+    mr_split_feed_tell(feed, mr_splits_close);
     assert_int_equal(source.next(source.ctx, 0, 0, &(struct mr_range){0}, &a, NULL), MR_ECANCELED);
     mr_origin_unref(b); /* returned after the pipeline's end */
     expect_finished(feed, "1-4");
@@ -384,7 +384,7 @@ static void what_is_dropped_by_breaking_off_is_not_finished(void **state)
     mr_origin *a = take(&source, 0, 1, 1);
     grant(feed, 3, 2, 1, false);
     mr_split_feed_cancel(feed);
-    mr_split_feed_close(feed);
+    mr_split_feed_tell(feed, mr_splits_close);
     mr_origin_unref(a);
     expect_finished(feed, "1-1");
     mr_split_feed_free(feed);
@@ -461,7 +461,7 @@ static void what_was_not_taken_is_given_back(void **state)
     mr_origin_unref(take(&source, 0, 4, 2));
     assert_false(mr_split_feed_is(feed, mr_splits_are_untouched));
     assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
-    mr_split_feed_drain(feed);
+    mr_split_feed_tell(feed, mr_splits_drain);
     assert_false(mr_split_feed_is(feed, mr_splits_have_given_back));
     assert_true(mr_split_feed_wait(feed, &req));
     assert_int_equal(req.base.seq, 3);
@@ -496,7 +496,7 @@ static void it_is_given_back_in_order_and_under_its_own_repetition(void **state)
     mr_origin_unref(take(&source, 0, 10, 1));
     mr_origin_unref(take(&source, 0, 7, 1));
     grant(feed, 4, 3, 2, false);
-    mr_split_feed_drain(feed);
+    mr_split_feed_tell(feed, mr_splits_drain);
     assert_true(mr_split_feed_wait(feed, &req));
     assert_int_equal(req.base.n_given_back, 2);
     assert_int_equal(req.base.given_back[0]->repetition, 0);
@@ -520,7 +520,7 @@ static void an_answer_under_way_is_given_back_too(void **state)
     r.source = mr_split_feed_source(feed);
     assert_int_equal(mr_thread_start(&thread, "reader", read_one, &r, NULL), MR_OK);
     assert_true(mr_split_feed_wait(feed, &req));
-    mr_split_feed_drain(feed);
+    mr_split_feed_tell(feed, mr_splits_drain);
     answer(feed, &req, 0, 5, false);
     assert_true(mr_split_feed_wait(feed, &req));
     assert_int_equal(req.base.n_given_back, 1);
@@ -541,7 +541,7 @@ static void what_may_not_be_given_back_is_read(void **state)
         mr_split_feed *feed = begun_feed(&source);
 
         grant(feed, 2, 4, 2, false);
-        mr_split_feed_drain(feed);
+        mr_split_feed_tell(feed, mr_splits_drain);
         assert_true(mr_split_feed_wait(feed, &req));
         if (old == 0) {
             Millrace__GetSplitsReply no = MILLRACE__GET_SPLITS_REPLY__INIT;
@@ -571,10 +571,10 @@ static void a_true_end_is_no_cut(void **state)
     mr_split_feed *feed = begun_feed(&source);
 
     grant(feed, 2, 0, 0, true);
-    mr_split_feed_drain(feed);
+    mr_split_feed_tell(feed, mr_splits_drain);
     expect_end(&source, 0);
     assert_false(mr_split_feed_is(feed, mr_splits_were_cut));
-    mr_split_feed_close(feed);
+    mr_split_feed_tell(feed, mr_splits_close);
     assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));
     mr_split_feed_free(feed);
 }
@@ -587,7 +587,7 @@ static void an_engine_that_never_asked_has_nothing(void **state)
     assert_int_equal(mr_split_feed_new(1, false, &feed, NULL), MR_OK);
     source = mr_split_feed_source(feed);
     assert_false(mr_split_feed_is(feed, mr_splits_are_untouched));
-    mr_split_feed_drain(feed);
+    mr_split_feed_tell(feed, mr_splits_drain);
     assert_true(mr_split_feed_is(feed, mr_splits_are_untouched));
     assert_true(mr_split_feed_is(feed, mr_splits_were_cut));
     assert_true(mr_split_feed_is(feed, mr_splits_have_given_back));

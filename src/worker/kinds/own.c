@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "worker/kinds.h"
-#include "worker/pipeline.h"
 #include "worker/serving.h"
 
 #define KEPT_BYTES_MAX (256 * MR_MIB)
@@ -70,7 +69,7 @@ static int fill(struct mr_serving *s, mr_error *err)
     struct mr_worker_task *t = &s->task;
 
     if (mr_worker_task_has_nothing(t)) { /* It began in order to end. */
-        mr_split_feed_close(t->feed);
+        mr_split_feed_tell(t->feed, mr_splits_close);
         return MR_END;
     }
     return mr_pipeline_run(t, &book_sink, err);

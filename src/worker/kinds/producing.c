@@ -14,7 +14,6 @@
 #include "base/log.h"
 #include "base/scope.h"
 #include "worker/kinds.h"
-#include "worker/pipeline.h"
 
 #include <stdio.h>
 #include <string.h>

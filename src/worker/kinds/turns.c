@@ -12,7 +12,6 @@
 #include "element/frame.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"
-#include "worker/pipeline.h"
 #include "worker/session/round_book.h"
 #include "worker/session/row_groups.h"
 
@@ -44,9 +43,8 @@ struct place {
 
 struct turns {
     struct mr_worker_task task;
-    uint32_t consumers; /* set when made, with the next two */
+    uint32_t consumers; /* set when made, with the next */
     size_t kept_bytes;
-    bool pad;
     /* task.lock guards the rest. */
     mr_round_book *book;
     mr_row_groups *groups;
@@ -79,7 +77,6 @@ static int turns_init(struct mr_worker_task *t, mr_error *err)
     MR_TRY(mr_round_book_new(rounds, KEEP_ROUNDS, &turns->book, err));
     turns->consumers = rounds->num_consumers; /* the book has checked that */
     turns->kept_bytes = KEPT_BYTES_MAX < budget / 4 ? KEPT_BYTES_MAX : budget / 4;
-    turns->pad = rounds->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
     turns->places = mr_calloc(turns->consumers, sizeof turns->places[0]);
     return turns->places == NULL ? mr_error_nomem(err)
                                  : mr_row_groups_new(turns->consumers, &turns->groups, err);
@@ -307,10 +304,11 @@ static int put_row(struct mr_worker_task *t, mr_block *block, mr_error *err)
 static bool finish(struct mr_worker_task *t, uint64_t *end_round)
 {
     struct turns *turns = turns_of(t);
+    bool pad = t->a->rounds->last_round == MILLRACE__LAST_ROUND__LAST_ROUND_PAD;
     mr_error err;
 
     mr_mutex_lock(&t->lock);
-    if (mr_row_groups_finish(turns->groups, turns->pad, &err) < 0) {
+    if (mr_row_groups_finish(turns->groups, pad, &err) < 0) {
         mr_log(MR_LOG_WARN, "the last group is dropped", "task", "%s", t->id, "error", "%s",
                err.message, NULL);
     }
