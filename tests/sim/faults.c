@@ -133,6 +133,9 @@ static void freeze_worker(struct sim *sim, struct sim_worker *worker)
 
     if (ends > sim->now && sim_chance(sim, 40)) {
         ms = ends - sim->now - 40 + (int64_t)sim_draw(sim, 60);
+        if (sim_chance(sim, 50)) { /* and then the leader is in the middle of a long turn */
+            sim->replicas[sim_leader(sim)].held_up_until = ends + (int64_t)sim_draw(sim, 20);
+        }
     } else if (sim_chance(sim, 30)) {
         ms =
             worker->last_ok + SIM_WORKER_TIMEOUT_MS - sim->now + (int64_t)sim_draw(sim, 1000) - 100;

@@ -113,6 +113,10 @@ static void turn(struct sim *sim, void *arg)
     if (replica->turn_due > sim->now) {
         return; /* the turn it was for was taken earlier */
     }
+    if (replica->busy_until > sim->now) { /* the one before still runs */
+        sim_at(sim, replica->busy_until, &replica->process, turn, replica, false);
+        return;
+    }
     measure(sim, replica, dispatcher_late_ms(replica->dispatcher, now, LATE_MS));
     replica->turn_due = INT64_MAX;
     break_streams(sim, replica);
@@ -126,6 +130,11 @@ static void turn(struct sim *sim, void *arg)
     if (sim_draw(sim, 1000) < sim->faults.late_turn_permille) {
         replica->busy_until =
             sim->now + 50 + (int64_t)sim_draw(sim, sim_chance(sim, 2) ? 1500 : LATE_MS - 60);
+    } else if (sim->now < replica->held_up_until &&
+               sim->now > replica->held_up_until - LATE_MS / 2) {
+        replica->busy_until = replica->held_up_until;
+    }
+    if (replica->busy_until > sim->now) {
         dispatcher_busy(replica->dispatcher, replica->busy_until + replica->clock_origin);
     }
     turn_at(sim, replica, dispatcher_due(replica->dispatcher, now) - replica->clock_origin);
@@ -600,7 +609,7 @@ void sim_replica_start(struct sim *sim, struct sim_replica *replica)
     replica->vanished = false;
     replica->clock_origin = sim->plain ? 0 : (int64_t)sim_draw(sim, 1000000000);
     replica->wall_skew = sim->plain ? 0 : (int64_t)sim_draw(sim, 2000) - 1000;
-    replica->busy_until = 0;
+    replica->busy_until = replica->held_up_until = 0;
     replica->turn_due = INT64_MAX;
     replica->flight = NULL;
     sim_after(sim, sim->plain ? 10 * replica->number : (int64_t)sim_draw(sim, 100),

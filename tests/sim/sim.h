@@ -213,9 +213,10 @@ struct sim_replica {
     struct sim_batch *flight; /* the last that it sent */
     struct sim_asked *asked;
     struct sim_following following;
-    int64_t turn_due;    /* INT64_MAX: no turn is waited for */
-    int64_t busy_until;  /* the turn that runs takes so long */
-    int64_t stood_still; /* all the time it was late; with the next two the checker's */
+    int64_t turn_due;      /* INT64_MAX: no turn is waited for */
+    int64_t busy_until;    /* the turn that runs takes so long */
+    int64_t held_up_until; /* one that begins just before takes until then */
+    int64_t stood_still;   /* all the time it was late; with the next two the checker's */
     int64_t term_ran_at;
     struct sim_heard heard[SIM_WORKERS_MAX];
 };
