@@ -122,7 +122,6 @@ struct mr_cache_log {
     mr_cache *cache;
     char *name;
     uint64_t id;
-    uint64_t bytes_max;
     uint64_t chunk_bytes_max;
     mr_storage_log *storage;
     pthread_t writer;
@@ -138,7 +137,6 @@ struct mr_cache_log {
     bool cancelled;
     bool waiting; /* the producer, for room */
     bool closed;
-    bool finished;
     mr_error failure; /* code MR_OK: it has not failed */
     unsigned reads;   /* of the storage, under way */
     uint64_t appended_bytes, written_bytes, read_disk_records, read_memory_views;

@@ -52,7 +52,6 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_
     limits.flush_bytes = limits.unstored_bytes_max / 4;
     atomic_init(&log->refs, 1);
     log->cache = cache;
-    log->bytes_max = bytes_max;
     /* When there is no room for one, what there is besides the open record makes a file. */
     log->chunk_bytes_max = (limits.unstored_bytes_max / 2) & ~(uint64_t)(MR_CACHE_ALIGNMENT - 1);
     mr_mutex_init(&log->lock);
@@ -171,7 +170,7 @@ void mr_cache_log_close(mr_cache_log *log)
     for (size_t i = 0; i < log->ntail; i++) {
         mr_cache_run_unref(log->tail[i]);
     }
-    mr_cache_release_log(cache, log->bytes_max);
+    mr_cache_release_log(cache, log->window.limits.bytes_max);
     mr_cache_log_unref(log);
     mr_cache_unref(cache);
 }
@@ -253,7 +252,7 @@ int mr_cache_log_wait(mr_cache_log *log, uint64_t *rows, mr_error *err)
         uint64_t demand = mr_window_demand(&log->window);
 
         MR_TRY(stopped_locked(log, err));
-        if (log->finished) {
+        if (log->window.finished) {
             return MR_END;
         }
         if (demand > 0) {
@@ -408,7 +407,7 @@ int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, m
 
     if (rc == MR_OK) {
         mr_mutex_lock(&log->lock);
-        MR_ASSERT(!log->finished);
+        MR_ASSERT(!log->window.finished);
         while ((rc = stopped_locked(log, err)) == MR_OK && !mr_window_room(&log->window, bytes)) {
             log->waiting = true;
             mr_cond_wait(&log->producer, &log->lock);
@@ -434,7 +433,6 @@ int mr_cache_log_append(mr_cache_log *log, const struct mr_cache_chunk *chunk, m
 void mr_cache_log_finish(mr_cache_log *log)
 {
     mr_mutex_lock(&log->lock);
-    log->finished = true;
     mr_window_finish(&log->window);
     mr_cache_log_ready_locked(log);
     pthread_cond_broadcast(&log->producer);
@@ -458,7 +456,7 @@ void mr_cache_log_stats(mr_cache_log *log, struct mr_cache_log_stats *ret)
                                        .end = log->window.end,
                                        .held = log->waiting && mr_window_held(&log->window),
                                        .failure = log->failure,
-                                       .bytes_max = log->bytes_max,
+                                       .bytes_max = log->window.limits.bytes_max,
                                        .chunk_bytes_max = log->chunk_bytes_max,
                                        .file_bytes = log->window.file_bytes,
                                        .memory_bytes = log->window.unstored_bytes,

@@ -84,7 +84,7 @@ static int at_end_locked(mr_cache_reader *r, mr_error *err)
 {
     mr_cache_log *log = r->log;
 
-    if (log->finished) {
+    if (log->window.finished) {
         return MR_END;
     }
     if (log->failure.code != MR_OK) {

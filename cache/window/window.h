@@ -62,7 +62,7 @@ struct mr_window_file {
     uint64_t bytes;
 };
 
-/* The same: its owner reads `head`, `end`, `unstored_bytes`, `file_bytes` and `nfiles`. */
+/* The same: its owner reads all but `files`. */
 typedef struct mr_window {
     struct mr_window_limits limits;
     uint64_t head, end;
