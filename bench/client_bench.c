@@ -425,10 +425,12 @@ static struct mr_read_options options(unsigned workers, int port)
 
     (void)snprintf(service, sizeof service, "127.0.0.1:%d", port);
     struct mr_read_options opts = {.service = mr_strdup(service),
-                                   .job_name = mr_strdup(""),
-                                   .trainer = mr_strdup(""),
+                                   .job.base =
+                                       PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+                                   .job.name = mr_strdup(""),
+                                   .job.trainer = mr_strdup(""),
                                    .compression = "NONE",
-                                   .target_workers = "AUTO",
+                                   .job.target_workers = (char *)"AUTO",
                                    .max_outstanding = (uint64_t)AHEAD * workers,
                                    .connect_timeout_ms = LONG_MS,
                                    .heartbeat_ms = 5000,

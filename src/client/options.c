@@ -82,14 +82,14 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
         MR_TRY(choice(attrs, n, choices[i].name, choices[i].words, choices[i].fallback,
                       choices[i].value, err));
     }
-    o->mode = (Millrace__ProcessingMode)mode;
-    o->guarantee = (Millrace__Guarantee)guarantee;
+    o->job.mode = (Millrace__ProcessingMode)mode;
+    o->job.guarantee = (Millrace__Guarantee)guarantee;
+    o->job.target_workers = (char *)(uintptr_t)mr_word_of(mr_words_target_workers, target);
+    o->job.sharing = (Millrace__Sharing)sharing;
+    o->job.lag = (Millrace__Lag)lag;
+    o->job.last_round = (Millrace__LastRound)last_round;
     o->on_loss = (enum mr_on_loss)on_loss;
-    o->target_workers = mr_word_of(mr_words_target_workers, target);
     o->compression = mr_word_of(mr_words_compression, compression);
-    o->sharing = (Millrace__Sharing)sharing;
-    o->lag = (Millrace__Lag)lag;
-    o->last_round = (Millrace__LastRound)last_round;
     return MR_OK;
 }
 
@@ -97,14 +97,14 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
 static int parse_names(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                        mr_error *err)
 {
-    MR_TRY(text(attrs, n, "job_name", "", &o->job_name, err));
-    MR_TRY(text(attrs, n, "trainer_id", "", &o->trainer, err));
-    if (o->job_name[0] == '\0' && mr_attr_find(attrs, n, "job_name") != NULL) {
+    MR_TRY(text(attrs, n, "job_name", "", &o->job.name, err));
+    MR_TRY(text(attrs, n, "trainer_id", "", &o->job.trainer, err));
+    if (o->job.name[0] == '\0' && mr_attr_find(attrs, n, "job_name") != NULL) {
         return mr_error_set(
             err, MR_EINVAL,
             "job_name must not be empty: leave it out for a job of this reader's own");
     }
-    if (o->trainer[0] == '\0' && mr_attr_find(attrs, n, "trainer_id") != NULL) {
+    if (o->job.trainer[0] == '\0' && mr_attr_find(attrs, n, "trainer_id") != NULL) {
         return mr_error_set(err, MR_EINVAL, "trainer_id must not be empty");
     }
     return MR_OK;
@@ -114,13 +114,7 @@ static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
                      struct mr_read_options *o, mr_error *err)
 {
     struct mr_terms terms = {
-        .job_name = o->job_name,
-        .trainer_id = o->trainer,
-        .processing_mode = o->mode,
-        .guarantee = o->guarantee,
-        .sharing = o->sharing,
-        .lag = o->lag,
-        .last_round = o->last_round,
+        .job = &o->job,
         .num_consumers = number(attrs, n, "num_consumers"),
         .consumer_index = number(attrs, n, "consumer_index"),
         .resume_round = number(attrs, n, "resume_round"),
@@ -131,7 +125,7 @@ static int parse_job(const struct mr_attr *attrs, size_t n, uint64_t ordinal,
     /* Each read of a dataset object is an epoch of its job: they count from first_epoch on. */
     o->begins = ordinal == 0;
     o->repetition = (uint64_t)terms.first_epoch.value + ordinal;
-    o->num_consumers = (uint32_t)terms.num_consumers.value;
+    o->job.num_consumers = (uint32_t)terms.num_consumers.value;
     o->consumer_index = (uint32_t)terms.consumer_index.value;
     o->resumes =
         terms.resume_round.given && o->begins; /* a later epoch begins with its first round */
@@ -183,6 +177,7 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
                           uint64_t ordinal, struct mr_read_options *ret, mr_error *err)
 {
     memset(ret, 0, sizeof *ret);
+    ret->job.base = (ProtobufCMessage)PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor);
     MR_TRY(parse_arguments(attrs, nattrs, ordinal, ret, err));
     return parse_spec(attrs, nattrs, input, ret, err);
 }
@@ -190,8 +185,8 @@ int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset
 void mr_read_options_clear(struct mr_read_options *o)
 {
     mr_free(o->service);
-    mr_free(o->job_name);
-    mr_free(o->trainer);
+    mr_free(o->job.name);
+    mr_free(o->job.trainer);
     mr_free(o->dataset_id);
     mr_dataset_unref(o->input);
     mr_spec_unref(o->spec);

@@ -24,20 +24,12 @@ enum mr_on_loss {
 
 struct mr_read_options {
     char *service;
-    Millrace__ProcessingMode mode;
-    Millrace__Guarantee guarantee;
+    Millrace__JobSpec job; /* its name and trainer are owned, target_workers is a constant */
     enum mr_on_loss on_loss;
-    char *job_name; /* "": a job of this reader's own */
-    char *trainer;  /* CrossTrainerCache; "": not asked for */
-    Millrace__Sharing sharing;
-    Millrace__Lag lag;
-    uint32_t num_consumers; /* coordinated reads; 0: an ordinary job */
-    uint32_t consumer_index;
-    Millrace__LastRound last_round;
-    bool resumes; /* begin with resume_round, whatever the others do */
+    uint32_t consumer_index; /* coordinated reads */
+    bool resumes;            /* begin with resume_round, whatever the others do */
     uint64_t resume_round;
-    const char *compression; /* constants */
-    const char *target_workers;
+    const char *compression;  /* a constant */
     uint64_t max_outstanding; /* elements; 0: by bytes only */
     int64_t connect_timeout_ms;
     int64_t heartbeat_ms;
@@ -50,12 +42,6 @@ struct mr_read_options {
     struct mr_round_log *round_log; /* the same */
     struct mr_hand_log *hand_log;   /* the same */
 };
-
-/* The job may get its elements from a production that other jobs use, too. */
-static inline bool mr_read_options_share(const struct mr_read_options *o)
-{
-    return o->trainer != NULL && mr_terms_share(o->trainer, o->sharing);
-}
 
 /* @ordinal: of the read, of its dataset object. MR_EINVAL and MR_EUNIMPL name the attribute. Free
  * with mr_read_options_clear(), also after a failure. */

@@ -93,7 +93,7 @@ static int note_round_locked(mr_reader *r, const struct mr_read_taken *taken, mr
     struct mr_round_log *log = r->read.opts.round_log;
     mr_error why;
 
-    if (r->read.opts.num_consumers == 0 || log == NULL ||
+    if (r->read.opts.job.num_consumers == 0 || log == NULL ||
         mr_round_log_give(log, taken->round, &why) == MR_OK) {
         return MR_OK;
     }

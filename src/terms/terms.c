@@ -109,11 +109,11 @@ static int check_known(const struct mr_terms *t, mr_error *err)
         const struct mr_word *words;
         int value;
     } choices[] = {
-        {"processing_mode", mr_words_processing_mode, (int)t->processing_mode},
-        {"guarantee", mr_words_guarantee, (int)t->guarantee},
-        {"sharing", mr_words_sharing, (int)t->sharing},
-        {"lag", mr_words_lag, (int)t->lag},
-        {"last_round", mr_words_last_round, (int)t->last_round},
+        {"processing_mode", mr_words_processing_mode, (int)t->job->mode},
+        {"guarantee", mr_words_guarantee, (int)t->job->guarantee},
+        {"sharing", mr_words_sharing, (int)t->job->sharing},
+        {"lag", mr_words_lag, (int)t->job->lag},
+        {"last_round", mr_words_last_round, (int)t->job->last_round},
     };
 
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
@@ -127,26 +127,26 @@ static int check_known(const struct mr_terms *t, mr_error *err)
 
 static int check_sharing(const struct mr_terms *t, mr_error *err)
 {
-    bool trainer = t->trainer_id[0] != '\0';
+    bool trainer = t->job->trainer[0] != '\0';
 
-    if (!mr_terms_share(t->trainer_id, t->sharing) && t->lag != MILLRACE__LAG__LAG_SKIP) {
+    if (!mr_terms_share(t->job) && t->job->lag != MILLRACE__LAG__LAG_SKIP) {
         return mr_error_set(
             err, MR_EINVAL,
             "lag '%s' is for a job that shares: give cross_trainer_cache (trainer_id) or sharing",
-            mr_word_of(mr_words_lag, (int)t->lag));
+            mr_word_of(mr_words_lag, (int)t->job->lag));
     }
-    if (trainer && t->job_name[0] == '\0') {
+    if (trainer && t->job->name[0] == '\0') {
         return mr_error_set(
             err, MR_EINVAL,
             "cross_trainer_cache (trainer_id) needs a job_name: trainers meet by that name");
     }
-    if (trainer && t->sharing != MILLRACE__SHARING__SHARING_OFF) {
+    if (trainer && t->job->sharing != MILLRACE__SHARING__SHARING_OFF) {
         return mr_error_set(
             err, MR_EINVAL,
             "cross_trainer_cache (trainer_id) shares within its job_name, sharing 'auto' with "
             "everybody: give one of them");
     }
-    if (trainer && t->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
+    if (trainer && t->job->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE) {
         return mr_error_set(
             err, MR_EINVAL,
             "cross_trainer_cache (trainer_id) does not go with guarantee 'at_least_once': what is "
@@ -162,7 +162,7 @@ static int check_consumers(const struct mr_terms *t, mr_error *err)
     if (!t->num_consumers.given) {
         const char *without = t->consumer_index.given ? "consumer_index"
                               : t->resume_round.given ? "resume_round"
-                              : t->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_DROP
+                              : t->job->last_round != MILLRACE__LAST_ROUND__LAST_ROUND_DROP
                                   ? "last_round"
                                   : NULL;
         return without == NULL
@@ -184,11 +184,11 @@ static int check_consumers(const struct mr_terms *t, mr_error *err)
                             ", below num_consumers",
                             t->consumer_index.value, n - 1);
     }
-    if (t->job_name[0] == '\0') {
+    if (t->job->name[0] == '\0') {
         return mr_error_set(err, MR_EINVAL,
                             "num_consumers needs a job_name: consumers meet by that name");
     }
-    if (mr_terms_share(t->trainer_id, t->sharing)) {
+    if (mr_terms_share(t->job)) {
         return mr_error_set(
             err, MR_EINVAL,
             "num_consumers does not go with cross_trainer_cache (trainer_id) or sharing: a "
@@ -200,8 +200,8 @@ static int check_consumers(const struct mr_terms *t, mr_error *err)
 int mr_terms_check(const struct mr_terms *t, mr_error *err)
 {
     MR_TRY(check_known(t, err));
-    if (t->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
-        t->processing_mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+    if (t->job->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE &&
+        t->job->mode != MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
         return mr_error_set(
             err, MR_EINVAL,
             "guarantee 'at_least_once' needs DYNAMIC sharding: nobody takes over another worker's "
@@ -211,7 +211,7 @@ int mr_terms_check(const struct mr_terms *t, mr_error *err)
         return mr_error_set(err, MR_EINVAL, "first_epoch %" PRId64 " must be from 0 to %" PRId64,
                             t->first_epoch.value, EPOCH_MAX);
     }
-    if (t->first_epoch.value > 0 && t->job_name[0] == '\0') {
+    if (t->first_epoch.value > 0 && t->job->name[0] == '\0') {
         return mr_error_set(
             err, MR_EINVAL,
             "first_epoch needs a job_name: a job without one begins with its reader");

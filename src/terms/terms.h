@@ -41,22 +41,17 @@ struct mr_terms_number {
 
 /* What one reader asks for. */
 struct mr_terms {
-    const char *job_name;   /* "": a job of this reader's own */
-    const char *trainer_id; /* CrossTrainerCache; "": not asked for */
-    Millrace__ProcessingMode processing_mode;
-    Millrace__Guarantee guarantee;
-    Millrace__Sharing sharing;
-    Millrace__Lag lag;
-    Millrace__LastRound last_round;
+    const Millrace__JobSpec *job;         /* but for its num_consumers: */
     struct mr_terms_number num_consumers; /* coordinated reads */
     struct mr_terms_number consumer_index;
     struct mr_terms_number resume_round;
     struct mr_terms_number first_epoch;
 };
 
-static inline bool mr_terms_share(const char *trainer_id, Millrace__Sharing sharing)
+/* The job may get its elements from a production that other jobs use, too. */
+static inline bool mr_terms_share(const Millrace__JobSpec *job)
 {
-    return trainer_id[0] != '\0' || sharing != MILLRACE__SHARING__SHARING_OFF;
+    return job->trainer[0] != '\0' || job->sharing != MILLRACE__SHARING__SHARING_OFF;
 }
 
 /* MR_EINVAL names the argument that is wrong, or those that do not go together. */

@@ -314,11 +314,11 @@ static void take_options(const Millrace__OpenRequest *req, struct mr_read_option
     if (job == NULL) {
         return;
     }
-    opts->mode = job->mode;
-    opts->guarantee = job->guarantee;
-    opts->sharing = job->sharing;
-    opts->lag = job->lag;
-    opts->num_consumers = job->num_consumers;
+    opts->job.mode = job->mode;
+    opts->job.guarantee = job->guarantee;
+    opts->job.sharing = job->sharing;
+    opts->job.lag = job->lag;
+    opts->job.num_consumers = job->num_consumers;
     opts->consumer_index = req->consumer_index;
     opts->resumes = req->resume != NULL;
     opts->resume_round = req->resume != NULL ? req->resume->round : 0;
@@ -330,23 +330,24 @@ static void start(struct target *t, const struct lines *lines, struct mr_loss_ta
     ProtobufCMessage *msg =
         lines_message(&millrace__open_request__descriptor, last_line(lines, "options"));
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
-    struct mr_read_options opts = {.service = mr_strdup(t->dispatcher.address),
-                                   .job_name = mr_strdup(""),
-                                   .trainer = mr_strdup(""),
-                                   .compression = "NONE",
-                                   .target_workers = "AUTO",
-                                   .dataset_id = mr_strdup("d"),
-                                   .max_outstanding =
-                                       strtoull(last_line(lines, "credits"), NULL, 10),
-                                   .connect_timeout_ms = 300,
-                                   .heartbeat_ms = 20,
-                                   .losses = losses};
+    struct mr_read_options opts = {
+        .service = mr_strdup(t->dispatcher.address),
+        .job.base = PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+        .job.name = mr_strdup(""),
+        .job.trainer = mr_strdup(""),
+        .compression = "NONE",
+        .job.target_workers = (char *)"AUTO",
+        .dataset_id = mr_strdup("d"),
+        .max_outstanding = strtoull(last_line(lines, "credits"), NULL, 10),
+        .connect_timeout_ms = 300,
+        .heartbeat_ms = 20,
+        .losses = losses};
 
     if (msg != NULL) {
         take_options((const Millrace__OpenRequest *)msg, &opts);
         protobuf_c_message_free_unpacked(msg, NULL);
     }
-    t->ordered = opts.num_consumers == 0;
+    t->ordered = opts.job.num_consumers == 0;
     if (mr_spec_new(&leaf, 1, NULL, &opts.spec, NULL) < 0 ||
         mr_reader_open(&opts, &t->reader, NULL) < 0) {
         abort();

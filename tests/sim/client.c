@@ -46,20 +46,21 @@ static void begin_read(struct sim *sim, struct sim_client *client)
     snprintf(r->client, sizeof r->client, "%s", client->id);
     r->opts = (struct mr_read_options){
         .service = (char *)"sim",
-        .mode = plan->dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
-                              : MILLRACE__PROCESSING_MODE__PROCESSING_OFF,
-        .guarantee =
+        .job.base = PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+        .job.mode = plan->dynamic ? MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC
+                                  : MILLRACE__PROCESSING_MODE__PROCESSING_OFF,
+        .job.guarantee =
             plan->repeats ? MILLRACE__GUARANTEE__AT_LEAST_ONCE : MILLRACE__GUARANTEE__AT_MOST_ONCE,
         .on_loss = MR_ON_LOSS_REPORT,
-        .job_name = (char *)(uintptr_t)plan->job,
-        .trainer = (char *)(uintptr_t)plan->trainer,
-        .sharing = plan->shares && plan->trainer[0] == '\0' ? MILLRACE__SHARING__SHARING_AUTO
-                                                            : MILLRACE__SHARING__SHARING_OFF,
-        .lag = plan->waits ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP,
+        .job.name = (char *)(uintptr_t)plan->job,
+        .job.trainer = (char *)(uintptr_t)plan->trainer,
+        .job.sharing = plan->shares && plan->trainer[0] == '\0' ? MILLRACE__SHARING__SHARING_AUTO
+                                                                : MILLRACE__SHARING__SHARING_OFF,
+        .job.lag = plan->waits ? MILLRACE__LAG__LAG_WAIT : MILLRACE__LAG__LAG_SKIP,
         .connect_timeout_ms = INT64_MAX / 4,
         .heartbeat_ms = SIM_HEARTBEAT_MS,
         .repetition = client->repetition,
-        .num_consumers = plan->consumers,
+        .job.num_consumers = plan->consumers,
         .consumer_index = plan->seat,
         .max_outstanding = sim->rounds.ahead,
         .resumes = plan->resumes,

@@ -62,9 +62,9 @@ static void defaults(void **state)
                      MR_OK);
     assert_string_equal(o.service, "grpc://a:1,b:2");
     assert_string_equal(o.dataset_id, "digits");
-    assert_string_equal(o.job_name, "");
-    assert_string_equal(o.target_workers, "AUTO");
-    assert_int_equal(o.mode, MILLRACE__PROCESSING_MODE__PROCESSING_OFF);
+    assert_string_equal(o.job.name, "");
+    assert_string_equal(o.job.target_workers, "AUTO");
+    assert_int_equal(o.job.mode, MILLRACE__PROCESSING_MODE__PROCESSING_OFF);
     assert_int_equal(o.repetition, 3);
     assert_int_equal(o.max_outstanding, 0);
     assert_int_equal(o.connect_timeout_ms, 60000);
@@ -97,7 +97,7 @@ static void modes(void **state)
 
         assert_int_equal(parse(*state, cases[i].attr, &o, &err), cases[i].rc);
         if (cases[i].rc == MR_OK) {
-            assert_int_equal(o.mode, cases[i].mode);
+            assert_int_equal(o.job.mode, cases[i].mode);
         } else {
             assert_non_null(strstr(err.message, "processing_mode"));
         }
@@ -162,7 +162,7 @@ static void guarantees_and_losses(void **state)
 
         assert_int_equal(mr_read_options_parse(attrs, 5, NULL, 0, &o, &err), cases[i].rc);
         if (cases[i].rc == MR_OK) {
-            assert_int_equal(o.guarantee, cases[i].guarantee);
+            assert_int_equal(o.job.guarantee, cases[i].guarantee);
             assert_int_equal(o.on_loss, cases[i].on_loss);
         } else {
             assert_non_null(strstr(err.message, cases[i].name));
@@ -229,9 +229,10 @@ static void sharing(void **state)
             bool shares = cases[i].trainer_id != NULL ||
                           (cases[i].sharing != NULL && cases[i].sharing[0] == 'a');
 
-            assert_int_equal(mr_read_options_share(&o), shares);
-            assert_string_equal(o.trainer, cases[i].trainer_id != NULL ? cases[i].trainer_id : "");
-            assert_int_equal(o.lag == MILLRACE__LAG__LAG_WAIT,
+            assert_int_equal(mr_terms_share(&o.job), shares);
+            assert_string_equal(o.job.trainer,
+                                cases[i].trainer_id != NULL ? cases[i].trainer_id : "");
+            assert_int_equal(o.job.lag == MILLRACE__LAG__LAG_WAIT,
                              cases[i].lag != NULL && cases[i].lag[0] == 'w');
         } else {
             assert_non_null(strstr(err.message, cases[i].what));
@@ -298,7 +299,7 @@ static void a_reader_is_no_consumer_by_itself(void **state)
     struct mr_read_options o;
 
     assert_int_equal(parse_consumer(*state, NULL, 0, &o, NULL), MR_OK);
-    assert_int_equal(o.num_consumers, 0);
+    assert_int_equal(o.job.num_consumers, 0);
     assert_false(o.resumes);
     mr_read_options_clear(&o);
 }
@@ -313,16 +314,16 @@ static void consumers(void **state)
     struct mr_read_options o;
 
     assert_int_equal(parse_consumer(*state, plain, 3, &o, NULL), MR_OK);
-    assert_int_equal(o.num_consumers, 3);
+    assert_int_equal(o.job.num_consumers, 3);
     assert_int_equal(o.consumer_index, 2);
-    assert_int_equal(o.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_DROP);
+    assert_int_equal(o.job.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_DROP);
     assert_false(o.resumes);
     mr_read_options_clear(&o);
 
     assert_int_equal(parse_consumer(*state, all, 5, &o, NULL), MR_OK);
-    assert_int_equal(o.num_consumers, 1024);
+    assert_int_equal(o.job.num_consumers, 1024);
     assert_int_equal(o.consumer_index, 1023);
-    assert_int_equal(o.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_PAD);
+    assert_int_equal(o.job.last_round, MILLRACE__LAST_ROUND__LAST_ROUND_PAD);
     assert_true(o.resumes); /* round 0 is another thing than none */
     assert_int_equal(o.resume_round, 0);
     mr_read_options_clear(&o);

@@ -131,11 +131,14 @@ static int setup(void **state)
 
     s->read.port = &port;
     s->read.now_ms = 1000;
-    s->read.opts = (struct mr_read_options){.service = (char *)"somewhere",
-                                            .job_name = (char *)"job",
-                                            .dataset_id = (char *)"digits",
-                                            .connect_timeout_ms = 60000,
-                                            .heartbeat_ms = 500};
+    s->read.opts = (struct mr_read_options){
+        .service = (char *)"somewhere",
+        .job.base = PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+        .job.name = (char *)"job",
+        .job.trainer = (char *)"",
+        .dataset_id = (char *)"digits",
+        .connect_timeout_ms = 60000,
+        .heartbeat_ms = 500};
     (void)snprintf(s->read.client, sizeof s->read.client, "me");
     mr_rng_seed(&s->read.rng, 1);
     *state = s;
@@ -427,7 +430,7 @@ static void a_consumer_with_few_credits_says_nothing_twice(void **state)
     schedule.tasks = ids;
     rounds.schedule = &schedule;
     rounds.horizon = 100;
-    s->read.opts.num_consumers = 2;
+    s->read.opts.job.num_consumers = 2;
     s->read.opts.max_outstanding = 1;
     attach(s, "ab", &rounds);
     (void)mr_read_tick(&s->read);

@@ -25,7 +25,7 @@ static void who_begins_anew_under_a_used_name_is_told(void **state)
 
     f->d.job_finished = true;
     f->d.ended_ms = LONG_AGO_MS;
-    f->opts.job_name = "used";
+    f->opts.job.name = "used";
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EPRECOND);
     assert_non_null(strstr(err.message, "job 'used' had ended its epoch 0"));
@@ -41,7 +41,7 @@ static void an_epoch_that_others_have_read_is_empty(void **state)
     struct fixture *f = *state;
 
     f->d.job_finished = true;
-    f->opts.job_name = "used";
+    f->opts.job.name = "used";
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);
     mr_reader_close(f->r);
@@ -137,8 +137,8 @@ static void sharing_is_asked_for(void **state)
 {
     struct fixture *f = *state;
 
-    f->opts.trainer = (char *)(uintptr_t) "t1";
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.trainer = (char *)(uintptr_t) "t1";
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->d.finished = true;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_END);

@@ -10,7 +10,7 @@ static void a_shared_job_holds_the_end_until_all_was_returned(void **state)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 2); /* the first window */
-    f->opts.trainer = (char *)(uintptr_t) "t1";
+    f->opts.job.trainer = (char *)(uintptr_t) "t1";
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);
@@ -36,8 +36,8 @@ static void at_least_once_holds_the_end_until_all_was_returned(void **state)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 2); /* the first window */
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);
@@ -72,8 +72,8 @@ static void at_least_once_closing_returns_what_was_used(void **state)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 100);
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     open_reader(f, 0);
     pull_n(f, 1);
     pull_n(f, 2);
@@ -93,9 +93,9 @@ static void what_is_held_back_is_not_used(void **state)
 
     add_workers(f, 1, 100);
     for (uint64_t i = 0; i < 4; i++) {
-        f->opts.trainer =
+        f->opts.job.trainer =
             (char *)(uintptr_t)(i % 2 == 0 ? "" : "t1"); /* a production's are others' as well */
-        f->opts.guarantee =
+        f->opts.job.guarantee =
             i < 2 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_IN_ORDER);
         open_reader(f, 0);
@@ -128,9 +128,9 @@ static void what_is_mixed_and_held_back_is_counted(void **state)
     struct mr_losses losses;
 
     add_workers(f, 1, 100);
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     for (uint64_t i = 0; i < 2; i++) {
-        f->opts.guarantee =
+        f->opts.job.guarantee =
             i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_MIXED);
         open_reader(f, 0);
@@ -146,7 +146,7 @@ static void what_is_mixed_and_held_back_is_counted(void **state)
         assert_int_equal(losses.incomplete_reads, i + 1);
         w->done = false;
     }
-    f->opts.job_name = NULL; /* nobody misses it */
+    f->opts.job.name = NULL; /* nobody misses it */
     follow(f, MR_HAND_MIXED);
     open_reader(f, 0);
     pull_n(f, 20);
@@ -192,11 +192,11 @@ static void what_was_taken_one_by_one_goes_back_with_its_element(void **state)
     uint64_t abandoned = 0;
 
     add_workers(f, 1, 100);
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         const size_t k = i / 2;
 
-        f->opts.guarantee =
+        f->opts.job.guarantee =
             i % 2 == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         take_one_by_one(f);
         mr_hand_log_came(&f->hand, cases[k].rows, false, false);
@@ -219,10 +219,10 @@ static void what_is_handed_out_in_parts_goes_back_at_least_once(void **state)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 100);
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     f->hand.splits_elements = true;
     for (uint64_t i = 0; i < 2; i++) {
-        f->opts.guarantee =
+        f->opts.job.guarantee =
             i == 0 ? MILLRACE__GUARANTEE__AT_MOST_ONCE : MILLRACE__GUARANTEE__AT_LEAST_ONCE;
         follow(f, MR_HAND_ONE_BY_ONE);
         open_reader(f, 0);
@@ -255,7 +255,7 @@ static void who_waits_for_more_holds_nothing_for_long(void **state)
 
     add_workers(f, 2, 2);
     f->w[1].silent = true;
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     follow(f, MR_HAND_ONE_BY_ONE);
     open_reader(f, 0);
     mr_hand_log_come(&f->hand);
@@ -280,7 +280,7 @@ static void the_end_comes_to_who_takes_one_by_one(void **state)
     struct fixture *f = *state;
 
     add_workers(f, 2, 5);
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     follow(f, MR_HAND_ONE_BY_ONE);
     open_reader(f, 0);
     mr_hand_log_come(&f->hand);

@@ -179,9 +179,9 @@ static void what_a_failed_read_goes_with_is_counted(void **state)
 
     add_workers(f, 1, 2);
     w->skipped = 7; /* which fails it */
-    f->opts.job_name = "shared";
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.name = "shared";
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, NULL), MR_EDATALOSS);
@@ -208,7 +208,7 @@ static void what_came_before_elements_of_another_spec_is_counted(void **state)
 
     add_workers(f, 1, 4);
     w->rows = 1;
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     open_reader(f, 2);
     mr_mutex_lock(&w->lock);
     while (w->received < 2) {

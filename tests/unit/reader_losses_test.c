@@ -27,7 +27,7 @@ static void losses_are_counted_once(void **state)
 
     add_workers(f, 2, 10);
     f->w[1].silent = true;
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     f->opts.on_loss = MR_ON_LOSS_REPORT;
     open_reader(f, 0);
     pull_n(f, 10);
@@ -72,7 +72,7 @@ static void a_loss_may_be_an_error_in_place_of_the_end(void **state)
 
     add_workers(f, 2, 10);
     f->w[1].silent = true;
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     pull_n(f, 10);
@@ -89,8 +89,8 @@ static void repeats_alone_are_no_error(void **state)
     struct fixture *f = *state;
     struct mr_losses sum;
 
-    f->opts.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
-    f->opts.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    f->opts.job.mode = MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
+    f->opts.job.guarantee = MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     f->d.lost_workers = 1;
     f->d.repeated_splits = 2;
@@ -115,7 +115,7 @@ static void what_was_skipped_is_counted(void **state)
     f->w[0].skipped = 7;
     f->w[1].skipped = 4;
     f->w[1].break_at = 5; /* a new stream says it again */
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     pull_n(f, 20);
@@ -142,8 +142,8 @@ static void who_waits_and_misses_is_told_at_once(void **state)
 
     add_workers(f, 1, 20);
     f->w[0].skipped = 7;
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->opts.on_loss = MR_ON_LOSS_ERROR;
     open_reader(f, 0);
     assert_int_equal(pull(f, 1, LONG_MS, &err), MR_EDATALOSS);
@@ -162,8 +162,8 @@ static void who_waits_and_misses_goes_on(void **state)
 
     add_workers(f, 1, 20);
     f->w[0].skipped = 7;
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
-    f->opts.lag = MILLRACE__LAG__LAG_WAIT;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.lag = MILLRACE__LAG__LAG_WAIT;
     f->opts.on_loss = MR_ON_LOSS_REPORT;
     open_reader(f, 0);
     for (int end = 0; end < 2; end++) {

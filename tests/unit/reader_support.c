@@ -64,19 +64,20 @@ void open_reader(struct fixture *f, uint64_t max_outstanding)
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
     struct mr_read_options opts = {
         .service = mr_strdup(f->d.address),
-        .mode = f->opts.mode,
-        .guarantee = f->opts.guarantee,
+        .job.base = PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+        .job.mode = f->opts.job.mode,
+        .job.guarantee = f->opts.job.guarantee,
         .on_loss = f->opts.on_loss,
         .losses = &f->losses,
         .hand_log = f->opts.hand_log,
-        .job_name = mr_strdup(f->opts.job_name != NULL ? f->opts.job_name : ""),
+        .job.name = mr_strdup(f->opts.job.name != NULL ? f->opts.job.name : ""),
         .repetition = f->opts.repetition,
         .begins = f->opts.repetition == 0,
-        .trainer = mr_strdup(f->opts.trainer != NULL ? f->opts.trainer : ""),
-        .sharing = f->opts.sharing,
-        .lag = f->opts.lag,
+        .job.trainer = mr_strdup(f->opts.job.trainer != NULL ? f->opts.job.trainer : ""),
+        .job.sharing = f->opts.job.sharing,
+        .job.lag = f->opts.job.lag,
         .compression = "NONE",
-        .target_workers = "AUTO",
+        .job.target_workers = (char *)"AUTO",
         .max_outstanding = max_outstanding,
         .connect_timeout_ms = f->opts.connect_timeout_ms > 0 ? f->opts.connect_timeout_ms : LONG_MS,
         .heartbeat_ms = f->opts.heartbeat_ms > 0 ? f->opts.heartbeat_ms : 20,
@@ -191,7 +192,7 @@ void open_with_one_in_the_queue(struct fixture *f)
     struct fake_worker *w = &f->w[0];
 
     add_workers(f, 1, 2); /* the first window */
-    f->opts.job_name = "shared";
+    f->opts.job.name = "shared";
     open_reader(f, 0);
     pull_n(f, 1);
     mr_mutex_lock(&w->lock);

@@ -121,7 +121,7 @@ static void a_shared_job_leaves_to_others_what_was_not_returned(void **state)
     add_workers(f, 1, 60);
     w->number = 1;
     w->shared = true;
-    f->opts.sharing = MILLRACE__SHARING__SHARING_AUTO;
+    f->opts.job.sharing = MILLRACE__SHARING__SHARING_AUTO;
     open_reader(f, 0);
     pull_n(f, 5);
     mr_mutex_lock(&w->lock);
@@ -290,10 +290,11 @@ static void any_allocation_may_fail(void **state)
     for (uint64_t nth = 1; nth <= 60; nth++) {
         struct mr_read_options opts = {
             .service = mr_strdup(f->d.address),
-            .job_name = mr_strdup("j"),
-            .trainer = mr_strdup(""),
+            .job.base = PROTOBUF_C_MESSAGE_INIT(&millrace__job_spec__descriptor),
+            .job.name = mr_strdup("j"),
+            .job.trainer = mr_strdup(""),
             .compression = "NONE",
-            .target_workers = "AUTO",
+            .job.target_workers = (char *)"AUTO",
             .connect_timeout_ms = LONG_MS,
             .heartbeat_ms = 1000,
             .dataset_id = mr_strdup("digits"),

@@ -135,7 +135,7 @@ static void queue_clear(struct queue *q)
 
 static bool reads(const struct mr_read_options *opts)
 {
-    return opts->num_consumers > 0;
+    return opts->job.num_consumers > 0;
 }
 
 static int begin(struct mr_read *r, mr_error *err)

@@ -86,7 +86,7 @@ static void fill(struct mr_read_task *base, Millrace__ReadRequest *ret)
     mr_plain_limits(t, &ret->limit_elements, &ret->limit_bytes);
     ret->received_elements = t->session.received;
     ret->returned_elements = t->session.used;
-    ret->given_elements = mr_read_options_share(&base->read->opts) ? t->session.returned : 0;
+    ret->given_elements = mr_terms_share(&base->read->opts.job) ? t->session.returned : 0;
 }
 
 static void on_send(struct mr_read_task *base, const Millrace__ReadRequest *req)
@@ -112,7 +112,7 @@ static void session_lost(struct mr_read_task *base)
 {
     struct mr_session *s = &mr_plain_task_of(base)->session;
 
-    if (mr_read_options_share(&base->read->opts)) {
+    if (mr_terms_share(&base->read->opts.job)) {
         /* It has given to others what we had not returned. At least once, better twice than
          * never. */
         mr_session_clear(s);
@@ -136,7 +136,7 @@ static void stream_ended(struct mr_read_task *base)
 static bool has_news(const struct mr_plain_task *t)
 {
     const struct mr_session *s = &t->session;
-    bool given = mr_read_options_share(&t->base.read->opts) && s->told_given != s->returned;
+    bool given = mr_terms_share(&t->base.read->opts.job) && s->told_given != s->returned;
 
     return t->base.streams && !t->base.goodbye && !t->base.closed &&
            (s->told_received != s->received || s->told_returned != s->used || given);

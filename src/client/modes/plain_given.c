@@ -116,7 +116,7 @@ static bool gathers(const struct mr_read *r)
 
 static bool is_at_least_once(const struct mr_read *r)
 {
-    return r->opts.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
+    return r->opts.job.guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
 }
 
 /* What was given so far was for elements that the application was handed; a part of the last one

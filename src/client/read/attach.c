@@ -59,22 +59,12 @@ static void call(struct mr_read *r, struct mr_read_step *ret, const char *method
 static void open_job(struct mr_read *r, struct mr_read_step *ret)
 {
     Millrace__OpenRequest req = MILLRACE__OPEN_REQUEST__INIT;
-    Millrace__JobSpec job = MILLRACE__JOB_SPEC__INIT;
     Millrace__ResumeRound resume = MILLRACE__RESUME_ROUND__INIT;
-    const struct mr_read_options *o = &r->opts;
+    struct mr_read_options *o = &r->opts;
 
-    job.name = o->job_name;
-    job.mode = o->mode;
-    job.guarantee = o->guarantee;
-    job.target_workers = (char *)(uintptr_t)o->target_workers;
-    job.trainer = o->trainer;
-    job.sharing = o->sharing;
-    job.lag = o->lag;
-    job.num_consumers = o->num_consumers;
-    job.last_round = o->last_round;
     req.client = r->client;
     req.dataset_id = r->dataset_id;
-    req.job = &job;
+    req.job = &o->job;
     req.repetition = o->repetition;
     req.consumer_index = o->consumer_index;
     resume.round = o->resume_round;
@@ -222,7 +212,7 @@ static bool resumes_at_end(const struct mr_read *r, const Millrace__IterationEnd
  * opened, may well have none for it; and a consumer may say that it has had all rounds. */
 static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)
 {
-    bool named = r->opts.job_name[0] != '\0';
+    bool named = r->opts.job.name[0] != '\0';
     bool failed = reply->end != NULL && reply->end->error_code < 0;
     uint64_t age_ms = (uint64_t)(r->asked_ms - r->opened_ms);
     bool meanwhile = reply->ended_ms == 0 || reply->ended_ms + ROUNDED_MS < age_ms;
@@ -232,7 +222,7 @@ static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, 
     }
     if (!r->opts.begins || meanwhile || resumes_at_end(r, reply->end)) {
         r->port->log(MR_LOG_WARN, "an epoch of a job is over: nothing is left for this read of it",
-                     "job", "%s", r->opts.job_name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
+                     "job", "%s", r->opts.job.name, "epoch", "%" PRIu64, r->opts.repetition, NULL);
         return MR_OK;
     }
     return mr_error_set(
@@ -241,7 +231,7 @@ static int judge_end(const struct mr_read *r, const Millrace__OpenReply *reply, 
         " before this dataset was read. To read the data anew give another job_name; for the next "
         "epoch read the same Dataset object again, or give "
         "first_epoch=%" PRIu64 " (DataLoader: persistent_workers=True)",
-        r->opts.job_name, r->opts.repetition, r->opts.repetition + 1);
+        r->opts.job.name, r->opts.repetition, r->opts.repetition + 1);
 }
 
 static int take_ids(struct mr_read *r, const Millrace__OpenReply *reply, mr_error *err)

@@ -3,13 +3,13 @@
 
 bool mr_read_counts(const struct mr_read *r)
 {
-    return mr_read_has_others(r) && r->opts.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
+    return mr_read_has_others(r) && r->opts.job.guarantee == MILLRACE__GUARANTEE__AT_MOST_ONCE;
 }
 
 bool mr_read_has_others(const struct mr_read *r)
 {
     return r->mode->unused != NULL && !r->failed_for_all && r->end_err.code >= 0 &&
-           r->opts.job_name[0] != '\0';
+           r->opts.job.name[0] != '\0';
 }
 
 uint64_t mr_read_unused(const struct mr_read_task *t)

@@ -73,7 +73,7 @@ static void note_skipped(struct mr_read_task *t, uint64_t skipped)
         uint64_t more = skipped - t->skipped;
 
         r->port->skipped(r, more);
-        if (r->opts.lag == MILLRACE__LAG__LAG_WAIT) {
+        if (r->opts.job.lag == MILLRACE__LAG__LAG_WAIT) {
             mr_read_missed(r, more);
         }
         t->skipped = skipped;

@@ -29,7 +29,7 @@ void mr_read_missed(struct mr_read *r, uint64_t n)
 static void tell_end(struct mr_read *r)
 {
     struct mr_read_end rest = r->end;
-    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.mode);
+    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.job.mode);
     mr_error err;
     char what[240];
 

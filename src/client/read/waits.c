@@ -34,7 +34,7 @@ static const char *job_name(const struct mr_read *r)
 {
     const char *id = r->job_id != NULL ? r->job_id : "?";
 
-    return r->opts.job_name != NULL && r->opts.job_name[0] != '\0' ? r->opts.job_name : id;
+    return r->opts.job.name[0] != '\0' ? r->opts.job.name : id;
 }
 
 void mr_read_fed(struct mr_read *r)

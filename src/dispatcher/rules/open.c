@@ -50,13 +50,7 @@ static int read_wish(const Millrace__OpenRequest *in, struct mr_wish *wish, mr_e
     const Millrace__JobSpec *spec = in->job != NULL ? in->job : &nothing;
     bool coordinated = spec->num_consumers > 0;
     struct mr_terms terms = {
-        .job_name = spec->name,
-        .trainer_id = spec->trainer,
-        .processing_mode = spec->mode,
-        .guarantee = spec->guarantee,
-        .sharing = spec->sharing,
-        .lag = spec->lag,
-        .last_round = spec->last_round,
+        .job = spec,
         .num_consumers = {coordinated, spec->num_consumers},
         .consumer_index = {coordinated || in->consumer_index > 0, in->consumer_index},
         .resume_round = {in->resume != NULL, 0}, /* any round that can be counted: see below */
