@@ -62,6 +62,7 @@ void mr_client_rounds_free(mr_client_rounds *rounds)
         millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
     }
     mr_free(rounds->tasks);
+    mr_free(rounds->closing);
     mr_free(rounds->by_index);
     mr_free(rounds);
 }
@@ -92,11 +93,14 @@ static struct mr_round_task *add_task(mr_client_rounds *rounds, const char *id)
 {
     struct mr_round_task **bigger =
         mr_reallocarray(rounds->tasks, rounds->ntasks + 1, sizeof(struct mr_round_task *));
-    struct mr_round_task *task = bigger != NULL ? mr_calloc(1, sizeof *task) : NULL;
+    Millrace__ClosingReport **closing =
+        mr_reallocarray(rounds->closing, rounds->ntasks + 1, sizeof(Millrace__ClosingReport *));
+    struct mr_round_task *task = mr_calloc(1, sizeof *task);
     char *name = mr_strdup(id);
 
     rounds->tasks = bigger != NULL ? bigger : rounds->tasks;
-    if (task == NULL || name == NULL) {
+    rounds->closing = closing != NULL ? closing : rounds->closing;
+    if (bigger == NULL || closing == NULL || task == NULL || name == NULL) {
         mr_free(name);
         mr_free(task);
         return NULL;

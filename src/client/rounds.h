@@ -51,13 +51,10 @@ void mr_client_rounds_finish(mr_client_rounds *rounds);
 
 /* A heartbeat should be sent at once, not only when it is due. */
 bool mr_client_rounds_must_report(const mr_client_rounds *rounds);
-/*
- * Fill @ret for a heartbeat; free its parts with mr_client_rounds_report_clear(). Returns a number
- * for mr_client_rounds_reported(), to be called when the dispatcher has answered; 0 without memory.
- */
-uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__ConsumerReport *ret);
+/* Fill @ret for a heartbeat; its parts are lent until the next update or report. Returns a number
+ * for mr_client_rounds_reported(), to be called when the dispatcher has answered; never 0. */
+uint64_t mr_client_rounds_report(mr_client_rounds *rounds, Millrace__ConsumerReport *ret);
 void mr_client_rounds_reported(mr_client_rounds *rounds, uint64_t number);
-void mr_client_rounds_report_clear(Millrace__ConsumerReport *report);
 
 /* ---- the stream of a task ---- */
 

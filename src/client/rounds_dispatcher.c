@@ -181,67 +181,37 @@ static bool is_in_doubt(const struct mr_round_task *task)
     return task->closing && !task->has_outcome;
 }
 
-/* NULL: no memory. */
 static Millrace__ClosingReport *closing_report(const mr_client_rounds *rounds,
-                                               const struct mr_round_task *task)
+                                               struct mr_round_task *task)
 {
-    Millrace__ClosingReport *closing = mr_calloc(1, sizeof *closing);
-    char *id = mr_strdup(task->id);
+    Millrace__ClosingReport *closing = &task->report;
 
-    if (closing == NULL || id == NULL) {
-        mr_free(closing);
-        mr_free(id);
-        return NULL;
-    }
     millrace__closing_report__init(closing);
-    closing->task_id = id;
+    closing->task_id = task->id;
     closing->held_below = max_u64(task->held, rounds->first);
     closing->ended = task->ended;
     closing->end_round = task->end_round;
     return closing;
 }
 
-uint64_t mr_client_rounds_report(const mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
+uint64_t mr_client_rounds_report(mr_client_rounds *rounds, Millrace__ConsumerReport *ret)
 {
-    Millrace__ConsumerReport report = MILLRACE__CONSUMER_REPORT__INIT;
-
-    report.session = rounds->config.session;
-    report.from_round = rounds->first;
-    report.position = rounds->position;
-    report.returned = rounds->returned;
-    report.ask = rounds->ask;
-    report.closing = mr_calloc(rounds->ntasks + 1, sizeof *report.closing);
-    if (report.closing == NULL) {
-        return 0;
-    }
+    millrace__consumer_report__init(ret);
+    ret->session = rounds->config.session;
+    ret->from_round = rounds->first;
+    ret->position = rounds->position;
+    ret->returned = rounds->returned;
+    ret->ask = rounds->ask;
+    ret->closing = rounds->closing;
     for (size_t i = 0; i < rounds->ntasks; i++) {
         if (is_in_doubt(rounds->tasks[i])) {
-            Millrace__ClosingReport *closing = closing_report(rounds, rounds->tasks[i]);
-
-            if (closing == NULL) {
-                mr_client_rounds_report_clear(&report);
-                return 0;
-            }
-            report.closing[report.n_closing++] = closing;
+            ret->closing[ret->n_closing++] = closing_report(rounds, rounds->tasks[i]);
         }
     }
-    *ret = report;
     return rounds->reports + 1;
 }
 
 void mr_client_rounds_reported(mr_client_rounds *rounds, uint64_t number)
 {
-    if (number > 0) {
-        rounds->reported = max_u64(rounds->reported, number - 1);
-    }
-}
-
-void mr_client_rounds_report_clear(Millrace__ConsumerReport *report)
-{
-    for (size_t i = 0; i < report->n_closing; i++) {
-        millrace__closing_report__free_unpacked(report->closing[i], NULL);
-    }
-    mr_free(report->closing);
-    report->closing = NULL;
-    report->n_closing = 0;
+    rounds->reported = max_u64(rounds->reported, number - 1);
 }

@@ -20,6 +20,7 @@ struct mr_round_task {
     uint64_t told_limit;
     uint64_t told_received;
     uint64_t told_returned;
+    Millrace__ClosingReport report; /* closing: what was said of it last */
 };
 
 struct mr_client_rounds {
@@ -27,6 +28,7 @@ struct mr_client_rounds {
     Millrace__RoundSchedule *schedule; /* NULL: nothing was heard yet */
     struct mr_round_task **by_index;   /* schedule->n_tasks */
     struct mr_round_task **tasks;
+    Millrace__ClosingReport **closing; /* room for one of each task: of the last report */
     size_t ntasks;
     uint64_t horizon;
     uint64_t first;

@@ -113,7 +113,6 @@ static void read_on(struct ends *e)
         mr_client_rounds_taken(e->rounds);
     }
     number = mr_client_rounds_report(e->rounds, &report);
-    mr_client_rounds_report_clear(&report);
     mr_client_rounds_reported(e->rounds, number);
     (void)mr_client_rounds_must_report(e->rounds);
 }

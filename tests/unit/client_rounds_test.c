@@ -164,7 +164,6 @@ static void a_promise_is_kept_until_the_outcome(void **state)
     assert_int_equal(report.n_closing, 1);
     assert_string_equal(report.closing[0]->task_id, "B");
     assert_int_equal(report.closing[0]->held_below, 4);
-    mr_client_rounds_report_clear(&report);
     mr_client_rounds_reported(f->rounds, number);
     assert_false(mr_client_rounds_must_report(f->rounds));
     assert_int_equal(update(f, 10, false, 2), MR_OK);
@@ -278,7 +277,6 @@ static void a_promise_names_the_end(void **state)
     assert_int_equal(report.closing[0]->held_below, 0);
     assert_true(report.closing[0]->ended);
     assert_int_equal(report.closing[0]->end_round, 1);
-    mr_client_rounds_report_clear(&report);
 }
 
 static void a_message_that_cannot_be_is_refused(void **state)

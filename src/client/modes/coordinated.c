@@ -53,7 +53,8 @@ struct coordinated_task {
 
 struct coordinated {
     uint32_t magic;
-    mr_client_rounds *rounds; /* NULL: not attached yet, or it was over before */
+    mr_client_rounds *rounds;        /* NULL: not attached yet, or it was over before */
+    Millrace__ConsumerReport report; /* the last one */
 };
 
 static mr_client_rounds *rounds_of(const struct mr_read *r)
@@ -249,15 +250,13 @@ static void finished(struct mr_read *r)
 
 static uint64_t report(struct mr_read *r, Millrace__ClientHeartbeatRequest *req)
 {
-    Millrace__ConsumerReport *said = rounds_of(r) != NULL ? mr_calloc(1, sizeof *said) : NULL;
-    uint64_t number = said != NULL ? mr_client_rounds_report(rounds_of(r), said) : 0;
+    struct coordinated *c = r->of_mode;
 
-    if (number == 0) {
-        mr_free(said); /* Without memory: next time. */
-    } else {
-        req->rounds = said;
+    if (c->rounds == NULL) {
+        return 0;
     }
-    return number;
+    req->rounds = &c->report;
+    return mr_client_rounds_report(c->rounds, &c->report);
 }
 
 static void reported(struct mr_read *r, uint64_t number)

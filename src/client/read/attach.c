@@ -111,9 +111,6 @@ static void heartbeat(struct mr_read *r, struct mr_read_step *ret)
     r->report = r->mode->report != NULL ? r->mode->report(r, &req) : 0;
     call(r, ret, MR_METHOD_CLIENT_HEARTBEAT, &req.base,
          &millrace__client_heartbeat_reply__descriptor);
-    if (req.rounds != NULL) {
-        millrace__consumer_report__free_unpacked(req.rounds, NULL);
-    }
 }
 
 /* There is nothing more to say at its end. Else that is said again. */
