@@ -88,13 +88,6 @@ static void next_step(mr_reader *r, struct mr_read_step *ret)
     mr_reader_leave(r);
 }
 
-static void free_message(ProtobufCMessage *msg)
-{
-    if (msg != NULL) {
-        protobuf_c_message_free_unpacked(msg, NULL);
-    }
-}
-
 void *mr_reader_run_calls(void *arg)
 {
     mr_reader *r = mr_reader_from(arg);
@@ -109,7 +102,7 @@ void *mr_reader_run_calls(void *arg)
 
         if (step.kind == MR_READ_STEP_UNWATCH) {
             mr_control_watch_free(watch);
-            free_message(watched);
+            protobuf_c_message_free_unpacked(watched, NULL);
             watch = NULL;
             watched = NULL;
         } else if (step.kind == MR_READ_STEP_WATCH) {
@@ -122,8 +115,8 @@ void *mr_reader_run_calls(void *arg)
         } else {
             rc = call(r, &step, &reply, &err);
             answered(r, rc, reply, &err);
-            free_message(reply);
-            free_message(step.request);
+            protobuf_c_message_free_unpacked(reply, NULL);
+            protobuf_c_message_free_unpacked(step.request, NULL);
         }
     }
     return NULL;

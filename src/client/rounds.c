@@ -58,9 +58,7 @@ void mr_client_rounds_free(mr_client_rounds *rounds)
     for (size_t i = 0; i < rounds->ntasks; i++) {
         mr_client_rounds_task_free(rounds->tasks[i]);
     }
-    if (rounds->schedule != NULL) {
-        millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
-    }
+    millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
     mr_free(rounds->tasks);
     mr_free(rounds->closing);
     mr_free(rounds->by_index);

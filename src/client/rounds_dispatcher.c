@@ -8,28 +8,9 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
+#include "element/unpack.h"
 
 #include <millrace/base.h>
-
-static Millrace__RoundSchedule *copy_schedule(const Millrace__RoundSchedule *schedule)
-{
-    size_t size = millrace__round_schedule__get_packed_size(schedule);
-    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
-
-    if (bytes == NULL) {
-        return NULL;
-    }
-    millrace__round_schedule__pack(schedule, bytes);
-    return millrace__round_schedule__unpack(NULL, size, bytes);
-}
-
-static void free_schedule(Millrace__RoundSchedule *schedule)
-{
-    if (schedule != NULL) {
-        millrace__round_schedule__free_unpacked(schedule, NULL);
-    }
-}
-MR_AUTO_DEFINE(Millrace__RoundSchedule, free_schedule)
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */
 static void forget_tasks(mr_client_rounds *rounds)
@@ -75,25 +56,25 @@ static int take_schedule(mr_client_rounds *rounds, const Millrace__RoundSchedule
                          mr_error *err)
 {
     MR_TRY(mr_schedule_check(schedule, err));
-    MR_AUTO(free_schedule) Millrace__RoundSchedule *copy = copy_schedule(schedule);
     MR_AUTO(mr_free)
     struct mr_round_task **by_index =
         mr_calloc(schedule->n_tasks + 1, sizeof(struct mr_round_task *));
-    MR_CHECK_ALLOC(copy, err);
     MR_CHECK_ALLOC(by_index, err);
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i] = mr_client_rounds_task_get(rounds, schedule->tasks[i]);
         MR_CHECK_ALLOC(by_index[i], err);
     }
+    ProtobufCMessage *copy = mr_message_copy(&schedule->base);
+    MR_CHECK_ALLOC(copy, err);
     for (size_t i = 0; i < rounds->ntasks; i++) {
         rounds->tasks[i]->index = MR_ROUND_NOBODY;
     }
     for (size_t i = 0; i < schedule->n_tasks; i++) {
         by_index[i]->index = (uint32_t)i;
     }
-    free_schedule(rounds->schedule);
+    millrace__round_schedule__free_unpacked(rounds->schedule, NULL);
     mr_free(rounds->by_index);
-    rounds->schedule = MR_TAKE(copy);
+    rounds->schedule = (Millrace__RoundSchedule *)copy;
     rounds->by_index = MR_TAKE(by_index);
     set_outcomes(rounds);
     forget_tasks(rounds);

@@ -2,6 +2,7 @@
 
 #include "base/alloc.h"
 #include "base/limits.h"
+#include "base/scope.h"
 
 #include <millrace/base.h>
 
@@ -40,4 +41,16 @@ size_t mr_unpack_budget(size_t size)
     size_t structure = size < STRUCTURE_BYTES_MAX / RATIO ? size * RATIO : STRUCTURE_BYTES_MAX;
 
     return BASE_BYTES + size + structure;
+}
+
+ProtobufCMessage *mr_message_copy(const ProtobufCMessage *msg)
+{
+    size_t size = protobuf_c_message_get_packed_size(msg);
+    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
+
+    if (bytes == NULL) {
+        return NULL;
+    }
+    (void)protobuf_c_message_pack(msg, bytes);
+    return protobuf_c_message_unpack(msg->descriptor, NULL, size, bytes);
 }

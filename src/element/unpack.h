@@ -1,7 +1,7 @@
 /*
- * Unpacking messages from outside: two bytes on the wire may be a submessage of hundreds of bytes
- * in memory, or an unknown field with allocations of its own, so what an unpack may allocate is
- * bounded.
+ * Copying messages, and unpacking those from outside: two bytes on the wire may be a submessage of
+ * hundreds of bytes in memory, or an unknown field with allocations of its own, so what an unpack
+ * may allocate is bounded.
  *
  * Threads: a budget belongs to one unpack.
  */
@@ -24,5 +24,8 @@ ProtobufCMessage *mr_unpack(const ProtobufCMessageDescriptor *desc, const void *
  * are strings of bytes, which are copied once.
  */
 size_t mr_unpack_budget(size_t size);
+
+/* Freed with protobuf_c_message_free_unpacked(msg, NULL). NULL: out of memory. */
+ProtobufCMessage *mr_message_copy(const ProtobufCMessage *msg);
 
 #endif

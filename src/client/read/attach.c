@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "client/read/internal.h"
+#include "element/unpack.h"
 #include "millrace/service.rpc.h"
 
 #include <inttypes.h>
@@ -50,7 +51,7 @@ static void call(struct mr_read *r, struct mr_read_step *ret, const char *method
     /* Until a dispatcher has answered for the first time; afterwards only the application's
      * patience ends it. */
     ret->timeout_ms = r->attached ? -1 : r->opts.connect_timeout_ms;
-    ret->request = mr_read_copy(request);
+    ret->request = mr_message_copy(request);
     if (ret->request == NULL) {
         wait_until(ret, r->now_ms + NO_MEMORY_MS); /* and try again */
     }

@@ -7,6 +7,7 @@
 #include "base/limits.h"
 #include "client/hand_log.h"
 #include "client/read/internal.h"
+#include "element/unpack.h"
 
 #include <inttypes.h>
 
@@ -120,7 +121,7 @@ ProtobufCMessage *mr_read_release(struct mr_read *r)
             list[req.n_unheard++] = one;
         }
     }
-    return r->attached ? mr_read_copy(&req.base) : NULL;
+    return r->attached ? mr_message_copy(&req.base) : NULL;
 }
 
 void mr_read_cut_all(struct mr_read *r)

@@ -9,9 +9,6 @@ static inline int64_t mr_read_sooner(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* A copy on the heap, freed by protobuf_c_message_free_unpacked(); NULL: out of memory. */
-ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg);
-
 /* ---- tasks.c ---- */
 
 /* The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or

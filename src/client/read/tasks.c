@@ -11,18 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 
-ProtobufCMessage *mr_read_copy(const ProtobufCMessage *msg)
-{
-    size_t size = protobuf_c_message_get_packed_size(msg);
-    MR_AUTO(mr_free) uint8_t *bytes = mr_malloc(size + 1);
-
-    if (bytes == NULL) {
-        return NULL;
-    }
-    (void)protobuf_c_message_pack(msg, bytes);
-    return protobuf_c_message_unpack(msg->descriptor, NULL, size, bytes);
-}
-
 void mr_read_wake(struct mr_read *r)
 {
     r->wakes |= MR_READ_WAKE_ATTACH | MR_READ_WAKE_TICK;
