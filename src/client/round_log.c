@@ -4,53 +4,8 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/sync.h"
-#include "client/steps.h"
-#include "dataset/graph.h"
-#include "dataset/operator.h"
-#include "ops/kernel.h"
-
-#include <string.h>
 
 #define RING_MIN 64u
-/* Of what stands behind a read: it is for an error's words alone. */
-#define STEPS_MAX 65536
-
-static bool is_coordinated_read(const mr_dataset *ds)
-{
-    const struct mr_attr *n = mr_attr_find(ds->attrs, ds->nattrs, "num_consumers");
-
-    return n != NULL && n->i > 0;
-}
-
-/* @steps are left: a graph whose nodes meet again has more paths than anybody can walk. */
-static bool has_coordinated_read(const mr_dataset *ds, size_t *steps)
-{
-    if (is_coordinated_read(ds)) {
-        return true;
-    }
-    for (size_t i = 0; i<ds->ninputs && * steps> 0; i++) {
-        --*steps;
-        if (has_coordinated_read(ds->inputs[i], steps)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void mr_round_log_init(struct mr_round_log *log, const mr_dataset *ds)
-{
-    size_t steps = STEPS_MAX;
-    const mr_dataset *below;
-    bool mixed = false;
-
-    memset(log, 0, sizeof *log);
-    mr_mutex_init(&log->lock);
-    while (!is_coordinated_read(ds) && (below = mr_steps_input(ds, &mixed)) != NULL && !mixed) {
-        ds = below;
-    }
-    log->follows = is_coordinated_read(ds);
-    log->obstacle = !log->follows && has_coordinated_read(ds, &steps) ? ds->op->name : NULL;
-}
 
 void mr_round_log_destroy(struct mr_round_log *log)
 {
