@@ -16,24 +16,24 @@ void mr_loss_tally_destroy(struct mr_loss_tally *t)
     (void)pthread_mutex_destroy(&t->lock);
 }
 
-void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete)
+void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_losses *more)
 {
     if (t == NULL) {
         return;
     }
     MR_LOCK(&t->lock);
-    bool known = (t->sum.lost_splits == 0 || t->sum.lost_elements > 0) && end->lost_elements > 0;
+    bool known = (t->sum.lost_splits == 0 || t->sum.lost_elements > 0) && more->lost_elements > 0;
 
-    if (end->lost_splits > 0) {
-        t->sum.lost_splits += end->lost_splits;
-        t->sum.lost_elements = known ? t->sum.lost_elements + end->lost_elements : 0;
+    if (more->lost_splits > 0) {
+        t->sum.lost_splits += more->lost_splits;
+        t->sum.lost_elements = known ? t->sum.lost_elements + more->lost_elements : 0;
     }
-    t->sum.quarantined_splits += end->quarantined_splits;
-    t->sum.repeated_splits += end->repeated_splits;
-    t->sum.lost_workers += end->lost_workers;
-    t->sum.skipped_elements += end->skipped_elements;
-    t->sum.abandoned_elements += end->abandoned_elements;
-    t->sum.incomplete_reads += incomplete ? 1 : 0;
+    t->sum.quarantined_splits += more->quarantined_splits;
+    t->sum.repeated_splits += more->repeated_splits;
+    t->sum.lost_workers += more->lost_workers;
+    t->sum.skipped_elements += more->skipped_elements;
+    t->sum.abandoned_elements += more->abandoned_elements;
+    t->sum.incomplete_reads += more->incomplete_reads;
 }
 
 void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret)

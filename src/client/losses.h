@@ -7,8 +7,6 @@
 #ifndef MR_CLIENT_LOSSES_H
 #define MR_CLIENT_LOSSES_H
 
-#include "client/read/end.h"
-
 #include <millrace/iterator.h>
 #include <pthread.h>
 
@@ -21,7 +19,7 @@ struct mr_loss_tally {
 void mr_loss_tally_init(struct mr_loss_tally *t);
 void mr_loss_tally_destroy(struct mr_loss_tally *t);
 /* To @t NULL nothing is added. */
-void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_read_end *end, bool incomplete);
+void mr_loss_tally_add(struct mr_loss_tally *t, const struct mr_losses *more);
 void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret);
 /* @n more elements fell out of the window of a shared production before the job had them. */
 void mr_loss_tally_skip(struct mr_loss_tally *t, uint64_t n);

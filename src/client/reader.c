@@ -34,9 +34,9 @@ static bool trouble(const struct mr_read *read, char *why, size_t size)
     return mr_control_trouble(mr_reader_of(read)->control, why, size);
 }
 
-static void lost(struct mr_read *read, const struct mr_read_end *end, bool incomplete)
+static void lost(struct mr_read *read, const struct mr_losses *more)
 {
-    mr_loss_tally_add(read->opts.losses, end, incomplete);
+    mr_loss_tally_add(read->opts.losses, more);
 }
 
 static void skipped(struct mr_read *read, uint64_t n)

@@ -91,7 +91,7 @@ static bool trouble(const struct mr_read *r, char *why, size_t size)
     return false;
 }
 
-static void lost(struct mr_read *r, const struct mr_read_end *end, bool incomplete)
+static void lost(struct mr_read *r, const struct mr_losses *more)
 {
 }
 

@@ -98,10 +98,10 @@ static bool trouble(const struct mr_read *r, char *why, size_t size)
     return false;
 }
 
-static void lost(struct mr_read *r, const struct mr_read_end *end, bool incomplete)
+static void lost(struct mr_read *r, const struct mr_losses *more)
 {
-    if (incomplete) {
-        say(stage_of(r), "lost: %d abandoned", (int)end->abandoned_elements);
+    if (more->incomplete_reads > 0) {
+        say(stage_of(r), "lost: %d abandoned", (int)more->abandoned_elements);
     }
 }
 

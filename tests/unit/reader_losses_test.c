@@ -48,18 +48,18 @@ static void losses_are_counted_once(void **state)
 static void lost_elements_are_known_of_all_reads_or_of_none(void **state)
 {
     struct fixture *f = *state;
-    struct mr_read_end known = {.lost_splits = 2, .lost_elements = 2000};
-    struct mr_read_end unknown = {.lost_splits = 1};
-    struct mr_read_end none = {.lost_workers = 1};
+    struct mr_losses known = {.lost_splits = 2, .lost_elements = 2000};
+    struct mr_losses unknown = {.lost_splits = 1};
+    struct mr_losses none = {.lost_workers = 1};
     struct mr_losses sum;
 
-    mr_loss_tally_add(&f->losses, &none, false);
-    mr_loss_tally_add(&f->losses, &known, true);
-    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_add(&f->losses, &none);
+    mr_loss_tally_add(&f->losses, &known);
+    mr_loss_tally_add(&f->losses, &known);
     mr_loss_tally_get(&f->losses, &sum);
     assert_int_equal(sum.lost_elements, 4000);
-    mr_loss_tally_add(&f->losses, &unknown, true);
-    mr_loss_tally_add(&f->losses, &known, true);
+    mr_loss_tally_add(&f->losses, &unknown);
+    mr_loss_tally_add(&f->losses, &known);
     mr_loss_tally_get(&f->losses, &sum);
     assert_int_equal(sum.lost_splits, 7);
     assert_int_equal(sum.lost_elements, 0);

@@ -62,7 +62,7 @@ static void say_what_is_not_counted(const struct mr_read *r)
 
 static void count_abandoned(struct mr_read *r, uint64_t behind)
 {
-    struct mr_read_end sum = {.abandoned_elements = behind};
+    struct mr_losses sum = {.abandoned_elements = behind, .incomplete_reads = 1};
     struct mr_read_task *t;
 
     if (behind > 0) {
@@ -87,7 +87,7 @@ static void count_abandoned(struct mr_read *r, uint64_t behind)
             "job", "%s", r->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n, NULL);
     }
     if (sum.abandoned_elements > 0) {
-        r->port->lost(r, &sum, true /* incomplete */);
+        r->port->lost(r, &sum);
     }
 }
 

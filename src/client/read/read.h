@@ -23,9 +23,9 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "client/options.h"
-#include "client/read/end.h"
 #include "element/frame.h"
 
+#include <millrace/iterator.h>
 #include <sys/queue.h>
 
 /* Decoded elements that wait in a reader, all tasks together. */
@@ -57,9 +57,8 @@ struct mr_read_port {
                         char incarnation[MR_INCARNATION_BYTES_MAX + 1]);
     /* What went wrong with the last attempt of a call. False: nothing did. */
     bool (*trouble)(const struct mr_read *r, char *why, size_t size);
-    /* The read ends without these elements (end.h); so many more were skipped, which counts at
-     * once. */
-    void (*lost)(struct mr_read *r, const struct mr_read_end *end, bool incomplete);
+    /* The read ends without these elements; so many more were skipped, which counts at once. */
+    void (*lost)(struct mr_read *r, const struct mr_losses *more);
     void (*skipped)(struct mr_read *r, uint64_t n);
     void (*log)(enum mr_log_level level, const char *msg, ...); /* as mr_log() */
 };
@@ -192,8 +191,8 @@ struct mr_read {
     struct mr_read_wait wait;
 
     /* the end */
-    bool finished;          /* the iteration is: no task will be added */
-    struct mr_read_end end; /* finished */
+    bool finished;        /* the iteration is: no task will be added */
+    struct mr_losses end; /* finished: what the dispatcher knows is missing */
     mr_error end_err;     /* ... and why it failed, if it did: said after the elements that came */
     bool lingers;         /* it ended while we held elements: heard of until they are used */
     bool told_end;        /* finished, and was told of: in the tally, in the log */

@@ -3,15 +3,16 @@
 #include "client/read/internal.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 void mr_read_missed(struct mr_read *r, uint64_t n)
 {
-    struct mr_read_end missed = {.skipped_elements = n};
     bool first = r->told_missed == 0;
+    struct mr_losses missed = {.skipped_elements = n, .incomplete_reads = first};
     mr_error err;
 
     r->told_missed += n;
-    r->port->lost(r, &missed, first /* incomplete: once for each read */);
+    r->port->lost(r, &missed);
     (void)mr_error_set(&err, MR_EDATALOSS,
                        "job %s waits (lag), and misses %" PRIu64
                        " elements all the same: they cannot be read from a worker's disk, or the "
@@ -25,19 +26,71 @@ void mr_read_missed(struct mr_read *r, uint64_t n)
     }
 }
 
+/* Elements are missing. With DYNAMIC sharding splits are what is lost; a worker whose splits others
+ * took over, or that had none, is no loss. Without it nobody can produce the rest of a lost
+ * worker's copy. What was skipped, or went with a reader, is missing either way. */
+static bool is_incomplete(const struct mr_losses *end, Millrace__ProcessingMode mode)
+{
+    if (end->skipped_elements > 0 || end->abandoned_elements > 0) {
+        return true;
+    }
+    if (mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC) {
+        return end->lost_splits > 0;
+    }
+    return end->lost_workers > 0;
+}
+
+static size_t append(char *text, size_t size, size_t used, uint64_t n, const char *one,
+                     const char *many)
+{
+    if (n == 0 || used >= size) {
+        return used;
+    }
+    int more = snprintf(text + used, size - used, "%s%" PRIu64 " %s", used > 0 ? ", " : "", n,
+                        n == 1 ? one : many);
+
+    return more > 0 ? used + (size_t)more : used;
+}
+
+/* "3 splits lost (at most 3000 elements), 1 of them quarantined, 2 workers lost, 5 splits handed
+ * out again, ...", into @text. */
+static void describe(const struct mr_losses *end, char *text, size_t size)
+{
+    size_t used = append(text, size, 0, end->lost_splits, "split lost", "splits lost");
+
+    if (used == 0) {
+        text[0] = '\0';
+    }
+    if (end->lost_elements > 0 && used < size) {
+        int more = snprintf(text + used, size - used, " (at most %" PRIu64 " element%s)",
+                            end->lost_elements, end->lost_elements == 1 ? "" : "s");
+
+        used += more > 0 ? (size_t)more : 0;
+    }
+    used = append(text, size, used, end->quarantined_splits, "of them quarantined",
+                  "of them quarantined");
+    used = append(text, size, used, end->lost_workers, "worker lost", "workers lost");
+    used = append(text, size, used, end->repeated_splits, "split handed out again",
+                  "splits handed out again");
+    used = append(text, size, used, end->skipped_elements, "element skipped", "elements skipped");
+    (void)append(text, size, used, end->abandoned_elements, "element gone with a reader",
+                 "elements gone with readers");
+}
+
 /* That something is missing is said once; as an error, if that was asked for, each time. */
 static void tell_end(struct mr_read *r)
 {
-    struct mr_read_end rest = r->end;
-    bool incomplete = mr_read_end_is_incomplete(&r->end, r->opts.job.mode);
+    struct mr_losses rest = r->end;
+    bool incomplete = is_incomplete(&r->end, r->opts.job.mode);
     mr_error err;
     char what[240];
 
     r->told_end = true;
     mr_read_wake(r); /* The session may have stayed until now. */
     rest.skipped_elements -= r->told_missed;
-    r->port->lost(r, &rest, incomplete && r->told_missed == 0);
-    mr_read_end_describe(&r->end, what, sizeof what);
+    rest.incomplete_reads = incomplete && r->told_missed == 0;
+    r->port->lost(r, &rest);
+    describe(&r->end, what, sizeof what);
     if (what[0] != '\0' && r->opts.on_loss == MR_ON_LOSS_WARN) {
         r->port->log(MR_LOG_WARN,
                      incomplete ? "a read ended with elements missing"

@@ -30,7 +30,12 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end)
         (void)mr_error_set(&r->end_err, end->error_code, "%s", end->error);
     }
     if (end != NULL) {
-        mr_read_end_take(&r->end, end);
+        r->end = (struct mr_losses){.lost_splits = end->lost_splits,
+                                    .lost_elements = end->lost_elements,
+                                    .quarantined_splits = end->quarantined_splits,
+                                    .repeated_splits = end->repeated_splits,
+                                    .lost_workers = end->lost_workers,
+                                    .abandoned_elements = end->abandoned};
     }
     r->lingers = r->lingers || !mr_read_is_used_up(r);
     if (r->mode->finished != NULL) {
