@@ -14,7 +14,7 @@
 
 #define TIMEOUT_MS 60000
 
-/* One call at @service's leader. */
+/* One call at @service's leader. Without @reply only its success is of interest. */
 static int call(const char *service, const char *method, ProtobufCMessage *request,
                 const ProtobufCMessageDescriptor *reply_type, int timeout_ms,
                 ProtobufCMessage **reply, mr_error *err)
@@ -22,28 +22,22 @@ static int call(const char *service, const char *method, ProtobufCMessage *reque
     struct mr_control_options opts = {.service = service, .announce = true};
     mr_rpc_runtime *rt = NULL;
     mr_control *control = NULL;
+    ProtobufCMessage *answer = NULL;
 
     mr_rpc_keep_forkable();
     MR_TRY(mr_rpc_acquire(&rt, err));
     int rc = mr_control_new(rt, &opts, &control, err);
     if (rc == MR_OK) {
         rc = mr_control_call(control, method, request, reply_type,
-                             timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL, reply, err);
+                             timeout_ms > 0 ? timeout_ms : TIMEOUT_MS, NULL, &answer, err);
     }
+    if (rc == MR_OK && reply != NULL) {
+        *reply = MR_TAKE(answer);
+    }
+    protobuf_c_message_free_unpacked(answer, NULL);
     mr_control_free(control);
     mr_rpc_release(rt);
     return rc;
-}
-
-/* ... of which only its success is of interest. */
-static int tell(const char *service, const char *method, ProtobufCMessage *request,
-                const ProtobufCMessageDescriptor *reply_type, int timeout_ms, mr_error *err)
-{
-    ProtobufCMessage *reply = NULL;
-
-    MR_TRY(call(service, method, request, reply_type, timeout_ms, &reply, err));
-    protobuf_c_message_free_unpacked(reply, NULL);
-    return MR_OK;
 }
 
 static int copy_text(const char *text, char **ret, mr_error *err)
@@ -123,8 +117,8 @@ int mr_service_delete_dataset(const char *service, const char *dataset_id, int t
     Millrace__DeleteDatasetRequest req = MILLRACE__DELETE_DATASET_REQUEST__INIT;
 
     req.dataset_id = (char *)(uintptr_t)dataset_id;
-    return tell(service, MR_METHOD_DELETE_DATASET, &req.base,
-                &millrace__delete_dataset_reply__descriptor, timeout_ms, err);
+    return call(service, MR_METHOD_DELETE_DATASET, &req.base,
+                &millrace__delete_dataset_reply__descriptor, timeout_ms, NULL, err);
 }
 
 int mr_service_delete_job(const char *service, const char *job, bool force, int timeout_ms,
@@ -134,6 +128,6 @@ int mr_service_delete_job(const char *service, const char *job, bool force, int 
 
     req.job = (char *)(uintptr_t)job;
     req.force = force;
-    return tell(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
-                timeout_ms, err);
+    return call(service, MR_METHOD_DELETE_JOB, &req.base, &millrace__delete_job_reply__descriptor,
+                timeout_ms, NULL, err);
 }
