@@ -43,16 +43,6 @@ static struct mr_terms_number number(const struct mr_attr *attrs, size_t n, cons
     return (struct mr_terms_number){.given = a != NULL, .value = a != NULL ? a->i : 0};
 }
 
-/* An argument that is one of some words; @fallback without it. */
-static int choice(const struct mr_attr *attrs, size_t n, const char *name,
-                  const struct mr_word *words, const char *fallback, int *ret, mr_error *err)
-{
-    MR_AUTO(mr_free) char *given = NULL;
-
-    MR_TRY(text(attrs, n, name, fallback, &given, err));
-    return mr_word_parse(name, words, given, ret, err);
-}
-
 static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_options *o,
                          mr_error *err)
 {
@@ -79,8 +69,10 @@ static int parse_choices(const struct mr_attr *attrs, size_t n, struct mr_read_o
     };
 
     for (size_t i = 0; i < sizeof choices / sizeof choices[0]; i++) {
-        MR_TRY(choice(attrs, n, choices[i].name, choices[i].words, choices[i].fallback,
-                      choices[i].value, err));
+        MR_AUTO(mr_free) char *given = NULL;
+
+        MR_TRY(text(attrs, n, choices[i].name, choices[i].fallback, &given, err));
+        MR_TRY(mr_word_parse(choices[i].name, choices[i].words, given, choices[i].value, err));
     }
     o->job.mode = (Millrace__ProcessingMode)mode;
     o->job.guarantee = (Millrace__Guarantee)guarantee;
