@@ -87,14 +87,8 @@ static void fill(struct mr_read_task *base, Millrace__ReadRequest *ret)
     ret->received_elements = t->session.received;
     ret->returned_elements = t->session.used;
     ret->given_elements = mr_terms_share(&base->read->opts.job) ? t->session.returned : 0;
-}
-
-static void on_send(struct mr_read_task *base, const Millrace__ReadRequest *req)
-{
-    struct mr_plain_task *t = mr_plain_task_of(base);
-
     t->told_ms = base->read->now_ms;
-    mr_session_told(&t->session, req->limit_elements, req->limit_bytes);
+    mr_session_told(&t->session, ret->limit_elements, ret->limit_bytes);
 }
 
 static int receive(struct mr_read_task *base, const struct mr_frame_content *c, bool *news,
@@ -372,7 +366,6 @@ const struct mr_read_mode mr_read_mode_plain = {
     .open = open_session,
     .must_send = must_send,
     .fill = fill,
-    .on_send = on_send,
     .receive = receive,
     .session_lost = session_lost,
     .stream_ended = stream_ended,

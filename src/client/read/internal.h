@@ -25,14 +25,13 @@ void mr_read_wake(struct mr_read *r);
  * one element. */
 size_t mr_read_share_bytes(const struct mr_read *r, unsigned tasks);
 
-/* ---- connecting.c ---- */
+/* ---- link.c ---- */
 
+/* Connect, for the first time or again. */
+void mr_read_connect(struct mr_read_task *t);
 /* Not too many connect at the moment. Else tasks without a stream are looked at when some of those
  * are through. */
 bool mr_read_may_connect(struct mr_read *r);
-/* @t connects, and is through: it is connected, or that has failed. */
-void mr_read_connect_begins(struct mr_read_task *t);
-void mr_read_connect_ends(struct mr_read_task *t);
 /* Look at tasks without a stream at @when_ms, or earlier. */
 void mr_read_retry(struct mr_read *r, int64_t when_ms);
 
@@ -44,11 +43,6 @@ void mr_read_send(struct mr_read_task *t, bool first);
 void mr_read_tell(struct mr_read_task *t, bool force);
 /* Nothing more is wanted from @t. */
 void mr_read_cut(struct mr_read_task *t);
-
-/* ---- link.c ---- */
-
-/* Connect, for the first time or again. */
-void mr_read_connect(struct mr_read_task *t);
 
 /* ---- reach.c ---- */
 

@@ -23,6 +23,60 @@
 #define RETRY_MS_FIRST 50
 #define RETRY_MS_MAX 2000
 
+/* How many connections are being made at once, and how long an attempt counts: a thousand at once
+ * would take both ends longer than that, and all fail, again and again. */
+#define CONNECTING_MAX 32u
+#define CONNECTING_MS 1000
+
+/* ---- how many connect ---- */
+
+void mr_read_retry(struct mr_read *r, int64_t when_ms)
+{
+    if (when_ms < r->retry_ms) {
+        r->retry_ms = when_ms;
+        r->wakes |= MR_READ_WAKE_TICK;
+    }
+}
+
+bool mr_read_may_connect(struct mr_read *r)
+{
+    if (r->connecting < CONNECTING_MAX) {
+        return true;
+    }
+    if (r->now_ms - r->begun_ms >= CONNECTING_MS) {
+        r->batch++; /* Those before are slow (a name that nobody resolves): they hold nobody up. */
+        r->connecting = 0;
+        return true;
+    }
+    r->in_line = true;
+    mr_read_retry(r, r->begun_ms + CONNECTING_MS);
+    return false;
+}
+
+static void connect_begins(struct mr_read_task *t)
+{
+    struct mr_read *r = t->read;
+
+    t->batch = r->batch;
+    r->connecting++;
+    r->begun_ms = r->now_ms;
+}
+
+static void connect_ends(struct mr_read_task *t)
+{
+    struct mr_read *r = t->read;
+
+    if (t->batch == r->batch) {
+        r->connecting--;
+    }
+    t->batch = 0;
+    if (r->in_line &&
+        r->connecting <= CONNECTING_MAX / 2) { /* Some at a time: all tasks are looked at. */
+        r->in_line = false;
+        mr_read_retry(r, 0);
+    }
+}
+
 /* ---- receiving ---- */
 
 static void fail_task(struct mr_read_task *t, const mr_error *err)
@@ -122,7 +176,7 @@ static void note_connection(struct mr_read_task *t)
     if (!t->connected) {
         t->connected = true;
         t->connected_ms = t->read->now_ms;
-        mr_read_connect_ends(t);
+        connect_ends(t);
         mr_read_recount(t);
     }
 }
@@ -207,7 +261,7 @@ void mr_read_ended(struct mr_read_task *t, int rc, const mr_error *err)
     }
     mr_read_note_failure(t, rc < 0 ? err : NULL);
     if (!t->connected) {
-        mr_read_connect_ends(t);
+        connect_ends(t);
     }
     t->streams = t->connected = t->sending = t->unsaid = t->refused_why = false;
     r->streams--;
@@ -242,7 +296,7 @@ void mr_read_connect(struct mr_read_task *t)
     }
     t->streams = true;
     r->streams++;
-    mr_read_connect_begins(t);
+    connect_begins(t);
     t->retry_ms = 0;
     t->refused_open = false;
     mr_read_send(t, true);

@@ -52,12 +52,8 @@ struct mr_read_mode {
     int (*open)(struct mr_read_task *t, Millrace__ReadOpen *ret, mr_error *err);
     /* Is there anything to say that cannot wait? */
     bool (*must_send)(struct mr_read_task *t);
-    /*
-     * What the next message says. It leaves then: on_send() follows, unless the stream has
-     * ended.
-     */
+    /* What the next message says. That counts as said: the message leaves, or the stream ends. */
     void (*fill)(struct mr_read_task *t, Millrace__ReadRequest *ret);
-    void (*on_send)(struct mr_read_task *t, const Millrace__ReadRequest *req); /* NULL: nothing */
     /* Elements came, or only the header. *@news: the application may have something to take now.
      * MR_EDATALOSS: they cannot be; the stream is broken off, and what is missing asked for again.
      * References of its own. */

@@ -53,9 +53,6 @@ void mr_read_send(struct mr_read_task *t, bool first)
     t->sending = true;
     t->unsaid = false;
     t->said_bye = req.done;
-    if (r->mode->on_send != NULL) {
-        r->mode->on_send(t, &req);
-    }
 }
 
 void mr_read_tell(struct mr_read_task *t, bool force)
