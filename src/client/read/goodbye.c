@@ -37,13 +37,6 @@ void mr_read_say_goodbye(struct mr_read *r)
     }
 }
 
-static uint64_t held_downstream(const struct mr_read *r)
-{
-    return mr_read_has_others(r) && r->mode->held_downstream != NULL
-               ? r->mode->held_downstream(r, true)
-               : 0;
-}
-
 static void say_what_is_not_counted(const struct mr_read *r)
 {
     const struct mr_hand_log *log = r->opts.hand_log;
@@ -60,35 +53,35 @@ static void say_what_is_not_counted(const struct mr_read *r)
     }
 }
 
-static void count_abandoned(struct mr_read *r, uint64_t behind)
+/* Elements that operators behind the read hold. */
+static uint64_t abandon_behind(const struct mr_read *r)
 {
-    struct mr_losses sum = {.abandoned_elements = behind, .incomplete_reads = 1};
-    struct mr_read_task *t;
+    bool counts = mr_read_has_others(r) && r->mode->held_downstream != NULL;
+    uint64_t n = counts ? r->mode->held_downstream(r, true) : 0;
 
-    if (behind > 0) {
+    if (n > 0) {
         r->port->log(
             MR_LOG_WARN,
             "closing a reader with elements that nobody gets: a buffer behind it holds them", "job",
-            "%s", r->job_id, "elements", "%" PRIu64, behind, NULL);
+            "%s", r->job_id, "elements", "%" PRIu64, n, NULL);
     }
-    say_what_is_not_counted(r);
-    TAILQ_FOREACH(t, &r->tasks, link) {
-        uint64_t n = mr_read_unused(t);
+    return n;
+}
 
-        if (n == 0) {
-            continue;
-        }
-        sum.abandoned_elements += n;
-        r->port->log(
+static uint64_t abandon_of(const struct mr_read_task *t)
+{
+    uint64_t n = mr_read_unused(t);
+
+    if (n > 0) {
+        t->read->port->log(
             MR_LOG_WARN,
             mr_read_task_is_over(t)
                 ? "closing a reader with elements that nobody gets: their task has ended"
                 : "closing a reader with elements that nobody gets: their worker cannot be reached",
-            "job", "%s", r->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n, NULL);
+            "job", "%s", t->read->job_id, "worker", "%s", t->address, "elements", "%" PRIu64, n,
+            NULL);
     }
-    if (sum.abandoned_elements > 0) {
-        r->port->lost(r, &sum);
-    }
+    return n;
 }
 
 /* What is held back, and what of it is of tasks that are over, the dispatcher is told as lost; of
@@ -99,27 +92,31 @@ ProtobufCMessage *mr_read_release(struct mr_read *r)
     Millrace__ReleaseClientRequest req = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
     Millrace__Unheard unheard[MR_HOLDERS_MAX];
     Millrace__Unheard *list[MR_HOLDERS_MAX];
-    uint64_t behind = held_downstream(r);
+    struct mr_losses sum = {.incomplete_reads = 1};
     struct mr_read_task *t;
 
-    count_abandoned(r, behind);
     req.client = r->client;
     req.iteration_id = r->iteration_id;
-    req.abandoned = mr_read_holds(r) + behind;
     req.unheard = list;
+    req.abandoned = sum.abandoned_elements = abandon_behind(r);
+    say_what_is_not_counted(r);
     TAILQ_FOREACH(t, &r->tasks, link) {
-        uint64_t n = mr_read_task_is_over(t) ? 0 : mr_read_unused(t);
+        uint64_t n = abandon_of(t);
 
-        if (n > 0 && req.n_unheard == MR_HOLDERS_MAX) {
+        sum.abandoned_elements += n;
+        if (mr_read_task_is_over(t) || req.n_unheard == MR_HOLDERS_MAX) {
             req.abandoned += n;
         } else if (n > 0) {
-            Millrace__Unheard *one = &unheard[req.n_unheard];
+            Millrace__Unheard *one = list[req.n_unheard] = &unheard[req.n_unheard];
 
             millrace__unheard__init(one);
             one->task_id = t->id;
             one->elements = n;
-            list[req.n_unheard++] = one;
+            req.n_unheard++;
         }
+    }
+    if (sum.abandoned_elements > 0) {
+        r->port->lost(r, &sum);
     }
     return r->attached ? mr_message_copy(&req.base) : NULL;
 }

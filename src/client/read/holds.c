@@ -29,21 +29,15 @@ uint64_t mr_read_holds_of(const struct mr_read_task *t)
     return mr_read_task_is_over(t) ? mr_read_unused(t) : 0;
 }
 
-uint64_t mr_read_holds(const struct mr_read *r)
-{
-    const struct mr_read_task *t;
-    uint64_t n = 0;
-
-    TAILQ_FOREACH(t, &r->tasks, link) {
-        n += mr_read_holds_of(t);
-    }
-    return n;
-}
-
 bool mr_read_is_used_up(const struct mr_read *r)
 {
-    bool behind = mr_read_counts(r) && r->mode->held_downstream != NULL &&
-                  r->mode->held_downstream(r, false) > 0;
+    const struct mr_read_task *t;
 
-    return mr_read_holds(r) == 0 && !behind;
+    TAILQ_FOREACH(t, &r->tasks, link) {
+        if (mr_read_holds_of(t) > 0) {
+            return false;
+        }
+    }
+    return !mr_read_counts(r) || r->mode->held_downstream == NULL ||
+           r->mode->held_downstream(r, false) == 0;
 }

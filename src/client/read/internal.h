@@ -93,11 +93,10 @@ bool mr_read_counts(const struct mr_read *r);
 uint64_t mr_read_unused(const struct mr_read_task *t);
 /* Its worker takes nothing back any more. */
 bool mr_read_task_is_over(const struct mr_read_task *t);
-/* Elements that nobody gets when this read goes: the application is not through with them, and
- * their task is over. */
-uint64_t mr_read_holds(const struct mr_read *r);
+/* Elements of @t that nobody gets when this read goes: the application is not through with them,
+ * and the task is over. */
 uint64_t mr_read_holds_of(const struct mr_read_task *t);
-/* There are none, nor does an operator behind the read that mixes elements hold any. */
+/* There are none, of any task, nor does an operator behind the read that mixes elements hold any. */
 bool mr_read_is_used_up(const struct mr_read *r);
 
 /* ---- update.c ---- */
