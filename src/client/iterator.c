@@ -3,13 +3,13 @@
  * rule that an iterator lives in the process that opened it.
  */
 #include "base/alloc.h"
-#include "base/buf.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "client/reader.h"
 #include "element/block.h"
 #include "engine/engine.h"
 #include "engine/env.h"
+#include "engine/state.h"
 
 #include <millrace/iterator.h>
 #include <pthread.h>
@@ -296,19 +296,19 @@ static int save(const mr_iterator *it, void **ret, size_t *size, mr_error *err)
 {
     MR_AUTO(mr_buffer_unref) mr_buffer *rest = NULL;
     MR_AUTO(mr_free) void *engine = NULL;
-    struct mr_buf out = MR_BUF_INIT;
-    uint64_t head[2] = {STATE_MAGIC, 0};
+    struct mr_state_out out = {.buf = MR_BUF_INIT};
     size_t engine_size = 0;
 
     MR_TRY(encode_rest(it, &rest, err));
     MR_TRY(mr_engine_save(it->engine, &engine, &engine_size, err));
-    head[1] = rest == NULL ? 0 : mr_buffer_size(rest);
-    mr_buf_append(&out, head, sizeof head);
+    mr_state_put_u64(&out, STATE_MAGIC);
     if (rest != NULL) {
-        mr_buf_append(&out, mr_buffer_data(rest), mr_buffer_size(rest));
+        mr_state_put_bytes(&out, mr_buffer_data(rest), mr_buffer_size(rest));
+    } else {
+        mr_state_put_u64(&out, 0);
     }
-    mr_buf_append(&out, engine, engine_size);
-    void *bytes = mr_buf_take(&out, size);
+    mr_buf_append(&out.buf, engine, engine_size);
+    void *bytes = mr_buf_take(&out.buf, size);
     MR_CHECK_ALLOC(bytes, err);
     *ret = bytes;
     return MR_OK;
@@ -317,31 +317,30 @@ static int save(const mr_iterator *it, void **ret, size_t *size, mr_error *err)
 int mr_iterator_save(mr_iterator *it, void **ret, size_t *size, mr_error *err)
 {
     MR_TRY(check_process(it, err));
-    int rc = save(it, ret, size, err);
-    mr_error_wrap(rc < 0 ? err : NULL, "saving the iterator");
-    return rc;
+    MR_TRY_WRAP(save(it, ret, size, err), err, "saving the iterator");
+    return MR_OK;
 }
 
-/* *@ret is NULL if @size is 0. The bytes are copied, since blocks want aligned memory. */
-static int decode_rest(const void *bytes, size_t size, mr_block **ret, mr_error *err)
+static int restore(mr_iterator *it, struct mr_state_in *in, mr_error *err)
 {
-    MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
-    size_t used = 0;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
+    uint64_t magic = 0;
 
-    if (size == 0) {
-        return MR_OK;
+    MR_TRY(mr_state_get_u64(in, &magic, err));
+    if (magic != STATE_MAGIC) {
+        return mr_state_damaged(err);
     }
-    MR_TRY(mr_buffer_new(size, &buffer, err));
-    memcpy(mr_buffer_data(buffer), bytes, size);
-    int rc = mr_block_decode(buffer, 0, 0 /* any spec */, ret, &used, err);
-    return rc == MR_EDATALOSS ? mr_error_set(err, MR_EINVAL, "the state is damaged") : rc;
+    MR_TRY(mr_state_get_block(in, NULL /* any spec */, &rest, err));
+    MR_TRY(mr_engine_restore(it->engine, in->p, in->left, err));
+    mr_block_unref(it->block);
+    it->block = MR_TAKE(rest);
+    it->row = 0;
+    return MR_OK;
 }
 
 int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_error *err)
 {
-    const unsigned char *bytes = state;
-    mr_block *rest = NULL;
-    uint64_t head[2];
+    struct mr_state_in in = {.p = state, .left = size};
 
     MR_TRY(check_process(it, err));
     if (it->started) {
@@ -349,26 +348,6 @@ int mr_iterator_restore(mr_iterator *it, const void *state, size_t size, mr_erro
             err, MR_EPRECOND,
             "restoring an iterator that was read from: restore comes before the first read");
     }
-    if (size < sizeof head) {
-        return mr_error_set(err, MR_EINVAL, "restoring the iterator: %zu bytes are no state", size);
-    }
-    memcpy(head, bytes, sizeof head);
-    if (head[0] != STATE_MAGIC || head[1] > size - sizeof head) {
-        return mr_error_set(err, MR_EINVAL,
-                            "restoring the iterator: not a state of this version, or damaged");
-    }
-    int rc = decode_rest(bytes + sizeof head, (size_t)head[1], &rest, err);
-    if (rc == MR_OK) {
-        rc = mr_engine_restore(it->engine, bytes + sizeof head + head[1],
-                               size - sizeof head - (size_t)head[1], err);
-    }
-    if (rc < 0) {
-        mr_error_wrap(err, "restoring the iterator");
-        mr_block_unref(rest);
-        return rc;
-    }
-    mr_block_unref(it->block);
-    it->block = rest;
-    it->row = 0;
+    MR_TRY_WRAP(restore(it, &in, err), err, "restoring the iterator");
     return MR_OK;
 }
