@@ -10,7 +10,7 @@ from ._data.block import Array, as_tensor_array
 from ._datasets.arguments import add_bytes, add_number, paths
 from ._graph.attrs import AttrTable
 from ._graph.symbol import Symbol
-from .dataset import AUTOTUNE, Dataset, IntLike, apply_operator
+from .dataset import AUTOTUNE, Dataset, IntLike
 
 
 def _names(filenames: Any) -> Array:
@@ -37,7 +37,7 @@ def _record_files(op: str, filenames: Any, compression_type: Any, buffer_size: A
             add_bytes(attrs, "compression_type", compression_type)
         if buffer_size is not None:
             add_number(attrs, "buffer_size", buffer_size)
-        return apply_operator(op, attrs=attrs)
+        return Dataset._of(op, attrs=attrs)
 
     if isinstance(filenames, Dataset):
         files = filenames

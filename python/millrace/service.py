@@ -22,7 +22,7 @@ from ._service.flags import dispatcher_flags, worker_flags
 from ._service.job import (
     CrossTrainerCache as CrossTrainerCache, JobArguments, ShardingPolicy as ShardingPolicy,
     _check_compression, _check_service, _check_text, _is_dynamic, _job_attrs)
-from .dataset import Dataset, apply_operator
+from .dataset import Dataset
 
 __all__ = ["CrossTrainerCache", "DispatchServer", "DispatcherConfig", "ShardingPolicy",
            "WorkerConfig", "WorkerServer", "delete_dataset", "delete_job", "distribute",
@@ -164,7 +164,7 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
             raise TypeError(f"distribute applies to a Dataset, not to {type(dataset).__name__}")
         if dynamic and dataset._by_share:
             _warn_of_shares(dataset._by_share)
-        return apply_operator("distribute", [dataset], attrs, service=address)
+        return Dataset._of("distribute", [dataset], attrs, service=address)
 
     return transformation
 
@@ -323,7 +323,7 @@ def from_dataset_id(processing_mode: ShardingPolicy | str, service: str | tuple[
             lambda: _fetch_spec(address, id, connect_timeout_ms or 0))
         attrs.int("cardinality", cardinality)
     attrs.bytes("dataset_id", id).bytes("spec", _spec.serialize_spec(element_spec))
-    return apply_operator("from_dataset_id", attrs=attrs, service=address)
+    return Dataset._of("from_dataset_id", attrs=attrs, service=address)
 
 
 def status(service: str | tuple[str, str], *, timeout_ms: int = 0) -> str:

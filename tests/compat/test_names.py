@@ -57,7 +57,7 @@ def test_name_is_what_the_file_says(name):
 
 
 def public(owner, prefix):
-    for name in vars(owner):
+    for name in dir(owner) if inspect.isclass(owner) else vars(owner):
         found = inspect.getattr_static(owner, name)
         if not name.startswith("_") and not inspect.ismodule(found):
             yield f"{prefix}.{name}"

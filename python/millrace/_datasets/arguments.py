@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, SupportsIndex, TypeAlias, Union
 
 import numpy as np
 
 from .._graph.attrs import AttrTable
 from .._graph.symbol import Symbol
+
+AUTOTUNE = -1
+
+# A number, which inside of a traced function may be symbolic.
+IntLike: TypeAlias = Union[SupportsIndex, Symbol]
 
 
 def add_number(attrs: AttrTable, name: str, value: Any) -> AttrTable:

@@ -1,14 +1,22 @@
-"""The part of a Dataset that tracing and reading need, so that they stand below it."""
+"""What all parts of a Dataset need: its handle, and how an operator makes another one of it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self, Sequence
 
 from .._capi import ffi as _ffi
 from .._capi.ffi import lib
 from .._data import spec as _spec
+from .._data import structure as _structure
 from .._data.structure import Structure
+from .._graph.attrs import AttrTable
+from .._graph.operators import new_dataset
+from .._graph.symbol import Symbol, current_graph
 from ..options import Options
+from .pipeline import Pipeline
+
+# What DYNAMIC sharding hands out as one: pairs stay together.
+_ONE_SOURCE = {"range", "from_tensors", "from_tensor_slices", "map", "zip", "concatenate"}
 
 
 class DatasetBase:
@@ -28,15 +36,56 @@ class DatasetBase:
         self._structure: Structure = _spec.structure_of(self._spec_ptr)
         # Of a component of an element: for the states of iterators.
         self._encoded: bytes | None = None
+        self._pipeline: Pipeline = ("?", ())
 
     @property
     def _spec_ptr(self) -> Any:
         """The mr_spec of the elements, as long as this dataset is held."""
         return lib.mr_dataset_spec(self._handle.ptr)
 
-    def _elements_of(self, value: Any, of: Any) -> DatasetBase:
+    @classmethod
+    def _of(cls, op: str, inputs: Sequence[DatasetBase] = (), attrs: AttrTable | None = None,
+            functions: Sequence[_ffi.FunctionHandle] = (), service: str | None = None) -> Self:
         """
-        A component that is a dataset, as one; @value is symbolic or bytes, @of says what its
-        elements are.
+        Dataset operator @op of the library, as a Dataset. @service: the target of the one that it
+        reads from.
         """
-        raise NotImplementedError
+        handle = new_dataset(op, [d._handle for d in inputs], attrs, functions, current_graph())
+        options = Options()
+        for d in inputs:
+            options = options.merge(d._options)
+        ds = cls(handle, options)
+        handle.services = frozenset() if service is None else frozenset({service})
+        for part in (*(d._handle for d in inputs), *functions):
+            handle.services |= part.services
+        ds._note_sharding(op, inputs)
+        ds._pipeline = (op, tuple(d._pipeline for d in inputs))
+        return ds
+
+    def _note_sharding(self, op: str, inputs: Sequence[DatasetBase]) -> None:
+        self._one_source = op in _ONE_SOURCE and all(ds._one_source for ds in inputs)
+        self._by_share = frozenset[str]().union(*(ds._by_share for ds in inputs))
+        pairs = op == "zip" and len(inputs) > 1 and not self._one_source
+        if pairs or op in ("take", "skip", "shard"):
+            self._by_share |= {op}
+
+    def _counting(self, ds: Self, counts: Any) -> Self:
+        """@ds, made of this dataset; without @counts it has all of its elements, or none."""
+        if not counts:
+            ds._by_share = self._by_share
+        return ds
+
+    def _named(self, op: str, inputs: Sequence[DatasetBase] = ()) -> Self:
+        """
+        This dataset, shown as one operator: what it is made of is not what the user has written.
+        """
+        self._pipeline = (op, tuple(d._pipeline for d in inputs))
+        return self
+
+    def _elements_of(self, value: Any, of: Any) -> Self:
+        attrs = AttrTable().bytes("spec", _structure.to_json(of))
+        if isinstance(value, Symbol):
+            return self._of("elements_of", attrs=attrs.value("dataset", value))
+        ds = self._of("elements_of", attrs=attrs.bytes("dataset", value))
+        ds._encoded = value
+        return ds
