@@ -7,7 +7,6 @@
  */
 #include "client/read/internal.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -144,52 +143,41 @@ static bool explain(struct mr_read *r, char *out, size_t size)
 
 /* ---- when ---- */
 
-/* The end of what stands in brackets and begins at @s, or of @s. */
-static const char *behind_brackets(const char *s)
-{
-    unsigned depth = 0;
-
-    do {
-        depth += *s == '(';
-        depth -= *s == ')';
-        s += *s != '\0';
-    } while (depth > 0 && *s != '\0');
-    return s;
-}
-
-/* The next byte of a reason that tells it from another one: what stands in brackets and a number by
- * itself say how things stand, not what is waited for. Except a consumer's, which is its name. */
-static const char *telling(const char *text, const char *s)
+/* What tells a reason from another one: what stands in brackets and a number by itself say how
+ * things stand, not what is waited for. Except a consumer's, which is its name. */
+static void strip(const char *text, char out[MR_READ_WAIT_BYTES])
 {
     static const char name[] = "consumer ";
     size_t n = sizeof name - 1;
+    size_t used = 0;
+    unsigned depth = 0;
 
-    for (;;) {
+    for (const char *s = text; *s != '\0' && used + 1 < MR_READ_WAIT_BYTES; s++) {
         bool named = (size_t)(s - text) >= n && memcmp(s - n, name, n) == 0;
         bool begins = s == text || s[-1] == ' ';
         size_t digits = strspn(s, "0123456789");
 
-        if (*s == '(') {
-            s = behind_brackets(s);
+        depth += *s == '(';
+        if (depth > 0) {
+            depth -= *s == ')';
         } else if (begins && !named && digits > 0 &&
                    strchr(" ,", s[digits]) != NULL) { /* or the end */
-            s += digits;
+            s += digits - 1;
         } else {
-            return s;
+            out[used++] = *s;
         }
     }
+    out[used] = '\0';
 }
 
 bool mr_read_wait_same(const char *a, const char *b)
 {
-    const char *x = telling(a, a);
-    const char *y = telling(b, b);
+    char x[MR_READ_WAIT_BYTES];
+    char y[MR_READ_WAIT_BYTES];
 
-    while (*x == *y && *x != '\0') {
-        x = telling(a, x + 1);
-        y = telling(b, y + 1);
-    }
-    return *x == *y;
+    strip(a, x);
+    strip(b, y);
+    return strcmp(x, y) == 0;
 }
 
 bool mr_read_wait_tell(struct mr_read_wait *w, const char *why, int64_t now_ms)
