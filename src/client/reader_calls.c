@@ -1,8 +1,6 @@
 /* The calls and the watch of a reader's session with the dispatchers; what they say is
  * client/read/attach.c's. */
-#include "base/alloc.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "client/registration.h"

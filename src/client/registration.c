@@ -1,6 +1,5 @@
 #include "client/registration.h"
 
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/scope.h"

@@ -1,7 +1,6 @@
 #include "client/session.h"
 
 #include "base/alloc.h"
-#include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
 

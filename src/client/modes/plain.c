@@ -245,7 +245,6 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
 {
     struct mr_plain *p = mr_plain_of(r);
     struct mr_plain_task *t = TAILQ_FIRST(&p->full);
-    struct mr_plain_given *given = NULL;
 
     if (t == NULL) {
         return is_at_end(r) ? MR_END : MR_TIMEOUT;
@@ -255,7 +254,8 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
         return MR_TIMEOUT;
     }
 
-    MR_TRY(mr_plain_given_new(&given, err));
+    struct mr_plain_given *given = mr_calloc(1, sizeof *given);
+    MR_CHECK_ALLOC(given, err);
     given->task = t;
     int rc = mr_session_take(&t->session, rows_max, &ret->block, &given->session, err);
     if (rc != MR_OK) {

@@ -96,7 +96,6 @@ uint64_t mr_plain_unused(const struct mr_read_task *t); /* a slot */
 
 /* ---- plain_given.c ---- */
 
-int mr_plain_given_new(struct mr_plain_given **ret, mr_error *err);
 /* Takes @g. */
 void mr_plain_given_add(struct mr_read *r, struct mr_plain_given *g);
 void mr_plain_given_clear(struct mr_read *r);

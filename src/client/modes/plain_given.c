@@ -15,8 +15,6 @@
  * bytes, or some time of waiting, what was given counts as used at once. If the element is not
  * handed out after all, that part is counted as abandoned.
  */
-#include "base/alloc.h"
-#include "base/error.h"
 #include "client/hand_log.h"
 #include "client/modes/plain.h"
 
@@ -24,12 +22,6 @@
  * or more. */
 #define GATHERED_BYTES (8 * MR_MIB)
 #define GATHERED_MS 50
-
-int mr_plain_given_new(struct mr_plain_given **ret, mr_error *err)
-{
-    *ret = mr_calloc(1, sizeof **ret);
-    return *ret != NULL ? MR_OK : mr_error_nomem(err);
-}
 
 void mr_plain_given_add(struct mr_read *r, struct mr_plain_given *g)
 {

@@ -11,10 +11,6 @@ static inline int64_t mr_read_sooner(int64_t a, int64_t b)
 
 /* ---- tasks.c ---- */
 
-/* The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or
- * there is no room and the read has failed for it. */
-struct mr_read_task *mr_read_task_get(struct mr_read *r, const Millrace__TaskInfo *info,
-                                      bool *is_new);
 /* Something has happened to @t: the lists follow. Last of all, when its worker was told. */
 void mr_read_changed(struct mr_read_task *t);
 /* mode->recount(), if it has one. */

@@ -1,8 +1,6 @@
 /* What a worker is told: one message in flight, the next says all that has happened meanwhile. */
 #include "client/read/internal.h"
 
-#include <string.h>
-
 static void begin(struct mr_read_task *t, Millrace__ReadOpen *open, char *cluster,
                   char *incarnation)
 {

@@ -3,13 +3,7 @@
  * their elements were taken. Then they go, so that a read whose workers come and go for weeks holds
  * as much as one whose workers stay.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "client/read/internal.h"
-
-#include <stdio.h>
-#include <string.h>
 
 void mr_read_wake(struct mr_read *r)
 {
@@ -30,67 +24,6 @@ size_t mr_read_share_bytes(const struct mr_read *r, unsigned tasks)
     return r->port->is_memory_short(r) ? 1 : MR_READ_BUDGET_BYTES / (tasks > 0 ? tasks : 1);
 }
 
-/* ---- from the task list ---- */
-
-/* Of all that tells one task from another. NULL: no memory. */
-static char *make_key(const Millrace__TaskInfo *info)
-{
-    size_t size = strlen(info->task_id) + strlen(info->worker_incarnation) + 64;
-    char *key = mr_malloc(size);
-
-    if (key != NULL) {
-        (void)snprintf(key, size, "%u:%zu:%s:%s", info->attempt, strlen(info->task_id),
-                       info->task_id, info->worker_incarnation);
-    }
-    return key;
-}
-
-/* NULL: no room. */
-static struct mr_read_task *new_task(struct mr_read *r, const Millrace__TaskInfo *info,
-                                     const char *key)
-{
-    struct mr_read_task *t = r->ntasks < MR_READ_TASKS_MAX ? r->mode->task_new() : NULL;
-
-    if (t == NULL) {
-        return NULL;
-    }
-    t->magic = MR_READ_TASK_MAGIC;
-    t->read = r;
-    t->key = mr_strdup(key);
-    t->id = mr_strdup(info->task_id);
-    t->address = mr_strdup(info->worker_address);
-    t->incarnation = mr_strdup(info->worker_incarnation);
-    t->attempt = info->attempt;
-    if (t->key == NULL || t->id == NULL || t->address == NULL || t->incarnation == NULL ||
-        mr_map_put(&r->by_key, t->key, t, NULL) < 0) {
-        mr_read_task_free(t);
-        return NULL;
-    }
-    TAILQ_INSERT_TAIL(&r->tasks, t, link);
-    r->ntasks++;
-    r->had_tasks = true;
-    mr_read_recount(t);
-    return t;
-}
-
-struct mr_read_task *mr_read_task_get(struct mr_read *r, const Millrace__TaskInfo *info,
-                                      bool *is_new)
-{
-    MR_AUTO(mr_free) char *key = make_key(info);
-    struct mr_read_task *t = key != NULL ? mr_map_get(&r->by_key, key) : NULL;
-    mr_error err;
-
-    *is_new = t == NULL && !info->ended && !info->lost;
-    if (*is_new) {
-        t = key != NULL ? new_task(r, info, key) : NULL;
-        if (t == NULL) {
-            (void)mr_error_set(&err, MR_EEXHAUSTED, "no room for task %s", info->task_id);
-            mr_read_fail(r, &err);
-        }
-    }
-    return t;
-}
-
 void mr_read_task_free(struct mr_read_task *t)
 {
     mr_free(t->key);
@@ -100,8 +33,6 @@ void mr_read_task_free(struct mr_read_task *t)
     t->magic = 0;
     t->read->mode->task_free(t);
 }
-
-/* ---- what happens to them ---- */
 
 /* gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a
  * descriptor and threads. */

@@ -1,6 +1,10 @@
 /* What the watch brings: the task list, and the end of the iteration. */
+#include "base/alloc.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "client/read/internal.h"
+
+#include <string.h>
 
 static void close_task(struct mr_read_task *t)
 {
@@ -43,10 +47,61 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end)
     }
 }
 
+/* Takes @key. NULL: no room. */
+static struct mr_read_task *new_task(struct mr_read *r, const Millrace__TaskInfo *info, char *key)
+{
+    struct mr_read_task *t = r->ntasks < MR_READ_TASKS_MAX ? r->mode->task_new() : NULL;
+
+    if (t == NULL) {
+        mr_free(key);
+        return NULL;
+    }
+    t->magic = MR_READ_TASK_MAGIC;
+    t->read = r;
+    t->key = key;
+    t->id = mr_strdup(info->task_id);
+    t->address = mr_strdup(info->worker_address);
+    t->incarnation = mr_strdup(info->worker_incarnation);
+    t->attempt = info->attempt;
+    if (t->id == NULL || t->address == NULL || t->incarnation == NULL ||
+        mr_map_put(&r->by_key, key, t, NULL) < 0) {
+        mr_read_task_free(t);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&r->tasks, t, link);
+    r->ntasks++;
+    r->had_tasks = true;
+    mr_read_recount(t);
+    return t;
+}
+
+/* The task of @info, added if it is not known and not over; *@is_new says so. NULL: it is over, or
+ * there is no room and the read has failed for it. */
+static struct mr_read_task *get_task(struct mr_read *r, const Millrace__TaskInfo *info,
+                                     bool *is_new)
+{
+    /* of all that tells one task from another */
+    MR_AUTO(mr_free)
+    char *key = mr_asprintf("%u:%zu:%s:%s", info->attempt, strlen(info->task_id), info->task_id,
+                            info->worker_incarnation);
+    struct mr_read_task *t = key != NULL ? mr_map_get(&r->by_key, key) : NULL;
+    mr_error err;
+
+    *is_new = t == NULL && !info->ended && !info->lost;
+    if (*is_new) {
+        t = key != NULL ? new_task(r, info, MR_TAKE(key)) : NULL;
+        if (t == NULL) {
+            (void)mr_error_set(&err, MR_EEXHAUSTED, "no room for task %s", info->task_id);
+            mr_read_fail(r, &err);
+        }
+    }
+    return t;
+}
+
 static void take_task(struct mr_read *r, const Millrace__TaskInfo *info)
 {
     bool is_new;
-    struct mr_read_task *t = mr_read_task_get(r, info, &is_new);
+    struct mr_read_task *t = get_task(r, info, &is_new);
 
     if (t == NULL) {
         return;
