@@ -1,6 +1,5 @@
 #include "client/session.h"
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "base/scope.h"
 
@@ -12,19 +11,6 @@ void mr_session_init(struct mr_session *s)
     memset(s, 0, sizeof *s);
     s->number = 1;
     s->window = MR_WINDOW_FIRST;
-}
-
-void mr_session_clear(struct mr_session *s)
-{
-    for (size_t i = 0; i < s->count; i++) {
-        mr_block_unref(s->queue[(s->head + i) % s->cap].block);
-    }
-    mr_free(s->queue);
-    s->queue = NULL;
-    s->cap = 0;
-    s->head = 0;
-    s->count = 0;
-    s->queued_bytes = 0;
 }
 
 void mr_session_next(struct mr_session *s)
@@ -49,43 +35,16 @@ void mr_session_reconnect(struct mr_session *s)
 uint64_t mr_session_taken_bytes(const struct mr_session *s)
 {
     /* What is queued of a session before counts there: nothing of this one is taken before that. */
-    return s->bytes > s->queued_bytes ? s->bytes - s->queued_bytes : 0;
-}
-
-static int reserve(struct mr_session *s, size_t n, mr_error *err)
-{
-    if (s->count + n <= s->cap) {
-        return MR_OK;
-    }
-    size_t cap = s->cap == 0 ? 16 : 2 * s->cap;
-    while (cap < s->count + n) {
-        cap *= 2;
-    }
-    struct mr_queued *queue = mr_reallocarray(NULL, cap, sizeof *queue);
-    MR_CHECK_ALLOC(queue, err);
-    for (size_t i = 0; i < s->count; i++) {
-        queue[i] = s->queue[(s->head + i) % s->cap];
-    }
-    mr_free(s->queue);
-    s->queue = queue;
-    s->cap = cap;
-    s->head = 0;
-    return MR_OK;
+    return s->bytes > s->queue.bytes ? s->bytes - s->queue.bytes : 0;
 }
 
 static void append(struct mr_session *s, mr_block *block, uint32_t skip)
 {
-    struct mr_queued *q = &s->queue[(s->head + s->count) % s->cap];
-    uint32_t rows = mr_block_rows(block);
+    uint64_t before = s->queue.bytes;
 
-    q->block = mr_block_ref(block);
-    q->row = skip;
-    q->session = s->number;
-    q->bytes = mr_block_row_bytes(block, skip, rows - skip);
-    s->count++;
-    s->queued_bytes += q->bytes;
-    s->bytes += q->bytes;
-    s->received += rows - skip;
+    mr_queue_push(&s->queue, mr_block_ref(block), skip, s->number);
+    s->bytes += s->queue.bytes - before;
+    s->received += mr_block_rows(block) - skip;
 }
 
 int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks, size_t n,
@@ -106,7 +65,7 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
                             (unsigned long long)total, (unsigned long long)first,
                             (unsigned long long)s->limit_max);
     }
-    MR_TRY(reserve(s, n, err));
+    MR_TRY(mr_queue_reserve(&s->queue, n, err));
     uint64_t known = s->received - first; /* rows at the start that came before */
     for (size_t i = 0; i < n; i++) {
         uint32_t rows = mr_block_rows(blocks[i]);
@@ -123,36 +82,25 @@ int mr_session_add(struct mr_session *s, uint64_t first, mr_block *const *blocks
 int mr_session_take(struct mr_session *s, uint32_t rows, mr_block **ret, uint64_t *session,
                     mr_error *err)
 {
-    if (s->count == 0) {
+    if (s->queue.count == 0) {
         return MR_END;
     }
-    struct mr_queued *q = &s->queue[s->head];
+    struct mr_queued *q = mr_queue_at(&s->queue, 0);
     uint32_t left = mr_block_rows(q->block) - q->row;
     uint32_t take = rows < left ? rows : left;
-    size_t bytes = q->bytes;
 
+    *session = q->number;
     if (take == left && q->row == 0) {
-        *ret = q->block; /* the queue's reference */
+        *ret = mr_queue_pop(&s->queue);
     } else {
         MR_TRY(mr_block_slice(q->block, q->row, take, ret, err));
         if (take == left) {
-            mr_block_unref(q->block);
+            mr_block_unref(mr_queue_pop(&s->queue));
         } else {
-            bytes = mr_block_row_bytes(*ret, 0, take);
-            bytes = bytes < q->bytes ? bytes : q->bytes;
+            mr_queue_shorten(&s->queue, take, mr_block_row_bytes(*ret, 0, take));
         }
     }
-    *session = q->session;
-    if (q->session == s->number) {
-        s->returned += take;
-    }
-    s->queued_bytes -= bytes;
-    q->bytes -= bytes;
-    q->row += take;
-    if (take == left) {
-        s->head = (s->head + 1) % s->cap;
-        s->count--;
-    }
+    s->returned += *session == s->number ? take : 0;
     return MR_OK;
 }
 
@@ -180,7 +128,7 @@ void mr_session_limits(const struct mr_session *s, uint64_t window_max, uint64_t
     bool sated = s->given_bytes >= given_max && s->returned - s->used > 1;
 
     *limit = most > s->received ? most : s->received;
-    *limit_bytes = s->bytes + (budget > s->queued_bytes && !sated ? budget - s->queued_bytes : 0);
+    *limit_bytes = s->bytes + (budget > s->queue.bytes && !sated ? budget - s->queue.bytes : 0);
 }
 
 void mr_session_told(struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
@@ -198,13 +146,13 @@ bool mr_session_is_consistent(const struct mr_session *s)
 {
     uint64_t bytes = 0, rows = 0;
 
-    for (size_t i = 0; i < s->count; i++) {
-        const struct mr_queued *q = &s->queue[(s->head + i) % s->cap];
+    for (size_t i = 0; i < s->queue.count; i++) {
+        const struct mr_queued *q = mr_queue_at(&s->queue, i);
 
         bytes += q->bytes;
-        rows += q->session == s->number ? mr_block_rows(q->block) - q->row : 0;
+        rows += q->number == s->number ? mr_block_rows(q->block) - q->row : 0;
     }
-    return bytes == s->queued_bytes && s->returned + rows == s->received && s->used <= s->returned;
+    return bytes == s->queue.bytes && s->returned + rows == s->received && s->used <= s->returned;
 }
 
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes)

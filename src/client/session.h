@@ -11,18 +11,10 @@
 #ifndef MR_CLIENT_SESSION_H
 #define MR_CLIENT_SESSION_H
 
-#include "element/block.h"
+#include "client/queue.h"
 
 #define MR_WINDOW_FIRST 2u
 #define MR_WINDOW_MAX (1u << 24)
-
-/* Rows of one block that wait for the application. */
-struct mr_queued {
-    mr_block *block;
-    uint32_t row; /* the next to take */
-    size_t bytes;
-    uint64_t session;
-};
 
 struct mr_session {
     uint64_t number;   /* from 1 */
@@ -39,15 +31,10 @@ struct mr_session {
     uint64_t told_given;
     uint64_t told_taken_bytes; /* payload that had been taken when that was told */
     uint64_t window;
-    struct mr_queued *queue; /* ring */
-    size_t cap;
-    size_t head;
-    size_t count;
-    uint64_t queued_bytes;
+    struct mr_queue queue;
 };
 
 void mr_session_init(struct mr_session *s);
-void mr_session_clear(struct mr_session *s); /* drops what is queued */
 /* The worker lost it: count anew. What is queued stays. */
 void mr_session_next(struct mr_session *s);
 /* The stream is new: no limit has been told on it. */

@@ -286,7 +286,7 @@ static bool is_empty(const struct sim_client *client)
     const struct mr_read_task *t;
 
     TAILQ_FOREACH(t, &client->read.tasks, link) {
-        if (mr_plain_task_of(t)->session.count > 0) {
+        if (mr_plain_task_of(t)->session.queue.count > 0) {
             return false;
         }
     }

@@ -70,9 +70,9 @@ static void rows_come_out_in_order(void **state)
     assert_int_equal(take(&s, 100, 0), 0);
     assert_int_equal(s.received, 11);
     assert_int_equal(s.returned, 11);
-    assert_int_equal(s.queued_bytes, 0);
+    assert_int_equal(s.queue.bytes, 0);
     assert_int_equal(s.bytes, 88);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void the_queue_grows_around_its_ring(void **state)
@@ -92,7 +92,7 @@ static void the_queue_grows_around_its_ring(void **state)
         out++;
     }
     assert_int_equal(out, 1000);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void duplicates_are_dropped_and_gaps_are_errors(void **state)
@@ -111,7 +111,7 @@ static void duplicates_are_dropped_and_gaps_are_errors(void **state)
     assert_int_equal(take(&s, 100, 0), 10);
     assert_int_equal(take(&s, 100, 10), 5);
     assert_int_equal(take(&s, 100, 0), 0);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void a_new_session_counts_from_zero_and_keeps_what_is_queued(void **state)
@@ -131,7 +131,7 @@ static void a_new_session_counts_from_zero_and_keeps_what_is_queued(void **state
     assert_int_equal(s.returned, 0); /* they were the old session's */
     assert_int_equal(take(&s, 100, 4), 1);
     assert_int_equal(s.returned, 1);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 /* One exchange: tell the limits, let the worker send all it may, take it all, find the queue
@@ -164,7 +164,7 @@ static void slow_start_doubles(void **state)
         (void)exchange(&s, 100, 1 << 20);
     }
     assert_int_equal(exchange(&s, 100, 1 << 20), 100); /* the application's bound */
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void a_slow_worker_is_not_asked_for_more(void **state)
@@ -182,7 +182,7 @@ static void a_slow_worker_is_not_asked_for_more(void **state)
         mr_session_found_empty(&s);
     }
     assert_int_equal(s.window, 2 * MR_WINDOW_FIRST); /* of which one element is less than half */
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void the_byte_budget_holds_back(void **state)
@@ -199,7 +199,7 @@ static void the_byte_budget_holds_back(void **state)
     assert_int_equal(take(&s, 9, 0), 9);
     mr_session_limits(&s, MR_WINDOW_MAX, 64, 64, &limit, &limit_bytes);
     assert_int_equal(limit_bytes, 80 + 64 - 8);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 /* The application's own buffers are bounded by what it is not through with; one element it may
@@ -222,7 +222,7 @@ static void what_the_application_holds_back_is_bounded(void **state)
     s.used = 9;
     mr_session_limits(&s, MR_WINDOW_MAX, 64, 80, &limit, &limit_bytes);
     assert_int_equal(limit_bytes, 80 + 64);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 static void telling_is_worth_it_from_half_on(void **state)
@@ -261,7 +261,7 @@ static void what_was_taken_is_counted_in_bytes(void **state)
     assert_int_equal(mr_session_taken_bytes(&s), 0);
     assert_int_equal(take(&s, 2, 10), 2);
     assert_int_equal(mr_session_taken_bytes(&s), 16);
-    mr_session_clear(&s);
+    mr_queue_clear(&s.queue);
 }
 
 int main(void)

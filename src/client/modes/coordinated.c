@@ -12,6 +12,7 @@
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
+#include "client/queue.h"
 #include "client/read/internal.h"
 
 #include <inttypes.h>
@@ -26,29 +27,13 @@
 
 #define MAGIC 0x434f4f52u
 
-/* An element that waits until its round is complete. */
-struct element {
-    uint64_t round;
-    mr_block *block; /* one row */
-    size_t bytes;
-};
-
-/* Those of a task, ascending; a ring. */
-struct queue {
-    struct element *ring;
-    size_t cap;
-    size_t head;
-    size_t count;
-    size_t bytes;
-    uint64_t stream_bytes; /* that came on this stream */
-};
-
 struct coordinated_task {
     struct mr_read_task base; /* first */
     uint32_t magic;
     uint64_t number;             /* of the last stream: each has one of its own */
     Millrace__RoundOpen opening; /* what it was opened with */
-    struct queue queue;
+    struct mr_queue queue;       /* elements that wait until their rounds are complete, ascending */
+    uint64_t stream_bytes;       /* that came on this stream */
 };
 
 struct coordinated {
@@ -78,58 +63,11 @@ static struct coordinated_task *task_of(const struct mr_read_task *t)
     return c;
 }
 
-/* ---- the queue of a task ---- */
-
-/* Takes @block in any case. */
-static int push(struct queue *q, uint64_t round, mr_block *block, mr_error *err)
+static void drop_below(struct mr_queue *q, uint64_t round)
 {
-    if (q->count == q->cap) {
-        size_t cap = q->cap == 0 ? AHEAD_ROUNDS : 2 * q->cap;
-        struct element *ring = mr_calloc(cap, sizeof ring[0]);
-
-        if (ring == NULL) {
-            mr_block_unref(block);
-            return mr_error_nomem(err);
-        }
-        for (size_t i = 0; i < q->count; i++) {
-            ring[i] = q->ring[(q->head + i) % q->cap];
-        }
-        mr_free(q->ring);
-        q->ring = ring;
-        q->cap = cap;
-        q->head = 0;
+    while (q->count > 0 && mr_queue_at(q, 0)->number < round) {
+        mr_block_unref(mr_queue_pop(q));
     }
-    size_t bytes = mr_block_row_bytes(block, 0, 1);
-
-    q->ring[(q->head + q->count++) % q->cap] =
-        (struct element){.round = round, .block = block, .bytes = bytes};
-    q->bytes += bytes;
-    return MR_OK;
-}
-
-/* The caller's reference now. */
-static mr_block *pop(struct queue *q)
-{
-    struct element *e = &q->ring[q->head];
-
-    q->head = (q->head + 1) % q->cap;
-    q->count--;
-    q->bytes -= e->bytes;
-    return e->block;
-}
-
-static void drop_below(struct queue *q, uint64_t round)
-{
-    while (q->count > 0 && q->ring[q->head].round < round) {
-        mr_block_unref(pop(q));
-    }
-}
-
-static void queue_clear(struct queue *q)
-{
-    drop_below(q, UINT64_MAX);
-    mr_free(q->ring);
-    memset(q, 0, sizeof *q);
 }
 
 /* ---- life ---- */
@@ -175,7 +113,7 @@ static void task_free(struct mr_read_task *base)
 {
     struct coordinated_task *t = task_of(base);
 
-    queue_clear(&t->queue);
+    mr_queue_clear(&t->queue);
     t->magic = 0;
     mr_free(t);
 }
@@ -276,7 +214,7 @@ static int open_stream(struct mr_read_task *base, Millrace__ReadOpen *ret, mr_er
     struct coordinated_task *t = task_of(base);
 
     millrace__round_open__init(&t->opening);
-    t->queue.stream_bytes = 0;
+    t->stream_bytes = 0;
     ret->session = ++t->number;
     ret->rounds = &t->opening;
     return mr_client_rounds_open(rounds_of(base->read), base->id, &t->opening, err);
@@ -291,11 +229,11 @@ static bool must_send(struct mr_read_task *base)
 
 static void fill(struct mr_read_task *base, Millrace__ReadRequest *ret)
 {
-    const struct queue *q = &task_of(base)->queue;
+    const struct coordinated_task *t = task_of(base);
     size_t budget = mr_read_share_bytes(base->read, base->read->ntasks);
 
     /* With nothing queued one element always may come, however large it is. */
-    ret->limit_bytes = q->stream_bytes + (budget > q->bytes ? budget - q->bytes : 0);
+    ret->limit_bytes = t->stream_bytes + (budget > t->queue.bytes ? budget - t->queue.bytes : 0);
     (void)mr_client_rounds_tell(rounds_of(base->read), base->id, ret);
 }
 
@@ -310,12 +248,13 @@ static uint64_t rows_of(const struct mr_frame_content *c)
 }
 
 /* Queue the elements of @c from the @first-th on. */
-static int queue_elements(struct queue *q, const struct mr_frame_content *c, size_t first,
-                          mr_error *err)
+static int queue_elements(struct coordinated_task *t, const struct mr_frame_content *c,
+                          size_t first, mr_error *err)
 {
     const Millrace__RoundHeader *header = c->header->rounds;
     size_t k = 0;
 
+    MR_TRY(mr_queue_reserve(&t->queue, header->n_rounds - first, err));
     for (size_t i = 0; i < c->n; i++) {
         for (uint32_t row = 0; row < mr_block_rows(c->blocks[i]); row++, k++) {
             mr_block *one = NULL;
@@ -324,9 +263,9 @@ static int queue_elements(struct queue *q, const struct mr_frame_content *c, siz
                 continue;
             }
             MR_TRY(mr_block_slice(c->blocks[i], row, 1, &one, err));
-            MR_TRY(push(q, header->rounds[k], one, err));
+            mr_queue_push(&t->queue, one, 0, header->rounds[k]);
         }
-        q->stream_bytes += mr_block_row_bytes(c->blocks[i], 0, mr_block_rows(c->blocks[i]));
+        t->stream_bytes += mr_block_row_bytes(c->blocks[i], 0, mr_block_rows(c->blocks[i]));
     }
     return MR_OK;
 }
@@ -345,7 +284,7 @@ static int receive(struct mr_read_task *base, const struct mr_frame_content *c, 
     }
     int rc = mr_client_rounds_receive(rounds_of(r), base->id, header, &first, err);
     if (rc == MR_OK) {
-        rc = queue_elements(&task_of(base)->queue, c, first, err);
+        rc = queue_elements(task_of(base), c, first, err);
         if (rc < 0) {
             mr_read_fail(r, err); /* Its rounds count as received: there is no going back. */
         }
@@ -369,8 +308,8 @@ static struct mr_read_task *find_task(const struct mr_read *r,
     struct mr_read_task *t;
 
     TAILQ_FOREACH(t, &r->tasks, link) {
-        const struct queue *q = &task_of(t)->queue;
-        bool has = q->count > 0 && q->ring[q->head].round == next->round;
+        const struct mr_queue *q = &task_of(t)->queue;
+        bool has = q->count > 0 && mr_queue_at(q, 0)->number == next->round;
 
         if (strcmp(t->id, next->task_id) == 0 && (has || !has_it)) {
             return t;
@@ -449,7 +388,7 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
         return MR_TIMEOUT;
     }
     ret->round = next.round;
-    ret->block = pop(&task_of(base)->queue);
+    ret->block = mr_queue_pop(&task_of(base)->queue);
     mr_client_rounds_taken(rounds);
     mr_read_tell(base, false);
     return MR_OK;
@@ -473,14 +412,12 @@ static bool is_consistent(const struct mr_read *r)
     const struct mr_read_task *base;
 
     TAILQ_FOREACH(base, &r->tasks, link) {
-        const struct queue *q = &task_of(base)->queue;
+        const struct mr_queue *q = &task_of(base)->queue;
         size_t bytes = 0;
 
         for (size_t i = 0; i < q->count; i++) {
-            const struct element *e = &q->ring[(q->head + i) % q->cap];
-
-            bytes += e->bytes;
-            if (i > 0 && e->round <= q->ring[(q->head + i - 1) % q->cap].round) {
+            bytes += mr_queue_at(q, i)->bytes;
+            if (i > 0 && mr_queue_at(q, i)->number <= mr_queue_at(q, i - 1)->number) {
                 return false;
             }
         }

@@ -53,7 +53,7 @@ static void task_free(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
 
-    mr_session_clear(&t->session);
+    mr_queue_clear(&t->session.queue);
     t->magic = 0;
     mr_free(t);
 }
@@ -109,7 +109,7 @@ static void session_lost(struct mr_read_task *base)
     if (mr_terms_share(&base->read->opts.job)) {
         /* It has given to others what we had not returned. At least once, better twice than
          * never. */
-        mr_session_clear(s);
+        mr_queue_clear(&s->queue);
     }
     mr_session_next(s);
 }
@@ -156,7 +156,7 @@ static void changed(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
     struct mr_plain *p = mr_plain_of(base->read);
-    bool full = t->session.count > 0 || base->failed;
+    bool full = t->session.queue.count > 0 || base->failed;
 
     mr_plain_grant(base->read);
     if (full && !t->full) {
@@ -176,7 +176,7 @@ static bool is_empty(const struct mr_read_task *base)
 {
     const struct mr_plain_task *t = mr_plain_task_of(base);
 
-    return t->session.count == 0 && t->given == 0;
+    return t->session.queue.count == 0 && t->given == 0;
 }
 
 static void unlink_task(struct mr_read_task *base)
@@ -233,7 +233,7 @@ static bool is_at_end(const struct mr_read *r)
         return false;
     }
     TAILQ_FOREACH(t, &r->tasks, link) {
-        if (mr_plain_task_of(t)->session.count > 0 || (!t->end && !t->closed)) {
+        if (mr_plain_task_of(t)->session.queue.count > 0 || (!t->end && !t->closed)) {
             return false;
         }
     }
@@ -249,7 +249,7 @@ static int take(struct mr_read *r, uint32_t rows_max, struct mr_read_taken *ret,
     if (t == NULL) {
         return is_at_end(r) ? MR_END : MR_TIMEOUT;
     }
-    if (t->session.count == 0) {
+    if (t->session.queue.count == 0) {
         mr_read_fail(r, &t->base.err);
         return MR_TIMEOUT;
     }

@@ -71,7 +71,7 @@ static struct mr_plain_task *hungriest(const struct mr_read *r)
     TAILQ_FOREACH(base, &r->tasks, link) {
         struct mr_plain_task *t = mr_plain_task_of(base);
         bool idle = base->streams && base->connected && !base->end && !base->closed &&
-                    !t->revoking && !base->sending && t->session.count == 0 &&
+                    !t->revoking && !base->sending && t->session.queue.count == 0 &&
                     t->session.limit <= t->session.received;
 
         if (idle && (best == NULL || t->granted < best->granted)) {
