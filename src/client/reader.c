@@ -16,6 +16,8 @@
  * only when the client's time is over: so also a host where everything has to wait for a CPU gets
  * through. Only what is frozen takes all of it. */
 #define GOODBYE_MS 2000
+/* Channels that are freed at a time. */
+#define LITTER_MAX 64
 
 /* ---- the rest of the port: what the read asks for ---- */
 
@@ -156,24 +158,17 @@ void mr_reader_cancel(void *ctx)
 
 /* ---- the timer's thread ---- */
 
-/* What nobody needs any more is freed without the lock: gRPC's thread may wait for that. */
+/* Channels that nobody needs any more are freed without the lock: gRPC's thread may wait for it. */
 static void tidy_locked(mr_reader *r)
 {
-    struct mr_read_litter litter;
-    struct mr_read_task *t;
+    void *lines[LITTER_MAX];
 
     while (r->read.litter) {
-        litter.nlines = 0;
-        TAILQ_INIT(&litter.tasks);
-        (void)mr_read_collect(&r->read, &litter);
+        size_t n = mr_read_collect(&r->read, lines, LITTER_MAX);
+
         mr_mutex_unlock(&r->lock);
-        while (litter.nlines > 0) {
-            mr_reader_line_free(litter.lines[--litter.nlines]);
-        }
-        while ((t = TAILQ_FIRST(&litter.tasks)) != NULL) {
-            TAILQ_REMOVE(&litter.tasks, t, link);
-            mr_reader_line_free(t->line);
-            mr_read_task_free(t);
+        while (n > 0) {
+            mr_reader_line_free(lines[--n]);
         }
         mr_reader_enter(r);
     }

@@ -176,8 +176,8 @@ static void ask(struct sim *sim, struct sim_client *client, struct mr_read_task 
 
 void sim_reader_tidy(struct sim *sim, struct sim_client *client)
 {
-    struct mr_read_litter litter;
     struct mr_read_task *t;
+    void *idle;
 
     TAILQ_FOREACH(t, &client->read.tasks, link) {
         const struct sim_line *line = t->line;
@@ -193,16 +193,8 @@ void sim_reader_tidy(struct sim *sim, struct sim_client *client)
         }
     }
     while (client->read.litter) {
-        litter.nlines = 0;
-        TAILQ_INIT(&litter.tasks);
-        (void)mr_read_collect(&client->read, &litter);
-        while (litter.nlines > 0) {
-            free_line(litter.lines[--litter.nlines]);
-        }
-        while ((t = TAILQ_FIRST(&litter.tasks)) != NULL) {
-            TAILQ_REMOVE(&litter.tasks, t, link);
-            free_line(t->line);
-            mr_read_task_free(t);
+        if (mr_read_collect(&client->read, &idle, 1) > 0) {
+            free_line(idle);
         }
     }
 }

@@ -11,6 +11,7 @@ static inline int64_t mr_read_sooner(int64_t a, int64_t b)
 
 /* ---- tasks.c ---- */
 
+void mr_read_task_free(struct mr_read_task *t); /* it has no line any more */
 /* Something has happened to @t: the lists follow. Last of all, when its worker was told. */
 void mr_read_changed(struct mr_read_task *t);
 /* mode->recount(), if it has one. */

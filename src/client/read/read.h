@@ -33,8 +33,6 @@
 #define MR_READ_TASKS_MAX 65536u
 #define MR_READ_WAIT_BYTES 300
 #define MR_READ_TASK_MAGIC 0x4d525254u
-/* Channels that are freed at a time. */
-#define MR_READ_LITTER_MAX 64
 
 struct mr_read;
 struct mr_read_mode;
@@ -111,8 +109,6 @@ struct mr_read_task {
     bool refused_why;   /* `why` is what the worker said, and its stream has not ended yet */
 };
 
-typedef TAILQ_HEAD(mr_read_tasks, mr_read_task) mr_read_tasks;
-
 /* What people were told of workers that cannot be reached. */
 struct mr_read_away {
     unsigned told; /* how many there are */
@@ -172,7 +168,7 @@ struct mr_read {
     uint64_t lists;   /* complete task lists that came */
 
     /* the tasks: all that something is still to be done for */
-    mr_read_tasks tasks;
+    TAILQ_HEAD(mr_read_tasks, mr_read_task) tasks;
     struct mr_map by_key;
     unsigned ntasks;
     bool had_tasks;
@@ -219,16 +215,9 @@ bool mr_read_is_consistent(const struct mr_read *r);
 /* It has failed as a whole; the first error stays. */
 void mr_read_fail(struct mr_read *r, const mr_error *err);
 
-/* What can be freed: lines of tasks that need none any more, and tasks, each with or without a
- * line. */
-struct mr_read_litter {
-    void *lines[MR_READ_LITTER_MAX];
-    size_t nlines;
-    mr_read_tasks tasks;
-};
-/* The caller's now; @ret->tasks is added to. False: there may be more. */
-bool mr_read_collect(struct mr_read *r, struct mr_read_litter *ret);
-void mr_read_task_free(struct mr_read_task *t); /* it has no line any more */
+/* Free tasks that are over. Lines that are not needed any more, up to @max, are the caller's now;
+ * `litter` then: there may be more. */
+size_t mr_read_collect(struct mr_read *r, void **lines, size_t max);
 
 /* ---- attach.c ---- */
 

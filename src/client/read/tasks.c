@@ -71,29 +71,35 @@ void mr_read_changed(struct mr_read_task *t)
     }
 }
 
-bool mr_read_collect(struct mr_read *r, struct mr_read_litter *ret)
+static void forget(struct mr_read_task *t)
+{
+    struct mr_read *r = t->read;
+
+    TAILQ_REMOVE(&r->tasks, t, link);
+    (void)mr_map_remove(&r->by_key, t->key);
+    r->ntasks--;
+    if (r->mode->unlink != NULL) {
+        r->mode->unlink(t);
+    }
+    mr_read_task_free(t);
+}
+
+size_t mr_read_collect(struct mr_read *r, void **lines, size_t max)
 {
     struct mr_read_task *t = r->litter ? TAILQ_FIRST(&r->tasks) : NULL;
     struct mr_read_task *behind;
+    size_t n = 0;
 
-    for (; t != NULL; t = behind) {
+    for (; t != NULL && n < max; t = behind) {
         behind = TAILQ_NEXT(t, link);
-        if (is_over(t)) {
-            TAILQ_REMOVE(&r->tasks, t, link);
-            (void)mr_map_remove(&r->by_key, t->key);
-            r->ntasks--;
-            if (r->mode->unlink != NULL) {
-                r->mode->unlink(t);
-            }
-            TAILQ_INSERT_TAIL(&ret->tasks, t, link);
-        } else if (is_idle(t)) {
-            if (ret->nlines == MR_READ_LITTER_MAX) {
-                return false;
-            }
-            ret->lines[ret->nlines++] = t->line;
+        if (is_idle(t)) {
+            lines[n++] = t->line;
             t->line = NULL;
         }
+        if (is_over(t)) {
+            forget(t);
+        }
     }
-    r->litter = false;
-    return true;
+    r->litter = t != NULL;
+    return n;
 }
