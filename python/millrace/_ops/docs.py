@@ -44,6 +44,17 @@ keepdims : bool, default False
 name : str, optional
     Accepted and ignored.""", "What is left.")
 
+INDEX = ("""Parameters
+----------
+input : tensor_like
+    Numbers.
+axis : int, optional
+    Which axis (0); a negative one counts from the end.
+output_type : dtype_like, default "int64"
+    Or int32.
+name : str, optional
+    Accepted and ignored.""", "Without that axis.")
+
 STRING = ("""Parameters
 ----------
 input : tensor_like of string

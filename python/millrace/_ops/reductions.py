@@ -11,7 +11,7 @@ from .._graph.literals import is_literal
 from .._graph.symbol import TensorLike
 from .._graph.tensor import apply1, convert_to_tensor
 from ..dtypes import DTypeLike
-from .docs import REDUCTION, documented
+from .docs import INDEX, REDUCTION, documented
 
 
 def _reduce(op: str, values: Any, axis: Any, keepdims: bool) -> Any:
@@ -103,62 +103,31 @@ def reduce_any(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
     return _reduce("reduce_any", _bools(input_tensor), axis, keepdims)
 
 
+def _arg(op: str, values: TensorLike, axis: int | None, output_type: DTypeLike) -> Any:
+    attrs = AttrTable().int("axis", 0 if axis is None else axis).dtype("dtype", output_type)
+    return apply1(op, [values], attrs)
+
+
+@documented(INDEX)
 def argmax(input: TensorLike, axis: int | None = None, output_type: DTypeLike = "int64",
            name: str | None = None) -> Any:
     """Find the first index of the largest value along an axis.
 
-    Parameters
-    ----------
-    input : tensor_like
-        Numbers.
-    axis : int, optional
-        Which axis (0); a negative one counts from the end.
-    output_type : dtype_like, default "int64"
-        Or int32.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    Tensor or numpy.ndarray
-        Without that axis.
-
-    Examples
-    --------
     >>> mr.argmax([[1, 9], [5, 2]], axis=1)
     array([1, 0])
     """
-    attrs = AttrTable().int("axis", 0 if axis is None else axis).dtype("dtype", output_type)
-    return apply1("argmax", [input], attrs)
+    return _arg("argmax", input, axis, output_type)
 
 
+@documented(INDEX)
 def argmin(input: TensorLike, axis: int | None = None, output_type: DTypeLike = "int64",
            name: str | None = None) -> Any:
     """Find the first index of the smallest value along an axis.
 
-    Parameters
-    ----------
-    input : tensor_like
-        Numbers.
-    axis : int, optional
-        Which axis (0); a negative one counts from the end.
-    output_type : dtype_like, default "int64"
-        Or int32.
-    name : str, optional
-        Accepted and ignored.
-
-    Returns
-    -------
-    Tensor or numpy.ndarray
-        Without that axis.
-
-    Examples
-    --------
     >>> mr.argmin([[1, 9], [5, 2]], axis=1)
     array([0, 1])
     """
-    attrs = AttrTable().int("axis", 0 if axis is None else axis).dtype("dtype", output_type)
-    return apply1("argmin", [input], attrs)
+    return _arg("argmin", input, axis, output_type)
 
 
 def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b: bool = False,
