@@ -1,6 +1,7 @@
 """Jobs: names, sharing, repetitions; DYNAMIC sharding."""
 
 import collections
+import gc
 import itertools
 import multiprocessing
 import random
@@ -186,6 +187,7 @@ def _read_epochs(ds, epochs, everybody, queue):
 
 def _run_loader(ds, processes, epochs=1):
     """What @processes new processes read of @epochs epochs: a list of what each one got, for each epoch."""
+    gc.collect()  # an iterator that an earlier test's exception still holds would be open in the children
     context = multiprocessing.get_context("fork")
     queue, everybody = context.Queue(), context.Barrier(processes)
     children = [context.Process(target=_read_epochs, args=(ds, epochs, everybody, queue)) for _ in range(processes)]
