@@ -14,7 +14,7 @@ import sys
 
 # Memory is an argument that everybody has: allocating (and being charged for it) is no I/O.
 ALLOWED = [
-    r"mr_(grow|malloc|calloc|realloc|reallocarray|free|strdup|strndup|memdup)|free",
+    r"mr_(grow|malloc|calloc|realloc|reallocarray|free|strdup|strndup|asprintf|memdup)|free",
     r"mr_(address|buf|error|map|share|shares)_.*|mr_assert_failed|mr_escape|mr_mix64|mr_hash(64|128)",
     r"mr_memory_(add|charge|current|refused|release)",
     r"millrace__.*|protobuf_c_.*",

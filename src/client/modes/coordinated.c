@@ -8,7 +8,6 @@
  * queued then ends the read.
  */
 #include "client/modes/coordinated.h"
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
@@ -23,7 +22,6 @@
  * message, receipt and credit is for about half of them: with 16 they cost four times the CPU time.
  * Large elements are bounded in bytes. */
 #define AHEAD_ROUNDS 64u
-#define AHEAD_ROUNDS_MIN 2u
 
 #define MAGIC 0x434f4f52u
 
@@ -72,50 +70,32 @@ static void drop_below(struct mr_queue *q, uint64_t round)
 
 /* ---- life ---- */
 
-static bool reads(const struct mr_read_options *opts)
+static void begin(struct mr_read *r)
 {
-    return opts->job.num_consumers > 0;
-}
+    struct coordinated *c = r->of_mode;
 
-static int begin(struct mr_read *r, mr_error *err)
-{
-    struct coordinated *c = mr_calloc(1, sizeof *c);
-
-    MR_CHECK_ALLOC(c, err);
     c->magic = MAGIC;
-    r->of_mode = c;
-    return MR_OK;
 }
 
 static void end(struct mr_read *r)
 {
-    struct coordinated *c = r->of_mode;
-
-    if (c != NULL) {
-        mr_client_rounds_free(c->rounds);
-        mr_free(c);
-    }
+    mr_client_rounds_free(rounds_of(r));
 }
 
-static struct mr_read_task *task_new(void)
+static void task_begin(struct mr_read_task *base)
 {
-    struct coordinated_task *t = mr_calloc(1, sizeof *t);
+    struct coordinated_task *t = (struct coordinated_task *)base;
 
-    if (t == NULL) {
-        return NULL;
-    }
     t->magic = MAGIC;
     t->number = 1;
-    return &t->base;
 }
 
-static void task_free(struct mr_read_task *base)
+static void task_end(struct mr_read_task *base)
 {
     struct coordinated_task *t = task_of(base);
 
     mr_queue_clear(&t->queue);
     t->magic = 0;
-    mr_free(t);
 }
 
 /* ---- the dispatcher ---- */
@@ -131,7 +111,7 @@ static int opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_error 
                                              .ahead = AHEAD_ROUNDS};
 
     if (asked > 0 && asked < AHEAD_ROUNDS) {
-        config.ahead = asked < AHEAD_ROUNDS_MIN ? AHEAD_ROUNDS_MIN : (uint32_t)asked;
+        config.ahead = (uint32_t)asked;
     }
     if (reply->report_ms > 0 && reply->report_ms < r->heartbeat_ms) {
         r->heartbeat_ms = reply->report_ms;
@@ -164,7 +144,7 @@ static void updated(struct mr_read *r, const Millrace__ClientUpdate *u)
 {
     mr_error err;
 
-    if (rounds_of(r) == NULL || u->rounds == NULL) {
+    if (u->rounds == NULL) {
         return;
     }
     if (mr_client_rounds_update(rounds_of(r), u->rounds, &err) < 0) {
@@ -190,9 +170,6 @@ static uint64_t report(struct mr_read *r, Millrace__ClientHeartbeatRequest *req)
 {
     struct coordinated *c = r->of_mode;
 
-    if (c->rounds == NULL) {
-        return 0;
-    }
     req->rounds = &c->report;
     return mr_client_rounds_report(c->rounds, &c->report);
 }
@@ -204,7 +181,7 @@ static void reported(struct mr_read *r, uint64_t number)
 
 static bool must_report(const struct mr_read *r)
 {
-    return rounds_of(r) != NULL && mr_client_rounds_must_report(rounds_of(r));
+    return mr_client_rounds_must_report(rounds_of(r));
 }
 
 /* ---- the link to a worker ---- */
@@ -322,8 +299,7 @@ static void explain(const struct mr_read *r, char *out, size_t size)
 {
     struct mr_client_rounds_next next;
 
-    if (rounds_of(r) == NULL || mr_client_rounds_next(rounds_of(r), &next, NULL) < 0 ||
-        next.task_id == NULL) {
+    if (mr_client_rounds_next(rounds_of(r), &next, NULL) < 0 || next.task_id == NULL) {
         (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
     } else if (find_task(r, &next, true) != NULL) {
         (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it",
@@ -429,13 +405,13 @@ static bool is_consistent(const struct mr_read *r)
 }
 
 const struct mr_read_mode mr_read_mode_coordinated = {
-    .name = "coordinated",
-    .reads = reads,
+    .size = sizeof(struct coordinated),
+    .task_size = sizeof(struct coordinated_task),
     .on_schedule = true,
     .begin = begin,
     .end = end,
-    .task_new = task_new,
-    .task_free = task_free,
+    .task_begin = task_begin,
+    .task_end = task_end,
     .opened = opened,
     .updated = updated,
     .finished = finished,
