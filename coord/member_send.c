@@ -119,28 +119,32 @@ static int64_t renew_timeout_ms(const mr_member *m)
     return ms < MR_MEMBER_REQUEST_MS ? ms : MR_MEMBER_REQUEST_MS;
 }
 
+static void send_lease(mr_member *m, enum mr_member_request kind,
+                       const struct mr_election_action *a, enum mr_lease_call call,
+                       int64_t timeout_ms)
+{
+    int64_t number = call == MR_LEASE_GRANT ? (m->opts.ttl_ms + 999) / 1000 : a->lease;
+
+    m->opts.store->ops->lease(m->opts.store, call, number, timeout_ms, mr_member_lease_done,
+                              mr_member_request(m, kind, a->serial));
+}
+
 static void act_one(mr_member *m, const struct mr_election_action *a)
 {
-    mr_store *s = m->opts.store;
-    const struct mr_store_ops *ops = s->ops;
     struct key k;
 
     switch (a->kind) {
     case MR_ELECTION_GRANT:
-        ops->lease_grant(s, (m->opts.ttl_ms + 999) / 1000, MR_MEMBER_REQUEST_MS,
-                         mr_member_lease_done, mr_member_request(m, MR_MEMBER_GRANT, a->serial));
+        send_lease(m, MR_MEMBER_GRANT, a, MR_LEASE_GRANT, MR_MEMBER_REQUEST_MS);
         break;
     case MR_ELECTION_RENEW:
-        ops->lease_renew(s, a->lease, renew_timeout_ms(m), mr_member_lease_done,
-                         mr_member_request(m, MR_MEMBER_RENEW, a->serial));
+        send_lease(m, MR_MEMBER_RENEW, a, MR_LEASE_RENEW, renew_timeout_ms(m));
         break;
     case MR_ELECTION_REVOKE:
-        ops->lease_revoke(s, a->lease, MR_MEMBER_REQUEST_MS / 2, mr_member_lease_done,
-                          mr_member_request(m, MR_MEMBER_REVOKE, a->serial));
+        send_lease(m, MR_MEMBER_REVOKE, a, MR_LEASE_REVOKE, MR_MEMBER_REQUEST_MS / 2);
         break;
     case MR_ELECTION_READ_TTL:
-        ops->lease_ttl(s, a->lease, MR_MEMBER_REQUEST_MS / 2, mr_member_lease_done,
-                       mr_member_request(m, MR_MEMBER_TTL, a->serial));
+        send_lease(m, MR_MEMBER_TTL, a, MR_LEASE_TTL, MR_MEMBER_REQUEST_MS / 2);
         break;
     case MR_ELECTION_REGISTER:
         send_put(m, a, MR_MEMBER_REGISTER, mr_member_key(m, &k, MR_KEY_DISPATCHERS, m->instance),

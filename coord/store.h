@@ -110,6 +110,14 @@ typedef void mr_status_done(void *ctx, int rc, const struct mr_store_status *r,
 typedef void mr_watch_fn(void *ctx, int rc, const struct mr_watch_event *events, size_t n,
                          int64_t revision, const mr_error *err);
 
+/* The number that goes with it is the lease, but for a new one its time to live in seconds. */
+enum mr_lease_call {
+    MR_LEASE_GRANT,  /* the ttl in the answer counts: the store may have raised it */
+    MR_LEASE_RENEW,  /* ttl 0 in the answer: the lease is gone */
+    MR_LEASE_REVOKE, /* deletes its keys; MR_ENOTFOUND: it was gone */
+    MR_LEASE_TTL,    /* what is left of somebody's lease; -1: gone */
+};
+
 struct mr_store_ops {
     void (*txn)(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
                 void *ctx);
@@ -121,18 +129,8 @@ struct mr_store_ops {
     void (*range)(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                   int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                   void *ctx);
-    /* The ttl in the answer counts: the store may have raised it. */
-    void (*lease_grant)(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
-                        void *ctx);
-    /* ttl 0 in the answer: the lease is gone. */
-    void (*lease_renew)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                        void *ctx);
-    /* Deletes its keys. MR_ENOTFOUND: it was gone. */
-    void (*lease_revoke)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                         void *ctx);
-    /* What is left of somebody's lease; -1: gone. */
-    void (*lease_ttl)(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                      void *ctx);
+    void (*lease)(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
+                  mr_lease_done *done, void *ctx);
     /* How the store does. MR_EPERM: it does not tell us. */
     void (*status)(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx);
     /* Watch one key from @revision on (0: from now). The returned id is for watch_cancel and never

@@ -1,4 +1,5 @@
-/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c. */
+/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c, what they share in
+ * request.c. */
 #include "coord/etcd/etcd.h"
 
 #include "base/address.h"
@@ -44,8 +45,7 @@ static void etcd_close(mr_store *s)
 
     mr_mutex_lock(&e->lock);
     e->closing = true;
-    mr_etcd_ops_cancel_locked(e);
-    mr_etcd_watch_break_locked(e, NULL);
+    mr_etcd_requests_cancel_locked(e);
     if (e->login_call != NULL) {
         mr_rpc_call_cancel(e->login_call);
     }
@@ -163,26 +163,13 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     return mr_etcd_check_files(e, err);
 }
 
-static void login_over(struct mr_etcd *e, const mr_error *why)
-{
-    struct mr_etcd_op *ops = mr_etcd_ops_resume_locked(e, why);
-    struct mr_etcd_watch *watches = mr_etcd_watches_resume_locked(e, why);
-
-    mr_mutex_unlock(&e->lock);
-    mr_etcd_ops_fail(ops);
-    mr_etcd_watches_fail(watches);
-}
-
-static const struct mr_etcd_users users = {.leave_locked = mr_etcd_watch_break_locked,
-                                           .login_over = login_over};
+static const struct mr_etcd_users users = {.leave_locked = mr_etcd_watches_leave_locked,
+                                           .login_over = mr_etcd_requests_resume};
 
 static const struct mr_store_ops store_ops = {
     .txn = mr_etcd_txn,
     .range = mr_etcd_range,
-    .lease_grant = mr_etcd_grant,
-    .lease_renew = mr_etcd_renew,
-    .lease_revoke = mr_etcd_revoke,
-    .lease_ttl = mr_etcd_ttl,
+    .lease = mr_etcd_lease,
     .status = mr_etcd_status,
     .watch = mr_etcd_watch,
     .watch_cancel = mr_etcd_watch_cancel,

@@ -7,6 +7,7 @@
 #include "rpc/rpc.h"
 
 #include <pthread.h>
+#include <sys/queue.h>
 
 /* Connections to one endpoint. Replaced as a whole when it fails; lives on until its last call is
  * over. */
@@ -19,8 +20,30 @@ struct mr_etcd_conn {
 };
 
 struct mr_etcd;
-struct mr_etcd_op;
-struct mr_etcd_watch;
+struct mr_etcd_request;
+struct Etcdserverpb__KeyValue; /* etcd/rpc.pb-c.h */
+
+struct mr_etcd_request_kind {
+    /* Over its connection. < 0: nothing has left, nor will. */
+    int (*send_locked)(struct mr_etcd_request *r, const char *const *metadata, mr_error *err);
+    void (*cancel_locked)(struct mr_etcd_request *r);             /* it may wait for a token */
+    void (*fail)(struct mr_etcd_request *r, const mr_error *err); /* tell whoever asked */
+    void (*release)(struct mr_etcd_request *r); /* what it has besides the fields below */
+};
+
+/* The first member of an op, and of a watch. */
+struct mr_etcd_request {
+    LIST_ENTRY(mr_etcd_request) link; /* lock of the store, as for all that changes */
+    const struct mr_etcd_request_kind *kind;
+    struct mr_etcd *etcd;
+    struct mr_etcd_conn *conn; /* NULL until it is sent */
+    struct mr_buf bytes;
+    uint64_t login; /* number of the token it went with */
+    bool waiting;   /* for a token */
+    bool over;      /* nobody is to be told any more */
+    mr_error error; /* it could not be sent */
+};
+LIST_HEAD(mr_etcd_requests, mr_etcd_request);
 
 enum mr_etcd_login {
     MR_ETCD_LOGIN_NONE,   /* no user was named: certificates speak, or etcd asks for nobody */
@@ -32,7 +55,7 @@ enum mr_etcd_login {
 
 /* What connections and logins tell the requests that use them (etcd.c). */
 struct mr_etcd_users {
-    /* The streams over @c are to end; NULL: all. */
+    /* The streams over @c are to end. */
     void (*leave_locked)(struct mr_etcd *e, const struct mr_etcd_conn *c);
     /* The token is there, or (@why) will not be: whoever waits for it goes on. Called with the
      * lock, returns without it. */
@@ -60,10 +83,9 @@ struct mr_etcd {
     bool closing;
     struct mr_etcd_conn *conn; /* the active one; NULL: to be made */
     size_t active;
-    bool quiet;                    /* no endpoint has answered since one failed: that was logged */
-    struct mr_etcd_op *ops;        /* outstanding */
-    struct mr_etcd_watch *watches; /* not over */
-    unsigned running; /* ops, streams and logins whose last callback has not returned */
+    bool quiet; /* no endpoint has answered since one failed: that was logged */
+    struct mr_etcd_requests requests; /* outstanding */
+    unsigned running;                 /* requests and logins whose last callback has not returned */
     uint64_t watch_ids;
 
     enum mr_etcd_login login;
@@ -92,7 +114,7 @@ int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err);
 /* All of a small file, NUL-terminated, freed with mr_free(). */
 int mr_etcd_read_file(const char *path, char **ret, mr_error *err);
 
-/* One op, stream or login is over. */
+/* One request or login is over. */
 void mr_etcd_ran(struct mr_etcd *e);
 
 /* login.c */
@@ -104,30 +126,35 @@ void mr_etcd_login_lost_locked(struct mr_etcd *e, uint64_t number);
 /* Metadata for a request: pairs, lent while the lock is held. */
 void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5]);
 
-/* op.c: the token is there, or (@why) will not be. What cannot be sent is given back, to be told
- * without the lock. */
-struct mr_etcd_op *mr_etcd_ops_resume_locked(struct mr_etcd *e, const mr_error *why);
-void mr_etcd_ops_fail(struct mr_etcd_op *list);
-void mr_etcd_ops_cancel_locked(struct mr_etcd *e);
-/* As in struct mr_store_ops. */
+/* request.c */
+
+/* Send it, or let it wait for a token; if neither can be, whoever asked is told, and it is freed. */
+void mr_etcd_request_begin(struct mr_etcd_request *r);
+/* The same for one that has begun. < 0: neither, and nothing has left. */
+int mr_etcd_request_send_locked(struct mr_etcd_request *r, mr_error *err);
+/* It has its answer; it is freed without the lock. */
+void mr_etcd_request_end_locked(struct mr_etcd_request *r);
+void mr_etcd_request_free(struct mr_etcd_request *r);
+/* As login_over of struct mr_etcd_users. */
+void mr_etcd_requests_resume(struct mr_etcd *e, const mr_error *why);
+void mr_etcd_requests_cancel_locked(struct mr_etcd *e);
+
+/* op.c, as in struct mr_store_ops */
 void mr_etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_txn_done *done,
                  void *ctx);
 void mr_etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                    int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                    void *ctx);
-void mr_etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx);
-void mr_etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
-void mr_etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
-void mr_etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx);
+void mr_etcd_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
+                   mr_lease_done *done, void *ctx);
 void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx);
 
-/* watch.c */
+/* watch.c, the same */
 uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
                        void *ctx);
 void mr_etcd_watch_cancel(mr_store *s, uint64_t id);
-void mr_etcd_watch_break_locked(struct mr_etcd *e, const struct mr_etcd_conn *c); /* NULL: all */
-struct mr_etcd_watch *mr_etcd_watches_resume_locked(struct mr_etcd *e, const mr_error *why);
-void mr_etcd_watches_fail(struct mr_etcd_watch *list);
+/* As leave_locked of struct mr_etcd_users. */
+void mr_etcd_watches_leave_locked(struct mr_etcd *e, const struct mr_etcd_conn *c);
 
 /* wire.c: requests as bytes (an empty buffer with `failed`: out of memory), answers as results. */
 struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn);
@@ -139,6 +166,7 @@ struct mr_buf mr_etcd_pack_lease(int64_t lease);
 struct mr_buf mr_etcd_pack_watch(struct mr_bytes key, int64_t revision);
 struct mr_buf mr_etcd_pack_status(void);
 struct mr_buf mr_etcd_pack_login(const char *user, const char *password);
+struct mr_kv mr_etcd_kv(const struct Etcdserverpb__KeyValue *kv);
 /* The error of a call as this port has it: @mutates = a transaction, a grant or a revoke. */
 void mr_etcd_translate(bool mutates, mr_error *err);
 /* Does etcd want another token? */

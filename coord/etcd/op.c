@@ -1,7 +1,6 @@
 /*
  * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
- * callback. It may have to wait for a token first, and is sent once more when etcd did not know the
- * token it went with; close() cancels all and waits for them.
+ * callback. It is sent once more when etcd did not know the token it went with.
  */
 #include "base/alloc.h"
 #include "base/assert.h"
@@ -16,22 +15,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum op_kind { OP_TXN, OP_RANGE, OP_GRANT, OP_RENEW, OP_REVOKE, OP_TTL, OP_STATUS };
+enum op_kind { OP_TXN, OP_RANGE, OP_STATUS, OP_GRANT, OP_RENEW, OP_REVOKE, OP_TTL };
 
 struct mr_etcd_op {
-    struct mr_etcd_op *next; /* lock */
-    struct mr_etcd_op *prev;
-    struct mr_etcd *etcd;
-    struct mr_etcd_conn *conn; /* NULL until it is sent */
-    mr_rpc_call *call;         /* the same */
+    struct mr_etcd_request base;
+    mr_rpc_call *call; /* NULL until it is sent */
     enum op_kind kind;
-    struct mr_buf request;
     int64_t deadline_ms;
     int64_t begun_ns;
-    uint64_t login; /* number of the token it went with */
-    bool waiting;   /* for a token */
-    bool again;     /* it is on its way for the second time */
-    mr_error error; /* it could not be sent */
+    bool again; /* it is on its way for the second time */
     int64_t lease;
     size_t gets_success; /* GETs that each branch has: what the answer must contain */
     size_t gets_failure;
@@ -65,20 +57,6 @@ RESPONSE_FREE(RangeResponse, range_response)
 RESPONSE_FREE(LeaseKeepAliveResponse, lease_keep_alive_response)
 RESPONSE_FREE(StatusResponse, status_response)
 
-static struct mr_bytes bytes_of(ProtobufCBinaryData b)
-{
-    return (struct mr_bytes){b.data, b.len};
-}
-
-static struct mr_kv kv_of(const Etcdserverpb__KeyValue *kv)
-{
-    return (struct mr_kv){.key = bytes_of(kv->key),
-                          .value = bytes_of(kv->value),
-                          .create_revision = kv->create_revision,
-                          .mod_revision = kv->mod_revision,
-                          .lease = kv->lease};
-}
-
 static int bad_answer(const struct mr_etcd_op *op, mr_error *err)
 {
     uint32_t traits = MR_RETRYABLE | (op->kind == OP_TXN ? (uint32_t)MR_MAYBE_APPLIED : 0u);
@@ -100,7 +78,7 @@ static int no_memory(const struct mr_etcd_op *op, mr_error *err)
 static void note_txn(const struct mr_etcd_op *op, const struct mr_txn_result *r,
                      const mr_error *err)
 {
-    struct mr_etcd_seconds *s = op->etcd->seconds;
+    struct mr_etcd_seconds *s = op->base.etcd->seconds;
     struct mr_histogram *h;
 
     if (s == NULL) {
@@ -132,7 +110,7 @@ static int answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t siz
             continue;
         }
         if (result.ngets < expected && o->response_range->n_kvs > 0) {
-            gets[result.ngets] = kv_of(o->response_range->kvs[0]);
+            gets[result.ngets] = mr_etcd_kv(o->response_range->kvs[0]);
         }
         result.ngets++;
     }
@@ -163,7 +141,7 @@ static int answer_range(const struct mr_etcd_op *op, const void *bytes, size_t s
         return no_memory(op, err);
     }
     for (size_t i = 0; i < r->n_kvs; i++) {
-        kvs[i] = kv_of(r->kvs[i]);
+        kvs[i] = mr_etcd_kv(r->kvs[i]);
     }
     ((mr_range_done *)op->done)(op->ctx, MR_OK, &result, NULL);
     return MR_OK;
@@ -241,97 +219,31 @@ static int (*const answers[])(const struct mr_etcd_op *op, const void *bytes, si
 
 /* ---- one request ---- */
 
-static void link_locked(struct mr_etcd *e, struct mr_etcd_op *op)
-{
-    op->next = e->ops;
-    if (op->next != NULL) {
-        op->next->prev = op;
-    }
-    e->ops = op;
-    e->running++;
-}
-
-static void unlink_locked(struct mr_etcd *e, struct mr_etcd_op *op)
-{
-    if (op->prev != NULL) {
-        op->prev->next = op->next;
-    } else {
-        e->ops = op->next;
-    }
-    if (op->next != NULL) {
-        op->next->prev = op->prev;
-    }
-    op->next = NULL;
-    op->prev = NULL;
-}
-
-static void op_free(struct mr_etcd_op *op)
-{
-    mr_rpc_call_unref(op->call);
-    mr_buf_free(&op->request);
-    mr_free(op);
-}
-
-static void op_over(void *ctx, int rc, const void *reply, size_t size, const mr_error *why);
-
-static int send_locked(struct mr_etcd *e, struct mr_etcd_op *op, mr_error *err)
-{
-    int64_t left = op->deadline_ms - mr_now_ms();
-    const char *metadata[5];
-    int rc;
-
-    op->conn = mr_etcd_conn_get_locked(e, err);
-    if (op->conn == NULL) {
-        return err->code;
-    }
-    mr_etcd_metadata_locked(e, metadata);
-    op->login = e->logins;
-    rc = mr_rpc_unary(op->kind >= OP_GRANT ? op->conn->live : op->conn->bulk, paths[op->kind],
-                      op->request.data, op->request.len, metadata, left > 1 ? left : 1,
-                      false /* fail at once while not connected */, op_over, op, &op->call, err);
-    if (rc < 0) {
-        mr_etcd_conn_put_locked(e, op->conn);
-        op->conn = NULL;
-    }
-    return rc;
-}
-
-/* Send it, or let it wait for a token. < 0: neither; nothing has left. */
-static int begin_locked(struct mr_etcd *e, struct mr_etcd_op *op, mr_error *err)
-{
-    int rc;
-
-    if (mr_etcd_login_first_locked(e, &rc, err)) {
-        op->waiting = rc >= 0;
-        return rc;
-    }
-    return send_locked(e, op, err);
-}
-
 /* The token it went with was not good. Once more with another one? */
-static bool sent_again_locked(struct mr_etcd *e, struct mr_etcd_op *op, mr_error *err)
+static bool sent_again_locked(struct mr_etcd_op *op, mr_error *err)
 {
+    struct mr_etcd *e = op->base.etcd;
+
     if (!mr_etcd_wants_login(err) || e->login == MR_ETCD_LOGIN_NONE || e->closing) {
         return false;
     }
-    mr_etcd_login_lost_locked(e, op->login);
+    mr_etcd_login_lost_locked(e, op->base.login);
     if (op->again) {
         return false;
     }
     op->again = true;
-    mr_etcd_conn_put_locked(e, op->conn);
+    mr_etcd_conn_put_locked(e, op->base.conn);
     mr_rpc_call_unref(op->call);
-    op->conn = NULL;
+    op->base.conn = NULL;
     op->call = NULL;
-    return begin_locked(e, op, err) >= 0;
+    return mr_etcd_request_send_locked(&op->base, err) >= 0;
 }
 
 static void op_over(void *ctx, int rc, const void *reply, size_t size, const mr_error *why)
 {
     struct mr_etcd_op *op = ctx;
-    struct mr_etcd *e = op->etcd;
+    struct mr_etcd *e = op->base.etcd;
     mr_error err;
-    bool silent;
 
     /* Taking the lock also waits for the submitter to have stored `call`. */
     mr_mutex_lock(&e->lock);
@@ -339,115 +251,77 @@ static void op_over(void *ctx, int rc, const void *reply, size_t size, const mr_
         err = *why;
         mr_etcd_translate(op->kind == OP_TXN || op->kind == OP_GRANT || op->kind == OP_REVOKE,
                           &err);
-        if (sent_again_locked(e, op, &err)) {
+        if (sent_again_locked(op, &err)) {
             mr_mutex_unlock(&e->lock);
             return;
         }
         if ((err.traits & MR_RETRYABLE) != 0 && err.code != MR_EEXHAUSTED &&
-            err.code != MR_EUNAUTH && op->conn != NULL) {
-            mr_etcd_conn_failed_locked(e, op->conn, &err);
+            err.code != MR_EUNAUTH && op->base.conn != NULL) {
+            mr_etcd_conn_failed_locked(e, op->base.conn, &err);
         }
     } else {
-        mr_etcd_conn_answered_locked(e, op->conn);
+        mr_etcd_conn_answered_locked(e, op->base.conn);
     }
-    unlink_locked(e, op);
-    silent = e->closing;
-    mr_etcd_conn_put_locked(e, op->conn);
+    bool silent = e->closing;
+    mr_etcd_request_end_locked(&op->base);
     mr_mutex_unlock(&e->lock);
 
-    if (silent) {
-        goto out;
-    }
-    if (rc < 0 || answers[op->kind](op, reply, size, &err) < 0) {
+    if (!silent && (rc < 0 || answers[op->kind](op, reply, size, &err) < 0)) {
         answer_error(op, &err);
     }
-out:
-    op_free(op);
-    mr_etcd_ran(e);
+    mr_etcd_request_free(&op->base);
 }
 
-void mr_etcd_ops_fail(struct mr_etcd_op *list)
+static int op_send_locked(struct mr_etcd_request *r, const char *const *metadata, mr_error *err)
 {
-    while (list != NULL) {
-        struct mr_etcd_op *op = list;
-        struct mr_etcd *e = op->etcd;
+    struct mr_etcd_op *op = (struct mr_etcd_op *)r;
+    int64_t left = op->deadline_ms - mr_now_ms();
 
-        list = op->next;
-        if (op->error.code != MR_ECANCELED) {
-            op->error.traits |= MR_RETRYABLE; /* It never left. */
-            op->error.traits &= ~(uint32_t)MR_MAYBE_APPLIED;
-            answer_error(op, &op->error);
-        }
-        op_free(op);
-        mr_etcd_ran(e);
+    return mr_rpc_unary(op->kind >= OP_STATUS ? r->conn->live : r->conn->bulk, paths[op->kind],
+                        r->bytes.data, r->bytes.len, metadata, left > 1 ? left : 1,
+                        false /* fail at once while not connected */, op_over, op, &op->call, err);
+}
+
+static void op_cancel_locked(struct mr_etcd_request *r)
+{
+    struct mr_etcd_op *op = (struct mr_etcd_op *)r;
+
+    if (op->call != NULL) {
+        mr_rpc_call_cancel(op->call);
     }
 }
 
-struct mr_etcd_op *mr_etcd_ops_resume_locked(struct mr_etcd *e, const mr_error *why)
+static void op_fail(struct mr_etcd_request *r, const mr_error *err)
 {
-    struct mr_etcd_op *failed = NULL;
-    struct mr_etcd_op *next;
-
-    for (struct mr_etcd_op *op = e->ops; op != NULL; op = next) {
-        next = op->next;
-        if (!op->waiting) {
-            continue;
-        }
-        op->waiting = false;
-        if (why != NULL) {
-            op->error = *why;
-        }
-        if (e->closing) {
-            (void)mr_error_set(&op->error, MR_ECANCELED, "the store is being closed");
-        }
-        if (op->error.code < 0 || send_locked(e, op, &op->error) < 0) {
-            unlink_locked(e, op);
-            op->next = failed;
-            failed = op;
-        }
-    }
-    return failed;
+    answer_error((struct mr_etcd_op *)r, err);
 }
 
-void mr_etcd_ops_cancel_locked(struct mr_etcd *e)
+static void op_release(struct mr_etcd_request *r)
 {
-    for (struct mr_etcd_op *op = e->ops; op != NULL; op = op->next) {
-        if (op->call != NULL) {
-            mr_rpc_call_cancel(op->call);
-        }
-    }
+    mr_rpc_call_unref(((struct mr_etcd_op *)r)->call);
 }
 
 /* @as: what kind of request it is, whose lease it is about, who is told. */
-static void submit(struct mr_etcd *e, struct mr_etcd_op as, struct mr_buf request,
-                   int64_t timeout_ms)
+static void submit(mr_store *s, struct mr_etcd_op as, struct mr_buf bytes, int64_t timeout_ms)
 {
-    struct mr_etcd_op *op = mr_memdup(&as, sizeof as);
-    int rc;
+    static const struct mr_etcd_request_kind kind = {.send_locked = op_send_locked,
+                                                     .cancel_locked = op_cancel_locked,
+                                                     .fail = op_fail,
+                                                     .release = op_release};
 
+    as.begun_ns = mr_now_ns();
+    as.deadline_ms = as.begun_ns / MR_NS_PER_MS + timeout_ms;
+    as.base = (struct mr_etcd_request){.kind = &kind, .etcd = (struct mr_etcd *)s, .bytes = bytes};
+    struct mr_etcd_op *op = mr_memdup(&as, sizeof as);
     if (op == NULL) {
         mr_error err;
 
-        as.etcd = e;
         (void)mr_error_nomem(&err);
-        mr_buf_free(&request);
+        mr_buf_free(&bytes);
         answer_error(&as, &err);
         return;
     }
-    op->etcd = e;
-    op->request = request;
-    op->begun_ns = mr_now_ns();
-    op->deadline_ms = op->begun_ns / MR_NS_PER_MS + timeout_ms;
-    mr_mutex_lock(&e->lock);
-    link_locked(e, op);
-    rc = request.failed ? mr_error_nomem(&op->error) : begin_locked(e, op, &op->error);
-    if (rc < 0) {
-        unlink_locked(e, op);
-    }
-    mr_mutex_unlock(&e->lock);
-    if (rc < 0) {
-        mr_etcd_ops_fail(op);
-    }
+    mr_etcd_request_begin(&op->base);
 }
 
 static size_t count_gets(const struct mr_op *ops, size_t n)
@@ -469,51 +343,34 @@ void mr_etcd_txn(mr_store *s, const struct mr_txn *txn, int64_t timeout_ms, mr_t
                             .gets_success = count_gets(txn->success, txn->nsuccess),
                             .gets_failure = count_gets(txn->failure, txn->nfailure)};
 
-    submit((struct mr_etcd *)s, op, mr_etcd_pack_txn(txn), timeout_ms);
+    submit(s, op, mr_etcd_pack_txn(txn), timeout_ms);
 }
 
 void mr_etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                    int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                    void *ctx)
 {
-    submit((struct mr_etcd *)s,
-           (struct mr_etcd_op){.kind = OP_RANGE, .done = (void *)done, .ctx = ctx},
+    submit(s, (struct mr_etcd_op){.kind = OP_RANGE, .done = (void *)done, .ctx = ctx},
            mr_etcd_pack_range(key, end, revision, limit, keys_only), timeout_ms);
 }
 
-void mr_etcd_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+void mr_etcd_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
+                   mr_lease_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s,
-           (struct mr_etcd_op){.kind = OP_GRANT, .done = (void *)done, .ctx = ctx},
-           mr_etcd_pack_grant(ttl_s), timeout_ms);
-}
+    static const enum op_kind kinds[] = {[MR_LEASE_GRANT] = OP_GRANT,
+                                         [MR_LEASE_RENEW] = OP_RENEW,
+                                         [MR_LEASE_REVOKE] = OP_REVOKE,
+                                         [MR_LEASE_TTL] = OP_TTL};
+    bool grants = call == MR_LEASE_GRANT;
 
-static void lease_request(mr_store *s, enum op_kind kind, int64_t lease, int64_t timeout_ms,
-                          mr_lease_done *done, void *ctx)
-{
-    submit((struct mr_etcd *)s,
-           (struct mr_etcd_op){.kind = kind, .lease = lease, .done = (void *)done, .ctx = ctx},
-           mr_etcd_pack_lease(lease), timeout_ms);
-}
-
-void mr_etcd_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    lease_request(s, OP_RENEW, lease, timeout_ms, done, ctx);
-}
-
-void mr_etcd_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    lease_request(s, OP_REVOKE, lease, timeout_ms, done, ctx);
-}
-
-void mr_etcd_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    lease_request(s, OP_TTL, lease, timeout_ms, done, ctx);
+    submit(s,
+           (struct mr_etcd_op){
+               .kind = kinds[call], .lease = grants ? 0 : number, .done = (void *)done, .ctx = ctx},
+           grants ? mr_etcd_pack_grant(number) : mr_etcd_pack_lease(number), timeout_ms);
 }
 
 void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
-    submit((struct mr_etcd *)s,
-           (struct mr_etcd_op){.kind = OP_STATUS, .done = (void *)done, .ctx = ctx},
+    submit(s, (struct mr_etcd_op){.kind = OP_STATUS, .done = (void *)done, .ctx = ctx},
            mr_etcd_pack_status(), timeout_ms);
 }

@@ -170,6 +170,20 @@ struct mr_buf mr_etcd_pack_login(const char *user, const char *password)
     return pack(&msg.base);
 }
 
+static struct mr_bytes bytes_of(ProtobufCBinaryData b)
+{
+    return (struct mr_bytes){b.data, b.len};
+}
+
+struct mr_kv mr_etcd_kv(const Etcdserverpb__KeyValue *kv)
+{
+    return (struct mr_kv){.key = bytes_of(kv->key),
+                          .value = bytes_of(kv->value),
+                          .create_revision = kv->create_revision,
+                          .mod_revision = kv->mod_revision,
+                          .lease = kv->lease};
+}
+
 /* ---- errors ---- */
 
 bool mr_etcd_wants_login(const mr_error *err)

@@ -9,27 +9,6 @@
 
 /* ---- small things ---- */
 
-/* Room for one more. Simulation has no answer to a lack of memory, so it is an assertion here. */
-void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size)
-{
-    if (n < *cap) {
-        return array;
-    }
-    *cap = *cap == 0 ? 16 : 2 * *cap;
-    void *p = reallocarray(array, *cap, size);
-
-    MR_ASSERT(p != NULL);
-    return p;
-}
-
-struct mr_bytes mr_fake_dup(struct mr_bytes b)
-{
-    struct mr_bytes copy = mr_fake_copy(b);
-
-    MR_ASSERT(copy.data != NULL);
-    return copy;
-}
-
 int64_t mr_fake_between(mr_fake *f, int64_t lo, int64_t hi)
 {
     return lo + (hi > lo ? (int64_t)mr_rng_below(&f->rng, (uint64_t)(hi - lo) + 1) : 0);
@@ -72,9 +51,7 @@ void mr_fake_pump_all(mr_fake *f)
 
 void mr_fake_lease_drop(mr_fake *f, struct fake_lease *lease)
 {
-    int rc = mr_mvcc_delete_lease(f->data, lease->id, NULL);
-
-    MR_ASSERT(rc >= 0);
+    mr_mvcc_delete_lease(f->data, lease->id);
     *lease = f->leases[--f->nleases];
     mr_fake_pump_all(f);
 }
@@ -258,15 +235,9 @@ void mr_fake_advance(mr_fake *f, int64_t ms)
 
 int mr_fake_new(uint64_t seed, mr_fake **ret, mr_error *err)
 {
-    mr_fake *f = calloc(1, sizeof *f);
+    mr_fake *f = mr_fake_zeroed(1, sizeof *f);
 
-    if (f != NULL) {
-        f->data = mr_mvcc_new();
-    }
-    if (f == NULL || f->data == NULL) {
-        mr_free(f);
-        return mr_error_nomem(err);
-    }
+    f->data = mr_mvcc_new();
     mr_rng_seed(&f->rng, seed);
     f->store_id = 1;
     *ret = f;
@@ -292,9 +263,8 @@ void mr_fake_free(mr_fake *f)
 
 int mr_fake_connect(mr_fake *f, mr_store **ret, mr_error *err)
 {
-    struct client *c = calloc(1, sizeof *c);
+    struct client *c = mr_fake_zeroed(1, sizeof *c);
 
-    MR_CHECK_ALLOC(c, err);
     c->store.ops = &mr_fake_ops;
     c->fake = f;
     c->next = f->clients;

@@ -1,9 +1,4 @@
-/*
- * What the files of the fake share.
- *
- * The fake stands for other machines, so it takes memory from the C library: allocations that a
- * test has fail (mr_alloc_fail_at()) are of what is tested.
- */
+/* What the files of the fake share. */
 #ifndef MR_COORD_FAKE_INTERNAL_H
 #define MR_COORD_FAKE_INTERNAL_H
 
@@ -41,7 +36,7 @@ struct client {
     struct watch *watches;
 };
 
-enum request_op { REQ_TXN, REQ_RANGE, REQ_GRANT, REQ_RENEW, REQ_REVOKE, REQ_TTL, REQ_STATUS };
+enum request_op { REQ_TXN, REQ_RANGE, REQ_LEASE, REQ_STATUS };
 
 struct request {
     enum request_op op;
@@ -58,6 +53,7 @@ struct request {
     int64_t revision;
     int64_t limit;
     bool keys_only;
+    enum mr_lease_call lease_call;
     int64_t lease;
     int64_t ttl_s;
     void *done;
@@ -109,8 +105,6 @@ struct mr_fake {
 };
 
 /* fake.c */
-void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size); /* room for one more */
-struct mr_bytes mr_fake_dup(struct mr_bytes b);
 int64_t mr_fake_between(mr_fake *f, int64_t lo, int64_t hi);
 void mr_fake_schedule(mr_fake *f, enum event_kind kind, int64_t at_ms, struct request *r,
                       uint64_t watch);

@@ -32,13 +32,41 @@ struct mr_mvcc {
     int64_t compacted;
 };
 
+void *mr_fake_zeroed(size_t n, size_t size)
+{
+    void *p = calloc(n + 1, size);
+
+    MR_ASSERT(p != NULL);
+    return p;
+}
+
+void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap) {
+        return array;
+    }
+    *cap = *cap == 0 ? 16 : 2 * *cap;
+    void *p = reallocarray(array, *cap, size);
+
+    MR_ASSERT(p != NULL);
+    return p;
+}
+
+struct mr_bytes mr_fake_dup(struct mr_bytes b)
+{
+    void *data = mr_fake_zeroed(b.size, 1);
+
+    if (b.size > 0) {
+        memcpy(data, b.data, b.size);
+    }
+    return (struct mr_bytes){data, b.size};
+}
+
 mr_mvcc *mr_mvcc_new(void)
 {
-    mr_mvcc *m = calloc(1, sizeof *m);
+    mr_mvcc *m = mr_fake_zeroed(1, sizeof *m);
 
-    if (m != NULL) {
-        m->revision = 1; /* An empty etcd is at 1 too. */
-    }
+    m->revision = 1; /* An empty etcd is at 1 too. */
     return m;
 }
 
@@ -80,18 +108,10 @@ void mr_mvcc_reads_free(struct mr_mvcc_reads *r)
     *r = (struct mr_mvcc_reads){0};
 }
 
-static int reads_add(struct mr_mvcc_reads *r, struct mr_kv kv, mr_error *err)
+static void reads_add(struct mr_mvcc_reads *r, struct mr_kv kv)
 {
-    if (r->count == r->cap) {
-        size_t cap = r->cap == 0 ? 8 : 2 * r->cap;
-        struct mr_kv *kvs = reallocarray(r->kvs, cap, sizeof *kvs);
-
-        MR_CHECK_ALLOC(kvs, err);
-        r->kvs = kvs;
-        r->cap = cap;
-    }
+    r->kvs = mr_fake_grow(r->kvs, r->count, &r->cap, sizeof *r->kvs);
     r->kvs[r->count++] = kv;
-    return MR_OK;
 }
 
 /* Index of the first entry whose key is >= @key. */
@@ -148,83 +168,47 @@ static struct mr_kv kv_of(struct mr_bytes key, const struct version *v)
 
 static struct entry *entry_make(mr_mvcc *m, struct mr_bytes key)
 {
+    struct entry *e = find(m, key);
     size_t i = lower_bound(m, key);
-    struct entry *e;
 
-    if (i < m->n && mr_bytes_equal(m->entries[i]->key, key)) {
-        return m->entries[i];
-    }
-    if (m->n == m->cap) {
-        size_t cap = m->cap == 0 ? 64 : 2 * m->cap;
-        struct entry **entries = reallocarray(m->entries, cap, sizeof(struct entry *));
-
-        if (entries == NULL) {
-            return NULL;
-        }
-        m->entries = entries;
-        m->cap = cap;
-    }
-    e = calloc(1, sizeof *e);
     if (e == NULL) {
-        return NULL;
+        m->entries = mr_fake_grow(m->entries, m->n, &m->cap, sizeof(struct entry *));
+        e = mr_fake_zeroed(1, sizeof *e);
+        e->key = mr_fake_dup(key);
+        memmove(&m->entries[i + 1], &m->entries[i], (m->n - i) * sizeof(struct entry *));
+        m->entries[i] = e;
+        m->n++;
     }
-    e->key = mr_fake_copy(key);
-    if (e->key.data == NULL) {
-        mr_free(e);
-        return NULL;
-    }
-    memmove(&m->entries[i + 1], &m->entries[i], (m->n - i) * sizeof(struct entry *));
-    m->entries[i] = e;
-    m->n++;
     return e;
 }
 
-static int add_version(struct entry *e, struct version v, mr_error *err)
+static void add_version(struct entry *e, struct version v)
 {
-    if (e->n == e->cap) {
-        size_t cap = e->cap == 0 ? 2 : 2 * e->cap;
-        struct version *versions = reallocarray(e->versions, cap, sizeof *versions);
-
-        MR_CHECK_ALLOC(versions, err);
-        e->versions = versions;
-        e->cap = cap;
-    }
+    e->versions = mr_fake_grow(e->versions, e->n, &e->cap, sizeof *e->versions);
     e->versions[e->n++] = v;
-    return MR_OK;
 }
 
-static int put(mr_mvcc *m, int64_t revision, const struct mr_op *op, mr_error *err)
+static void put(mr_mvcc *m, int64_t revision, const struct mr_op *op)
 {
     struct entry *e = entry_make(m, op->key);
-    const struct version *old = e != NULL ? visible(e, revision) : NULL;
-    struct version v = {.mod = revision,
-                        .create = old != NULL ? old->create : revision,
-                        .lease = op->lease,
-                        .value = mr_fake_copy(op->value)};
+    const struct version *old = visible(e, revision);
 
-    if (e == NULL || v.value.data == NULL) {
-        mr_bytes_free(v.value);
-        return mr_error_nomem(err);
-    }
-    int rc = add_version(e, v, err);
-
-    if (rc < 0) {
-        mr_bytes_free(v.value);
-    }
-    /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the entry has it, or mr_bytes_free() freed it */
-    return rc;
+    add_version(e, (struct version){.mod = revision,
+                                    .create = old != NULL ? old->create : revision,
+                                    .lease = op->lease,
+                                    .value = mr_fake_dup(op->value)});
 }
 
-/* *@changed: the key was there. */
-static int drop_key(mr_mvcc *m, int64_t revision, struct mr_bytes key, bool *changed, mr_error *err)
+/* Was the key there? */
+static bool drop_key(mr_mvcc *m, int64_t revision, struct mr_bytes key)
 {
     struct entry *e = find(m, key);
+    bool there = e != NULL && visible(e, revision) != NULL;
 
-    if (e == NULL || visible(e, revision) == NULL) {
-        return MR_OK;
+    if (there) {
+        add_version(e, (struct version){.mod = revision, .deleted = true});
     }
-    *changed = true;
-    return add_version(e, (struct version){.mod = revision, .deleted = true}, err);
+    return there;
 }
 
 static int check_writes(const struct mr_op *ops, size_t n, mr_error *err)
@@ -275,64 +259,55 @@ static bool holds(const mr_mvcc *m, const struct mr_compare *c)
     return have == c->revision;
 }
 
-static int apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_reads *reads,
-                 mr_error *err)
+static void apply(mr_mvcc *m, const struct mr_op *ops, size_t n, struct mr_mvcc_reads *reads)
 {
     int64_t revision = m->revision + 1;
     bool changed = false;
-    int rc = MR_OK;
 
-    for (size_t i = 0; i < n && rc >= 0; i++) {
-        switch (ops[i].kind) {
-        case MR_OP_PUT:
-            rc = put(m, revision, &ops[i], err);
+    for (size_t i = 0; i < n; i++) {
+        if (ops[i].kind == MR_OP_PUT) {
+            put(m, revision, &ops[i]);
             changed = true;
-            break;
-        case MR_OP_DELETE:
-            rc = drop_key(m, revision, ops[i].key, &changed, err);
-            break;
-        case MR_OP_GET:
-            break;
+        } else if (ops[i].kind == MR_OP_DELETE) {
+            changed = drop_key(m, revision, ops[i].key) || changed;
         }
     }
-    if (changed) {
-        m->revision = revision;
-    }
+    m->revision = changed ? revision : m->revision;
     /* After the writes, as etcd has it when they come first, which is how everybody here orders
      * them. */
-    for (size_t i = 0; i < n && rc >= 0; i++) {
+    for (size_t i = 0; i < n; i++) {
         if (ops[i].kind == MR_OP_GET) {
             const struct entry *e = find(m, ops[i].key);
             const struct version *v = e != NULL ? visible(e, m->revision) : NULL;
 
-            rc = reads_add(reads, v != NULL ? kv_of(e->key, v) : (struct mr_kv){0}, err);
+            reads_add(reads, v != NULL ? kv_of(e->key, v) : (struct mr_kv){0});
         }
     }
-    return rc;
+}
+
+bool mr_mvcc_holds(const mr_mvcc *m, const struct mr_txn *txn)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < txn->ncompares; i++) {
+        all = all && holds(m, &txn->compares[i]);
+    }
+    return all;
 }
 
 int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr_mvcc_reads *reads,
                 mr_error *err)
 {
-    bool all = true;
-
     MR_TRY(check_txn(txn, err));
-    for (size_t i = 0; i < txn->ncompares; i++) {
-        all = all && holds(m, &txn->compares[i]);
-    }
-    int rc = all ? apply(m, txn->success, txn->nsuccess, reads, err)
-                 : apply(m, txn->failure, txn->nfailure, reads, err);
-    if (rc >= 0) {
-        *succeeded = all;
-    }
-    return rc;
+    *succeeded = mr_mvcc_holds(m, txn);
+    apply(m, *succeeded ? txn->success : txn->failure, *succeeded ? txn->nsuccess : txn->nfailure,
+          reads);
+    return MR_OK;
 }
 
 int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                   int64_t limit, struct mr_mvcc_reads *reads, bool *more, mr_error *err)
 {
-    int rc = MR_OK;
-
     if (revision > m->revision) {
         return mr_error_set(err, MR_ERANGE, "required revision is a future revision");
     }
@@ -340,7 +315,7 @@ int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, in
         return mr_error_set(err, MR_ERANGE, "required revision has been compacted");
     }
     *more = false;
-    for (size_t i = lower_bound(m, key); i < m->n && rc >= 0; i++) {
+    for (size_t i = lower_bound(m, key); i < m->n; i++) {
         const struct entry *e = m->entries[i];
         const struct version *v = visible(e, revision == 0 ? m->revision : revision);
 
@@ -354,27 +329,23 @@ int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, in
             *more = true;
             break;
         }
-        rc = reads_add(reads, kv_of(e->key, v), err);
+        reads_add(reads, kv_of(e->key, v));
     }
-    return rc;
+    return MR_OK;
 }
 
-int mr_mvcc_delete_lease(mr_mvcc *m, int64_t lease, mr_error *err)
+void mr_mvcc_delete_lease(mr_mvcc *m, int64_t lease)
 {
     bool changed = false;
-    int rc = MR_OK;
 
-    for (size_t i = 0; i < m->n && rc >= 0; i++) {
+    for (size_t i = 0; i < m->n; i++) {
         const struct version *v = visible(m->entries[i], m->revision);
 
         if (v != NULL && v->lease == lease) {
-            rc = drop_key(m, m->revision + 1, m->entries[i]->key, &changed, err);
+            changed = drop_key(m, m->revision + 1, m->entries[i]->key) || changed;
         }
     }
-    if (changed) {
-        m->revision++;
-    }
-    return rc;
+    m->revision += changed;
 }
 
 /* Versions that nobody at or after @revision can see. */

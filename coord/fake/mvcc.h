@@ -1,6 +1,6 @@
 /*
  * The data model of etcd in memory: one revision a transaction, versions of keys, compaction. No
- * time, no faults.
+ * time, no faults. A lack of memory is an assertion: simulation has no answer to it.
  *
  * Threads: one at a time.
  */
@@ -14,7 +14,7 @@
 
 typedef struct mr_mvcc mr_mvcc;
 
-mr_mvcc *mr_mvcc_new(void); /* NULL: out of memory */
+mr_mvcc *mr_mvcc_new(void);
 void mr_mvcc_free(mr_mvcc *m);
 
 int64_t mr_mvcc_revision(const mr_mvcc *m);
@@ -28,6 +28,8 @@ struct mr_mvcc_reads {
 };
 void mr_mvcc_reads_free(struct mr_mvcc_reads *r);
 
+/* Do all its compares hold? */
+bool mr_mvcc_holds(const mr_mvcc *m, const struct mr_txn *txn);
 /*
  * Apply @txn. MR_EINVAL: against etcd's limits (nothing was changed). Leases must have been checked
  * by the caller. *@succeeded and the GETs of the branch taken are outputs.
@@ -38,21 +40,15 @@ int mr_mvcc_txn(mr_mvcc *m, const struct mr_txn *txn, bool *succeeded, struct mr
 int mr_mvcc_range(const mr_mvcc *m, struct mr_bytes key, struct mr_bytes end, int64_t revision,
                   int64_t limit, struct mr_mvcc_reads *reads, bool *more, mr_error *err);
 /* Delete every key of @lease, at one revision (none if there is no key). */
-int mr_mvcc_delete_lease(mr_mvcc *m, int64_t lease, mr_error *err);
+void mr_mvcc_delete_lease(mr_mvcc *m, int64_t lease);
 int mr_mvcc_compact(mr_mvcc *m, int64_t revision, mr_error *err);
 /* The first change of @key at or after @revision. false: there is none yet. */
 bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision,
                         struct mr_watch_event *ret);
 
-/* A copy that is freed with mr_bytes_free(). */
-static inline struct mr_bytes mr_fake_copy(struct mr_bytes b)
-{
-    void *data = malloc(b.size + 1);
-
-    if (data != NULL && b.size > 0) {
-        memcpy(data, b.data, b.size);
-    }
-    return (struct mr_bytes){data, b.size};
-}
+/* Memory of the C library: that for which a test has allocations fail is of what is tested. */
+void *mr_fake_zeroed(size_t n, size_t size);
+void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size); /* room for one more */
+struct mr_bytes mr_fake_dup(struct mr_bytes b);                      /* mr_bytes_free() */
 
 #endif

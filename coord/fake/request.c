@@ -15,9 +15,8 @@
 
 static struct mr_op *ops_dup(const struct mr_op *ops, size_t n)
 {
-    struct mr_op *copy = calloc(n + 1, sizeof *copy);
+    struct mr_op *copy = mr_fake_zeroed(n, sizeof *copy);
 
-    MR_ASSERT(copy != NULL);
     for (size_t i = 0; i < n; i++) {
         copy[i] = ops[i];
         copy[i].key = mr_fake_dup(ops[i].key);
@@ -37,10 +36,9 @@ static void ops_free(const struct mr_op *ops, size_t n)
 
 static struct mr_txn txn_dup(const struct mr_txn *txn)
 {
-    struct mr_compare *compares = calloc(txn->ncompares + 1, sizeof *compares);
+    struct mr_compare *compares = mr_fake_zeroed(txn->ncompares, sizeof *compares);
     struct mr_txn copy = *txn;
 
-    MR_ASSERT(compares != NULL);
     for (size_t i = 0; i < txn->ncompares; i++) {
         compares[i] = txn->compares[i];
         compares[i].key = mr_fake_dup(txn->compares[i].key);
@@ -74,8 +72,7 @@ void mr_fake_request_unref(struct request *r)
 
 static void keep_reads(struct request *r, const struct mr_mvcc_reads *reads)
 {
-    r->kvs = calloc(reads->count + 1, sizeof *r->kvs);
-    MR_ASSERT(r->kvs != NULL);
+    r->kvs = mr_fake_zeroed(reads->count, sizeof *r->kvs);
     for (size_t i = 0; i < reads->count; i++) {
         r->kvs[i] = reads->kvs[i];
         r->kvs[i].key = mr_fake_dup(reads->kvs[i].key);
@@ -101,17 +98,9 @@ static int apply_txn(mr_fake *f, struct request *r)
 {
     struct mr_mvcc_reads reads = {0};
     int64_t before = mr_mvcc_revision(f->data);
-    struct mr_txn probe = r->txn;
-    bool would = false;
-    int rc;
+    /* A put with a dead lease matters only if its branch runs. */
+    int rc = mr_mvcc_holds(f->data, &r->txn) ? check_leases(f, &r->txn, &r->err) : MR_OK;
 
-    /* A put with a dead lease matters only if its branch runs: look first, without the writes. */
-    probe.nsuccess = 0;
-    probe.nfailure = 0;
-    rc = mr_mvcc_txn(f->data, &probe, &would, &reads, &r->err);
-    if (rc >= 0 && would) {
-        rc = check_leases(f, &r->txn, &r->err);
-    }
     if (rc >= 0) {
         rc = mr_mvcc_txn(f->data, &r->txn, &r->flag, &reads, &r->err);
     }
@@ -156,15 +145,15 @@ static int apply_lease(mr_fake *f, struct request *r)
 {
     struct fake_lease *lease = mr_fake_lease_find(f, r->lease);
 
-    switch (r->op) {
-    case REQ_GRANT:
+    switch (r->lease_call) {
+    case MR_LEASE_GRANT:
         f->leases = mr_fake_grow(f->leases, f->nleases, &f->leases_cap, sizeof *f->leases);
         r->lease = ++f->lease_ids;
         r->ttl_s = r->ttl_s < 1 ? 1 : r->ttl_s;
         f->leases[f->nleases++] = (struct fake_lease){
             .id = r->lease, .ttl_ms = r->ttl_s * 1000, .expires_ms = f->now_ms + r->ttl_s * 1000};
         return MR_OK;
-    case REQ_RENEW:
+    case MR_LEASE_RENEW:
         r->ttl_s = lease != NULL ? lease->ttl_ms / 1000 : 0;
         if (lease != NULL) {
             int64_t expires_ms = f->now_ms + lease->ttl_ms;
@@ -172,28 +161,28 @@ static int apply_lease(mr_fake *f, struct request *r)
             lease->expires_ms = expires_ms > lease->expires_ms ? expires_ms : lease->expires_ms;
         }
         return MR_OK;
-    case REQ_REVOKE:
+    case MR_LEASE_REVOKE:
         if (lease == NULL) {
             return mr_error_set(&r->err, MR_ENOTFOUND, "requested lease not found");
         }
         mr_fake_lease_drop(f, lease);
         return MR_OK;
-    case REQ_TTL:
+    case MR_LEASE_TTL:
         r->ttl_s = lease != NULL ? (lease->expires_ms - f->now_ms) / 1000 : -1;
         return MR_OK;
-    case REQ_TXN:
-    case REQ_RANGE:
-    case REQ_STATUS:
-        break;
     }
-    MR_ASSERT(!"a lease request");
     return MR_EINTERNAL;
+}
+
+static bool grants(const struct request *r)
+{
+    return r->op == REQ_LEASE && r->lease_call == MR_LEASE_GRANT;
 }
 
 /* As etcd counts: what either branch would put. */
 static bool needs_space(const struct request *r)
 {
-    bool any = r->op == REQ_GRANT;
+    bool any = grants(r);
 
     for (size_t i = 0; i < r->txn.nsuccess; i++) {
         any = any || r->txn.success[i].kind == MR_OP_PUT;
@@ -235,10 +224,7 @@ void mr_fake_apply(mr_fake *f, struct request *r)
     case REQ_RANGE:
         r->rc = apply_range(f, r);
         break;
-    case REQ_GRANT:
-    case REQ_RENEW:
-    case REQ_REVOKE:
-    case REQ_TTL:
+    case REQ_LEASE:
         r->rc = apply_lease(f, r);
         break;
     case REQ_STATUS:
@@ -250,7 +236,8 @@ void mr_fake_apply(mr_fake *f, struct request *r)
 
 static bool mutates(const struct request *r)
 {
-    return r->op == REQ_TXN || r->op == REQ_GRANT || r->op == REQ_REVOKE;
+    return r->op == REQ_TXN || grants(r) ||
+           (r->op == REQ_LEASE && r->lease_call == MR_LEASE_REVOKE);
 }
 
 /* What the client is told instead of an answer. */
@@ -284,10 +271,7 @@ static void call_done(struct request *r, int rc, const mr_error *err)
         ((mr_range_done *)r->done)(r->ctx, rc, rc < 0 ? NULL : &result, err);
         break;
     }
-    case REQ_GRANT:
-    case REQ_RENEW:
-    case REQ_REVOKE:
-    case REQ_TTL:
+    case REQ_LEASE:
         ((mr_lease_done *)r->done)(r->ctx, rc, r->lease, r->ttl_s, err);
         break;
     case REQ_STATUS: {
@@ -349,9 +333,8 @@ static enum mr_fake_fault draw(mr_fake *f, struct client *c, enum mr_fake_kind k
 
 static struct request *request_new(mr_store *s, enum request_op op, void *done, void *ctx)
 {
-    struct request *r = calloc(1, sizeof *r);
+    struct request *r = mr_fake_zeroed(1, sizeof *r);
 
-    MR_ASSERT(r != NULL);
     r->op = op;
     r->client = (struct client *)s;
     r->done = done;
@@ -426,37 +409,15 @@ static void fake_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, in
     submit(r, MR_FAKE_RANGE, timeout_ms);
 }
 
-static void lease_request(mr_store *s, enum request_op op, int64_t lease, int64_t ttl_s,
-                          int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void fake_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
+                       mr_lease_done *done, void *ctx)
 {
-    struct request *r = request_new(s, op, (void *)done, ctx);
+    struct request *r = request_new(s, REQ_LEASE, (void *)done, ctx);
 
-    r->lease = lease;
-    r->ttl_s = ttl_s;
+    r->lease_call = call;
+    r->lease = call != MR_LEASE_GRANT ? number : 0;
+    r->ttl_s = call == MR_LEASE_GRANT ? number : 0;
     submit(r, MR_FAKE_LEASE, timeout_ms);
-}
-
-static void fake_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done,
-                       void *ctx)
-{
-    lease_request(s, REQ_GRANT, 0, ttl_s, timeout_ms, done, ctx);
-}
-
-static void fake_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                       void *ctx)
-{
-    lease_request(s, REQ_RENEW, lease, 0, timeout_ms, done, ctx);
-}
-
-static void fake_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                        void *ctx)
-{
-    lease_request(s, REQ_REVOKE, lease, 0, timeout_ms, done, ctx);
-}
-
-static void fake_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    lease_request(s, REQ_TTL, lease, 0, timeout_ms, done, ctx);
 }
 
 static void fake_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
@@ -469,9 +430,8 @@ static uint64_t fake_watch(mr_store *s, struct mr_bytes key, int64_t revision, m
 {
     struct client *c = (struct client *)s;
     mr_fake *f = c->fake;
-    struct watch *w = calloc(1, sizeof *w);
+    struct watch *w = mr_fake_zeroed(1, sizeof *w);
 
-    MR_ASSERT(w != NULL);
     *w = (struct watch){.next = c->watches,
                         .id = ++f->watch_ids,
                         .key = mr_fake_dup(key),
@@ -517,10 +477,7 @@ static void fake_close(mr_store *s)
 const struct mr_store_ops mr_fake_ops = {
     .txn = fake_txn,
     .range = fake_range,
-    .lease_grant = fake_grant,
-    .lease_renew = fake_renew,
-    .lease_revoke = fake_revoke,
-    .lease_ttl = fake_ttl,
+    .lease = fake_lease,
     .status = fake_status,
     .watch = fake_watch,
     .watch_cancel = fake_watch_cancel,

@@ -188,19 +188,18 @@ static struct answer get(const char *name)
     return range(name, NULL, 0, 0, false);
 }
 
-static struct answer lease_call(void (*fn)(mr_store *, int64_t, int64_t, mr_lease_done *, void *),
-                                int64_t arg)
+static struct answer lease_call(enum mr_lease_call call, int64_t number)
 {
     struct answer a = {0};
 
-    fn(store, arg, 10000, lease_done, &a);
+    store->ops->lease(store, call, number, 10000, lease_done, &a);
     await(&a);
     return a;
 }
 
 static int64_t grant(int64_t ttl_s)
 {
-    struct answer a = lease_call(store->ops->lease_grant, ttl_s);
+    struct answer a = lease_call(MR_LEASE_GRANT, ttl_s);
 
     assert_int_equal(a.rc, MR_OK);
     assert_true(a.ttl_s >= ttl_s);
@@ -380,30 +379,30 @@ static void keys_go_with_their_lease(void **state)
     assert_int_equal(get("a").pairs[0].lease, lease);
     assert_int_equal(put("b", "2", other).rc, MR_OK); /* moves to the other lease */
     assert_int_equal(put("c", "2", 0).rc, MR_OK);     /* and this one off it */
-    assert_int_equal(lease_call(store->ops->lease_revoke, lease).rc, MR_OK);
+    assert_int_equal(lease_call(MR_LEASE_REVOKE, lease).rc, MR_OK);
     assert_int_equal(get("a").n, 0);
     assert_int_equal(get("b").n, 1);
     assert_int_equal(get("c").n, 1);
-    assert_refused(lease_call(store->ops->lease_revoke, lease), MR_ENOTFOUND);
-    assert_int_equal(lease_call(store->ops->lease_revoke, other).rc, MR_OK);
+    assert_refused(lease_call(MR_LEASE_REVOKE, lease), MR_ENOTFOUND);
+    assert_int_equal(lease_call(MR_LEASE_REVOKE, other).rc, MR_OK);
 }
 
 static void a_lease_is_renewed_and_its_end_is_told(void **state)
 {
     int64_t lease = grant(600);
-    struct answer left = lease_call(store->ops->lease_ttl, lease);
-    struct answer renewed = lease_call(store->ops->lease_renew, lease);
+    struct answer left = lease_call(MR_LEASE_TTL, lease);
+    struct answer renewed = lease_call(MR_LEASE_RENEW, lease);
 
     assert_int_equal(left.rc, MR_OK);
     assert_in_range(left.ttl_s, 300, 600);
     assert_int_equal(renewed.rc, MR_OK);
     assert_int_equal(renewed.ttl_s, 600);
-    assert_int_equal(lease_call(store->ops->lease_revoke, lease).rc, MR_OK);
-    struct answer gone = lease_call(store->ops->lease_renew, lease);
+    assert_int_equal(lease_call(MR_LEASE_REVOKE, lease).rc, MR_OK);
+    struct answer gone = lease_call(MR_LEASE_RENEW, lease);
 
     assert_int_equal(gone.rc, MR_OK);
     assert_int_equal(gone.ttl_s, 0);
-    assert_int_equal(lease_call(store->ops->lease_ttl, lease).ttl_s, -1);
+    assert_int_equal(lease_call(MR_LEASE_TTL, lease).ttl_s, -1);
 }
 
 /* ---- watches ---- */
@@ -612,12 +611,12 @@ static int read_all(void)
 
 static int hold_a_lease(void)
 {
-    struct answer a = lease_call(store->ops->lease_grant, 10);
+    struct answer a = lease_call(MR_LEASE_GRANT, 10);
 
     if (a.rc >= 0) {
-        a.rc = lease_call(store->ops->lease_renew, a.lease).rc;
+        a.rc = lease_call(MR_LEASE_RENEW, a.lease).rc;
     }
-    return a.rc < 0 ? a.rc : lease_call(store->ops->lease_revoke, a.lease).rc;
+    return a.rc < 0 ? a.rc : lease_call(MR_LEASE_REVOKE, a.lease).rc;
 }
 
 static int watch_one(void)

@@ -189,13 +189,13 @@ static bool request(mr_store *s, const char *what, size_t *number)
     } else if (strcmp(what, "txn") == 0) {
         begin_txn(s, number);
     } else if (strcmp(what, "grant") == 0) {
-        s->ops->lease_grant(s, 5, TIMEOUT_MS, on_lease, NULL);
+        s->ops->lease(s, MR_LEASE_GRANT, 5, TIMEOUT_MS, on_lease, NULL);
     } else if (strcmp(what, "renew") == 0) {
-        s->ops->lease_renew(s, 5, TIMEOUT_MS, on_lease, NULL);
+        s->ops->lease(s, MR_LEASE_RENEW, 5, TIMEOUT_MS, on_lease, NULL);
     } else if (strcmp(what, "revoke") == 0) {
-        s->ops->lease_revoke(s, 5, TIMEOUT_MS, on_lease, NULL);
+        s->ops->lease(s, MR_LEASE_REVOKE, 5, TIMEOUT_MS, on_lease, NULL);
     } else if (strcmp(what, "ttl") == 0) {
-        s->ops->lease_ttl(s, 5, TIMEOUT_MS, on_lease, NULL);
+        s->ops->lease(s, MR_LEASE_TTL, 5, TIMEOUT_MS, on_lease, NULL);
     } else if (strcmp(what, "status") == 0) {
         s->ops->status(s, TIMEOUT_MS, on_status, NULL);
     } else {

@@ -108,45 +108,15 @@ static void do_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int6
     c->store->ops->range(c->store, key, end, revision, limit, keys_only, timeout_ms, done, ctx);
 }
 
-static void do_grant(mr_store *s, int64_t ttl_s, int64_t timeout_ms, mr_lease_done *done, void *ctx)
+static void do_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
+                     mr_lease_done *done, void *ctx)
 {
     INNER(s);
     if (fails(c)) {
         done(ctx, failed.code, 0, 0, &failed);
         return;
     }
-    c->store->ops->lease_grant(c->store, ttl_s, timeout_ms, done, ctx);
-}
-
-static void do_renew(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    INNER(s);
-    if (fails(c)) {
-        done(ctx, failed.code, 0, 0, &failed);
-        return;
-    }
-    c->store->ops->lease_renew(c->store, lease, timeout_ms, done, ctx);
-}
-
-static void do_revoke(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done,
-                      void *ctx)
-{
-    INNER(s);
-    if (fails(c)) {
-        done(ctx, failed.code, 0, 0, &failed);
-        return;
-    }
-    c->store->ops->lease_revoke(c->store, lease, timeout_ms, done, ctx);
-}
-
-static void do_ttl(mr_store *s, int64_t lease, int64_t timeout_ms, mr_lease_done *done, void *ctx)
-{
-    INNER(s);
-    if (fails(c)) {
-        done(ctx, failed.code, 0, 0, &failed);
-        return;
-    }
-    c->store->ops->lease_ttl(c->store, lease, timeout_ms, done, ctx);
+    c->store->ops->lease(c->store, call, number, timeout_ms, done, ctx);
 }
 
 static void do_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
@@ -185,10 +155,7 @@ mr_store *mr_live_store_connect(struct mr_live_store *l)
 {
     static const struct mr_store_ops ops = {.txn = do_txn,
                                             .range = do_range,
-                                            .lease_grant = do_grant,
-                                            .lease_renew = do_renew,
-                                            .lease_revoke = do_revoke,
-                                            .lease_ttl = do_ttl,
+                                            .lease = do_lease,
                                             .status = do_status,
                                             .watch = do_watch,
                                             .watch_cancel = do_watch_cancel,
