@@ -226,8 +226,8 @@ int64_t mr_member_proven_ms(const mr_member *m)
 /* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
 int64_t mr_member_idle_due_ms(const mr_member *m)
 {
-    if (!m->leading || mr_member_newest(m) != mr_member_committed(m)) {
-        return INT64_MAX;
-    }
-    return mr_member_proven_ms(m) + m->election.ttl_ms / 4;
+    bool flies = m->commit != NULL &&
+                 mr_commit_status(m->commit)->newest != mr_commit_status(m->commit)->committed;
+
+    return m->leading && !flies ? mr_member_proven_ms(m) + m->election.ttl_ms / 4 : INT64_MAX;
 }
