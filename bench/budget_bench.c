@@ -7,7 +7,7 @@
  *
  * One line of JSON every five seconds.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/identity.h"
 #include "base/sync.h"
@@ -16,12 +16,9 @@
 #include "rpc/rpc.h"
 #include "tests/support/unary.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <millrace/dataset.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SPLIT_MS 1000 /* that a task works on one: a table of splits lasts for a while */

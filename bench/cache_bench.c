@@ -12,14 +12,14 @@
  */
 #include "cache/cache.h"
 
+#include "base/base.h"
+
 #include <dirent.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <rocksdb/c.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

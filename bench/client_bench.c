@@ -13,22 +13,17 @@
  *
  *     client_bench [WORKERS ...]
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "client/reader.h"
 #include "element/frame.h"
 #include "rpc/rpc.h"
 #include "tests/support/unary.h"
 
-#include <millrace/base.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

@@ -6,16 +6,12 @@
  *
  *     core_bench [WORKERS] [JOBS]
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/map.h"
 #include "dispatcher/core/core.h"
 
-#include <millrace/base.h>
-
 #include <malloc.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <time.h>
 

@@ -13,11 +13,11 @@
  */
 #include "support.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>

@@ -9,10 +9,10 @@
  */
 #include "support.h"
 
+#include "base/base.h"
+
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define ENDLESS (UINT64_C(1) << 60)
 #define CONSUMERS_MAX 64u

@@ -1,9 +1,9 @@
 #include "support.h"
 
+#include "base/base.h"
+
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 _Noreturn void bench_die(const char *what, const mr_error *err)

@@ -1,7 +1,6 @@
 /* What the readers among the benchmarks share: small datasets, and the end of the program when
  * something fails. */
-#ifndef MR_BENCH_SUPPORT_H
-#define MR_BENCH_SUPPORT_H
+#pragma once
 
 #include <millrace/block.h>
 #include <millrace/dataset.h>
@@ -19,5 +18,3 @@ mr_dataset *bench_range(uint64_t n);
 /* @count times one tensor of bytes. */
 mr_dataset *bench_tensors(size_t element_bytes, uint64_t count);
 mr_iterator *bench_open(mr_dataset *ds);
-
-#endif

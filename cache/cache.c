@@ -1,11 +1,7 @@
 #include "cache/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/rng.h"
-
-#include <millrace/base.h>
 
 int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,
                  mr_error *err)

@@ -23,8 +23,7 @@
  *
  * Units: bytes and elements (rows); indices count elements of a log from 0; times are milliseconds.
  */
-#ifndef MR_CACHE_CACHE_H
-#define MR_CACHE_CACHE_H
+#pragma once
 
 #include <millrace/base.h>
 #include <sys/uio.h>
@@ -240,5 +239,3 @@ mr_cache_view *mr_cache_view_ref(mr_cache_view *view);
 /* NULL is fine; takes void * to serve as the release function of a buffer or slice. The last one
  * may do I/O. */
 void mr_cache_view_unref(void *view);
-
-#endif

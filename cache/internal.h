@@ -11,10 +11,9 @@
  * Locks: cache->lock and log->lock; never both. Neither is held across a callback, a release
  * function, or the storage.
  */
-#ifndef MR_CACHE_INTERNAL_H
-#define MR_CACHE_INTERNAL_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "cache/cache.h"
 #include "cache/record.h"
@@ -167,5 +166,3 @@ void mr_cache_log_ready_locked(mr_cache_log *log);
 void mr_cache_log_tell(mr_cache_log *log);
 /* The thread that writes and drops files; ctx is the log. */
 void *mr_cache_writer_main(void *ctx);
-
-#endif

@@ -1,16 +1,8 @@
 #include "cache/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 #define BYTES_MIN (8 * MR_MIB)
 #define AHEAD_BYTES (1 * MR_MIB) /* how far production runs ahead of the fastest reader */

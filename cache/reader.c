@@ -1,12 +1,6 @@
 #include "cache/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
+#include "base/base.h"
 
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
                          mr_cache_reader **ret, uint64_t *first, mr_error *err)

@@ -1,13 +1,9 @@
 #include "cache/record.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
-#include "base/scope.h"
 
 #include <endian.h>
-#include <inttypes.h>
-#include <string.h>
 
 #if __BYTE_ORDER != __LITTLE_ENDIAN
 #error "records are little-endian, and so is this code"

@@ -22,8 +22,7 @@
  *
  * Pure.
  */
-#ifndef MR_CACHE_RECORD_H
-#define MR_CACHE_RECORD_H
+#pragma once
 
 #include "cache/cache.h"
 
@@ -62,5 +61,3 @@ int mr_record_decode(const void *data, size_t size, uint64_t log, uint64_t first
                      struct mr_record_head *ret, mr_error *err);
 /* Rows and bytes of chunk @i of a record that was parsed. */
 struct mr_cache_view_chunk mr_record_chunk(const void *data, uint32_t i);
-
-#endif

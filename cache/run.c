@@ -1,13 +1,6 @@
 #include "cache/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Arenas double from here: a record of few small chunks pins little. */
 #define ARENA_BYTES_MIN 1024u

@@ -15,8 +15,7 @@
  * A failure is final for the log it happened to (the caller puts and flushes no more), get() goes
  * on as far as it can.
  */
-#ifndef MR_CACHE_STORAGE_H
-#define MR_CACHE_STORAGE_H
+#pragma once
 
 #include <millrace/base.h>
 #include <sys/uio.h>
@@ -78,5 +77,3 @@ struct mr_storage_log {
  * a file is a run of records, and nothing fails but for memory. Of any mr_storage whose `ops` they
  * are, or begin with (cache/fake). */
 extern const struct mr_storage_ops mr_memory_storage_ops;
-
-#endif

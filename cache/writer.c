@@ -7,14 +7,7 @@
  */
 #include "cache/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 /* The lock is held on entry and exit, but not meanwhile. */
 static int drop_oldest_locked(mr_cache_log *log, mr_error *err)

@@ -1,6 +1,6 @@
 #include "coord/budget.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 
 void mr_budget_init(struct mr_budget *b, int64_t bytes_per_s, int64_t base_ms, int64_t max_ms,
                     uint64_t written, int64_t now_ms)

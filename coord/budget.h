@@ -10,8 +10,7 @@
  *
  * Pure; time comes in as an argument. Threads: one at a time.
  */
-#ifndef MR_COORD_BUDGET_H
-#define MR_COORD_BUDGET_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -40,5 +39,3 @@ void mr_budget_init(struct mr_budget *b, int64_t bytes_per_s, int64_t base_ms, i
 void mr_budget_update(struct mr_budget *b, uint64_t written, int64_t now_ms);
 int64_t mr_budget_rate(const struct mr_budget *b);       /* bytes per second */
 int64_t mr_budget_stretch_ms(const struct mr_budget *b); /* base_ms .. max_ms */
-
-#endif

@@ -1,14 +1,10 @@
 /*
  * Small helpers over struct mr_bytes. Pure; safe from any thread.
  */
-#ifndef MR_COORD_BYTES_H
-#define MR_COORD_BYTES_H
+#pragma once
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "coord/store.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static inline struct mr_bytes mr_bytes_str(const char *s)
 {
@@ -41,5 +37,3 @@ static inline void mr_bytes_free(struct mr_bytes b)
 {
     mr_free((void *)(uintptr_t)b.data);
 }
-
-#endif

@@ -1,16 +1,11 @@
 #include "coord/commit.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
-
-#include <stdio.h>
 
 #define RETRY_BASE_MS 50
 #define RETRY_MAX_MS 2000

@@ -18,8 +18,7 @@
  * This part is pure: it says what to send and judges the answers; time comes in as an argument.
  * coord/member.h drives it. Threads: one at a time.
  */
-#ifndef MR_COORD_COMMIT_H
-#define MR_COORD_COMMIT_H
+#pragma once
 
 #include "coord/store.h"
 
@@ -97,4 +96,3 @@ bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn);
 enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
                                  const struct mr_txn_result *r, const mr_error *why,
                                  bool *maybe_applied, mr_error *err);
-#endif

@@ -5,10 +5,8 @@
  */
 #include "coord/election_internal.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-
-#include <string.h>
 
 #define RETRY_BASE_MS 50
 #define RETRY_MAX_MS 2000

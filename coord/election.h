@@ -15,8 +15,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_COORD_ELECTION_H
-#define MR_COORD_ELECTION_H
+#pragma once
 
 #include "base/rng.h"
 #include "coord/record.h"
@@ -199,5 +198,3 @@ const struct mr_leader_view *mr_election_leader(const mr_election *e);
 /* Does all speak for the known leader's process being gone? Nobody should be sent to it; soon
  * another leads, or it is back. */
 bool mr_election_leader_gone(const mr_election *e);
-
-#endif

@@ -1,8 +1,7 @@
 /* What the three files of the election share. Nothing outside includes it. */
-#ifndef MR_COORD_ELECTION_INTERNAL_H
-#define MR_COORD_ELECTION_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "coord/election.h"
 
 #define MR_DEPOSED_FORGET_MS 600000 /* that somebody was deposed alive */
@@ -65,5 +64,3 @@ void mr_election_on_probed(mr_election *e, const struct mr_election_event *in,
                            struct mr_election_actions *out);
 void mr_election_on_ttl(mr_election *e, const struct mr_election_event *in,
                         struct mr_election_actions *out);
-
-#endif

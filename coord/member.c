@@ -1,15 +1,10 @@
 #include "coord/member_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/siphash.h"
 #include "coord/bytes.h"
-
-#include <stdio.h>
 
 #define STATUS_EVERY_MS 30000
 #define STATUS_RETRY_MS 5000

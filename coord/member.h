@@ -14,8 +14,7 @@
  *
  * Threads: one at a time, except for what `post` is called from.
  */
-#ifndef MR_COORD_MEMBER_H
-#define MR_COORD_MEMBER_H
+#pragma once
 
 #include "coord/commit.h"
 #include "coord/election.h"
@@ -148,5 +147,3 @@ void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint
 /* Hand over and leave; `stopped` follows. What waits for a commit should have been committed
  * before. */
 void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms);
-
-#endif

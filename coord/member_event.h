@@ -2,8 +2,7 @@
  * Internal to coord/member: one request and, later, its answer. The store's callbacks run on its
  * own threads: they copy what they are given into the event and post it, nothing else.
  */
-#ifndef MR_COORD_MEMBER_EVENT_H
-#define MR_COORD_MEMBER_EVENT_H
+#pragma once
 
 #include "coord/member.h"
 
@@ -76,5 +75,3 @@ mr_status_done mr_member_status_done;
 mr_watch_fn mr_member_watched;
 /* The request cannot be made, for want of memory: post that as its answer. */
 void mr_member_event_fail(struct mr_member_event *ev);
-
-#endif

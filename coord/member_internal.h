@@ -1,7 +1,6 @@
 /* What the files of member.c share: the member itself, and the parts that it is made of. Nothing
  * outside includes it. */
-#ifndef MR_COORD_MEMBER_INTERNAL_H
-#define MR_COORD_MEMBER_INTERNAL_H
+#pragma once
 
 #include "base/rng.h"
 #include "coord/member.h"
@@ -118,5 +117,3 @@ void mr_member_on_commit(mr_member *m, const struct mr_member_event *ev);
 int64_t mr_member_proven_ms(const mr_member *m);
 /* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
 int64_t mr_member_idle_due_ms(const mr_member *m);
-
-#endif

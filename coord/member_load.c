@@ -8,13 +8,9 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "coord/bytes.h"
-
-#include <stdio.h>
 
 #define LOAD_TIMEOUT_MS 8000
 /* etcd 3.4 counts all keys that are left for each page of them: with pages of 2000 that is two

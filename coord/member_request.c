@@ -1,9 +1,7 @@
 /* A member's requests: their events, with some to spare for when there is no memory. */
 #include "coord/member_internal.h"
 
-#include "base/assert.h"
-
-#include <stdio.h>
+#include "base/base.h"
 
 static struct mr_member_event *take_event(mr_member *m)
 {

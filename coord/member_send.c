@@ -1,14 +1,10 @@
 /* Requests to the store, and what the election wants of it. */
 #include "coord/member_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "coord/bytes.h"
-
-#include <stdio.h>
 
 #define RENEWALS_PER_TTL 5 /* attempts that may fail one after the other, about */
 

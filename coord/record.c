@@ -1,15 +1,11 @@
 #include "coord/record.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/records.pb-c.h"
 #include "json/pbjson.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int mr_root_of(const char *cluster, char root[MR_ROOT_SIZE], mr_error *err)
 {

@@ -5,8 +5,7 @@
  * Reading is for bytes from outside: a value that does not parse is MR_EDATALOSS, too long a string
  * is cut off as one that does not parse. Threads: pure; safe from any thread.
  */
-#ifndef MR_COORD_RECORD_H
-#define MR_COORD_RECORD_H
+#pragma once
 
 #include "base/limits.h"
 #include "coord/store.h"
@@ -61,5 +60,3 @@ int mr_dispatcher_record_parse(struct mr_bytes value, struct mr_dispatcher_recor
 int mr_batch_record_parse(struct mr_bytes value, char nonce[MR_INSTANCE_SIZE], mr_error *err);
 int mr_incarnation_record_parse(struct mr_bytes value, struct mr_incarnation_record *ret,
                                 mr_error *err);
-
-#endif

@@ -18,8 +18,7 @@
  * Limits of a transaction: 128 compares, 128 operations a branch, 1.5 MiB, no key written twice
  * (MR_EINVAL).
  */
-#ifndef MR_COORD_STORE_H
-#define MR_COORD_STORE_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -146,5 +145,3 @@ struct mr_store_ops {
 struct mr_store {
     const struct mr_store_ops *ops;
 };
-
-#endif

@@ -1,13 +1,7 @@
 #include "cache/fake/fake.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* A real storage vouches for what it gives; whose it is says the beginning of a value. */
 #define FLIPPED_BYTES 64u

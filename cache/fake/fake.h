@@ -3,8 +3,7 @@
  *
  * Threads: as the port says; faults may be set from any thread.
  */
-#ifndef MR_CACHE_FAKE_H
-#define MR_CACHE_FAKE_H
+#pragma once
 
 #include "cache/storage.h"
 
@@ -27,5 +26,3 @@ void mr_storage_fake_fail(mr_storage *s, enum mr_storage_fake_fault kind, uint64
 void mr_storage_fake_hold_flush(mr_storage *s, bool hold);
 /* How often the storage was reset. */
 unsigned mr_storage_fake_resets(mr_storage *s);
-
-#endif

@@ -1,5 +1,5 @@
 /* Where there is no disk to be had: windows are in memory (mr_cache_open_memory()). */
-#include "base/error.h"
+#include "base/base.h"
 #include "cache/cache.h"
 
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)

@@ -1,12 +1,6 @@
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "cache/internal.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
 
 #define BYTES_MIN (8 * MR_MIB)
 

@@ -1,13 +1,9 @@
 #include "cache/rocks/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

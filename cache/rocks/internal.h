@@ -1,6 +1,5 @@
 /* What the files of this directory share. Nothing outside includes it. */
-#ifndef MR_CACHE_ROCKS_INTERNAL_H
-#define MR_CACHE_ROCKS_INTERNAL_H
+#pragma once
 
 #include "cache/rocks/rocks.h"
 
@@ -34,5 +33,3 @@ int mr_rocks_error(mr_error *err, char *why);
 int mr_rocks_reset(mr_storage *base, mr_error *err);
 void mr_rocks_close(mr_storage *base);
 extern const struct mr_storage_ops mr_rocks_ops;
-
-#endif

@@ -1,15 +1,8 @@
 #include "cache/rocks/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
 #include <endian.h>
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 struct rocks_log {
     mr_storage_log base;

@@ -1,15 +1,9 @@
 #include "cache/rocks/rocks.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "cache/internal.h"
 #include "cache/rocks/internal.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
 
 /* Tables that are open at the same time: a reader needs one, and opening one costs little beside
  * reading it. */

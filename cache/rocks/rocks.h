@@ -3,8 +3,7 @@
  *
  * What it relies on is in README.md. Threads: as the port says.
  */
-#ifndef MR_CACHE_ROCKS_H
-#define MR_CACHE_ROCKS_H
+#pragma once
 
 #include "cache/storage.h"
 
@@ -15,5 +14,3 @@
  */
 int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max, mr_storage **ret,
                   mr_error *err);
-
-#endif

@@ -1,13 +1,6 @@
 #include "cache/window/window.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_window_init(mr_window *w, const struct mr_window_limits *limits)
 {

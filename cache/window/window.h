@@ -18,8 +18,7 @@
  *
  * Pure: no I/O, clock, lock or thread. One owner at a time.
  */
-#ifndef MR_CACHE_WINDOW_H
-#define MR_CACHE_WINDOW_H
+#pragma once
 
 #include "cache/cache.h"
 
@@ -133,5 +132,3 @@ int mr_window_returned(mr_window *w, mr_window_reader *r, uint64_t upto, mr_erro
  * What is no longer there counts as skipped.
  */
 int mr_window_rewind(mr_window *w, mr_window_reader *r, uint64_t index, mr_error *err);
-
-#endif

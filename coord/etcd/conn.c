@@ -2,19 +2,13 @@
  * Connections: one endpoint is active, until something on it fails; then the next one is.
  * Credentials are read for each connection, because those who renew certificates replace the files.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 #include <errno.h>
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 #define FILE_BYTES_MAX (1 * MR_MIB)
 

@@ -3,16 +3,10 @@
 #include "coord/etcd/etcd.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static void etcd_free(struct mr_etcd *e)
 {

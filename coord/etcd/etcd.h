@@ -8,8 +8,7 @@
  *
  * Threads: requests from any thread; callbacks run on the RPC runtime's.
  */
-#ifndef MR_COORD_ETCD_ETCD_H
-#define MR_COORD_ETCD_ETCD_H
+#pragma once
 
 #include "base/histogram.h"
 #include "coord/store.h"
@@ -46,5 +45,3 @@ struct mr_etcd_options {
  * with a file. *@ret is closed with its `close`.
  */
 int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *err);
-
-#endif

@@ -1,6 +1,5 @@
 /* What the files of this directory share. */
-#ifndef MR_COORD_ETCD_INTERNAL_H
-#define MR_COORD_ETCD_INTERNAL_H
+#pragma once
 
 #include "base/buf.h"
 #include "coord/etcd/etcd.h"
@@ -171,5 +170,3 @@ struct mr_kv mr_etcd_kv(const struct Etcdserverpb__KeyValue *kv);
 void mr_etcd_translate(bool mutates, mr_error *err);
 /* Does etcd want another token? */
 bool mr_etcd_wants_login(const mr_error *err);
-
-#endif

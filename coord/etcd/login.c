@@ -6,17 +6,12 @@
  * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again
  * within a second; requests fail at once until then.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/sync.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* Doubled with each failure: etcd spends CPU on a password, and may be as busy as it was at the
  * last try. */

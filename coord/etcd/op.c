@@ -2,18 +2,12 @@
  * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
  * callback. It is sent once more when etcd did not know the token it went with.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
-
-#include <stdio.h>
-#include <string.h>
 
 enum op_kind { OP_TXN, OP_RANGE, OP_STATUS, OP_GRANT, OP_RENEW, OP_REVOKE, OP_TTL };
 

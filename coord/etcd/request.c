@@ -3,9 +3,7 @@
  * that is active, may have to wait for a token first, and are on the store's list until they are
  * over; close() cancels all and waits for them.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "coord/etcd/internal.h"
 

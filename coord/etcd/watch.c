@@ -5,16 +5,11 @@
  * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream
  * has ended.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
-
-#include <string.h>
 
 #define WATCH_MESSAGE_BYTES_MAX (16u << 20)
 

@@ -1,11 +1,7 @@
 /* etcd's messages: packing requests, and what its errors mean. */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static ProtobufCBinaryData binary(struct mr_bytes b)
 {

@@ -2,9 +2,7 @@
  * are in request.c. */
 #include "coord/fake/internal.h"
 
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 
 /* ---- small things ---- */

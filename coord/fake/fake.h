@@ -8,8 +8,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_COORD_FAKE_FAKE_H
-#define MR_COORD_FAKE_FAKE_H
+#pragma once
 
 #include "coord/store.h"
 
@@ -91,5 +90,3 @@ void mr_fake_observe(mr_fake *f,
                      void (*fn)(void *ctx, const struct mr_txn *txn, bool succeeded,
                                 int64_t revision),
                      void *ctx);
-
-#endif

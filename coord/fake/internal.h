@@ -1,6 +1,5 @@
 /* What the files of the fake share. */
-#ifndef MR_COORD_FAKE_INTERNAL_H
-#define MR_COORD_FAKE_INTERNAL_H
+#pragma once
 
 #include "base/rng.h"
 #include "coord/fake/fake.h"
@@ -119,5 +118,3 @@ extern const struct mr_store_ops mr_fake_ops;
 void mr_fake_apply(mr_fake *f, struct request *r);
 void mr_fake_answer(mr_fake *f, struct request *r);
 void mr_fake_request_unref(struct request *r);
-
-#endif

@@ -1,9 +1,7 @@
 #include "coord/fake/mvcc.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "coord/bytes.h"
 
 #define OPS_MAX 128

@@ -4,8 +4,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_COORD_FAKE_MVCC_H
-#define MR_COORD_FAKE_MVCC_H
+#pragma once
 
 #include "coord/store.h"
 
@@ -50,5 +49,3 @@ bool mr_mvcc_next_event(const mr_mvcc *m, struct mr_bytes key, int64_t revision,
 void *mr_fake_zeroed(size_t n, size_t size);
 void *mr_fake_grow(void *array, size_t n, size_t *cap, size_t size); /* room for one more */
 struct mr_bytes mr_fake_dup(struct mr_bytes b);                      /* mr_bytes_free() */
-
-#endif

@@ -5,8 +5,7 @@
  */
 #include "coord/fake/internal.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 
 #define STALE_REVISIONS 30 /* how old a stale read may be */

@@ -1,11 +1,10 @@
 #include "base/address.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define DIGITS "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"

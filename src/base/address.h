@@ -5,8 +5,7 @@
  *
  * Threads: pure.
  */
-#ifndef MR_BASE_ADDRESS_H
-#define MR_BASE_ADDRESS_H
+#pragma once
 
 #include "base/limits.h"
 
@@ -31,5 +30,3 @@ bool mr_address_is_host(const char *host);
 /* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from
  * elsewhere. */
 bool mr_address_is_any(const struct mr_address *address);
-
-#endif

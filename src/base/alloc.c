@@ -1,11 +1,8 @@
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static atomic_uint_least64_t allocations;
 static atomic_uint_least64_t fail_at; /* absolute count; 0 = never */

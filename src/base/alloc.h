@@ -4,8 +4,7 @@
  *
  * Threads: safe from any thread.
  */
-#ifndef MR_BASE_ALLOC_H
-#define MR_BASE_ALLOC_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -33,5 +32,3 @@ char *mr_asprintf(const char *fmt, ...) MR_PRINTF(1, 2);
 void mr_alloc_fail_at(uint64_t nth);
 /* Allocations since the start of the process. For tests. */
 uint64_t mr_alloc_count(void);
-
-#endif

@@ -1,10 +1,9 @@
-#include "base/assert.h"
+#include "base/base.h"
 
 #include "base/events.h"
 #include "base/log.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

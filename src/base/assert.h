@@ -4,8 +4,7 @@
  * (presets dev and asan). One that fails prints the last events (base/events.h), then itself, and
  * aborts.
  */
-#ifndef MR_BASE_ASSERT_H
-#define MR_BASE_ASSERT_H
+#pragma once
 
 _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, const char *func);
 
@@ -30,5 +29,3 @@ _Noreturn void mr_assert_failed(const char *expr, const char *file, int line, co
 
 /* An object that comes back as a void * has a magic, which is checked where it is cast. */
 #define MR_CHECK_MAGIC(object, expected) MR_ASSERT((object)->magic == (expected))
-
-#endif

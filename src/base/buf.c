@@ -1,12 +1,8 @@
 #include "base/buf.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 void *mr_buf_reserve(struct mr_buf *b, size_t n)
 {

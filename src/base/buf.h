@@ -2,11 +2,10 @@
  * A growable string of bytes. Zero-initialise it (MR_BUF_INIT); the first failed allocation sets
  * `failed`, later appends do nothing, so that a caller may check once at the end.
  */
-#ifndef MR_BASE_BUF_H
-#define MR_BASE_BUF_H
+#pragma once
 
+#include "base/base.h"
 #include "base/memory.h"
-#include "base/scope.h"
 
 struct mr_buf {
     unsigned char *data; /* NUL-terminated beyond `len` once something was appended */
@@ -34,5 +33,3 @@ void mr_buf_clear(struct mr_buf *b); /* keeps the memory */
 int mr_buf_error(const struct mr_buf *b, mr_error *err);
 void mr_buf_free(struct mr_buf *b);
 MR_AUTO_DEFINE(struct mr_buf, mr_buf_free)
-
-#endif

@@ -1,8 +1,7 @@
 #include "base/clock.h"
 
-#include <inttypes.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include "base/base.h"
+
 #include <time.h>
 
 #define DAY_S 86400

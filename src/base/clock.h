@@ -2,8 +2,7 @@
  * Time. Monotonic (it counts suspend, see etcd leases) for deadlines and intervals; wall time for
  * people only.
  */
-#ifndef MR_BASE_CLOCK_H
-#define MR_BASE_CLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ void mr_wall_format(int64_t wall_ms, char out[32]);
  * of +-25 % taken from @random (any number).
  */
 int64_t mr_backoff_ms(uint32_t attempt, int64_t base_ms, int64_t max_ms, uint64_t random);
-
-#endif

@@ -1,9 +1,7 @@
-#include "base/error.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 static const char *const code_names[] = {
     "OK",

@@ -2,8 +2,7 @@
  * Filling in and passing on mr_error. Messages are lower case, name the thing and the numbers, and
  * omit "failed to"; each layer puts its own context in front.
  */
-#ifndef MR_BASE_ERROR_H
-#define MR_BASE_ERROR_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -36,5 +35,3 @@ const char *mr_escape(const char *text, char *out, size_t size);
 /* Canonical status number (0..16, as gRPC has it) to enum mr_code and back. */
 int mr_code_from_status(int status);
 int mr_code_to_status(int code);
-
-#endif

@@ -1,11 +1,10 @@
 #include "base/events.h"
 
+#include "base/base.h"
 #include "base/clock.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -10,8 +10,7 @@
  * Threads: safe from any thread, without a lock; not from a signal handler. mr_events_print() only
  * reads memory and calls write(2), so that a process that is about to end may call it anywhere.
  */
-#ifndef MR_BASE_EVENTS_H
-#define MR_BASE_EVENTS_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -21,5 +20,3 @@
 void mr_event(const char *fmt, ...) MR_PRINTF(1, 2);
 /* Oldest first, a line each. An event that is being written at this moment is left out. */
 void mr_events_print(int fd);
-
-#endif

@@ -1,13 +1,11 @@
 #include "base/heap.h"
 
+#include "base/base.h"
 #include "base/limits.h"
 
 #include <malloc.h>
 #include <sched.h>
-#include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 static bool left_alone(void)

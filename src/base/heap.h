@@ -7,8 +7,7 @@
  *
  * Threads: safe from any thread.
  */
-#ifndef MR_BASE_HEAP_H
-#define MR_BASE_HEAP_H
+#pragma once
 
 #include <stddef.h>
 
@@ -28,5 +27,3 @@ void mr_heap_few_arenas(void);
 /* Give back what is free if it is more than that. It may take a second, in which some threads wait:
  * not often. */
 void mr_heap_trim(void);
-
-#endif

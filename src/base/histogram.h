@@ -5,8 +5,7 @@
  * Threads: noting and reading from any; a reader may see a duration in the sum that is not in its
  * bucket yet.
  */
-#ifndef MR_BASE_HISTOGRAM_H
-#define MR_BASE_HISTOGRAM_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -25,5 +24,3 @@ struct mr_histogram {
 int64_t mr_histogram_bound_ns(size_t i);
 /* What is below 0 counts as 0. */
 void mr_histogram_note(struct mr_histogram *h, int64_t ns);
-
-#endif

@@ -1,9 +1,7 @@
 #include "base/identity.h"
 
+#include "base/base.h"
 #include "base/rng.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* A keyed hash of texts that everybody knows tells nothing of the key: that is what it is made
  * for. */

@@ -5,8 +5,7 @@
  *
  * Threads: pure, but for drawing.
  */
-#ifndef MR_BASE_IDENTITY_H
-#define MR_BASE_IDENTITY_H
+#pragma once
 
 #include "base/siphash.h"
 
@@ -23,5 +22,3 @@ void mr_identity_draw(struct mr_identity *ret);
 void mr_identity_make(struct mr_identity *ret);
 /* Is @id made of this key? What is no key is that of nobody. */
 bool mr_identity_has(const char *id, const void *key, size_t size);
-
-#endif

@@ -10,8 +10,7 @@
  *   element/origin.h           marks of a set
  *   the top of a .c file       queues and pieces inside of it, which nobody else sees
  */
-#ifndef MR_BASE_LIMITS_H
-#define MR_BASE_LIMITS_H
+#pragma once
 
 #define MR_KIB 1024ull
 #define MR_MIB (1024ull * MR_KIB)
@@ -70,5 +69,3 @@
 #define MR_HOLDERS_MAX 64
 /* A source of at most so many elements has one element in a split. */
 #define MR_SPLITS_WHOLE_MAX 16384
-
-#endif

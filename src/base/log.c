@@ -1,15 +1,13 @@
 #include "base/log.h"
 
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/events.h"
 #include "base/sync.h"
 
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

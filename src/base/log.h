@@ -10,8 +10,7 @@
  *
  * Threads: safe from any thread; a record is one write(2).
  */
-#ifndef MR_BASE_LOG_H
-#define MR_BASE_LOG_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -33,5 +32,3 @@ void mr_log_keep_last(int fd);
 void mr_log_line(const char *line);
 /* "debug", "info", "warn", "error", "off"; returns MR_EINVAL otherwise. */
 int mr_log_level_parse(const char *s, enum mr_log_level *ret, mr_error *err);
-
-#endif

@@ -1,15 +1,9 @@
 /* Open addressing with linear probing; removal shifts entries back, so there are no tombstones. */
 #include "base/map.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/rng.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define CAP_MIN 16
 

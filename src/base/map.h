@@ -5,8 +5,7 @@
  * Iteration is not offered on purpose: what walks over objects keeps them in a list, whose order
  * does not depend on hashes. Threads: an object has one owner at a time.
  */
-#ifndef MR_BASE_MAP_H
-#define MR_BASE_MAP_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -32,5 +31,3 @@ int mr_map_put(struct mr_map *map, const void *key, void *value, mr_error *err);
 /* Remove @key; returns its value, or NULL if there was none. */
 void *mr_map_remove(struct mr_map *map, const void *key);
 void mr_map_free(struct mr_map *map); /* not the values */
-
-#endif

@@ -1,10 +1,7 @@
 #include "base/memory.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <stdatomic.h>
 
 struct mr_memory {

@@ -16,8 +16,7 @@
  *
  * Threads: safe from any thread; the current budget is each thread's own.
  */
-#ifndef MR_BASE_MEMORY_H
-#define MR_BASE_MEMORY_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -62,5 +61,3 @@ uint64_t mr_memory_used(const mr_memory *m);
 mr_memory *mr_memory_enter(mr_memory *m);
 /* The current one, or NULL. */
 mr_memory *mr_memory_current(void);
-
-#endif

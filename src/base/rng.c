@@ -1,9 +1,8 @@
 #include "base/rng.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <sys/random.h>
 
 uint64_t mr_mix64(uint64_t x)

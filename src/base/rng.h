@@ -2,8 +2,7 @@
  * Random numbers: a seeded generator (xoshiro256**, Blackman and Vigna 2018) for everything that
  * must be repeatable, and the kernel's for identities.
  */
-#ifndef MR_BASE_RNG_H
-#define MR_BASE_RNG_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void mr_random_bytes(void *out, size_t n);
 uint64_t mr_random_u64(void);
 /* 128 random bits as 32 hex digits. */
 void mr_random_id(char out[33]);
-
-#endif

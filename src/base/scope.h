@@ -15,8 +15,7 @@
  * NULL; mr_free has it here. Declare such a variable with its value: what has none is not freed
  * safely. MR_TRY() passes on anything but MR_OK, MR_END among it.
  */
-#ifndef MR_BASE_SCOPE_H
-#define MR_BASE_SCOPE_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -73,5 +72,3 @@ static inline void mr_free_scope(void *p)
         (p) = NULL;                                                                                \
         mr_taken;                                                                                  \
     })
-
-#endif

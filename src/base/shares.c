@@ -1,12 +1,6 @@
 #include "base/shares.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_shares_init(struct mr_shares *all, const char *what, uint64_t max)
 {

@@ -8,8 +8,7 @@
  *
  * Pure. Threads: an object has one owner at a time.
  */
-#ifndef MR_BASE_SHARES_H
-#define MR_BASE_SHARES_H
+#pragma once
 
 #include "base/map.h"
 
@@ -52,5 +51,3 @@ struct mr_share *mr_shares_add(struct mr_shares *all, const char *host, uint64_t
 void mr_share_give(struct mr_share *share, uint64_t n);
 /* Of those who hold most, one; NULL: nobody holds anything. */
 const struct mr_share *mr_shares_largest(const struct mr_shares *all);
-
-#endif

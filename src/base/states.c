@@ -1,6 +1,6 @@
 #include "base/states.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/events.h"
 
 void mr_state_move(const char *what, const void *who, const struct mr_state_row *table,

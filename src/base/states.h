@@ -12,8 +12,7 @@
  *
  * Threads: whoever may write the state.
  */
-#ifndef MR_BASE_STATES_H
-#define MR_BASE_STATES_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -26,5 +25,3 @@ struct mr_state_row {
 /* @what and @who (its address) are for the event. */
 void mr_state_move(const char *what, const void *who, const struct mr_state_row *table,
                    uint32_t *state, uint32_t to);
-
-#endif

@@ -1,8 +1,7 @@
 #include "base/sync.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 
 #include <errno.h>
 #include <signal.h>

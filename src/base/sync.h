@@ -4,8 +4,7 @@
  *
  *     MR_LOCK(&queue->lock);      // until the end of the scope
  */
-#ifndef MR_BASE_SYNC_H
-#define MR_BASE_SYNC_H
+#pragma once
 
 #include <millrace/base.h>
 #include <pthread.h>
@@ -35,5 +34,3 @@ static inline void mr_unlock_scope(pthread_mutex_t **m)
     pthread_mutex_t *MR_LOCK_NAME(__LINE__) __attribute__((cleanup(mr_unlock_scope), unused)) =    \
         (m);                                                                                       \
     mr_mutex_lock(MR_LOCK_NAME(__LINE__))
-
-#endif

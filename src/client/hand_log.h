@@ -9,8 +9,7 @@
  * Threads: init and the reader's word belong to the owner, as do come() and came(); the rest is
  * safe from any.
  */
-#ifndef MR_CLIENT_HAND_LOG_H
-#define MR_CLIENT_HAND_LOG_H
+#pragma once
 
 #include <millrace/dataset.h>
 #include <stdatomic.h>
@@ -61,5 +60,3 @@ uint64_t mr_hand_log_used(const struct mr_hand_log *log);
 
 /* Operators may hold elements, or a part of one, of which nobody knows whether they are used. */
 bool mr_hand_log_may_hold(const struct mr_hand_log *log);
-
-#endif

@@ -2,9 +2,7 @@
  * Public iterators: the engine's, plus a cursor for those who take one element at a time, and the
  * rule that an iterator lives in the process that opened it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/reader.h"
 #include "element/block.h"
 #include "engine/engine.h"
@@ -14,7 +12,6 @@
 #include <millrace/iterator.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 /* State: magic, length of the block of elements not yet handed out, that block, the engine's
  * state. */

@@ -4,8 +4,7 @@
  *
  * Threads: all functions are safe from any thread; init and destroy belong to the owner.
  */
-#ifndef MR_CLIENT_LOSSES_H
-#define MR_CLIENT_LOSSES_H
+#pragma once
 
 #include <millrace/iterator.h>
 #include <pthread.h>
@@ -24,5 +23,3 @@ void mr_loss_tally_get(struct mr_loss_tally *t, struct mr_losses *ret);
 /* @n more elements fell out of the window of a shared production before the job had them. */
 void mr_loss_tally_skip(struct mr_loss_tally *t, uint64_t n);
 uint64_t mr_loss_tally_skipped(struct mr_loss_tally *t);
-
-#endif

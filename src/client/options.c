@@ -1,15 +1,11 @@
 #include "client/options.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/spec_proto.h"
 #include "ops/kernel.h" /* mr_attr_find() */
 #include "terms/terms.h"
 
-#include <inttypes.h>
 #include <millrace/service.h>
-#include <string.h>
 
 static int text(const struct mr_attr *attrs, size_t n, const char *name, const char *fallback,
                 char **ret, mr_error *err)

@@ -3,8 +3,7 @@
  *
  * Threads: plain data; one owner.
  */
-#ifndef MR_CLIENT_OPTIONS_H
-#define MR_CLIENT_OPTIONS_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 #include "terms/terms.h"
@@ -48,5 +47,3 @@ struct mr_read_options {
 int mr_read_options_parse(const struct mr_attr *attrs, size_t nattrs, mr_dataset *input,
                           uint64_t ordinal, struct mr_read_options *ret, mr_error *err);
 void mr_read_options_clear(struct mr_read_options *o);
-
-#endif

@@ -1,9 +1,6 @@
 #include "client/queue.h"
 
-#include "base/alloc.h"
-#include "base/scope.h"
-
-#include <string.h>
+#include "base/base.h"
 
 #define ROOM_FIRST 16
 

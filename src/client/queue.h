@@ -1,8 +1,7 @@
 /*
  * What came of a task and waits for the application: blocks, in a ring. Pure; one owner at a time.
  */
-#ifndef MR_CLIENT_QUEUE_H
-#define MR_CLIENT_QUEUE_H
+#pragma once
 
 #include "element/block.h"
 
@@ -36,5 +35,3 @@ mr_block *mr_queue_pop(struct mr_queue *q);
 /* The first one goes without its first @rows rows, of @bytes bytes; some are left. */
 void mr_queue_shorten(struct mr_queue *q, uint32_t rows, size_t bytes);
 void mr_queue_clear(struct mr_queue *q);
-
-#endif

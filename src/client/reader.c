@@ -1,16 +1,13 @@
 #include "client/reader.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/identity.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "millrace/service.rpc.h"
 
 #include <limits.h>
-#include <string.h>
 
 /* Whoever is cut short here loses elements of an at_most_once job, and the dispatcher learns of it
  * only when the client's time is over: so also a host where everything has to wait for a CPU gets

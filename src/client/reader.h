@@ -4,8 +4,7 @@
  *
  * Threads: pull and close belong to one thread at a time; cancel is safe from any.
  */
-#ifndef MR_CLIENT_READER_H
-#define MR_CLIENT_READER_H
+#pragma once
 
 #include "client/hand_log.h"
 #include "client/losses.h"
@@ -35,5 +34,3 @@ void mr_reader_cancel(void *ctx);
 /* Says goodbye (bounded: some seconds if who is there does not answer), ends its threads, frees
  * it. */
 void mr_reader_close(void *ctx);
-
-#endif

@@ -6,10 +6,9 @@
  * `timer` (what is due: connections that are tried again, acknowledgements, credits that are to
  * move on, what nobody needs any more); rpc's (messages). All meet under reader->lock.
  */
-#ifndef MR_CLIENT_READER_INTERNAL_H
-#define MR_CLIENT_READER_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/memory.h"
 #include "client/read/internal.h"
 #include "client/reader.h"
@@ -78,5 +77,3 @@ bool mr_reader_send(struct mr_read_task *t, const uint8_t *bytes, size_t size);
 void mr_reader_cut(struct mr_read_task *t);
 /* It has no stream. NULL is fine. May wait for gRPC, whose thread may wait for the lock. */
 void mr_reader_line_free(void *line);
-
-#endif

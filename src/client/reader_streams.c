@@ -1,9 +1,6 @@
 /* The streams to the workers (/millrace.Worker/Read), on rpc's thread; what they say is
  * client/read/link.c's. */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "client/reader_internal.h"
 #include "millrace/service.rpc.h"

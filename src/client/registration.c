@@ -1,13 +1,11 @@
 #include "client/registration.h"
 
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/definition.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 /* From here on asking first costs less than sending in vain. */
 #define LARGE_BYTES (64 * MR_KIB)

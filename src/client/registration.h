@@ -4,8 +4,7 @@
  *
  * Threads: safe from any thread.
  */
-#ifndef MR_CLIENT_REGISTRATION_H
-#define MR_CLIENT_REGISTRATION_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 
@@ -22,5 +21,3 @@ typedef int mr_registration_call(void *ctx, Millrace__RegisterDatasetRequest *re
 int mr_registration_send(const char *service, mr_dataset *ds, Millrace__RegisterDatasetRequest *req,
                          mr_registration_call *call, void *ctx,
                          Millrace__RegisterDatasetReply **reply, mr_error *err);
-
-#endif

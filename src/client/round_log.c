@@ -1,8 +1,6 @@
 #include "client/round_log.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 
 #define RING_MIN 64u

@@ -9,8 +9,7 @@
  *
  * Threads: safe from any; init and destroy belong to the owner.
  */
-#ifndef MR_CLIENT_ROUND_LOG_H
-#define MR_CLIENT_ROUND_LOG_H
+#pragma once
 
 #include <millrace/dataset.h>
 #include <pthread.h>
@@ -41,5 +40,3 @@ void mr_round_log_hand_out(struct mr_round_log *log, uint32_t rows);
 void mr_round_log_fail(struct mr_round_log *log);
 /* As mr_iterator_round(). */
 int mr_round_log_get(struct mr_round_log *log, uint64_t *ret, mr_error *err);
-
-#endif

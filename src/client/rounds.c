@@ -11,14 +11,7 @@
  */
 #include "client/rounds_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-
-#include <millrace/base.h>
-
-#include <inttypes.h>
-#include <string.h>
+#include "base/base.h"
 
 int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err)
 {

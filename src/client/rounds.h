@@ -14,8 +14,7 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_CLIENT_ROUNDS_H
-#define MR_CLIENT_ROUNDS_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -99,5 +98,3 @@ void mr_client_rounds_taken(mr_client_rounds *rounds);
 uint64_t mr_client_rounds_position(const mr_client_rounds *rounds);
 /* Its first round. Final once something was returned. */
 uint64_t mr_client_rounds_first(const mr_client_rounds *rounds);
-
-#endif

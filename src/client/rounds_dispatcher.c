@@ -4,13 +4,8 @@
  */
 #include "client/rounds_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/unpack.h"
-
-#include <millrace/base.h>
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */
 static void forget_tasks(mr_client_rounds *rounds)

@@ -1,6 +1,5 @@
 /* What the three files of a consumer's rounds share. Nothing outside includes it. */
-#ifndef MR_CLIENT_ROUNDS_INTERNAL_H
-#define MR_CLIENT_ROUNDS_INTERNAL_H
+#pragma once
 
 #include "client/rounds.h"
 #include "rounds/schedule.h"
@@ -66,5 +65,3 @@ uint64_t mr_client_rounds_task_next(const mr_client_rounds *rounds,
  * them. An error where that is too late, which is final. */
 int mr_client_rounds_begin_behind(mr_client_rounds *rounds, const struct mr_round_task *task,
                                   uint64_t below, mr_error *err);
-
-#endif

@@ -2,10 +2,7 @@
  * go. */
 #include "client/rounds_internal.h"
 
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
+#include "base/base.h"
 
 /* NULL: it is not known. */
 static bool is_wanted(const struct mr_round_task *task)

@@ -2,9 +2,7 @@
  * closes it. */
 #include <millrace/service.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/registration.h"
 #include "control/control.h"
 #include "element/spec_proto.h"

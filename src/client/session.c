@@ -1,10 +1,6 @@
 #include "client/session.h"
 
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_session_init(struct mr_session *s)
 {

@@ -8,8 +8,7 @@
  * worker has used half of what it was allowed; a worker that is slower than its window is not asked
  * for more.
  */
-#ifndef MR_CLIENT_SESSION_H
-#define MR_CLIENT_SESSION_H
+#pragma once
 
 #include "client/queue.h"
 
@@ -66,5 +65,3 @@ void mr_session_told(struct mr_session *s, uint64_t limit, uint64_t limit_bytes)
 bool mr_session_is_consistent(const struct mr_session *s);
 /* Telling these limits now keeps the worker from waiting. */
 bool mr_session_worth_telling(const struct mr_session *s, uint64_t limit, uint64_t limit_bytes);
-
-#endif

@@ -1,13 +1,8 @@
 /* Service strings: "grpc://host:port,host:port", scheme optional. */
 #include "base/address.h"
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "control/internal.h"
 #include "rpc/rpc.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static const char *skip_scheme(const char *s, size_t *n)
 {

@@ -4,19 +4,13 @@
  * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag,
  * the line on stderr and the bound of the attempt all are reasons to look up.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
 #include "millrace/service.rpc.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 /* From here on a definition counts as large; what time it gets to be sent (32 Mbit/s), and how
  * often that may double. */

@@ -11,16 +11,10 @@
  * was restored or made anew).
  */
 #include "base/address.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 /* The first pause between two rounds, since a leader that goes hands over within milliseconds; and
  * the longest. */

@@ -12,8 +12,7 @@
  * Threads: everything is safe from any thread, but new and free. Calls block; none may be made on
  * rpc's thread.
  */
-#ifndef MR_CONTROL_CONTROL_H
-#define MR_CONTROL_CONTROL_H
+#pragma once
 
 #include "base/identity.h"
 #include "base/limits.h"
@@ -97,5 +96,3 @@ int mr_control_watch_new(mr_control *c, const char *method, ProtobufCMessage *re
 /* Ends it and waits for its thread: no callback afterwards. Not from its callbacks. NULL is
  * fine. */
 void mr_control_watch_free(mr_control_watch *w);
-
-#endif

@@ -8,13 +8,12 @@
  * another dispatcher, perhaps the leader itself.
  */
 #include "base/address.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
 #include <netdb.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define EVERY_MS 1000

@@ -1,6 +1,5 @@
 /* What the files of this directory share. Nothing outside includes it. */
-#ifndef MR_CONTROL_INTERNAL_H
-#define MR_CONTROL_INTERNAL_H
+#pragma once
 
 #include "base/identity.h"
 #include "base/rng.h"
@@ -120,5 +119,3 @@ bool mr_list_leader(const char *service, char address[MR_ADDRESS_BYTES_MAX + 1])
 
 /* A newer epoch: watches at an older one are to move. */
 void mr_control_watches_wake_locked(mr_control *c);
-
-#endif

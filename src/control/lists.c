@@ -7,16 +7,10 @@
  * one and started another), and so is another incarnation of the same cluster (its store was
  * restored); an error only if the former one answers again after that.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 /* A process has one or two; who makes up lists as it goes keeps the newest. */
 #define LISTS_MAX 64

@@ -5,18 +5,12 @@
  * the end. One message is asked for at a time, so a slow callback holds back the leader, not our
  * memory.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "control/internal.h"
 
 #include "millrace/service.rpc.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 struct mr_control_watch {
     LIST_ENTRY(mr_control_watch) link;

@@ -1,11 +1,8 @@
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/operator.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int mr_arg_check_int(const struct mr_arg *arg, int64_t v, mr_error *err)
 {

@@ -1,14 +1,10 @@
 /* Building functions: values are appended, checked and hashed as they come; finishing takes a
  * snapshot. */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 static atomic_uint_least64_t builder_ids;
 

@@ -1,13 +1,9 @@
 #include "dataset/canonical.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/hash.h"
-#include "base/scope.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 /* What follows; two forms never start alike. */
 enum tag {

@@ -6,8 +6,7 @@
  * Fingerprints are stored (datasets in the service, iterator states): a change of what is hashed
  * here is a new MR_CANONICAL_FORMAT.
  */
-#ifndef MR_DATASET_CANONICAL_H
-#define MR_DATASET_CANONICAL_H
+#pragma once
 
 #include "dataset/operator.h"
 
@@ -28,5 +27,3 @@ void mr_canonical_input(uint32_t leaf, uint8_t ret[16]);
 void mr_canonical_capture(const uint8_t outer[16], uint8_t ret[16]);
 
 int mr_canonical_function(const mr_function *fn, uint8_t ret[16], mr_error *err);
-
-#endif

@@ -1,14 +1,10 @@
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 mr_dataset *mr_dataset_ref(mr_dataset *ds)
 {

@@ -1,13 +1,10 @@
 #include "dataset/definition.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/unpack.h"
 
-#include <string.h>
 #include <zstd.h>
 
 #define LEVEL 1 /* names of files: a tenth of their size, at 500 MB/s */

@@ -5,8 +5,7 @@
  *
  * Threads: pure.
  */
-#ifndef MR_DATASET_DEFINITION_H
-#define MR_DATASET_DEFINITION_H
+#pragma once
 
 #include "element/buffer.h"
 #include "millrace/dataset.pb-c.h"
@@ -44,5 +43,3 @@ size_t mr_definition_parts_bytes(const struct mr_definition_parts *parts);
 /* mr_dataset_parse() of what was unpacked. The dataset shares the constants. */
 int mr_dataset_of_definition(const struct mr_definition_parts *parts, mr_dataset **ret,
                              mr_error *err);
-
-#endif

@@ -1,16 +1,13 @@
 /* Finished functions: snapshots of builders, and functions made of functions. */
 #include "dataset/function.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "ops/kernel.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 mr_function *mr_function_ref(mr_function *fn)
 {

@@ -1,7 +1,6 @@
 /* Inside src/dataset: nodes of functions are shared between a builder and what is finished from
  * it. */
-#ifndef MR_DATASET_FUNCTION_H
-#define MR_DATASET_FUNCTION_H
+#pragma once
 
 #include "dataset/graph.h"
 
@@ -17,5 +16,3 @@ MR_AUTO_DEFINE(struct mr_fn_node, mr_fn_node_unref)
  * fn->nvalues, the caller's, freed with mr_free()).
  */
 int mr_function_live(const mr_function *fn, bool **ret, mr_error *err);
-
-#endif

@@ -14,10 +14,9 @@
  * Threads: finished objects may be read from any thread; `opened` and `reads` are atomic; a
  * mr_builder belongs to one thread.
  */
-#ifndef MR_DATASET_GRAPH_H
-#define MR_DATASET_GRAPH_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/block.h"
 
 #include <millrace/dataset.h>
@@ -144,5 +143,3 @@ int mr_dataset_scope_values(const mr_dataset *ds, uint32_t **ret, size_t *n, mr_
 MR_AUTO_DEFINE(mr_dataset, mr_dataset_unref)
 MR_AUTO_DEFINE(mr_function, mr_function_unref)
 MR_AUTO_DEFINE(mr_builder, mr_builder_free)
-
-#endif

@@ -1,13 +1,8 @@
 /* What infer functions of dataset operators have in common. */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
-
-#include <stdio.h>
-#include <string.h>
 
 const struct mr_attr *mr_infer_attr(const struct mr_infer *in, const char *name)
 {

@@ -5,8 +5,7 @@
  *
  * Threads: tables are constant; infer functions are pure.
  */
-#ifndef MR_DATASET_OPERATOR_H
-#define MR_DATASET_OPERATOR_H
+#pragma once
 
 #include "dataset/graph.h"
 
@@ -132,5 +131,3 @@ int mr_attrs_copy(const struct mr_attr *attrs, size_t n, struct mr_attr **ret, m
 void mr_attrs_free(struct mr_attr *attrs, size_t n);
 /* Frees what one of them owns. */
 void mr_attr_clear(struct mr_attr *attr);
-
-#endif

@@ -3,17 +3,14 @@
  * mr_dataset_apply() and mr_builder_add(), which check and infer; what is left to this file are
  * indices, order, sizes and the amount of work.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/definition.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A function that is used twice inside functions that are used twice ... grows fast: this is where
  * it ends. */

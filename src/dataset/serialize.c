@@ -3,18 +3,14 @@
  * them, dead parts of functions are left out, constants are stored once by content: equal pipelines
  * give equal bytes unless they share their parts differently.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/map.h"
-#include "base/scope.h"
 #include "dataset/canonical.h"
 #include "dataset/function.h"
 #include "element/spec_proto.h"
 #include "millrace/dataset.pb-c.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 struct constant {
     uint8_t hash[16];

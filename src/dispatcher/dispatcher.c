@@ -5,21 +5,16 @@
  */
 #include "dispatcher/dispatcher.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"
 #include "dispatcher/server/loop.h"
 #include "dispatcher/server/monitor.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #define LEAVE_MS 3500

@@ -10,8 +10,7 @@
  * Threads: the functions are safe from any thread, but stop() and free() belong to the one that
  * started it.
  */
-#ifndef MR_DISPATCHER_DISPATCHER_H
-#define MR_DISPATCHER_DISPATCHER_H
+#pragma once
 
 #include "coord/store.h"
 #include "metrics/metrics.h"
@@ -60,5 +59,3 @@ int mr_dispatcher_page(mr_dispatcher *d, mr_metrics **ret, mr_error *err);
 void mr_dispatcher_stop(mr_dispatcher *d);
 
 void mr_dispatcher_free(mr_dispatcher *d); /* stops first; NULL is fine */
-
-#endif

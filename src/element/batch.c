@@ -2,14 +2,8 @@
  * changes. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /*
  * A copy of the columns of @block in a shell of @rows rows that holds the same buffers. @extra:

@@ -1,8 +1,7 @@
 /* References to a block, and what it holds. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 
 #include <stdlib.h>
 

@@ -34,10 +34,9 @@
  * Decoding validates everything: FIXED numbers in O(1), MR_BOOL, VAR and STRING in O(values), a
  * trace in O(rows).
  */
-#ifndef MR_ELEMENT_BLOCK_H
-#define MR_ELEMENT_BLOCK_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/buffer.h"
 #include "element/origin.h"
 
@@ -176,5 +175,3 @@ const char *mr_dims_format(const int64_t *dims, int rank, char *out, size_t size
 
 MR_AUTO_DEFINE(mr_block, mr_block_unref)
 MR_AUTO_DEFINE(mr_spec, mr_spec_unref)
-
-#endif

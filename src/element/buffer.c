@@ -1,12 +1,7 @@
 #include "element/buffer.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/internal.h"
-
-#include <millrace/base.h>
 
 /* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes
  * are aligned too. */

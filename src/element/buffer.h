@@ -6,11 +6,10 @@
  *
  * Threads: ref and unref from any thread; writing only before the buffer is shared.
  */
-#ifndef MR_ELEMENT_BUFFER_H
-#define MR_ELEMENT_BUFFER_H
+#pragma once
 
+#include "base/base.h"
 #include "base/memory.h"
-#include "base/scope.h"
 
 typedef struct mr_buffer mr_buffer;
 
@@ -34,5 +33,3 @@ uint32_t mr_buffer_refs(const mr_buffer *b);
 bool mr_buffer_has(const mr_buffer *b, const void *p);
 
 MR_AUTO_DEFINE(mr_buffer, mr_buffer_unref)
-
-#endif

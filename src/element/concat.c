@@ -1,14 +1,8 @@
 /* Rows of several blocks in one, and copies of rows. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at,
                           const struct mr_column *src, uint32_t row, uint32_t rows)

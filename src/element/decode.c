@@ -5,13 +5,9 @@
  */
 #include "element/wire.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <string.h>
 
 /* What is left of a column, from `at` on. */
 struct reader {

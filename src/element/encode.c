@@ -4,15 +4,9 @@
  */
 #include "element/wire.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,14 +1,8 @@
 #include "element/frame.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/internal.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define FRAME_MAGIC 0x3146524du /* "MRF1" */
 

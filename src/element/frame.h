@@ -10,8 +10,7 @@
  *
  * Threads: a built frame is immutable; ref and unref from any thread.
  */
-#ifndef MR_ELEMENT_FRAME_H
-#define MR_ELEMENT_FRAME_H
+#pragma once
 
 #include "element/packed.h"
 #include "millrace/service.pb-c.h"
@@ -49,5 +48,3 @@ struct mr_frame_content {
 int mr_frame_parse(mr_buffer *buffer, uint64_t spec_hash, struct mr_frame_content *ret,
                    mr_error *err);
 void mr_frame_content_free(struct mr_frame_content *content); /* a zeroed one is fine */
-
-#endif

@@ -1,14 +1,8 @@
 /* Rows of a block by index, in any order and any number of times. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n,
                          struct mr_column_layout *l, mr_error *err)

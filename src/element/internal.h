@@ -9,10 +9,9 @@
  * memory belongs to the embedded buffer, of which the block holds one reference like any other; so
  * a slice keeps the memory alive after the block itself is gone.
  */
-#ifndef MR_ELEMENT_INTERNAL_H
-#define MR_ELEMENT_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/trace.h"
@@ -202,5 +201,3 @@ void mr_column_append(struct mr_column *dst, struct mr_column_fill *at, const st
 void mr_column_copy_all(struct mr_column *dst, const struct mr_column *src, uint32_t rows);
 /* Bytes of payload of values [first, first + count), without offsets. */
 uint64_t mr_column_payload(const struct mr_column *c, uint64_t first, uint64_t count);
-
-#endif

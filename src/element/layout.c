@@ -2,15 +2,8 @@
  * allocation. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret)
 {

@@ -1,11 +1,7 @@
 #include "element/origin.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <stdatomic.h>
 
 struct mr_marks {

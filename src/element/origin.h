@@ -12,8 +12,7 @@
  *
  * Threads: all functions from any thread. An origin that others may hold is never changed.
  */
-#ifndef MR_ELEMENT_ORIGIN_H
-#define MR_ELEMENT_ORIGIN_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -40,5 +39,3 @@ void mr_origin_unref(const mr_origin *origin);     /* NULL is fine */
 int mr_origin_add(mr_origin **origin, const mr_origin *more, mr_error *err);
 /* Its marks, a bit each; 0 for NULL. */
 uint64_t mr_origin_mask(const mr_origin *origin);
-
-#endif

@@ -1,14 +1,8 @@
 #include "element/packed.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/wire.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 struct mr_packed {
     _Atomic uint32_t refs;

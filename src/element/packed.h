@@ -4,8 +4,7 @@
  *
  * Threads: a packed block is immutable; ref, unref and reading from any thread.
  */
-#ifndef MR_ELEMENT_PACKED_H
-#define MR_ELEMENT_PACKED_H
+#pragma once
 
 #include "element/block.h"
 
@@ -39,5 +38,3 @@ uint32_t mr_part_count(struct mr_part part);
 size_t mr_part_bytes(struct mr_part part);
 /* Make it a block, if it is packed. On failure it stays as it was. */
 int mr_part_unpack(struct mr_part *part, mr_error *err);
-
-#endif

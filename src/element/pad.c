@@ -1,14 +1,8 @@
 /* Rows of different shapes become one row, padded to one shape. */
 #include "element/internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define NO_VALUE UINT64_MAX
 

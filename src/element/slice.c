@@ -1,12 +1,8 @@
 /* Parts of blocks that share the buffers of the whole. */
 #include "element/internal.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <string.h>
 
 static void slice_column(struct mr_column *c, uint32_t first)
 {

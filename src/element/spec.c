@@ -1,17 +1,12 @@
 /* Dtypes and element specs. */
 #include "element/spec_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/block.h"
 
-#include <millrace/base.h>
 #include <stdatomic.h>
-#include <string.h>
 
 struct mr_spec {
     _Atomic uint32_t refs;

@@ -1,7 +1,6 @@
 /* The structure half of a spec: JSON in which "*" stands for the next leaf (see
  * <millrace/spec.h>). */
-#ifndef MR_ELEMENT_SPEC_INTERNAL_H
-#define MR_ELEMENT_SPEC_INTERNAL_H
+#pragma once
 
 #include <millrace/spec.h>
 
@@ -17,5 +16,3 @@ int mr_structure_canonical(const char *structure, struct mr_leaf_spec *leaves, s
 /* mr_spec_new() for a spec within others. */
 int mr_spec_new_nested(const struct mr_leaf_spec *leaves, size_t n, const char *structure,
                        int nesting, mr_spec **ret, mr_error *err);
-
-#endif

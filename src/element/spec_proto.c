@@ -1,12 +1,7 @@
 #include "element/spec_proto.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 void mr_leaf_lend_proto(const struct mr_leaf_spec *leaf, Millrace__LeafSpec *ret)
 {

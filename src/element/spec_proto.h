@@ -3,8 +3,7 @@
  *
  * Threads: functions are pure; safe from any thread.
  */
-#ifndef MR_ELEMENT_SPEC_PROTO_H
-#define MR_ELEMENT_SPEC_PROTO_H
+#pragma once
 
 #include <millrace/spec.h>
 
@@ -20,5 +19,3 @@ int mr_spec_from_proto(const Millrace__ElementSpec *msg, mr_spec **ret, mr_error
 /* The same as bytes. *@ret is freed with mr_free(). */
 int mr_spec_pack(const mr_spec *spec, void **ret, size_t *size, mr_error *err);
 int mr_spec_unpack(const void *bytes, size_t size, mr_spec **ret, mr_error *err);
-
-#endif

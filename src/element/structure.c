@@ -1,16 +1,12 @@
 #include "element/spec_internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/block.h"
 
 #include <jansson.h>
-#include <millrace/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define NAMEDTUPLE "!namedtuple"
 

@@ -1,9 +1,7 @@
 /* What is known of rows, apart from the blocks that have it. */
 #include "element/trace_internal.h"
 
-#include "base/alloc.h"
-
-#include <string.h>
+#include "base/base.h"
 
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
 {

@@ -8,8 +8,7 @@
  *
  * Threads: functions on references from any thread; a trace is immutable once a block has it.
  */
-#ifndef MR_ELEMENT_TRACE_H
-#define MR_ELEMENT_TRACE_H
+#pragma once
 
 #include <millrace/block.h>
 
@@ -86,5 +85,3 @@ void mr_record_clear(struct mr_record *record); /* zeroed is fine */
  * not known. */
 #define MR_TRACE_TEXT 512
 const char *mr_block_row_text(const mr_block *block, uint32_t row, char text[MR_TRACE_TEXT]);
-
-#endif

@@ -1,12 +1,7 @@
 /* Which records the rows of a block come from: what makes blocks says so here. */
 #include "element/trace_internal.h"
 
-#include "base/assert.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* @t, which may be NULL, is of @block's rows from the first on: a slice of another block had its
  * rows further on. */

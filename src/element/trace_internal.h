@@ -1,6 +1,5 @@
 /* Inside of trace.c and trace_pack.c: the forms that a trace has. */
-#ifndef MR_ELEMENT_TRACE_INTERNAL_H
-#define MR_ELEMENT_TRACE_INTERNAL_H
+#pragma once
 
 #include "element/internal.h"
 
@@ -52,5 +51,3 @@ struct mr_record mr_trace_packed_next(const mr_trace *t, uint32_t row, struct mr
 size_t mr_trace_packed_bytes(const mr_trace *t); /* 0: it is in another form, here and below */
 void mr_trace_packed_discharge(mr_trace *t);
 void mr_trace_packed_free(mr_trace *t);
-
-#endif

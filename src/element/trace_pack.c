@@ -16,15 +16,9 @@
  */
 #include "element/trace_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/memory.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define GROUP 16u
 #define NUMBER_BYTES_MAX 10u

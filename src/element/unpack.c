@@ -1,10 +1,7 @@
 #include "element/unpack.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
 
 #define BASE_BYTES (64 * MR_KIB)
 #define RATIO 16 /* a range of two small numbers: 6 bytes on the wire, 48 in memory */

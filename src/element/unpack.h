@@ -5,8 +5,7 @@
  *
  * Threads: a budget belongs to one unpack.
  */
-#ifndef MR_ELEMENT_UNPACK_H
-#define MR_ELEMENT_UNPACK_H
+#pragma once
 
 #include <millrace/base.h>
 #include <protobuf-c/protobuf-c.h>
@@ -27,5 +26,3 @@ size_t mr_unpack_budget(size_t size);
 
 /* Freed with protobuf_c_message_free_unpacked(msg, NULL). NULL: out of memory. */
 ProtobufCMessage *mr_message_copy(const ProtobufCMessage *msg);
-
-#endif

@@ -1,6 +1,5 @@
 /* The encoded form of a block, as structs: see block.h for what it says. Little-endian. */
-#ifndef MR_ELEMENT_WIRE_H
-#define MR_ELEMENT_WIRE_H
+#pragma once
 
 #include "element/internal.h"
 
@@ -32,5 +31,3 @@ struct mr_wire_column {
 
 _Static_assert(sizeof(struct mr_wire_header) == 64, "the header is 64 bytes");
 _Static_assert(sizeof(struct mr_wire_column) == 32, "a directory entry is 32 bytes");
-
-#endif

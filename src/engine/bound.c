@@ -1,8 +1,6 @@
 #include "engine/bound.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
 struct mr_bound {
     atomic_uint refs;

@@ -4,8 +4,7 @@
  *
  * Threads: immutable; ref and unref from any thread.
  */
-#ifndef MR_ENGINE_BOUND_H
-#define MR_ENGINE_BOUND_H
+#pragma once
 
 #include "engine/env.h"
 
@@ -35,5 +34,3 @@ int mr_bound_select(const struct mr_bound *b, const uint32_t *values, size_t n, 
 /* For the state of an iterator. The block has no columns' worth of data if the expansion needs
  * none: then NULL. */
 const mr_block *mr_bound_row(const struct mr_bound *b);
-
-#endif

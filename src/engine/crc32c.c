@@ -1,7 +1,6 @@
 #include "engine/crc32c.h"
 
-#include <stdbool.h>
-#include <string.h>
+#include "base/base.h"
 
 #define POLYNOMIAL 0x82f63b78u /* reversed */
 

@@ -1,6 +1,5 @@
 /* CRC32C (Castagnoli), and TFRecord's masked form of it. Pure. */
-#ifndef MR_ENGINE_CRC32C_H
-#define MR_ENGINE_CRC32C_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -10,5 +9,3 @@ uint32_t mr_crc32c(const void *p, size_t n);
 uint32_t mr_crc32c_masked(const void *p, size_t n);
 /* The table form that machines without the instruction use. For tests. */
 uint32_t mr_crc32c_portable(const void *p, size_t n);
-
-#endif

@@ -1,11 +1,8 @@
 #include "engine/driver.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "base/states.h"
 
 #define FAST_NS (MR_NS_PER_MS / 2)

@@ -9,8 +9,7 @@
  *
  * Threads: start, pause, resume and stop are the consumer's.
  */
-#ifndef MR_ENGINE_DRIVER_H
-#define MR_ENGINE_DRIVER_H
+#pragma once
 
 #include "engine/env.h"
 #include "engine/op.h"
@@ -56,5 +55,3 @@ void mr_driver_changed_locked(struct mr_driver *d);
 
 /* How many rows a driver asks for: doubles while making a block is quick and the block is small. */
 uint32_t mr_driver_next_demand(uint32_t demand, uint32_t got, size_t bytes, int64_t ns);
-
-#endif

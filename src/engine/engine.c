@@ -9,17 +9,13 @@
  */
 #include "engine/engine.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "engine/env.h"
 #include "engine/op.h"
 #include "engine/state.h"
-
-#include <string.h>
 
 #define STATE_MAGIC UINT64_C(0x31544154534552) /* "RESTAT1" */
 #define STATE_FORMAT 1

@@ -5,8 +5,7 @@
  * Used by clients (through <millrace/iterator.h>) and by workers. Threads: one thread at a time per
  * iterator, except for mr_engine_cancel().
  */
-#ifndef MR_ENGINE_ENGINE_H
-#define MR_ENGINE_ENGINE_H
+#pragma once
 
 #include "base/memory.h"
 #include "element/block.h"
@@ -115,5 +114,3 @@ int mr_dataset_provider_elements(const mr_dataset *ds, size_t index, uint64_t *r
 /* What people know provider @index as: "range (step 0)". */
 int mr_dataset_provider_name(const mr_dataset *ds, size_t index, char *out, size_t size,
                              mr_error *err);
-
-#endif

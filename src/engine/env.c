@@ -1,16 +1,11 @@
 #include "engine/env.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "dataset/graph.h"
 #include "engine/pool.h"
 #include "engine/providers.h"
-
-#include <stdio.h>
 
 enum entry_kind { ENTRY_PROGRAM, ENTRY_MAP_PLAN, ENTRY_EXPANSION };
 

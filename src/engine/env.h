@@ -4,8 +4,7 @@
  *
  * Threads: safe from any thread, except for opening and closing.
  */
-#ifndef MR_ENGINE_ENV_H
-#define MR_ENGINE_ENV_H
+#pragma once
 
 #include "base/memory.h"
 #include "base/sync.h"
@@ -142,5 +141,3 @@ uint64_t mr_machine_memory_bytes(void);
 
 /* Join @ds (a map) with the maps below it that run the same way. */
 int mr_plan_map(const mr_dataset *ds, struct mr_map_plan *ret, mr_error *err);
-
-#endif

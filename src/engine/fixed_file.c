@@ -2,12 +2,9 @@
  * Records of one length, between a header and a footer. The footer is found by reading ahead as
  * many bytes as it has: what has not been passed on when the file ends is it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "engine/record_file.h"
 
-#include <inttypes.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* A plain file has a size that can be checked before anything of it is given. */

@@ -1,13 +1,6 @@
 #include "engine/gather.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-
-#include <string.h>
+#include "base/base.h"
 
 /* What is counted is what is there. */
 static bool is_sound(const struct mr_gather *g)

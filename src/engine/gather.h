@@ -2,8 +2,7 @@
  * A queue of rows that lie in different blocks, from which blocks are made: by slicing where one
  * block has them all, by copying otherwise. Zero-initialise it. Threads: none.
  */
-#ifndef MR_ENGINE_GATHER_H
-#define MR_ENGINE_GATHER_H
+#pragma once
 
 #include "element/block.h"
 #include "engine/state.h"
@@ -38,5 +37,3 @@ void mr_gather_drop(struct mr_gather *g, uint64_t rows);
 int mr_gather_state(struct mr_gather *g, const mr_spec *spec, struct mr_state *s, mr_error *err);
 void mr_gather_clear(struct mr_gather *g);
 void mr_gather_free(struct mr_gather *g);
-
-#endif

@@ -4,10 +4,10 @@
  */
 #include "engine/env.h"
 
+#include "base/base.h"
+
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* This process's directory in the unified hierarchy, or false. */

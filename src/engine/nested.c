@@ -1,8 +1,6 @@
 #include "engine/nested.h"
 
-#include "base/scope.h"
-
-#include <string.h>
+#include "base/base.h"
 
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
 {

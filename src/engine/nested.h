@@ -5,8 +5,7 @@
  *
  * Threads: none.
  */
-#ifndef MR_ENGINE_NESTED_H
-#define MR_ENGINE_NESTED_H
+#pragma once
 
 #include "base/buf.h"
 #include "engine/gather.h"
@@ -19,5 +18,3 @@ int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err);
  */
 int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct mr_gather *ret,
                    mr_error *err);
-
-#endif

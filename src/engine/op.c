@@ -1,22 +1,15 @@
 #include "engine/op.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/gather.h"
 #include "engine/split.h"
 #include "engine/state.h"
 #include "ops/kernel.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 struct mr_op_ctx mr_op_input_ctx(const struct mr_op_ctx *ctx, uint32_t i)
 {

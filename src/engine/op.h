@@ -26,8 +26,7 @@
  * Threads: an iterator is used by one thread at a time. Which thread that is may change (a
  * driver's, the consumer's).
  */
-#ifndef MR_ENGINE_OP_H
-#define MR_ENGINE_OP_H
+#pragma once
 
 #include "base/rng.h"
 #include "dataset/operator.h"
@@ -210,5 +209,3 @@ uint64_t mr_op_seed(const struct mr_op_iter *it);
 /* The same where all iterations are to draw alike: equal datasets do, in whatever pipeline and
  * process they stand. */
 uint64_t mr_op_fixed_seed(const struct mr_op_iter *it);
-
-#endif

@@ -3,12 +3,10 @@
  * maps that run the same way become one. It changes neither values nor order, and errors still name
  * the tensor operator.
  */
-#include "base/error.h"
+#include "base/base.h"
 #include "dataset/operator.h"
 #include "engine/env.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 /* Functions that can be put behind one another: random operators count their rows. */
 static bool is_plain(const mr_function *fn)

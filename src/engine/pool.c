@@ -1,7 +1,6 @@
 #include "engine/pool.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "engine/env.h"
 

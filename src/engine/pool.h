@@ -7,8 +7,7 @@
  *
  * Threads: safe from any thread, except that a task must not release the pool.
  */
-#ifndef MR_ENGINE_POOL_H
-#define MR_ENGINE_POOL_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -26,5 +25,3 @@ void mr_pool_release(void);
 void mr_pool_submit(struct mr_pool_task *task);
 /* true if a thread has nothing to do. */
 bool mr_pool_idle(void);
-
-#endif

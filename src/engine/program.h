@@ -3,8 +3,7 @@
  * here it is compiled into a plan once (dead nodes dropped, elementwise chains run tile by tile in
  * L1) and run on n rows.
  */
-#ifndef MR_ENGINE_PROGRAM_H
-#define MR_ENGINE_PROGRAM_H
+#pragma once
 
 #include "element/block.h"
 #include "ops/kernel.h"
@@ -26,5 +25,3 @@ void mr_program_free(mr_program *p);
 int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *captures,
                    const struct mr_kernel_random *random, mr_block **ret, uint32_t *bad_row,
                    mr_error *err);
-
-#endif

@@ -1,13 +1,8 @@
 #include "engine/providers.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "engine/op.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* A graph that uses its parts twice at every level is a large tree: this is where walking it
  * ends. */

@@ -1,14 +1,9 @@
 #include "engine/record_file.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 

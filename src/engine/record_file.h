@@ -7,8 +7,7 @@
  *
  * Threads: a reader belongs to one thread at a time.
  */
-#ifndef MR_ENGINE_RECORD_FILE_H
-#define MR_ENGINE_RECORD_FILE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -95,5 +94,3 @@ int mr_record_file_no_room(struct mr_record_file *f, uint64_t offset, const stru
 /* MR_EDATALOSS about the record at @offset. */
 int mr_record_file_damaged(const struct mr_record_file *f, uint64_t offset, const char *what,
                            mr_error *err);
-
-#endif

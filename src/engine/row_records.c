@@ -1,10 +1,6 @@
 #include "engine/row_records.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 #define NUMBER_MAX ((UINT64_C(1) << 40) - 1)
 #define FILES_MAX ((1u << 24) - 1)

@@ -5,8 +5,7 @@
  *
  * Threads: none.
  */
-#ifndef MR_ENGINE_ROW_RECORDS_H
-#define MR_ENGINE_ROW_RECORDS_H
+#pragma once
 
 #include "element/trace.h"
 
@@ -38,5 +37,3 @@ bool mr_row_records_know(const struct mr_row_records *r, size_t i);
 /* Row @i leaves; row @last, behind which there is none, takes its place. Rows beyond the room have
  * none, here and above. */
 void mr_row_records_remove(struct mr_row_records *r, size_t i, size_t last);
-
-#endif

@@ -1,13 +1,8 @@
 #include "engine/rows.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "engine/state.h"
-
-#include <string.h>
 
 /* What a block of one row takes besides its data, roughly. */
 #define SINGLE_OVERHEAD 512u

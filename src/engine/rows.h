@@ -6,8 +6,7 @@
  *
  * What is held is charged to the environment's budget. Threads: none.
  */
-#ifndef MR_ENGINE_ROWS_H
-#define MR_ENGINE_ROWS_H
+#pragma once
 
 #include "engine/env.h"
 #include "engine/gather.h"
@@ -70,5 +69,3 @@ int mr_rows_each_block(const struct mr_rows *s,
                        mr_error *err);
 /* As part of an iterator's state; restored into an empty bag. */
 int mr_rows_state(struct mr_rows *rows, struct mr_state *s, mr_error *err);
-
-#endif

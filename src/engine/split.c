@@ -9,12 +9,9 @@
  */
 #include "engine/split.h"
 
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/env.h"
 #include "engine/state.h"
-
-#include <inttypes.h>
 
 struct split_iter {
     struct mr_op_iter head;

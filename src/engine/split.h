@@ -2,8 +2,7 @@
  * Reading a source by splits: what stands in for a provider's node when the iterator has a split
  * source. Threads: as any operator.
  */
-#ifndef MR_ENGINE_SPLIT_H
-#define MR_ENGINE_SPLIT_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -12,5 +11,3 @@ extern const struct mr_operator mr_split_operator;
 
 /* Is the node at @ctx a provider that splits drive? */
 bool mr_split_applies(const struct mr_op_ctx *ctx);
-
-#endif

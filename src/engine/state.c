@@ -1,9 +1,6 @@
 #include "engine/state.h"
 
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <string.h>
+#include "base/base.h"
 
 int mr_state_damaged(mr_error *err)
 {

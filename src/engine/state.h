@@ -6,8 +6,7 @@
  * it writes what it is pointed at; restoring, it reads that, and trusts nothing. What does not fit
  * is MR_EINVAL. Threads: none.
  */
-#ifndef MR_ENGINE_STATE_H
-#define MR_ENGINE_STATE_H
+#pragma once
 
 #include "base/buf.h"
 #include "element/block.h"
@@ -50,5 +49,3 @@ int mr_state_begin(struct mr_state *s, size_t *mark, mr_error *err);
 int mr_state_end(struct mr_state *s, size_t mark, mr_error *err);
 
 int mr_state_damaged(mr_error *err);
-
-#endif

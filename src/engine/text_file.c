@@ -1,9 +1,6 @@
 /* Lines of text. */
-#include "base/error.h"
+#include "base/base.h"
 #include "engine/record_file.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 static int too_long(struct mr_record_file *f, uint64_t begin, size_t most, mr_error *err)
 {

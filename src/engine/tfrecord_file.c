@@ -1,10 +1,7 @@
 /* TFRecord: framed records with checksums. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
-
-#include <inttypes.h>
 
 #define HEADER_BYTES 12u
 #define FOOTER_BYTES 4u

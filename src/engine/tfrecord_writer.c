@@ -1,15 +1,11 @@
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/base.h>
 #include <millrace/tfrecord.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 

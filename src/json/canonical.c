@@ -7,14 +7,9 @@
  */
 #include "json/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "json/pbjson.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 #define DIGITS_MAX 20 /* of 2^64 - 1 */
 

@@ -1,11 +1,8 @@
 #include "json/internal.h"
 
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 static void place_append(const struct json_place *place, struct mr_buf *out)
 {

@@ -1,6 +1,5 @@
 /* What the two halves of the codec share: names, places in a document, base64. */
-#ifndef MR_JSON_INTERNAL_H
-#define MR_JSON_INTERNAL_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -53,5 +52,3 @@ static inline const void *json_at_const(const void *msg, unsigned offset)
 
 /* Bytes of one value of @type in a message's struct or in a repeated field's array. */
 size_t json_sizeof(ProtobufCType type);
-
-#endif

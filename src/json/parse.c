@@ -1,20 +1,15 @@
 /* From JSON to a message: whatever is not as canonical.c likes it. */
 #include "json/pbjson.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "json/internal.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <millrace/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 MR_AUTO_DEFINE(json_t, json_decref)
 

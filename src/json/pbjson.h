@@ -14,8 +14,7 @@
  *
  * Threads: functions are pure; safe from any thread.
  */
-#ifndef MR_JSON_PBJSON_H
-#define MR_JSON_PBJSON_H
+#pragma once
 
 #include <millrace/base.h>
 #include <protobuf-c/protobuf-c.h>
@@ -41,5 +40,3 @@ int mr_pbjson_write(const ProtobufCMessage *msg, char **ret, size_t *len, mr_err
  */
 int mr_pbjson_parse(const ProtobufCMessageDescriptor *desc, const char *json, size_t len,
                     ProtobufCMessage **ret, mr_error *err);
-
-#endif

@@ -1,18 +1,13 @@
 /* From a message to JSON. */
 #include "json/pbjson.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "json/internal.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int write_message(const ProtobufCMessage *msg, const struct json_place *place,
                          unsigned depth, struct mr_buf *out, mr_error *err);

@@ -7,8 +7,7 @@
  *
  * Threads: all functions belong to the main thread.
  */
-#ifndef MR_MAIN_CHILD_H
-#define MR_MAIN_CHILD_H
+#pragma once
 
 #include <millrace/base.h>
 #include <sys/types.h>
@@ -32,5 +31,3 @@ void child_stop(pid_t pid, int64_t grace_ms);
 
 /* "exit status 1", "signal 9 (Killed)". */
 void child_describe(int status, char *out, size_t size);
-
-#endif

@@ -2,8 +2,7 @@
  * The subcommands. Each takes the values that its options gave, a struct <name>_values, and returns
  * MR_OK, or what it failed with and @err; main.c parses, and tells the failure.
  */
-#ifndef MR_MAIN_COMMANDS_H
-#define MR_MAIN_COMMANDS_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -14,5 +13,3 @@ int command_status(void *values, mr_error *err);
 int command_state(void *values, mr_error *err);
 int command_dataset(void *values, mr_error *err);
 int command_job(void *values, mr_error *err);
-
-#endif

@@ -7,12 +7,10 @@
  * Close: workers, dispatchers, etcd, in that order, so that each part can still say good-bye to the
  * next.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "main/child.h"
 #include "main/commands.h"
 #include "main/output.h"
@@ -22,13 +20,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <jansson.h>
-#include <millrace/base.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define SERVERS_MAX 64 /* of each kind */

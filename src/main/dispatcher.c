@@ -2,9 +2,8 @@
  * named. */
 #include "dispatcher/dispatcher.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "main/commands.h"
 #include "main/private_etcd.h"
 #include "main/run.h"

@@ -1,16 +1,11 @@
 /* millrace: one executable; the first argument says which program it is to be. */
-#include "base/error.h"
+#include "base/base.h"
 #include "main/commands.h"
 #include "main/output.h"
 #include "main/run.h"
 #include "options/programs.h"
 
-#include <millrace/base.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,16 +1,13 @@
 /* millrace dataset delete, millrace job delete: what was given a name goes by command. millrace job
  * show: one of them. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "main/commands.h"
 #include "main/pick.h"
 #include "main/table.h"
 #include "options/programs.h"
 
-#include <millrace/base.h>
 #include <millrace/service.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int check_words(const struct opt_program *program, bool shows, const char *const words[2],
                        mr_error *err)

@@ -1,10 +1,9 @@
 #include "main/output.h"
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <unistd.h>
 
 void output_guard(void)

@@ -3,8 +3,7 @@
  *
  * Threads: the main thread.
  */
-#ifndef MR_MAIN_OUTPUT_H
-#define MR_MAIN_OUTPUT_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -14,5 +13,3 @@ void output_guard(void);
 
 /* All that was printed is out. MR_EUNKNOWN: it cannot be written. */
 int output_end(mr_error *err);
-
-#endif

@@ -1,10 +1,8 @@
 #include "main/pick.h"
 
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
 #include <jansson.h>
-#include <string.h>
 
 static const char *text_of(json_t *object, const char *key)
 {

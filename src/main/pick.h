@@ -3,8 +3,7 @@
  *
  * Threads: pure.
  */
-#ifndef MR_MAIN_PICK_H
-#define MR_MAIN_PICK_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -14,5 +13,3 @@
  * with free(). MR_ENOTFOUND: there is no such job; MR_EINVAL: @status is no status document.
  */
 int pick_job(const char *status, const char *name, char **ret, mr_error *err);
-
-#endif

@@ -1,11 +1,9 @@
 #include "main/private_etcd.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "main/child.h"
 #include "main/run.h"
 
@@ -15,12 +13,9 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
-#include <millrace/base.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

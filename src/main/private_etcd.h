@@ -12,8 +12,7 @@
  *
  * Threads: all functions belong to the main thread (see main/child.h).
  */
-#ifndef MR_MAIN_PRIVATE_ETCD_H
-#define MR_MAIN_PRIVATE_ETCD_H
+#pragma once
 
 #include <millrace/base.h>
 #include <sys/types.h>
@@ -43,5 +42,3 @@ void private_etcd_tend(struct private_etcd *e);
 
 /* Stops it, and removes a temporary directory. NULL is fine. */
 void private_etcd_free(struct private_etcd *e);
-
-#endif

@@ -1,10 +1,9 @@
 #include "main/run.h"
 
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/heap.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/sync.h"
 
 #include <errno.h>
@@ -12,9 +11,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>

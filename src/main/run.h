@@ -9,8 +9,7 @@
  * Threads: all functions belong to the main thread. run_prepare() comes before any other thread
  * exists.
  */
-#ifndef MR_MAIN_RUN_H
-#define MR_MAIN_RUN_H
+#pragma once
 
 #include "options/programs.h"
 
@@ -62,5 +61,3 @@ void run_stopping(struct run *run);
  * Returns the exit status.
  */
 int run_fail(const char *program, struct run_options *opts, const mr_error *err);
-
-#endif

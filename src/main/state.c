@@ -2,16 +2,12 @@
  * alone, no dispatcher. */
 #include "main/state.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"
 #include "main/output.h"
 #include "options/programs.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static int print(struct mr_buf *out, mr_error *err)
 {

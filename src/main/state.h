@@ -7,8 +7,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_MAIN_STATE_H
-#define MR_MAIN_STATE_H
+#pragma once
 
 #include "base/buf.h"
 #include "coord/record.h"
@@ -115,5 +114,3 @@ void state_report_print(const struct state *state, const struct state_report *re
                         struct mr_buf *out);
 int state_report_json(const struct state *state, const struct state_report *report,
                       struct mr_buf *out, mr_error *err);
-
-#endif

@@ -5,21 +5,16 @@
  * the core refuses is noted and left out, and the rest is tried again, so that one bad record does
  * not hide the others; what refers to it is then left over.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/map.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/core.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
-#include <inttypes.h>
 #include <jansson.h>
-#include <millrace/base.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define PROBLEMS_MAX 200
 #define NAMED_BYTES 160 /* of a key in an error of the core's */

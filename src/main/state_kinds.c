@@ -1,15 +1,11 @@
 /* Every kind of key there is, in one table: its message and how to say it in a line. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/keys.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 #include "json/pbjson.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 /* ---- pieces ---- */
 

@@ -3,18 +3,13 @@
  * one. A revision that is compacted meanwhile means to begin again; a store that does not answer is
  * asked again until the time is over.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define PAGE_KEYS 500

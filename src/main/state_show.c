@@ -1,11 +1,9 @@
 /* The state for people and for programs. */
-#include "base/error.h"
+#include "base/base.h"
 #include "main/state.h"
 
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SUMMARY_COLUMN 38 /* the ids that are drawn have 32 digits */
 

@@ -1,14 +1,12 @@
 /* millrace status: what a cluster is doing, as tables for people or as one JSON document for
  * programs. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "main/commands.h"
 #include "main/table.h"
 #include "options/programs.h"
 
 #include <jansson.h>
-#include <millrace/base.h>
 #include <millrace/service.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 /* The document says so, too, but among other things. */

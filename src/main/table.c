@@ -1,12 +1,10 @@
 #include "main/table.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "main/output.h"
 
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define COLUMNS_MAX 32
 #define CELL_BYTES_MAX 60

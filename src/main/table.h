@@ -5,8 +5,7 @@
  *
  * Threads: any.
  */
-#ifndef MR_MAIN_TABLE_H
-#define MR_MAIN_TABLE_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -17,5 +16,3 @@ int table_render(const char *json, struct mr_buf *out, mr_error *err);
 
 /* To standard output: @json as text, or as it is if @raw. MR_EUNKNOWN if that cannot be written. */
 int table_print(const char *json, bool raw, mr_error *err);
-
-#endif

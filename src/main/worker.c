@@ -1,10 +1,9 @@
 /* millrace worker: executes datasets and serves their elements. */
 #include "worker/worker.h"
 
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "coord/record.h"
 #include "main/commands.h"
 #include "main/run.h"

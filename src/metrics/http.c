@@ -1,21 +1,15 @@
 #include "metrics/http.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "metrics/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <millrace/base.h>
 #include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -6,10 +6,9 @@
  * belong to one thread. A client that says nothing holds one of a bounded number of connections for
  * some seconds, and nothing else.
  */
-#ifndef MR_METRICS_HTTP_H
-#define MR_METRICS_HTTP_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "metrics/metrics.h"
 
 typedef struct mr_http mr_http;
@@ -39,5 +38,3 @@ int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
 /* Close the port and all connections; no function of the options runs any more. NULL is fine. */
 void mr_http_free(mr_http *h);
 MR_AUTO_DEFINE(mr_http, mr_http_free)
-
-#endif

@@ -1,15 +1,10 @@
 #include "metrics/metrics.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/map.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define LABELS_MAX 2
 

@@ -7,8 +7,7 @@
  *
  * Threads: a page has one owner.
  */
-#ifndef MR_METRICS_METRICS_H
-#define MR_METRICS_METRICS_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/histogram.h"
@@ -59,5 +58,3 @@ void mr_metrics_add_histogram(mr_metrics *m, enum mr_metric metric, const char *
 /* The page: HELP, TYPE and samples of each metric that has some, in the table's order. `failed`:
  * out of memory. */
 struct mr_buf mr_metrics_render(const mr_metrics *m);
-
-#endif

@@ -1,9 +1,8 @@
 #include "metrics/process.h"
 
+#include "base/base.h"
+
 #include <dirent.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>

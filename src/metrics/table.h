@@ -6,8 +6,7 @@
  * `labels`: names with commas between them, in the order in which values are given. Not to be
  * included without metrics.h.
  */
-#ifndef MR_METRICS_TABLE_H
-#define MR_METRICS_TABLE_H
+#pragma once
 
 /* clang-format off */
 #define MR_METRICS_TABLE(X) \
@@ -145,5 +144,3 @@
       "Start time, seconds since 1970.") \
     X(PROCESS_THREADS, "process_threads", GAUGE, BOTH, "", "Threads.")
 /* clang-format on */
-
-#endif

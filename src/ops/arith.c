@@ -1,5 +1,5 @@
 /* Arithmetic on numbers of one dtype. Ints wrap: they are computed in an unsigned type. */
-#include "base/error.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/table.h"

@@ -1,7 +1,6 @@
 /* assert: a tensor as it is, where a condition holds; an error of one's own wording where it does
  * not. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/table.h"
 #include "ops/tensor.h"

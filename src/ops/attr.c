@@ -1,9 +1,6 @@
 #include "ops/attr.h"
 
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <string.h>
+#include "base/base.h"
 
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name)
 {

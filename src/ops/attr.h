@@ -1,6 +1,5 @@
 /* Attributes and shapes, as infer functions of tensor operators look at them. Pure. */
-#ifndef MR_OPS_ATTR_H
-#define MR_OPS_ATTR_H
+#pragma once
 
 #include "ops/kernel.h"
 
@@ -63,5 +62,3 @@ int mr_shape_broadcast(const struct mr_leaf_spec *a, struct mr_leaf_spec *acc, m
 const char *mr_shape_text(int rank, const int64_t *dims, char buf[MR_SHAPE_TEXT]);
 /* The product of known dims; false on overflow. */
 bool mr_shape_count(int rank, const int64_t *dims, uint64_t *ret);
-
-#endif

@@ -3,7 +3,7 @@
  * which C leaves undefined; NaN gives 0. float64 becomes float16 by way of float32, as in NumPy's
  * and TensorFlow's kernels.
  */
-#include "base/error.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/table.h"

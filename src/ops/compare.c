@@ -1,10 +1,8 @@
 /* Comparisons, which give bool, and select, which takes one. Strings compare by bytes. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 #define ORDER(name, expr)                                                                          \
     MR_EACH_NUMBER(MR_BINARY_TEST, name, expr)                                                     \

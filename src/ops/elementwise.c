@@ -1,11 +1,7 @@
 #include "ops/elementwise.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
-
-#include <string.h>
 
 struct work {
     mr_kernel_loop loop;

@@ -3,8 +3,7 @@
  * runs it over as much at a time as the shapes allow; in the common case (FIXED columns of one
  * shape, scalars) that is everything.
  */
-#ifndef MR_OPS_ELEMENTWISE_H
-#define MR_OPS_ELEMENTWISE_H
+#pragma once
 
 #include "ops/tensor.h"
 
@@ -19,5 +18,3 @@ int mr_elementwise_eval(const struct mr_kernel_call *call, uint32_t rows,
 #define MR_ELEMENTWISE(id, inputs, more_flags, set, ...)                                           \
     MR_DEFINE_KERNEL(id, inputs, inputs, set, .flags = MR_KERNEL_ELEMENTWISE | (more_flags),       \
                      .eval = mr_elementwise_eval, __VA_ARGS__)
-
-#endif

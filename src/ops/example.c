@@ -2,15 +2,11 @@
  * parse_example: tf.Example records to one column a feature. The records of all rows are scanned
  * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/example_config.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {

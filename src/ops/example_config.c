@@ -1,14 +1,10 @@
 #include "ops/example_config.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     KIND_FIXED_LEN = 0,

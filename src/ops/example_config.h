@@ -1,8 +1,7 @@
 /* parse_example: what its attributes say of the features, checked. Pure. */
-#ifndef MR_OPS_EXAMPLE_CONFIG_H
-#define MR_OPS_EXAMPLE_CONFIG_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/example_wire.h"
 
 struct mr_example_feature {
@@ -35,5 +34,3 @@ enum mr_feature_kind mr_feature_kind_of(unsigned dtype);
 const char *mr_feature_text(struct mr_string name, char buf[MR_FEATURE_TEXT]);
 /* Below, at or above 0, as memcmp() has it. */
 int mr_string_compare(struct mr_string a, struct mr_string b);
-
-#endif

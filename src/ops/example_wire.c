@@ -1,8 +1,6 @@
 #include "ops/example_wire.h"
 
-#include "base/error.h"
-
-#include <string.h>
+#include "base/base.h"
 
 struct reader {
     const unsigned char *at;

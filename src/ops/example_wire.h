@@ -9,8 +9,7 @@
  * As in protobuf: unknown fields are skipped, repeated messages are merged, of two entries with one
  * key the last counts, and of two members of the oneof too. Pure.
  */
-#ifndef MR_OPS_EXAMPLE_WIRE_H
-#define MR_OPS_EXAMPLE_WIRE_H
+#pragma once
 
 #include "ops/tensor.h"
 
@@ -37,5 +36,3 @@ int mr_feature_count(struct mr_string feature, enum mr_feature_kind *kind, uint6
  */
 void mr_feature_read(struct mr_string feature, enum mr_feature_kind kind, uint64_t count,
                      void *out);
-
-#endif

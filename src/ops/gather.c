@@ -1,12 +1,9 @@
 /* Operators that look at positions: gather, one_hot, argmax, argmin. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 /* ---- gather ---- */
 

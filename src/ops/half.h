@@ -1,6 +1,5 @@
 /* float16 and bfloat16 as bits: kernels compute in float32 and round to nearest even. */
-#ifndef MR_OPS_HALF_H
-#define MR_OPS_HALF_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -81,5 +80,3 @@ static inline mr_half mr_half_store(float f)
     uint32_t rounded = magnitude + 0xfffu + ((magnitude >> 13) & 1u);
     return (mr_half){(uint16_t)(sign | ((rounded - 0x38000000u) >> 13))};
 }
-
-#endif

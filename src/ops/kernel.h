@@ -7,8 +7,7 @@
  *
  * Threads: tables are constant; eval may run in many threads at once.
  */
-#ifndef MR_OPS_KERNEL_H
-#define MR_OPS_KERNEL_H
+#pragma once
 
 #include "element/block.h"
 
@@ -167,5 +166,3 @@ const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const 
 /* "shape#" stands for shape0, shape12, ... */
 bool mr_attr_name_matches(const char *pattern, const char *name);
 const char *mr_attr_kind_name(int32_t kind);
-
-#endif

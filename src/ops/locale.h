@@ -1,6 +1,5 @@
 /* Numbers in text are read and written in the C locale, whatever the process has set. */
-#ifndef MR_OPS_LOCALE_H
-#define MR_OPS_LOCALE_H
+#pragma once
 
 #include <locale.h>
 
@@ -12,5 +11,3 @@ static inline locale_t mr_c_locale_new(void)
 {
     return newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
-
-#endif

@@ -2,19 +2,13 @@
  * lookup_place: the place of each value in a list of keys, by a hash table that is made once a
  * program. And string_to_hash_bucket, which uses the same hash for what stands in no list.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
-#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
 
-#include <inttypes.h>
 #include <millrace/dataset.h>
-#include <stdio.h>
-#include <string.h>
 
 #define NOTHING UINT32_MAX
 

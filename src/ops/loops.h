@@ -5,8 +5,7 @@
  * type in which + - * wrap, `natural` the type in which values compare and divide. An expression
  * sees its operands as a and b (and c).
  */
-#ifndef MR_OPS_LOOPS_H
-#define MR_OPS_LOOPS_H
+#pragma once
 
 #include "ops/elementwise.h"
 #include "ops/half.h"
@@ -158,5 +157,3 @@
 #define MR_TEST_KERNEL(name, inputs, set, ...)                                                     \
     MR_LOOPS(name, __VA_ARGS__);                                                                   \
     MR_ELEMENTWISE(name, inputs, 0, set, .loops = name##_loops, .result = MR_BOOL)
-
-#endif

@@ -1,13 +1,11 @@
 /* Tensors whose shape is a value: fill, range_tensor. And matmul. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
 #include "ops/table.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- fill ---- */
 

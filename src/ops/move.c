@@ -1,12 +1,9 @@
 /* transpose, reverse, broadcast_to, tile, pad, strided_slice: copies by strides. */
 #include "ops/move.h"
 
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 /* ---- copying ---- */
 

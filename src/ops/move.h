@@ -2,8 +2,7 @@
  * Copying values between layouts. Every operator that picks values by regular steps (transpose,
  * slice, tile, ...) is one copy in which each axis of the result has a stride in the input.
  */
-#ifndef MR_OPS_MOVE_H
-#define MR_OPS_MOVE_H
+#pragma once
 
 #include "ops/rows.h"
 
@@ -33,5 +32,3 @@ static inline bool mr_next_run(int rank, const int64_t *dims, const int64_t *str
 
 /* @n copies of one value. */
 void mr_fill_values(unsigned char *out, uint64_t n, const unsigned char *value, size_t width);
-
-#endif

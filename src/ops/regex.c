@@ -3,19 +3,15 @@
  * on a string is an error of that element, not a thread that hangs.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
 
 #include <millrace/dataset.h>
 #include <pcre2.h>
-#include <string.h>
 
 /* '.' does not match the end of a line and '$' matches at the end only, as with RE2; invalid UTF-8
  * matches nothing. */

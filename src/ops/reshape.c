@@ -2,14 +2,10 @@
  * Operators that keep all values in their order: reshape, expand_dims, squeeze, identity. The
  * result shares the buffers of the input. And those that look at shapes only: shape, size, rank.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 /* ---- result shapes ---- */
 

@@ -1,11 +1,7 @@
 #include "ops/rows.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
-
-#include <string.h>
 
 void mr_tensor_spec(const struct mr_tensor *t, struct mr_leaf_spec *ret)
 {

@@ -3,8 +3,7 @@
  * from the kernel's infer, called with what the shapes really are (once, if all rows agree), so
  * there is one shape function an operator.
  */
-#ifndef MR_OPS_ROWS_H
-#define MR_OPS_ROWS_H
+#pragma once
 
 #include "ops/tensor.h"
 
@@ -48,5 +47,3 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
 int64_t mr_tensor_index(const struct mr_tensor *t, uint64_t i);
 /* Strides, in values, of a row-major tensor. */
 void mr_strides(int rank, const int64_t *dims, uint64_t strides[MR_RANK_MAX]);
-
-#endif

@@ -3,13 +3,10 @@
  * "...", or a new axis, as bit i of the masks says; the spec is resolved against a shape first,
  * then it is a copy by strides.
  */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/move.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 /* Against an input shape: what is read, and the shape of the result. */
 struct slice {

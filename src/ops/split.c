@@ -1,12 +1,9 @@
 /* string_split: a scalar string as the vector of its parts. The parts are views of it until the
  * column is gathered. */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
 #include "ops/table.h"
-
-#include <string.h>
 
 static int infer_split(struct mr_kernel_infer *it, mr_error *err)
 {

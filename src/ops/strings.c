@@ -4,8 +4,7 @@
  *
  * Numbers are read in the C locale: the process may have set any other.
  */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/locale.h"
 #include "ops/loops.h"
@@ -14,7 +13,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- string_length ---- */
 

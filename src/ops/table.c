@@ -1,11 +1,9 @@
 #include "ops/table.h"
 
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static const struct mr_kernel *const kernels[] = {
 #define MR_KERNEL(name, file, section, inputs, attributes, result) &mr_kernel_##name,

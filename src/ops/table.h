@@ -1,6 +1,5 @@
 /* The kernels, as kernels.def lists them. */
-#ifndef MR_OPS_TABLE_H
-#define MR_OPS_TABLE_H
+#pragma once
 
 #include "ops/kernel.h"
 
@@ -8,5 +7,3 @@
     extern const struct mr_kernel mr_kernel_##name;
 #include "ops/kernels.def"
 #undef MR_KERNEL
-
-#endif

@@ -1,12 +1,8 @@
 #include "ops/tensor.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "ops/attr.h"
-
-#include <string.h>
 
 size_t mr_value_width(unsigned dtype)
 {

@@ -5,13 +5,10 @@
  * Whatever the dtype, values have a width: strings are seen as struct mr_string, so that operators
  * which only move values need one version. One thread.
  */
-#ifndef MR_OPS_TENSOR_H
-#define MR_OPS_TENSOR_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 struct mr_string {
     const unsigned char *data;
@@ -150,5 +147,3 @@ int mr_column_pass(const struct mr_kernel_in *in, uint32_t rows, struct mr_owned
 /* A broadcast column as @rows rows of its own. */
 int mr_column_expand(const struct mr_owned_column *in, uint32_t rows, struct mr_owned_column *out,
                      mr_error *err);
-
-#endif

@@ -3,16 +3,12 @@
  *
  * Numbers are written in the C locale: printf() would use the decimal point of the process's.
  */
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/locale.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
 #include "ops/table.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* A copy of @size bytes as value @i of a result. */
 static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size,

@@ -10,8 +10,7 @@
  * Threads: plain data and pure functions, but opt_parse() and opt_print_help(), which belong to the
  * main thread.
  */
-#ifndef MR_OPTIONS_OPTION_H
-#define MR_OPTIONS_OPTION_H
+#pragma once
 
 #include <millrace/base.h>
 #include <stdio.h>
@@ -135,5 +134,3 @@ const char *opt_value_name(const struct opt *o);
 void opt_variable(const char *program, const struct opt *o, char *name, size_t size);
 /* "help. Without it: unset. [default] (bounds)" in one line, each part if there is one. */
 void opt_describe(const struct opt *o, char *out, size_t size);
-
-#endif

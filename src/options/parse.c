@@ -1,9 +1,8 @@
 /* A command line and an environment as values. */
-#include "base/error.h"
+#include "base/base.h"
 #include "options/option.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define NAMES_MAX 64
 #define WORD_MAX 40

@@ -5,8 +5,7 @@
  *
  * Threads: constant data.
  */
-#ifndef MR_OPTIONS_PROGRAMS_H
-#define MR_OPTIONS_PROGRAMS_H
+#pragma once
 
 #include "options/option.h"
 
@@ -114,5 +113,3 @@ void mr_dispatcher_options_fill(struct mr_dispatcher_options *options);
 void mr_worker_options_fill(struct mr_worker_options *options);
 /* MR_EINVAL names what is beyond its bounds. */
 int mr_dispatcher_options_check(const struct mr_dispatcher_options *options, mr_error *err);
-
-#endif

@@ -1,13 +1,10 @@
 /* One value: from text, with its unit and its bounds. */
 #include "base/address.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "options/option.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct unit {
     const char *name;

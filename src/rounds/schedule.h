@@ -6,14 +6,10 @@
  * Pure: reads the message it is given. A schedule from outside is checked once
  * (mr_schedule_check()), after which the other functions may be called.
  */
-#ifndef MR_ROUNDS_SCHEDULE_H
-#define MR_ROUNDS_SCHEDULE_H
+#pragma once
 
-#include <millrace/base.h>
-
+#include "base/base.h"
 #include "millrace/service.pb-c.h"
-
-#include <stdbool.h>
 
 #define MR_ROUND_NEVER UINT64_MAX
 #define MR_ROUND_NOBODY UINT32_MAX
@@ -43,5 +39,3 @@ uint32_t mr_schedule_find(const Millrace__RoundSchedule *schedule, const char *t
 /* What was decided of it; NULL: nothing. */
 const Millrace__RoundOutcome *mr_schedule_outcome(const Millrace__RoundSchedule *schedule,
                                                   uint32_t task);
-
-#endif

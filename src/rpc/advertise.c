@@ -6,18 +6,14 @@
 #include "rpc/rpc.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <millrace/base.h>
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

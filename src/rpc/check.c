@@ -1,8 +1,6 @@
 #include "rpc/port.h"
 
-#include "base/error.h"
-
-#include <string.h>
+#include "base/base.h"
 
 /* Defaults of struct mr_rpc_limits. */
 #define MEMORY_BYTES (128 * MR_MIB)

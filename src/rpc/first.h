@@ -6,13 +6,11 @@
  *
  * Threads: one at a time; `cut` runs within the call.
  */
-#ifndef MR_RPC_FIRST_H
-#define MR_RPC_FIRST_H
+#pragma once
 
+#include "base/base.h"
 #include "base/shares.h"
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/queue.h>
 
 struct mr_rpc_first {
@@ -37,5 +35,3 @@ void mr_rpc_first_wait(struct mr_rpc_firsts *all, struct mr_rpc_first *f, int64_
 /* or the call is over; may be told twice */
 void mr_rpc_first_came(struct mr_rpc_firsts *all, struct mr_rpc_first *f);
 void mr_rpc_firsts_tick(struct mr_rpc_firsts *all, int64_t now_ms);
-
-#endif

@@ -1,11 +1,7 @@
 #include "rpc/port.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <string.h>
 
 int mr_rpc_methods_add(struct mr_rpc_methods *methods, const struct mr_rpc_method *method,
                        mr_error *err)

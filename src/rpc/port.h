@@ -18,11 +18,10 @@
  * - A request is the answerer's until mr_rpc_reply(), also when its caller or the server is gone.
  * - Errors of the outside (statuses, errno) become mr_error within the transport.
  */
-#ifndef MR_RPC_PORT_H
-#define MR_RPC_PORT_H
+#pragma once
 
 #include "base/address.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "rpc/rpc.h"
 
@@ -76,5 +75,3 @@ void mr_rpc_methods_free(struct mr_rpc_methods *methods);
 /* What a server answers to a method that it does not have, and to a request that is too large. */
 int mr_rpc_no_method(const char *path, mr_error *err);
 int mr_rpc_too_large(const struct mr_rpc_method *method, size_t size, mr_error *err);
-
-#endif

@@ -10,8 +10,7 @@
  * shut down completely by the last (see mr_rpc_keep_forkable()); neither is called from a callback.
  * Everything made between must be freed before release.
  */
-#ifndef MR_RPC_RPC_H
-#define MR_RPC_RPC_H
+#pragma once
 
 #include "base/buf.h"
 
@@ -210,5 +209,3 @@ void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void
                   size_t size);
 /* true once the caller has gone. */
 bool mr_rpc_request_cancelled(const mr_rpc_request *req);
-
-#endif

@@ -1,12 +1,7 @@
 #include "terms/terms.h"
 
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "rounds/schedule.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Others are counted from it on. */
 #define EPOCH_MAX (INT64_C(1) << 53)

@@ -8,8 +8,7 @@
  *
  * Pure. Threads: constant data.
  */
-#ifndef MR_TERMS_TERMS_H
-#define MR_TERMS_TERMS_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 
@@ -56,5 +55,3 @@ static inline bool mr_terms_share(const Millrace__JobSpec *job)
 
 /* MR_EINVAL names the argument that is wrong, or those that do not go together. */
 int mr_terms_check(const struct mr_terms *terms, mr_error *err);
-
-#endif

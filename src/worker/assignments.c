@@ -7,15 +7,10 @@
  * go on then.
  */
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 const struct mr_worker_task_kind *const mr_worker_task_kinds[MR_WORKER_TASK_KIND_COUNT] = {
 #define X(name) &mr_kind_##name,

@@ -1,15 +1,8 @@
 #include "worker/chain_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 /* A log in memory takes chunks of an eighth of its bytes. */
 #define CHUNKS_PER_WINDOW 8u

@@ -13,8 +13,7 @@
  * reader's; everything else is safe from any. Readers' `ready` is called with no lock held. Locks
  * of this module are taken after a task's.
  */
-#ifndef MR_WORKER_CHAIN_H
-#define MR_WORKER_CHAIN_H
+#pragma once
 
 #include "element/packed.h"
 #include "worker/session/reading.h"
@@ -108,5 +107,3 @@ bool mr_chain_caught_up(mr_chain_reader *r);
 mr_chain *mr_chain_of(const mr_chain_reader *r); /* lent */
 /* How many elements it could not have. */
 uint64_t mr_chain_skipped(mr_chain_reader *r);
-
-#endif

@@ -2,8 +2,7 @@
  * What chain.c (life, logs, the producer's side) and chain_reader.c share. Nothing else includes
  * it.
  */
-#ifndef MR_WORKER_CHAIN_INTERNAL_H
-#define MR_WORKER_CHAIN_INTERNAL_H
+#pragma once
 
 #include "base/sync.h"
 #include "worker/chain.h"
@@ -75,5 +74,3 @@ struct mr_chain_reader {
 /* Log @i said @rc. Has it failed, so that what comes next is in another one? MR_OK: yes, and there
  * is one, unless the pipeline was over; otherwise the error as it was. No lock is held. */
 int mr_chain_fail_over(mr_chain *p, uint32_t i, int rc, mr_error *err);
-
-#endif

@@ -1,14 +1,8 @@
 /* Readers of a chain: joining, reading from log to log, cursors. */
 #include "worker/chain_internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
-
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <string.h>
 
 static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *who)
 {

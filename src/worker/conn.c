@@ -15,18 +15,13 @@
  */
 #include "worker/conn.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "element/frame.h"
 #include "element/unpack.h"
 #include "worker/task.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* How long a connection waits for its task to be assigned. */
 #define TASK_WAIT_MS 3000

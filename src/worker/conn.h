@@ -2,8 +2,7 @@
  * A Read stream of a client, as the kinds of tasks see it: what it is attached to, and sending on
  * it.
  */
-#ifndef MR_WORKER_CONN_H
-#define MR_WORKER_CONN_H
+#pragma once
 
 #include "worker/internal.h"
 #include "worker/session/book.h"
@@ -65,5 +64,3 @@ void mr_conn_admit_waiting(struct mr_worker *w, struct mr_worker_task *t);
 /* Refuse those that have waited too long (all of them with @now_ms INT64_MAX). Returns when to look
  * again, or -1. */
 int64_t mr_conn_expire_waiting(struct mr_worker *w, int64_t now_ms);
-
-#endif

@@ -1,16 +1,10 @@
 #include "worker/definitions.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/sync.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* All that are kept and that nobody uses at the moment. */
 #define IDLE_BYTES_MAX (128 * MR_MIB)

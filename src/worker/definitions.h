@@ -14,8 +14,7 @@
  * Threads: safe from any thread. Its lock is taken last: a charge of anybody may ask it to give
  * way.
  */
-#ifndef MR_WORKER_DEFINITIONS_H
-#define MR_WORKER_DEFINITIONS_H
+#pragma once
 
 #include "base/memory.h"
 #include "dataset/definition.h"
@@ -64,5 +63,3 @@ int mr_definitions_get(mr_definitions *d, const struct mr_definition_wanted *wan
 void mr_definitions_release(mr_definitions *d, struct mr_kept_definition *k);
 /* How many wait for room. */
 unsigned mr_definitions_waiting(mr_definitions *d);
-
-#endif

@@ -7,10 +7,9 @@
  *
  * Threads and the order of locks: docs/change/locks.md, "Worker".
  */
-#ifndef MR_WORKER_INTERNAL_H
-#define MR_WORKER_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/identity.h"
 #include "base/memory.h"
 #include "base/shares.h"
@@ -91,5 +90,3 @@ struct mr_worker {
 void mr_assignments_apply(struct mr_worker *w, const Millrace__WorkerUpdate *update);
 /* Drop all tasks. Whoever calls it sees to it that there is no watch. No lock is held. */
 void mr_assignments_drop(struct mr_worker *w);
-
-#endif

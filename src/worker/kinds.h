@@ -2,8 +2,7 @@
  * The kinds of tasks: one file each in kinds/, reached through its table of functions (task.h). To add
  * one: its file, and its line in the list below.
  */
-#ifndef MR_WORKER_KINDS_H
-#define MR_WORKER_KINDS_H
+#pragma once
 
 #include "worker/chain.h"
 #include "worker/task.h"
@@ -34,5 +33,3 @@ extern const struct mr_worker_task_kind *const mr_worker_task_kinds[MR_WORKER_TA
 mr_chain *mr_producing_window_locked(struct mr_worker *w, const char *production);
 /* Were the splits of @production's pipeline cut off here? No lock is held. */
 bool mr_producing_was_cut(struct mr_worker *w, const char *production);
-
-#endif

@@ -1,10 +1,8 @@
 #include "worker/link_internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "millrace/service.rpc.h"
 
 #define BACK_OFF_BASE_MS 100

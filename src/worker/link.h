@@ -8,16 +8,12 @@
  * mr_link_wake_calls() was called they return MR_ECANCELED. The rest from any thread; it does not
  * block.
  */
-#ifndef MR_WORKER_LINK_H
-#define MR_WORKER_LINK_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 #include "worker/session/registration.h"
 
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <stdint.h>
+#include "base/base.h"
 
 struct mr_worker;
 struct mr_worker_options;
@@ -67,5 +63,3 @@ int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
                  mr_error *err);
 void mr_link_free_message(ProtobufCMessage *m);
 MR_AUTO_DEFINE(ProtobufCMessage, mr_link_free_message)
-
-#endif

@@ -1,6 +1,5 @@
 /* What link.c (calls) and link_thread.c (the session) share. Nothing else includes it. */
-#ifndef MR_WORKER_LINK_INTERNAL_H
-#define MR_WORKER_LINK_INTERNAL_H
+#pragma once
 
 #include "control/control.h"
 #include "worker/link.h"
@@ -33,5 +32,3 @@ static inline struct mr_link *mr_link_of(void *ctx)
     MR_ASSERT(link->magic == MR_LINK_MAGIC);
     return link;
 }
-
-#endif

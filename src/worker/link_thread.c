@@ -1,10 +1,9 @@
 #include "worker/link_internal.h"
 
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "millrace/service.rpc.h"
 #include "worker/conn.h"
 #include "worker/progress.h"

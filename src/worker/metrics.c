@@ -1,9 +1,7 @@
 /* A worker's metrics: what heartbeats say, added up, and what is counted as it happens. */
 #include "metrics/metrics.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "worker/internal.h"
 #include "worker/progress.h"
 

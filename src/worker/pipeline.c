@@ -5,18 +5,14 @@
  */
 #include "worker/task.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/scope.h"
 
-#include <inttypes.h>
 #include <millrace/dataset.h>
-#include <string.h>
 
 /* When a pulled block is large enough. */
 #define PULL_BYTES (256 * MR_KIB)

@@ -1,12 +1,8 @@
 #include "worker/progress.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "worker/kinds.h"
-
-#include <millrace/base.h>
 
 struct entry {
     struct mr_worker_task *task; /* a reference */

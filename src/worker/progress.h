@@ -3,15 +3,12 @@
  *
  * Threads: any; a snapshot has one owner.
  */
-#ifndef MR_WORKER_PROGRESS_H
-#define MR_WORKER_PROGRESS_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "metrics/metrics.h"
 #include "millrace/service.pb-c.h"
 #include "worker/kinds.h"
-
-#include <millrace/base.h>
 
 struct mr_progress;
 
@@ -24,5 +21,3 @@ void mr_progress_measure(const struct mr_progress *p, mr_metrics *m);
 /* Lends @req what it says of the tasks from number @from on, as many as a request may hold. Returns
  * the first that has to go with another one, or 0: that is all. */
 size_t mr_progress_fill(struct mr_progress *p, size_t from, Millrace__WorkerHeartbeatRequest *req);
-
-#endif

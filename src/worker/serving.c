@@ -1,16 +1,10 @@
 #include "worker/serving.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "worker/conn.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define SESSIONS_MAX 4096u
 

@@ -9,8 +9,7 @@
  * rows before it, the dispatcher when those have arrived. A dispatcher that is away is waited for
  * (splits at hand are used up meanwhile).
  */
-#ifndef MR_WORKER_SERVING_H
-#define MR_WORKER_SERVING_H
+#pragma once
 
 #include "worker/session/book.h"
 #include "worker/task.h"
@@ -41,4 +40,3 @@ void mr_serving_usage_locked(struct mr_worker_task *t, struct mr_worker_task_usa
 /* Run: @fill puts rows into the book until there are no more (MR_END) or it fails; then what is
  * above. No lock is held. */
 void mr_serving_run(struct mr_serving *s, int (*fill)(struct mr_serving *s, mr_error *err));
-#endif

@@ -1,9 +1,7 @@
 #include "worker/split_feed.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 
 struct mr_split_feed {

@@ -5,8 +5,7 @@
  * Threads: the engine's side from any of the engine's threads, the asker's side from one thread;
  * the rest from any. Its lock is taken last: nothing else is locked under it.
  */
-#ifndef MR_WORKER_SPLIT_FEED_H
-#define MR_WORKER_SPLIT_FEED_H
+#pragma once
 
 #include "worker/session/splits.h"
 
@@ -32,5 +31,3 @@ void mr_split_feed_tell(mr_split_feed *feed, void (*what)(mr_splits *splits));
 /* As mr_splits_fail(); the same. */
 void mr_split_feed_fail(mr_split_feed *feed, const mr_error *why);
 void mr_split_feed_cancel(mr_split_feed *feed); /* fails it with MR_ECANCELED */
-
-#endif

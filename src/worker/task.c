@@ -1,14 +1,9 @@
 #include "worker/task.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "worker/conn.h"
-
-#include <string.h>
 
 struct mr_worker_task *mr_worker_task_ref(struct mr_worker_task *t)
 {

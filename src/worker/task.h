@@ -7,8 +7,7 @@
  * cancelled) ─► freed, with the last reference. Its thread ends when the work is done, or soon
  * after it is dropped; nobody waits for that but mr_worker_stop().
  */
-#ifndef MR_WORKER_TASK_H
-#define MR_WORKER_TASK_H
+#pragma once
 
 #include "worker/internal.h"
 #include "worker/split_feed.h"
@@ -211,5 +210,3 @@ struct mr_worker_task_usage {
     const char *what; /* "job" or "production" */
     const char *name; /* lent as long as the task */
 };
-
-#endif

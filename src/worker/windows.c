@@ -1,20 +1,14 @@
 #include "worker/windows.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "engine/env.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <inttypes.h>
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -8,10 +8,9 @@
  * Threads: everything from any thread but new and free. mr_windows_open() blocks for I/O, nothing
  * else does.
  */
-#ifndef MR_WORKER_WINDOWS_H
-#define MR_WORKER_WINDOWS_H
+#pragma once
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/memory.h"
 #include "cache/cache.h"
 
@@ -58,5 +57,3 @@ struct mr_windows_progress {
     char degraded[MR_ERROR_MESSAGE_SIZE]; /* "": nothing is */
 };
 void mr_windows_progress(mr_windows *w, struct mr_windows_progress *ret);
-
-#endif

@@ -1,19 +1,12 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/conn.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "engine/env.h"
 #include "millrace/service.rpc.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Connections that wait for their tasks, at once. */
 #define WAITING_MAX 4096u

@@ -9,8 +9,7 @@
  * mr_worker_wait_registered(), mr_worker_ready() and mr_worker_page() are safe from any thread
  * between start and free.
  */
-#ifndef MR_WORKER_WORKER_H
-#define MR_WORKER_WORKER_H
+#pragma once
 
 #include "metrics/metrics.h"
 #include "options/programs.h" /* struct mr_worker_options */
@@ -54,5 +53,3 @@ bool mr_worker_wait_drained(mr_worker *w, enum mr_drain_stage stage, int64_t tim
 void mr_worker_stop(mr_worker *w, int64_t grace_ms);
 /* Stops with no grace if that was not done; NULL is fine. */
 void mr_worker_free(mr_worker *w);
-
-#endif

@@ -1,7 +1,5 @@
 /* Each allocation of a server, a channel, two calls and a stream fails once, over both transports. */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "rpc/rpc.h"
 #include "tests/support/sweep.h"
@@ -9,9 +7,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

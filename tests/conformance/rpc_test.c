@@ -2,6 +2,7 @@
  * What callers of rpc.h rely on, run over gRPC and loopback, and over the transport within one
  * process: this is what keeps that one honest.
  */
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -10,13 +11,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* A transport may let go of the last ones on a thread of its own, a moment later. */
 static void wait_released(struct rpc_fixture *f, unsigned n)

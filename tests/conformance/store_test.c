@@ -3,14 +3,12 @@
  * three members of one that want certificates and a password ("etcd_secure"): this is what keeps
  * the fake honest. Each test works under a prefix of its own.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "tests/support/store.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -6,6 +6,7 @@
  *
  *     cache_table_fault_test [TRIALS [SEED]]
  */
+#include "base/base.h"
 #include "base/rng.h"
 #include "cache/rocks/internal.h"
 #include "support/cache.h"
@@ -14,10 +15,7 @@
 #include <endian.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -3,7 +3,7 @@
  * chain is opened, written, read by one who is there and one who comes late, and closed. The failure
  * says what it was, the next try succeeds, what is missing is counted, and nothing leaks.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "cache/fake/fake.h"
 #include "cache/internal.h"
 #include "tests/support/heap.h"
@@ -12,9 +12,7 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

@@ -3,7 +3,7 @@
  * for an element. Nobody stops, nobody gets an element that was not made or gets one twice, and
  * what is missing is counted.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/rng.h"
 #include "base/sync.h"
 #include "worker/chain.h"
@@ -15,9 +15,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -1,10 +1,9 @@
 #include "answers.h"
 
+#include "base/base.h"
 #include "base/sync.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void *answers_pack(const ProtobufCMessage *msg, size_t *size)
 {

@@ -4,8 +4,7 @@
  *
  * Threads: as in wire.h; answers_called() may come from any.
  */
-#ifndef MR_TESTS_FUZZ_ANSWERS_H
-#define MR_TESTS_FUZZ_ANSWERS_H
+#pragma once
 
 #include "lines.h"
 #include "wire.h"
@@ -50,5 +49,3 @@ void answers_push(const char *path, const ProtobufCMessageDescriptor *desc, cons
 
 void *answers_reply(const ProtobufCMessageDescriptor *desc, const char *json, size_t *size);
 void *answers_pack(const ProtobufCMessage *msg, size_t *size); /* freed with free() */
-
-#endif

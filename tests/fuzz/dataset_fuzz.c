@@ -3,12 +3,11 @@
  * can be opened and read for a few elements, and its state can be restored; a state made of the
  * same bytes is refused or read, never believed.
  */
-#include "base/error.h"
+#include "base/base.h"
 #include "base/hash.h"
 #include "engine/engine.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

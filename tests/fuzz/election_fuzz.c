@@ -4,14 +4,12 @@
  *
  * The input is a list of records, "<leader, dispatcher, batch or incarnation><TAB><JSON>".
  */
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 #include "lines.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

@@ -16,15 +16,14 @@
  * Each request is answered once, and what the answer lends can be read.
  */
 #include "answers.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "coord/bytes.h"
 #include "coord/etcd/etcd.h"
 #include "etcd/rpc.pb-c.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

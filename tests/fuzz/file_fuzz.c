@@ -7,13 +7,11 @@
  * rest is the file, or what is in it, framed (with checksums) and compressed by the target, so that
  * something gets past those.
  */
+#include "base/base.h"
 #include "engine/crc32c.h"
 #include "engine/record_file.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,12 +1,11 @@
 #include "lines.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 #include "json/pbjson.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define SPANS_MAX 4096
 

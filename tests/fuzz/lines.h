@@ -6,8 +6,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_TESTS_FUZZ_LINES_H
-#define MR_TESTS_FUZZ_LINES_H
+#pragma once
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -39,5 +38,3 @@ ProtobufCMessage *lines_message(const ProtobufCMessageDescriptor *desc, const ch
 
 /* What LLVMFuzzerCustomMutator() is to be for such inputs. */
 size_t lines_mutate(uint8_t *data, size_t size, size_t cap, unsigned seed);
-
-#endif

@@ -2,10 +2,9 @@
  * within its bounds. */
 #include "options/option.h"
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/base.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,12 +5,10 @@
  */
 #include "json/pbjson.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <pbjson_test.pb-c.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

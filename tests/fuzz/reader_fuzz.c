@@ -19,16 +19,13 @@
  * An ordinary job's elements come to the application in order, once, as their workers sent them.
  */
 #include "answers.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "client/losses.h"
 #include "client/reader.h"
 #include "element/frame.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

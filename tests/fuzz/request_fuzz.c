@@ -7,13 +7,12 @@
  * parsed before the core sees them. MR_FUZZ_STATE=<file> writes what is stored at the end: that is
  * how corpus/state is made.
  */
+#include "base/base.h"
 #include "base/hash.h"
 #include "lines.h"
 #include "world.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

@@ -7,14 +7,12 @@
  * (RoundOpen), `read` (ReadRequest, on all streams) and `end` for the worker; `update`
  * (RoundsUpdate), `header` (ReadHeader) and `finish` for the consumer.
  */
+#include "base/base.h"
 #include "client/rounds.h"
 #include "lines.h"
 #include "worker/session/round_book.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

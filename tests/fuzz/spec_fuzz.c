@@ -1,11 +1,10 @@
 /* Whatever is a spec packs to bytes that are the same spec; its structure is canonical: reading it
  * again changes nothing. */
+#include "base/base.h"
 #include "element/block.h"
 #include "element/spec_proto.h"
 
-#include <millrace/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

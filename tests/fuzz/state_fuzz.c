@@ -6,14 +6,13 @@
  * The input is a list of keys, "<key><TAB><value>". corpus/state was written by cores (see the
  * README).
  */
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "lines.h"
 #include "main/state.h"
 #include "world.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

@@ -1,15 +1,11 @@
 #include "wire.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/sync.h"
 
-#include <millrace/base.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <time.h>
 

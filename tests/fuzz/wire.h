@@ -10,8 +10,7 @@
  * Threads: wire_* belong to one thread; `called` and `sent` run on any, with whatever locks the
  * caller holds: they only take notes.
  */
-#ifndef MR_TESTS_FUZZ_WIRE_H
-#define MR_TESTS_FUZZ_WIRE_H
+#pragma once
 
 #include "rpc/rpc.h"
 
@@ -50,5 +49,3 @@ void wire_settle(void);
 void wire_wait_taken(mr_rpc_stream *s);
 /* Until the program has opened a stream at @path; no longer than that. */
 void wire_wait_opened(const char *path, int64_t timeout_ms);
-
-#endif

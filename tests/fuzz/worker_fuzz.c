@@ -16,14 +16,13 @@
  * What the worker sends are frames that parse, never beyond the credit that it was given.
  */
 #include "answers.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "element/frame.h"
 #include "millrace/dataset.pb-c.h"
 #include "worker/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t cap, unsigned seed);

@@ -1,12 +1,9 @@
 #include "world.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "json/pbjson.h"
 
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* More of them in one wait than any small state can need: something is due again and again. */
 #define TIMERS_MAX 20000

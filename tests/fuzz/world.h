@@ -4,8 +4,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_TESTS_FUZZ_WORLD_H
-#define MR_TESTS_FUZZ_WORLD_H
+#pragma once
 
 #include "dispatcher/core/core.h"
 
@@ -45,5 +44,3 @@ const struct mr_effect *world_step(struct world *w, struct mr_command *command);
 void world_wait(struct world *w, int64_t ms);
 /* What people see can be written, whatever is in there. */
 void world_status(struct world *w);
-
-#endif

@@ -6,6 +6,7 @@
  * Each test reads a dataset by two clients at once and counts what each gets, while workers and the
  * leader are killed: halfway, since both clients wait at a gate there.
  */
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -17,9 +18,7 @@
 #include <millrace/iterator.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

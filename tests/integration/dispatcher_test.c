@@ -2,7 +2,7 @@
  * Dispatchers over a real etcd: calls, watches, standbys, hand-over, and a leader whose process
  * dies.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/identity.h"
 #include "base/limits.h"
@@ -20,9 +20,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>

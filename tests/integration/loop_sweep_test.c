@@ -3,10 +3,9 @@
  * it starts, leads, registers a worker that watches, and stops. Each of its allocations fails once,
  * and so does each request to the store.
  */
-#include "base/error.h"
+#include "base/base.h"
 #include "base/identity.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "control/control.h"
 #include "dispatcher/dispatcher.h"
@@ -17,7 +16,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 

@@ -1,7 +1,7 @@
 /* The private etcd: it serves, its state outlives a kill of its program when it has a home, and it
  * leaves nothing behind. */
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "main/private_etcd.h"
 
 #include <dirent.h>
@@ -11,9 +11,7 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>

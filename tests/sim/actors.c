@@ -2,12 +2,8 @@
  * until answered. */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/buf.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* ---------------------------------------------------------------- the network */
 

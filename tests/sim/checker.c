@@ -14,14 +14,10 @@
 #include "grow.h"
 #include "rounds.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "json/pbjson.h"
 
-#include <inttypes.h>
-#include <millrace/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---------------------------------------------------------------- notes */
 

@@ -5,11 +5,8 @@
  */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "dispatcher/turn/method.h"
-
-#include <string.h>
 
 static void do_register(struct sim *sim, struct sim_client *client)
 {

@@ -1,12 +1,8 @@
 /* A cluster: who takes part, from the beginning to the end. */
 #include "rounds.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/log.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 static void make_datasets(struct sim *sim)
 {

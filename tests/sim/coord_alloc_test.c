@@ -5,13 +5,12 @@
  */
 #include "coord_world.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "tests/support/heap.h"
 
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

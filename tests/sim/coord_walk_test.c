@@ -5,14 +5,12 @@
  */
 #include "coord_world.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -2,8 +2,7 @@
  * Members over the fake store, on virtual time, with a checker outside: what they count, who
  * believes in which number, and what befalls them. Assertions in here are cmocka's.
  */
-#ifndef MR_TESTS_SIM_COORD_WORLD_H
-#define MR_TESTS_SIM_COORD_WORLD_H
+#pragma once
 
 #include "base/rng.h"
 #include "coord/fake/fake.h"
@@ -80,5 +79,3 @@ void coord_free(struct coord_sim *s);
 /* How long nothing is committed after this moment. */
 int64_t coord_outage_ms(struct coord_sim *s);
 void coord_fill_store(struct coord_sim *s, bool full);
-
-#endif

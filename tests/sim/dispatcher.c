@@ -1,7 +1,6 @@
 #include "dispatcher.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "coord/member.h"
 #include "dispatcher/turn/internal.h"
 

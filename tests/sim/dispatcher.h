@@ -2,8 +2,7 @@
  * One dispatcher process in virtual time: the turn machine and the member that are shipped, over the
  * fake store, without threads or sockets. Whoever uses it moves the clock and carries what is said.
  */
-#ifndef MR_TESTS_SIM_DISPATCHER_H
-#define MR_TESTS_SIM_DISPATCHER_H
+#pragma once
 
 #include "dispatcher/turn/turn.h"
 
@@ -65,5 +64,3 @@ mr_turn *dispatcher_machine(struct dispatcher *d);
 void dispatchers_answer_early(bool early);
 /* and a world in which nobody speaks as another one, where ids have no keys. */
 void dispatchers_trust(bool all);
-
-#endif

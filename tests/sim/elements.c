@@ -21,13 +21,9 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 
-#include <inttypes.h>
-#include <millrace/base.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define POISON_LIVES_MAX 4
 

@@ -2,11 +2,7 @@
  * clocks that jump. */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 static void store_again(struct sim *sim, void *arg)
 {

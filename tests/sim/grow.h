@@ -1,11 +1,7 @@
 /* Arrays that grow one by one. */
-#ifndef MR_TESTS_SIM_GROW_H
-#define MR_TESTS_SIM_GROW_H
+#pragma once
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <stddef.h>
+#include "base/base.h"
 
 static inline void *sim_grow(void *array, size_t *cap, size_t n, size_t size)
 {
@@ -18,5 +14,3 @@ static inline void *sim_grow(void *array, size_t *cap, size_t n, size_t size)
     return array;
 }
 #define MORE(array, cap, n) (array) = sim_grow((array), &(cap), (n), sizeof *(array))
-
-#endif

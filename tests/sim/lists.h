@@ -1,6 +1,5 @@
 /* What can be put in that is wrong, and what must happen now and then. */
-#ifndef MR_TESTS_SIM_LISTS_H
-#define MR_TESTS_SIM_LISTS_H
+#pragma once
 
 /* Bugs to put in, which the checker has to find: name, what is wrong. */
 #define SIM_BUGS(X)                                                                                \
@@ -128,5 +127,3 @@
     X(ROUNDS_BEGAN_BEHIND, "a new session began behind rounds that are gone")                      \
     X(ROUNDS_ASKED, "a new session waited until the others had said where they are")               \
     X(ROUNDS_LEFT, "a consumer said that it leaves")
-
-#endif

@@ -5,8 +5,7 @@
  */
 #include "story.h"
 
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };
 

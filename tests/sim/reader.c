@@ -5,12 +5,8 @@
  */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "client/modes/plain.h"
-
-#include <string.h>
 
 #define TURN_MS 100
 #define ROUNDS_TURN_MS 20

@@ -4,10 +4,7 @@
  */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <string.h>
+#include "base/base.h"
 
 #define LATE_MS 200 /* the judge's: less is ordinary scheduling */
 

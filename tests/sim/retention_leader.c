@@ -2,14 +2,11 @@
  * and turns come only when something is due: there are too many for more. */
 #include "retention_world.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define ROOT "/millrace/retention/"
 #define WALL_MS INT64_C(1700000000000)

@@ -1,6 +1,5 @@
 /* Months of jobs in virtual time: who takes part, what they do, and what they must be answered. */
-#ifndef MR_TESTS_SIM_RETENTION_WORLD_H
-#define MR_TESTS_SIM_RETENTION_WORLD_H
+#pragma once
 
 #include "dispatcher.h"
 
@@ -102,5 +101,3 @@ uint64_t world_draw(struct world *w, uint64_t n);
 void world_open(struct world *w, uint32_t jobs_max);
 void world_close(struct world *w);
 void world_run(struct world *w, int64_t until);
-
-#endif

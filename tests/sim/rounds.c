@@ -6,13 +6,11 @@
  */
 #include "rounds.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/hash.h"
 #include "client/modes/coordinated.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define NUMBERS 2 /* of an element: its group */
 #define TICK_MS 12

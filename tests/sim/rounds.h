@@ -1,6 +1,5 @@
 /* Coordinated reads in the cluster (rounds.c), and the judge of them (rounds_judge.c). */
-#ifndef MR_TESTS_SIM_ROUNDS_H
-#define MR_TESTS_SIM_ROUNDS_H
+#pragma once
 
 #include "sim.h"
 
@@ -32,5 +31,3 @@ uint64_t judge_next(const struct judge *j); /* behind the last round that anybod
 void sim_rounds_begin(struct sim *sim, uint32_t consumers);
 /* All processes that have places have come @n rounds further than @before. */
 bool sim_rounds_progressed(const struct sim *sim, const uint64_t *before, uint64_t n);
-
-#endif

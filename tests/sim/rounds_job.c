@@ -4,11 +4,9 @@
  */
 #include "rounds.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct sim_client *holder(struct sim *sim, uint32_t seat)
 {

@@ -5,12 +5,7 @@
  */
 #include "rounds.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 #define ROUNDS_MAX 400000
 

@@ -2,12 +2,10 @@
  * SEED=n shows one. */
 #include "walk.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -4,11 +4,9 @@
  */
 #include "sim.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/commit.h"
 #include "coord/member.h"
-
-#include <string.h>
 
 static struct sim *sim;
 static struct sim_replica *replica; /* whose turn it is; NULL: none of a cluster's */

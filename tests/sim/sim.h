@@ -6,8 +6,7 @@
  * process; it is dropped when that life of the process is over and put off while the process is
  * frozen.
  */
-#ifndef MR_TESTS_SIM_SIM_H
-#define MR_TESTS_SIM_SIM_H
+#pragma once
 
 #include "dispatcher.h"
 #include "lists.h"
@@ -865,5 +864,3 @@ void sim_view_crashed(struct sim *sim, const char *iteration);
 /* When everybody has read everything. */
 void sim_view_all_over(struct sim *sim);
 void sim_views_free(struct sim *sim);
-
-#endif

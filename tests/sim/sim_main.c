@@ -12,14 +12,11 @@
  */
 #include "walk.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <getopt.h>
-#include <inttypes.h>
-#include <millrace/base.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

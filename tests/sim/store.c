@@ -5,13 +5,11 @@
  */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #define ROOT "/millrace/" SIM_CLUSTER "/"
 #define COMPACT_EVERY_MS 300000

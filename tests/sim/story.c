@@ -1,9 +1,6 @@
 #include "story.h"
 
-#include "base/alloc.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 int story_setup(void **state)
 {

@@ -3,8 +3,7 @@
  * ms, an OFF task one second; a reader's application takes four elements every 100 ms, a slow one
  * none.
  */
-#ifndef MR_TESTS_SIM_STORY_H
-#define MR_TESTS_SIM_STORY_H
+#pragma once
 
 #include "sim.h"
 
@@ -32,5 +31,3 @@ void story_until_stored(struct sim *sim, const char *prefix);
 /* By then everybody has read everything, nothing was wrong, and @lines were said since the last time:
  * all but which splits somebody was given. @lines NULL: too many to read, not compared. */
 void story_ends_well(struct sim *sim, int64_t by, const char *lines);
-
-#endif

@@ -4,10 +4,10 @@
  */
 #include "story.h"
 
-#include <millrace/base.h>
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

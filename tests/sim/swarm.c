@@ -10,8 +10,7 @@
  */
 #include "rounds.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* How much of everything there is in a walk. */
 struct weather {

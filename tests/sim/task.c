@@ -7,12 +7,10 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "worker/session/splits.h"
 
 #include <millrace/dataset.h>
-#include <string.h>
 
 /* A stream of a client. */
 struct sim_end {

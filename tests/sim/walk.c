@@ -1,8 +1,6 @@
 #include "walk.h"
+#include "base/base.h"
 #include "rounds.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define PATIENCE_MS 400000
 

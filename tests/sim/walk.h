@@ -2,8 +2,7 @@
  * A random walk: a whole cluster under faults, all from one seed, judged all the way by the
  * checker.
  */
-#ifndef MR_TESTS_SIM_WALK_H
-#define MR_TESTS_SIM_WALK_H
+#pragma once
 
 #include "sim.h"
 
@@ -32,5 +31,3 @@ const char *sim_bug_name(enum sim_bug bug);
 const char *sim_bug_text(enum sim_bug bug);
 /* SIM_BUG_COUNT: there is none of that name. */
 enum sim_bug sim_bug_named(const char *name);
-
-#endif

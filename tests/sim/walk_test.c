@@ -5,12 +5,10 @@
  */
 #include "walk.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

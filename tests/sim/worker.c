@@ -1,11 +1,7 @@
 /* A worker: registers, watches its tasks, asks for splits and says when a task has ended. */
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 #define CLUSTER "c"
 #define CLUSTER_INCARNATION "1"

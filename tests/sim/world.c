@@ -2,12 +2,9 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <stdarg.h>
-#include <string.h>
 
 void sim_rare(struct sim *sim, enum sim_rare rare)
 {

@@ -1,14 +1,12 @@
 #include "cache.h"
 
+#include "base/base.h"
 #include "base/sync.h"
 
-#include <inttypes.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static _Atomic long outstanding;
 

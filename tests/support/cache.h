@@ -5,8 +5,7 @@
  * Threads: a feed belongs to one thread; checking is safe from any. Failures end the process with a
  * message, so that they may happen on any thread.
  */
-#ifndef MR_TEST_CACHE_H
-#define MR_TEST_CACHE_H
+#pragma once
 
 #include "base/rng.h"
 #include "cache/cache.h"
@@ -59,5 +58,3 @@ void test_reader_close(struct test_reader *r);
 void test_wait(bool (*done)(void *ctx), void *ctx);
 
 _Noreturn void test_die(const char *fmt, ...) MR_PRINTF(1, 2);
-
-#endif

@@ -1,15 +1,13 @@
 /* What the test programs of the cache share: one cache a test, one log, its figures, a producer on
  * a thread. */
-#ifndef MR_TEST_CACHE_FIXTURE_H
-#define MR_TEST_CACHE_FIXTURE_H
+#pragma once
 
+#include "base/base.h"
 #include "support/cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 
@@ -47,5 +45,3 @@ struct producer {
 };
 void start_producer(struct producer *p, mr_cache_log *log, uint64_t seed, uint64_t rows,
                     bool on_demand);
-
-#endif

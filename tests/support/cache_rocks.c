@@ -3,11 +3,10 @@
 
 #include "cache/rocks/rocks.h"
 
+#include "base/base.h"
 #include "cache/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint32_t logs)
 {

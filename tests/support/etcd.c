@@ -1,13 +1,12 @@
 #include "tests/support/etcd.h"
+#include "base/base.h"
 #include "tests/support/port.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -4,8 +4,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_TESTS_SUPPORT_ETCD_H
-#define MR_TESTS_SUPPORT_ETCD_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -58,5 +57,3 @@ int mr_test_etcdctl_read(const struct mr_test_etcd *e, const char *const *args, 
                          size_t size);
 /* Ends it and removes its data. NULL is fine. */
 void mr_test_etcd_stop(struct mr_test_etcd *e);
-
-#endif

@@ -1,11 +1,11 @@
 #include "tests/support/h2.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

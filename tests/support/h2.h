@@ -2,8 +2,7 @@
  * A peer that speaks HTTP/2 by hand, to say what no well-behaved gRPC client would: calls without
  * an end, resets. One thread.
  */
-#ifndef MR_TESTS_SUPPORT_H2_H
-#define MR_TESTS_SUPPORT_H2_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void h2_hold(struct h2 *h);
 void h2_let_go(struct h2 *h);
 /* Hear what the server says; waits up to @ms for something. false: nothing came. */
 bool h2_hear(struct h2 *h, int ms);
-
-#endif

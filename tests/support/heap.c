@@ -1,10 +1,9 @@
 #include "tests/support/heap.h"
 
+#include "base/base.h"
 #include "base/heap.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define PIECE_BYTES ((size_t)64 << 10)

@@ -1,6 +1,5 @@
 /* A heap in which much is free and resident, and can only be given back by asking for it. */
-#ifndef MR_TEST_HEAP_H
-#define MR_TEST_HEAP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ void mr_test_heap_spike(void);
 
 /* Of this process, without what files are behind. */
 size_t mr_test_resident_bytes(void);
-
-#endif

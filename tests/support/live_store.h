@@ -4,8 +4,7 @@
  *
  * Threads: any; what is lent by one is freed after all its clients were closed.
  */
-#ifndef MR_TESTS_SUPPORT_LIVE_STORE_H
-#define MR_TESTS_SUPPORT_LIVE_STORE_H
+#pragma once
 
 #include "coord/store.h"
 
@@ -20,5 +19,3 @@ void mr_live_store_cut(mr_store *s);
  * Watches are no requests. */
 void mr_live_store_fail_at(mr_store *s, uint64_t nth);
 uint64_t mr_live_store_requests(mr_store *s); /* so far */
-
-#endif

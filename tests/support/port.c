@@ -1,12 +1,10 @@
 #include "tests/support/port.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>

@@ -3,8 +3,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_TESTS_SUPPORT_PORT_H
-#define MR_TESTS_SUPPORT_PORT_H
+#pragma once
 
 /*
  * A port of 127.0.0.1 on which nobody listens, and which stays this process's: it is none of those
@@ -12,5 +11,3 @@
  * process lives. -1: there is none.
  */
 int mr_test_port(void);
-
-#endif

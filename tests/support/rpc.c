@@ -1,19 +1,16 @@
 #include "tests/support/rpc.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 #include "tests/support/port.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 void seen_init(struct seen *s)
 {

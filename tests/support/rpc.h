@@ -6,8 +6,7 @@
  * it with MR_EPRECOND); /t/RefuseStream (MR_EPERM); /t/Flood (1 MiB messages, one after the other);
  * /t/Count (RPC_COUNT small ones after the first that comes, and the end).
  */
-#ifndef MR_TESTS_SUPPORT_RPC_H
-#define MR_TESTS_SUPPORT_RPC_H
+#pragma once
 
 #include "rpc/rpc.h"
 
@@ -62,5 +61,3 @@ mr_rpc_stream *rpc_open_stream(struct rpc_fixture *f, const char *path);
 void rpc_send_text(mr_rpc_stream *s, const char *text);
 void rpc_call_done(void *ctx, int rc, const void *reply, size_t size, const mr_error *err);
 void rpc_count_release(void *ctx); /* f->server.released */
-
-#endif

@@ -3,13 +3,10 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_TESTS_SUPPORT_STATE_H
-#define MR_TESTS_SUPPORT_STATE_H
+#pragma once
 
 #include <millrace/base.h>
 
 /* The state of @cluster in the etcd at @endpoint; none is sound. What is wrong is told on
  * stderr. */
 bool mr_test_state_is_sound(const char *endpoint, const char *cluster);
-
-#endif

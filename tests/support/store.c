@@ -1,12 +1,9 @@
 #include "tests/support/store.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "coord/etcd/etcd.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
 
 struct mr_test_store *mr_test_store_new(bool real, const struct mr_test_etcd_options *opts,
                                         uint64_t seed)

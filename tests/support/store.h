@@ -5,8 +5,7 @@
  * Callbacks of the store must be serialised with the test: take mr_test_store_lock() in them and
  * around what they touch.
  */
-#ifndef MR_TESTS_SUPPORT_STORE_H
-#define MR_TESTS_SUPPORT_STORE_H
+#pragma once
 
 #include "coord/fake/fake.h"
 #include "tests/support/etcd.h"
@@ -34,5 +33,3 @@ void mr_test_store_unlock(struct mr_test_store *t); /* and wake who waits */
 bool mr_test_store_wait(struct mr_test_store *t, bool (*done)(void *ctx), void *ctx, int64_t ms);
 int64_t mr_test_store_now_ms(const struct mr_test_store *t);
 bool mr_test_store_compact(struct mr_test_store *t, int64_t revision);
-
-#endif

@@ -1,10 +1,9 @@
 #include "tests/support/sweep.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 

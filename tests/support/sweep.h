@@ -3,8 +3,7 @@
  * or its nth request to somebody, for n = 1.. until there is no nth. Whatever fails, its caller is
  * told why, or it does not show; and the next try works. What is lost on the way the sanitizers tell.
  */
-#ifndef MR_TESTS_SUPPORT_SWEEP_H
-#define MR_TESTS_SUPPORT_SWEEP_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -15,5 +14,3 @@ typedef int sweep_attempt(void *ctx, uint64_t nth, bool *reached, mr_error *err)
 /* Both return how many there were, and fail the test. @nth is 0 while allocations fail. */
 uint64_t sweep_allocations(sweep_attempt *attempt, void *ctx);
 uint64_t sweep_requests(sweep_attempt *attempt, void *ctx);
-
-#endif

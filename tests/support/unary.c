@@ -1,7 +1,6 @@
 #include "tests/support/unary.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 
 struct waiter {

@@ -1,9 +1,8 @@
 /* Errors, byte strings, random numbers, back-off and failing allocations. */
 #include "base/address.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/hash.h"
 #include "base/identity.h"
 #include "base/log.h"
@@ -14,12 +13,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>

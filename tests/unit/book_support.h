@@ -1,6 +1,5 @@
 /* What the tests of a task's book share: books, and elements whose value is their number. */
-#ifndef MR_TESTS_BOOK_SUPPORT_H
-#define MR_TESTS_BOOK_SUPPORT_H
+#pragma once
 
 #include "worker/session/book.h"
 
@@ -16,5 +15,3 @@ void book_add_rows(mr_book *book, int64_t first, uint32_t rows);
 /* The same as bytes, as a reader of a window is handed them; numbered by their values. */
 void book_feed_packed(mr_book *book, int64_t first, uint32_t rows);
 const int64_t *book_values(struct mr_part *part);
-
-#endif

@@ -1,14 +1,11 @@
 /* The cache over a storage that fails at a chosen call, and with allocations that fail. */
 #include "support/cache_fixture.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "cache/fake/fake.h"
 
-#include <inttypes.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- faults (over the storage in memory) ---- */
 

@@ -2,13 +2,12 @@
  * the directory. */
 #include "support/cache.h"
 
+#include "base/base.h"
 #include "base/limits.h"
 
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -4,11 +4,10 @@
  */
 #include "support/cache_fixture.h"
 
-#include <inttypes.h>
+#include "base/base.h"
+
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool has_files(void *log)
 {

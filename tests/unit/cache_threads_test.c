@@ -5,11 +5,10 @@
  */
 #include "support/cache_fixture.h"
 
-#include <inttypes.h>
+#include "base/base.h"
+
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static bool producer_waits(void *ctx)
 {

@@ -5,14 +5,12 @@
  */
 #include "cache/window/window.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,4 +1,5 @@
 /* Finding the leader and following it, against dispatchers that do as the test says. */
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -7,14 +8,11 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
 #include <netdb.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define LONG_MS 20000

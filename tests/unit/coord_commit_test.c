@@ -6,13 +6,12 @@
 #include "coord/commit.h"
 #include "coord/record.h"
 
+#include "base/base.h"
 #include "base/limits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

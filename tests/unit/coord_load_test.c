@@ -3,17 +3,14 @@
  * Whatever happens on the way, what was handed over when the load ends is every key below the
  * prefixes, each once, as it was at one revision.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/fake/fake.h"
 #include "coord/member.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,6 +1,6 @@
 /* A reader that is a consumer of a coordinated job, against a dispatcher and two workers that do as
  * the test says. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "client/losses.h"
 #include "client/reader_internal.h"
@@ -10,12 +10,10 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
 #include <stdlib.h>
-#include <string.h>
 
 #define LONG_MS 20000
 

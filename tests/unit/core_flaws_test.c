@@ -7,15 +7,12 @@
  */
 #include "core_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <ctype.h>
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

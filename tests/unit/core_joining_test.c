@@ -1,14 +1,12 @@
 /* Which jobs share a production: who joins which, when it is decided, and what each is told. */
 #include "core_sharing_support.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 
 static const char FP1[] = "00000000000000000000000000000001";
 

@@ -4,13 +4,10 @@
  */
 #include "core_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,16 +1,11 @@
 #include "core_sharing_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 int sharing_setup(void **state)
 {

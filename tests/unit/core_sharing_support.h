@@ -1,7 +1,6 @@
 /* What the tests of shared productions have in common: jobs a and b over one dataset, on workers w1
  * and w2. */
-#ifndef MR_TESTS_CORE_SHARING_SUPPORT_H
-#define MR_TESTS_CORE_SHARING_SUPPORT_H
+#pragma once
 
 #include "core_support.h"
 
@@ -33,5 +32,3 @@ void expect_apart(struct fixture *f, const char *why);
 /* Splits for the producing task of @worker. */
 void produce(struct fixture *f, const char *worker, uint64_t seq);
 int delete_job(struct table *t, const char *name);
-
-#endif

@@ -4,16 +4,12 @@
  */
 #include "core_sharing_support.h"
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 
 static const char FP1[] = "00000000000000000000000000000001";
 static const char FP2[] = "00000000000000000000000000000002";

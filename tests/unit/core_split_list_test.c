@@ -1,13 +1,12 @@
 /* Lists of splits, against an array that says the same split by split. */
 #include "dispatcher/model/splits.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 #include "dispatcher/core/core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

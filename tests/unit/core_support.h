@@ -1,6 +1,5 @@
 /* A core with a store behind it that commits at once: for tests of one command after the other. */
-#ifndef MR_TESTS_UNIT_CORE_SUPPORT_H
-#define MR_TESTS_UNIT_CORE_SUPPORT_H
+#pragma once
 
 #include "dispatcher/core/core.h"
 
@@ -121,5 +120,3 @@ const Millrace__WorkerUpdate *watch_worker(struct table *t, const char *worker);
 /* The task of the @life-th life of @worker, from 1, which is in the table that was opened last;
  * else one that nobody has. */
 const char *task_of(const char *iteration, const char *worker, unsigned life);
-
-#endif

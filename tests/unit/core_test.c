@@ -2,15 +2,12 @@
  * takeover. */
 #include "core_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/buf.h"
 #include "base/map.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,10 +1,10 @@
 /* What others say becomes text that can be stored, shown and sent. */
 #include "dispatcher/core/core.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
 #include <cmocka.h>
 

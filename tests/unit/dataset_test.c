@@ -4,6 +4,7 @@
  */
 #include "engine_support.h"
 
+#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "dataset/definition.h"
@@ -11,9 +12,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <zstd.h>
 
 #include <cmocka.h>

@@ -1,11 +1,9 @@
 #include "element_random.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

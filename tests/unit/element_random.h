@@ -2,8 +2,7 @@
  * Random elements for tests, as a naive model: a table of cells that own their values one by one.
  * What blocks do by sharing and pointing, the model does by copying; both must agree.
  */
-#ifndef MR_TESTS_ELEMENT_RANDOM_H
-#define MR_TESTS_ELEMENT_RANDOM_H
+#pragma once
 
 #include "base/buf.h"
 #include "base/rng.h"
@@ -48,5 +47,3 @@ void assert_block_is(const mr_block *block, const struct table *t);
 void table_append(struct table *to, const struct table *from, uint32_t first, uint32_t count);
 bool table_batch(const struct table *from, uint32_t per, struct table *to);
 bool table_unbatch(const struct table *from, struct table *to);
-
-#endif

@@ -1,15 +1,12 @@
 /* Specs, and what blocks promise beyond their contents: sharing, counting, refusing. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/memory.h"
 #include "element/block.h"
 #include "element/spec_proto.h"
 #include "element/trace.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

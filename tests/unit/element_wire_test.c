@@ -4,16 +4,13 @@
  */
 #include "element_random.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "element/frame.h"
 #include "element/trace.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -6,16 +6,13 @@
  */
 #include "engine_grants.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "engine_support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

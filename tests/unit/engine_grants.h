@@ -1,7 +1,6 @@
 /* Splits that are followed to their end (element/origin.h): what holds for every pipeline that
  * reads by splits. */
-#ifndef MR_TESTS_ENGINE_GRANTS_H
-#define MR_TESTS_ENGINE_GRANTS_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -11,5 +10,3 @@
  * (0: all). @unlike: elements come in no order. Returns false if @ds cannot be read by splits.
  */
 bool check_grants(const char *name, mr_dataset *ds, size_t most, bool unlike);
-
-#endif

@@ -4,7 +4,7 @@
  * continuation; a definition that comes back from its bytes; no memory, or no time, breaks nothing;
  * elements say which splits they descend from.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "engine_grants.h"
 #include "engine_pipelines.h"
 
@@ -12,9 +12,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

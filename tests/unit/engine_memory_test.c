@@ -4,13 +4,12 @@
  */
 #include "engine_support.h"
 
+#include "base/base.h"
 #include "base/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <zlib.h>
 

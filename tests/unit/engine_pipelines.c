@@ -1,14 +1,13 @@
 /* Pipelines of sources, maps, batches, shuffles and files. */
 #include "engine_pipelines.h"
 
+#include "base/base.h"
 #include "base/buf.h"
 
 #include <millrace/tfrecord.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

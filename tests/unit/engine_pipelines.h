@@ -1,6 +1,5 @@
 /* Pipelines that cover every operator, for tests of what holds for all of them. */
-#ifndef MR_TESTS_ENGINE_PIPELINES_H
-#define MR_TESTS_ENGINE_PIPELINES_H
+#pragma once
 
 #include "engine_support.h"
 
@@ -33,5 +32,3 @@ mr_dataset *map_of(mr_dataset *ds, mr_function *(*fn)(const mr_dataset *), int64
 mr_dataset *p_map_fails(void);
 mr_dataset *p_map_fails_parallel(void);
 mr_dataset *p_shuffle_vectors(void);
-
-#endif

@@ -1,13 +1,12 @@
 /* Pipelines of what is built on those: windows, groups, padding, choices. */
 #include "engine_pipelines.h"
 
+#include "base/base.h"
 #include "base/buf.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

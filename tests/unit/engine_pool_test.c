@@ -1,13 +1,11 @@
 /* The pool and fork(): a child begins with an empty pool, at whatever moment its parent was
  * forked. */
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "engine/pool.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <cmocka.h>
 #include <sys/wait.h>

@@ -4,15 +4,14 @@
  */
 #include "engine_support.h"
 
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 
 #include <millrace/tfrecord.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

@@ -1,13 +1,10 @@
 #include "engine_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

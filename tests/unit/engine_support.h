@@ -1,7 +1,6 @@
 /* Building small datasets, and reading them as lines of text: what the tests of the dataset and
  * engine code share. */
-#ifndef MR_TESTS_ENGINE_SUPPORT_H
-#define MR_TESTS_ENGINE_SUPPORT_H
+#pragma once
 
 #include "engine/engine.h"
 
@@ -92,5 +91,3 @@ mr_engine_iter *open_with(mr_dataset *ds, const struct read_options *o);
  */
 int read_on(mr_engine_iter *it, const struct read_options *o, struct lines *l);
 struct lines read_all(mr_dataset *ds, const struct read_options *o);
-
-#endif

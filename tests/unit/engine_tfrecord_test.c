@@ -1,14 +1,13 @@
 /* TFRecord files: what is written is read; what is damaged is named. */
 #include "engine_support.h"
 
+#include "base/base.h"
 #include "engine/crc32c.h"
 
 #include <millrace/tfrecord.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

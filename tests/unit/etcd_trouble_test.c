@@ -1,10 +1,9 @@
 /* What the log says of an endpoint of etcd that failed. */
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/etcd/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 

@@ -1,5 +1,5 @@
 /* The last events, and what a failed assertion prints. */
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/events.h"
 #include "base/log.h"
 #include "base/states.h"
@@ -9,8 +9,6 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

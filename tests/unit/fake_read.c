@@ -1,11 +1,10 @@
 #include "fake_read.h"
 
+#include "base/base.h"
 #include "element/frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 

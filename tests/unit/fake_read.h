@@ -2,8 +2,7 @@
  * What the fakes of a worker have in common: a server of Read streams, and messages on them. What
  * is said on a stream is each fake's own.
  */
-#ifndef MR_TESTS_FAKE_READ_H
-#define MR_TESTS_FAKE_READ_H
+#pragma once
 
 #include "element/block.h"
 #include "millrace/service.pb-c.h"
@@ -22,5 +21,3 @@ bool fake_read_send(mr_rpc_stream *s, const Millrace__ReadHeader *h, mr_block *b
 mr_block *fake_read_ints(uint32_t n, int64_t **values);
 /* One row of another spec than was agreed. */
 mr_block *fake_read_alien(void);
-
-#endif

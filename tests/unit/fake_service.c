@@ -1,16 +1,13 @@
 #include "fake_service.h"
 
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <stdio.h>
-#include <string.h>
 
 static void fill_header(struct fake_service *d, Millrace__ReplyHeader *h)
 {

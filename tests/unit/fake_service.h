@@ -4,8 +4,7 @@
  *
  * Threads: the test sets fields under `lock`; rpc's thread serves.
  */
-#ifndef MR_TESTS_FAKE_SERVICE_H
-#define MR_TESTS_FAKE_SERVICE_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 #include "rpc/rpc.h"
@@ -153,5 +152,3 @@ void fake_worker_start(struct fake_worker *w, mr_rpc_runtime *rt, const char *ta
 void fake_worker_stop(struct fake_worker *w);
 /* After the test changed what to do. */
 void fake_worker_go(struct fake_worker *w);
-
-#endif

@@ -1,5 +1,6 @@
 #include "fake_turns.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 #include "base/sync.h"
 #include "fake_read.h"
@@ -7,8 +8,6 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 
 #include <cmocka.h>
 

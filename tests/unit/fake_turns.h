@@ -4,8 +4,7 @@
  *
  * Threads: rpc's thread notes what came, under `lock`; the functions are for the test's thread.
  */
-#ifndef MR_TESTS_FAKE_TURNS_H
-#define MR_TESTS_FAKE_TURNS_H
+#pragma once
 
 #include "millrace/service.pb-c.h"
 #include "rpc/rpc.h"
@@ -50,5 +49,3 @@ void fake_turns_send(struct fake_turns *w, Millrace__RoundHeader *header, uint32
 void fake_turns_refuse(struct fake_turns *w, int code);
 /* Break the stream off. */
 void fake_turns_break(struct fake_turns *w);
-
-#endif

@@ -1,16 +1,14 @@
 #include "fake_service.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 #include "base/sync.h"
 #include "fake_read.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <string.h>
 
 static mr_block *make_rows(const struct fake_worker *w, uint64_t element, uint32_t n)
 {

@@ -1,11 +1,10 @@
 /* parse_example: what records may look like, defaults, and the messages of what is refused. */
+#include "base/base.h"
 #include "base/buf.h"
 #include "kernel_support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

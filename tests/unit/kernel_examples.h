@@ -6,8 +6,7 @@
  * dtype "example" is a string that holds a tf.Example, "decimal" one that holds a number. `bad` is
  * a set of inputs that infer must refuse (NULL: there is none).
  */
-#ifndef MR_TEST_KERNEL_EXAMPLES_H
-#define MR_TEST_KERNEL_EXAMPLES_H
+#pragma once
 
 struct kernel_example {
     const char *kernel;
@@ -234,5 +233,3 @@ static const struct kernel_example kernel_examples[] = {
      "int32[]"},
     {"parse_example", "example[2]", "names=(\"label\") kinds=[0] dtypes=[5] shape0=<1>", NULL},
 };
-
-#endif

@@ -3,16 +3,14 @@
  * times one row; a broadcast input is that row repeated; empty blocks; wrong inputs and attributes
  * are refused; a failed allocation is MR_EEXHAUSTED and leaves nothing behind.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "kernel_examples.h"
 #include "kernel_support.h"
 #include "ops/attr.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,5 +1,6 @@
 #include "kernel_support.h"
 
+#include "base/base.h"
 #include "base/rng.h"
 #include "ops/attr.h"
 #include "ops/half.h"
@@ -8,9 +9,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

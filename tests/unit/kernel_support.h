@@ -1,6 +1,5 @@
 /* Building columns and calling kernels from text, for the tests of tensor operators. */
-#ifndef MR_TEST_KERNEL_SUPPORT_H
-#define MR_TEST_KERNEL_SUPPORT_H
+#pragma once
 
 #include "base/buf.h"
 #include "ops/kernel.h"
@@ -84,5 +83,3 @@ bool test_rows_equal(const struct mr_owned_column *a, uint32_t rows_a, uint32_t 
                      const struct mr_owned_column *b, uint32_t rows_b, uint32_t rb);
 /* Number @i of row @row as a double. */
 double test_value(const struct mr_owned_column *c, uint32_t rows, uint32_t row, uint64_t i);
-
-#endif

@@ -1,5 +1,6 @@
 /* Values that tensor operators must give, the traps first: what C leaves undefined, and what the
  * host could change. */
+#include "base/base.h"
 #include "base/buf.h"
 #include "kernel_support.h"
 #include "ops/half.h"
@@ -9,8 +10,6 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

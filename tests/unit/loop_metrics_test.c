@@ -2,15 +2,13 @@
  * Health of the dispatcher's loop, and pages that nobody waits for any more. The loop here is a
  * mailbox without a thread: the test is who takes from it.
  */
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

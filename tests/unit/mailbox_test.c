@@ -1,12 +1,10 @@
 /* Calls in the dispatcher's mailbox: each host has its share of them and of their bytes, until they
  * are freed. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "dispatcher/server/mailbox.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 
 #include <cmocka.h>

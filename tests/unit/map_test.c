@@ -1,12 +1,10 @@
 /* The string map against a plain array, over random puts and removals. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/map.h"
 #include "base/rng.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 

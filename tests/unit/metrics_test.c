@@ -1,16 +1,12 @@
 /* The page of metrics: its text, its bounds, and that docs/run/metrics.md shows the table. */
 #include "metrics/metrics.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

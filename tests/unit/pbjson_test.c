@@ -1,17 +1,14 @@
 /* The JSON codec: the canonical form, what else is accepted, what is refused and how the place is
  * named. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "json/pbjson.h"
 
 #include <locale.h>
 #include <math.h>
-#include <millrace/base.h>
 #include <pbjson_test.pb-c.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 /* cmocka wants the headers above first. */
 #include <cmocka.h>
 

@@ -2,15 +2,13 @@
  * Compiled functions: the same results as operators one by one, whatever was folded, fused or
  * dropped on the way; a row that fails leaves the rows before it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "engine/program.h"
 #include "engine/program/plan.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

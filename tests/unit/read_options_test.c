@@ -1,4 +1,5 @@
 /* The attributes of "distribute" and "from_dataset_id". */
+#include "base/base.h"
 #include "client/options.h"
 #include "element/spec_proto.h"
 
@@ -6,11 +7,8 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <string.h>
 
 #define TEXT(n, v)                                                                                 \
     {                                                                                              \

@@ -1,18 +1,15 @@
 /* Reads without a service: time is a number, what they ask for and say is a transcript. One line
  * for each thing, "[ms] what", as a test makes it happen. */
-#include "base/error.h"
+#include "base/base.h"
 #include "client/hand_log.h"
 #include "client/read/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct stage {
     struct mr_read read;

@@ -1,13 +1,12 @@
 /* When a read that waits says what for, on a clock of the test's own. */
 #include "client/read/internal.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <stdio.h>
 
 #define FROM_MS 1000000
 

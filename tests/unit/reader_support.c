@@ -1,12 +1,11 @@
 #include "reader_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "tests/support/port.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 int setup(void **state)
 {

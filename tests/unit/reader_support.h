@@ -1,7 +1,6 @@
 /* What the tests of readers share: a dispatcher and up to three workers that do as a test says, a
  * reader, and what came of it. */
-#ifndef MR_TESTS_READER_SUPPORT_H
-#define MR_TESTS_READER_SUPPORT_H
+#pragma once
 
 #include "client/hand_log.h"
 #include "client/losses.h"
@@ -53,5 +52,3 @@ void open_with_one_in_the_queue(struct fixture *f);
 
 /* A test of a group, with a fixture of its own. */
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
-
-#endif

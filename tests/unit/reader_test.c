@@ -4,10 +4,8 @@
  */
 #include "reader_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/sync.h"
-
-#include <string.h>
 
 static void everything_arrives_once(void **state)
 {

@@ -1,11 +1,10 @@
 /* Workers that come and go, and those that a reader cannot reach. */
 #include "reader_support.h"
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static void a_lost_worker_does_not_hold_up_the_end(void **state)

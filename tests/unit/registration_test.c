@@ -2,11 +2,10 @@
  * forgotten. */
 #include "client/registration.h"
 
-#include "base/error.h"
+#include "base/base.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -1,13 +1,12 @@
 /* Of which round the element is that was handed out last. */
 #include "client/round_log.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <string.h>
 
 #define TEXT(n, v)                                                                                 \
     {                                                                                              \

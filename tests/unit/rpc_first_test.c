@@ -1,10 +1,9 @@
 /* Calls that wait for their first message, in time that is made up. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "rpc/grpc/internal.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 

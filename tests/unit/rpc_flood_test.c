@@ -1,4 +1,5 @@
 /* Peers that take from a server what they can: it keeps to its limits, and others go on. */
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -8,13 +9,9 @@
 #include "tests/support/unary.h"
 
 #include <fcntl.h>
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -4,12 +4,12 @@
  */
 #include "rpc/grpc/internal.h"
 
+#include "base/base.h"
+
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>

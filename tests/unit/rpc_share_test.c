@@ -1,5 +1,6 @@
 /* One host that takes what it can get: it has its share, and others are served as if it were not
  * there. */
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/sync.h"
@@ -10,15 +11,11 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <millrace/base.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

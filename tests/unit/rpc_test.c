@@ -3,7 +3,7 @@
  * tests/conformance/rpc_test.c.
  */
 #include "base/address.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/heap.h"
 #include "rpc/grpc/internal.h"
@@ -13,16 +13,12 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
 #include <dirent.h>
 #include <grpc/grpc.h>
-#include <millrace/base.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

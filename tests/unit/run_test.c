@@ -1,4 +1,5 @@
 /* Stopping: what ends a server that does not come to its end, and what does not. */
+#include "base/base.h"
 #include "base/heap.h"
 #include "main/run.h"
 #include "tests/support/heap.h"
@@ -7,11 +8,6 @@
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

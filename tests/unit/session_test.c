@@ -1,13 +1,12 @@
 /* The state of reading one task: order, duplicates, credits, slow start. */
 #include "client/session.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <string.h>
 
 /* Rows first, first + 1, ... of int64. */
 static mr_block *rows(int64_t first, uint32_t n)

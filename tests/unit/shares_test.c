@@ -1,12 +1,10 @@
 /* Shares of hosts: examples, then random takes and gives against a plain array. */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/rng.h"
 #include "base/shares.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
 
 #include <cmocka.h>
 

@@ -2,17 +2,14 @@
  * The stored state without any dispatcher: reading it page by page, showing it, and finding what is
  * wrong with it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "coord/bytes.h"
 #include "dispatcher/core/core.h"
 #include "main/state.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 /* cmocka wants the headers above first. */
 #include <cmocka.h>
 

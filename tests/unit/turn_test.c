@@ -5,16 +5,13 @@
 #include "dispatcher.h"
 #include "dispatcher/turn/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/identity.h"
 #include "base/log.h"
 #include "coord/fake/fake.h"
 
-#include <millrace/base.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

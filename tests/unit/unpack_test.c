@@ -1,13 +1,12 @@
 /* What messages from outside may take when they are unpacked. */
+#include "base/base.h"
 #include "base/limits.h"
 #include "element/unpack.h"
 #include "millrace/service.pb-c.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

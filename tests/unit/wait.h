@@ -1,6 +1,5 @@
 /* Waiting for a condition on the test's own thread. */
-#ifndef MR_TESTS_WAIT_H
-#define MR_TESTS_WAIT_H
+#pragma once
 
 #include "base/sync.h"
 
@@ -20,5 +19,3 @@
             fail_msg("waited in vain for: %s", #condition);                                        \
         }                                                                                          \
     }
-
-#endif

@@ -2,15 +2,12 @@
  * worker_book_walk_test.c. */
 #include "book_support.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
-
-#include <stdio.h>
 
 static int someone; /* what sessions are owned by */
 

@@ -3,18 +3,16 @@
  * judged by a model that knows what each client really received, and, where each element has to be
  * returned, what its application really got. MR_SEED replays one walk.
  */
+#include "base/base.h"
 #include "base/rng.h"
 #include "book_support.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
 
 #include <cmocka.h>
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CLIENTS 3
 #define ELEMENTS 400

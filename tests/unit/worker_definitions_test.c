@@ -5,15 +5,13 @@
  */
 #include "engine_support.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "worker/definitions.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -3,14 +3,12 @@
  * what its engine has not taken, serves the rest, and is through when that was read. Waiting is for
  * events.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "worker/worker.h"
 #include "worker_fake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

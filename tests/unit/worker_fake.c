@@ -1,12 +1,10 @@
 /* The fake dispatcher as its worker meets it: the watch of the task list, and calls. */
 #include "worker_fake_internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/limits.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static void fill_header(Millrace__ReplyHeader *h)
 {

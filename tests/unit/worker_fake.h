@@ -5,8 +5,7 @@
  * Threads: the fakes' own callbacks run on the runtime's thread; everything below is for the test's
  * thread.
  */
-#ifndef MR_TESTS_WORKER_FAKE_H
-#define MR_TESTS_WORKER_FAKE_H
+#pragma once
 
 #include "element/frame.h"
 #include "millrace/service.pb-c.h"
@@ -164,5 +163,3 @@ bool fake_client_next(struct fake_client *c, struct mr_frame_content *ret);
 /* Read int64 scalars until the end: each is checked off in @seen[value]++. Returns the code of the
  * end. */
 int fake_client_drain(struct fake_client *c, unsigned *seen, size_t n, char **message);
-
-#endif

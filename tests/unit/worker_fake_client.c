@@ -1,10 +1,9 @@
 /* A client that reads one task as the test says. */
 #include "worker_fake_internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 struct fake_client {
     mr_rpc_channel *channel;

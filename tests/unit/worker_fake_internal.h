@@ -1,6 +1,5 @@
 /* What the three files of the worker's fake surroundings share. Nothing else includes it. */
-#ifndef MR_TESTS_WORKER_FAKE_INTERNAL_H
-#define MR_TESTS_WORKER_FAKE_INTERNAL_H
+#pragma once
 
 #include "worker_fake.h"
 
@@ -92,5 +91,3 @@ static inline char *fake_text(const char *s)
 {
     return (char *)(uintptr_t)s;
 }
-
-#endif

@@ -1,11 +1,10 @@
 /* A worker's session with the dispatchers (src/worker/session/registration.h), as it is told. */
 #include "worker/session/registration.h"
 
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

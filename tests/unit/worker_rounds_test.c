@@ -2,10 +2,10 @@
  * end. */
 #include "worker/session/round_book.h"
 
-#include <millrace/base.h>
+#include "base/base.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

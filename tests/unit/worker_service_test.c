@@ -3,7 +3,7 @@
  * sharing, broken streams, splits, the end, errors, stopping. No assertion is about time: waiting
  * is for events.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "engine/engine.h"
 #include "rpc/port.h"
@@ -15,8 +15,6 @@
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -3,16 +3,14 @@
  * whose pace, and what becomes of it when clients, disks and the dispatcher change their minds.
  * Real RocksDB in a temporary directory. No assertion is about time: waiting is for events.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "worker/worker.h"
 #include "worker_fake.h"
 
 #include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <cmocka.h>

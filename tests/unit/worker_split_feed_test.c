@@ -5,13 +5,11 @@
  */
 #include "worker/split_feed.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/sync.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

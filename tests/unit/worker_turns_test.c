@@ -3,15 +3,12 @@
  * complete, what becomes of it when streams and sessions change, how it ends, what it keeps. No
  * assertion is about time.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "worker/worker.h"
 #include "worker_fake.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <cmocka.h>
 

@@ -2,12 +2,11 @@
  * to others. */
 #include "worker/windows.h"
 
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include <cmocka.h>
 

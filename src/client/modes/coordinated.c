@@ -8,15 +8,9 @@
  * queued then ends the read.
  */
 #include "client/modes/coordinated.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/queue.h"
 #include "client/read/internal.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Rounds of one worker that may be here at once, unless the application asks for less. Each
  * message, receipt and credit is for about half of them: with 16 they cost four times the CPU time.

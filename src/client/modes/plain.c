@@ -2,10 +2,8 @@
  * when its turn comes. */
 #include "client/modes/plain.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 
 /* ---- life ---- */
 

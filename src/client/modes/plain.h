@@ -5,10 +5,9 @@
  * application gets the tasks' elements in turn. What is done for each element looks at one task,
  * not at all: which of them have elements, have something to tell, or have changed stands in lists.
  */
-#ifndef MR_CLIENT_MODES_PLAIN_H
-#define MR_CLIENT_MODES_PLAIN_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "client/read/internal.h"
 #include "client/session.h"
 
@@ -106,5 +105,3 @@ void mr_plain_count_used(struct mr_read *r);
 uint64_t mr_plain_held_downstream(const struct mr_read *r, bool closing);
 /* The application waits. When to look again, or INT64_MAX. */
 int64_t mr_plain_given_wait(struct mr_read *r);
-
-#endif

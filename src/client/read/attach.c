@@ -8,15 +8,10 @@
  *
  * While nobody leads, the calls wait; reading from the workers that are known goes on.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/read/internal.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"
-
-#include <inttypes.h>
-#include <string.h>
 
 #define UNREACHABLE_MAX 64
 #define NO_MEMORY_MS 100

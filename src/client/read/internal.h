@@ -1,6 +1,5 @@
 /* What the files of a read, and the modes, share. Nothing outside includes it. */
-#ifndef MR_CLIENT_READ_INTERNAL_H
-#define MR_CLIENT_READ_INTERNAL_H
+#pragma once
 
 #include "client/read/mode.h"
 
@@ -106,5 +105,3 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end);
 /* @n more elements were skipped though the job's lag is "wait". Unlike other losses it is told now:
  * a read of an endless dataset has no end to tell it at. */
 void mr_read_missed(struct mr_read *r, uint64_t n);
-
-#endif

@@ -12,13 +12,9 @@
  * (UNAVAILABLE) is tried again until the dispatcher says where the task is, or that it is lost.
  * What a task's pipeline failed with is the reader's error.
  */
+#include "base/base.h"
 #include "base/clock.h" /* mr_backoff_ms() */
-#include "base/error.h"
-#include "base/scope.h"
 #include "client/read/internal.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define RETRY_MS_FIRST 50
 #define RETRY_MS_MAX 2000

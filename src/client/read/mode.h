@@ -8,8 +8,7 @@
  * All functions are called like those of read.h: one at a time, at `now_ms`; none may block, and
  * none calls those of read.h. They call read/internal.h. Where it says so a slot may be NULL.
  */
-#ifndef MR_CLIENT_READ_MODE_H
-#define MR_CLIENT_READ_MODE_H
+#pragma once
 
 #include "client/read/read.h"
 
@@ -108,5 +107,3 @@ struct mr_read_mode {
 
 extern const struct mr_read_mode mr_read_mode_coordinated;
 extern const struct mr_read_mode mr_read_mode_plain;
-
-#endif

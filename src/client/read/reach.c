@@ -8,11 +8,8 @@
  * while: a pipeline may be slow. That something took the connection proves nothing: an address may
  * be another worker's by now, which refuses.
  */
-#include "base/error.h"
+#include "base/base.h"
 #include "client/read/internal.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* A worker counts as unreachable after this. */
 #define UNREACHABLE_MS 3000

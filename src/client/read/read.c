@@ -1,9 +1,6 @@
 #include "client/read/read.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/read/internal.h"
 
 int mr_read_init(struct mr_read *r, mr_error *err)

@@ -15,8 +15,7 @@
  *
  * How jobs differ in what is read next is behind struct mr_read_mode (mode.h).
  */
-#ifndef MR_CLIENT_READ_READ_H
-#define MR_CLIENT_READ_READ_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/log.h"
@@ -283,5 +282,3 @@ void mr_read_say_goodbye(struct mr_read *r);
 ProtobufCMessage *mr_read_release(struct mr_read *r);
 /* Break off what is left. */
 void mr_read_cut_all(struct mr_read *r);
-
-#endif

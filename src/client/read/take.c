@@ -1,9 +1,6 @@
 /* What the application gets: elements, the end, and what is missing. */
-#include "base/error.h"
+#include "base/base.h"
 #include "client/read/internal.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 void mr_read_missed(struct mr_read *r, uint64_t n)
 {

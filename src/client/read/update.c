@@ -1,10 +1,6 @@
 /* What the watch brings: the task list, and the end of the iteration. */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "client/read/internal.h"
-
-#include <string.h>
 
 static void close_task(struct mr_read_task *t)
 {

@@ -7,8 +7,7 @@
  */
 #include "client/read/internal.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 #define FIRST_LINE_MS 3000
 /* So much earlier the dispatcher is asked for the first time, so that its word is there. */

@@ -36,8 +36,7 @@
  *
  * Threads: none. A core belongs to one thread.
  */
-#ifndef MR_DISPATCHER_CORE_CORE_H
-#define MR_DISPATCHER_CORE_CORE_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -428,5 +427,3 @@ void mr_line_copy(const char *text, char *out, size_t size);
 /* Walk everything and check what must hold between the parts; MR_EINTERNAL says what does not. For
  * tests and slow assertions. */
 int mr_core_check(const mr_core *core, mr_error *err);
-
-#endif

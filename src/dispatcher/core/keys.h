@@ -5,8 +5,7 @@
  * (takeover/records.c), one that says it in a line (main/state_kinds.c), and a row in
  * docs/run/state.md. The keys of coordination itself are in coord/record.h.
  */
-#ifndef MR_DISPATCHER_CORE_KEYS_H
-#define MR_DISPATCHER_CORE_KEYS_H
+#pragma once
 
 #define MR_KEY_SCHEMA "schema"
 #define MR_KEY_DATASETS "datasets/"
@@ -46,5 +45,3 @@
     KIND(client, MR_KEY_CLIENTS, ITSELF, "iteration_id")
 
 enum mr_spoils { MR_SPOILS_ALL, MR_SPOILS_JOBS, MR_SPOILS_ITERATION, MR_SPOILS_ITSELF };
-
-#endif

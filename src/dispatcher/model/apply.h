@@ -1,6 +1,5 @@
 /* Between the files that write the model. Nothing outside of model/ includes it. */
-#ifndef MR_DISPATCHER_MODEL_APPLY_H
-#define MR_DISPATCHER_MODEL_APPLY_H
+#pragma once
 
 #include "dispatcher/model/model.h"
 #include "dispatcher/model/update.h"
@@ -71,5 +70,3 @@ void mr_rounds_add_segment(mr_core *core, Millrace__RoundSchedule *schedule, uin
 /* Its record is the caller's to touch. */
 void mr_job_note_ended(mr_core *core, struct mr_job *job, uint64_t repetition);
 void mr_trainers_remove(mr_core *core, struct mr_job *job);
-
-#endif

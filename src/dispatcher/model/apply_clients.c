@@ -5,8 +5,7 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_client_free(struct mr_client *client)
 {

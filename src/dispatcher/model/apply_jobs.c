@@ -1,8 +1,7 @@
 /* Updates of jobs. */
 #include "dispatcher/model/apply.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own in
  * everything else. */

@@ -5,10 +5,8 @@
  */
 #include "dispatcher/model/apply.h"
 
+#include "base/base.h"
 #include "base/rng.h"
-
-#include <stdio.h>
-#include <string.h>
 
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job)
 {

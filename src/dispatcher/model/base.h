@@ -4,17 +4,13 @@
  * Running out of memory is sticky (mr_core_fail()): the step goes on with what it has and is thrown
  * away at its end, core and all.
  */
-#ifndef MR_DISPATCHER_MODEL_BASE_H
-#define MR_DISPATCHER_MODEL_BASE_H
+#pragma once
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/map.h"
 #include "base/shares.h"
 #include "dispatcher/core/core.h"
 
-#include <millrace/base.h>
 #include <sys/queue.h>
 
 /* Only model/ writes what it knows: elsewhere the fields of its objects are constant. */
@@ -157,5 +153,3 @@ void mr_alarm_at(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_by(mr_core *core, struct mr_alarm *alarm, int64_t due);
 void mr_alarm_off(mr_core *core, struct mr_alarm *alarm);
 struct mr_alarm *mr_alarm_first(const mr_core *core);
-
-#endif

@@ -1,8 +1,6 @@
 /* What must hold between the parts of a core, as a walk over all of it. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/model/model.h"
-
-#include <string.h>
 
 #define REQUIRE(fact, ...)                                                                         \
     do {                                                                                           \

@@ -1,6 +1,5 @@
 /* Client sessions: one for each reader. */
-#ifndef MR_DISPATCHER_MODEL_CLIENT_H
-#define MR_DISPATCHER_MODEL_CLIENT_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -33,5 +32,3 @@ static inline bool mr_client_is_live(const struct mr_client *client)
 }
 
 void mr_client_free(struct mr_client *client);
-
-#endif

@@ -5,8 +5,7 @@
  */
 #include "dispatcher/model/model.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 bool mr_key_is_below(const char *key, const char *prefix)
 {

@@ -1,6 +1,5 @@
 /* What is set aside since the takeover, for a record that is bad or missing. */
-#ifndef MR_DISPATCHER_MODEL_FLAWS_H
-#define MR_DISPATCHER_MODEL_FLAWS_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -48,5 +47,3 @@ void mr_client_keep_no_more(mr_core *core, const char *id);
 void mr_flaw_drop(mr_core *core, struct mr_flaw *flaw, bool is_deleted);
 void mr_flaws_free(mr_core *core);
 bool mr_key_is_below(const char *key, const char *prefix);
-
-#endif

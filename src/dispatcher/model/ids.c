@@ -1,9 +1,7 @@
 /* Ids, stamps, names and their places in keys: text in, text out. */
 #include "dispatcher/model/model.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 static bool parse_u64(const char **s, uint64_t *ret)
 {

@@ -1,6 +1,5 @@
 /* Iterations: one pass of a job's readers over its dataset, or the run of a production. */
-#ifndef MR_DISPATCHER_MODEL_ITERATION_H
-#define MR_DISPATCHER_MODEL_ITERATION_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -70,5 +69,3 @@ void mr_iteration_mark(mr_core *core, struct mr_iteration *it);
 void mr_iteration_unmark(mr_core *core, struct mr_iteration *it);
 /* mr_core_check() of one iteration alone. */
 int mr_iteration_check(const mr_core *core, const struct mr_iteration *it, mr_error *err);
-
-#endif

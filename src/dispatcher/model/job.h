@@ -1,6 +1,5 @@
 /* Jobs and the datasets that they read. Trainers are jobs of one name that share productions. */
-#ifndef MR_DISPATCHER_MODEL_JOB_H
-#define MR_DISPATCHER_MODEL_JOB_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -100,5 +99,3 @@ uint64_t mr_job_ends_at(const struct mr_job *job);
 struct mr_trainers *mr_trainers_find(const mr_core *core, const char *name);
 /* "name+trainer", as people say it; NULL if there is none. */
 struct mr_job *mr_job_by_label(const mr_core *core, const char *label);
-
-#endif

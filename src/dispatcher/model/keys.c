@@ -1,9 +1,7 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
 #include "dispatcher/model/apply.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 const struct mr_stored_info mr_stored_kinds[] = {
 #define KIND(noun, prefix, spoils, stamps)                                                         \

@@ -3,8 +3,7 @@
  * the store) and adds what is derived or soft; only updates change it (update.h). This header has
  * those of all objects with it.
  */
-#ifndef MR_DISPATCHER_MODEL_MODEL_H
-#define MR_DISPATCHER_MODEL_MODEL_H
+#pragma once
 
 #include "dispatcher/model/client.h"
 #include "dispatcher/model/flaws.h"
@@ -130,5 +129,3 @@ int mr_schema_check(const Millrace__SchemaRecord *schema, mr_error *err);
 /* There is none yet. */
 void mr_schema_begin(mr_core *core);
 bool mr_schema_has(const mr_core *core, const char *feature);
-
-#endif

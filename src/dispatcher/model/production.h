@@ -3,8 +3,7 @@
  * its derived tasks are the producing tasks, its cursors and grants hand out the splits, and it never
  * ends. Iterations of jobs that use it have reading tasks, and no cursors or grants.
  */
-#ifndef MR_DISPATCHER_MODEL_PRODUCTION_H
-#define MR_DISPATCHER_MODEL_PRODUCTION_H
+#pragma once
 
 #include "dispatcher/model/job.h"
 #include "dispatcher/model/task.h"
@@ -55,5 +54,3 @@ bool mr_production_lists(const struct mr_production *p, const struct mr_iteratio
 bool mr_production_is_over(const struct mr_production *p);
 void mr_production_free(struct mr_production *p);
 const char *mr_production_scope(const struct mr_job *job);
-
-#endif

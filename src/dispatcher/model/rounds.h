@@ -2,8 +2,7 @@
  * Coordinated reads (docs/change/rounds.md): the schedule of an iteration and the places of consumers.
  * Durable as far as anybody acts on them; positions, paces and reports are heard anew by each leader.
  */
-#ifndef MR_DISPATCHER_MODEL_ROUNDS_H
-#define MR_DISPATCHER_MODEL_ROUNDS_H
+#pragma once
 
 #include "dispatcher/model/iteration.h"
 #include "dispatcher/model/job.h"
@@ -98,5 +97,3 @@ uint64_t mr_seat_missed_ms(const mr_core *core, const struct mr_seat *seat);
 Millrace__RoundSchedule *
 mr_rounds_without_first(mr_core *core, const Millrace__RoundSchedule *schedule, size_t drop);
 bool mr_rounds_is_used(const Millrace__RoundSchedule *schedule, uint32_t task, size_t from_segment);
-
-#endif

@@ -1,6 +1,5 @@
 /* Hand-out: cursors, what each task was granted, and lists of splits that came back. */
-#ifndef MR_DISPATCHER_MODEL_SPLITS_H
-#define MR_DISPATCHER_MODEL_SPLITS_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -115,5 +114,3 @@ void mr_split_list_clear(struct mr_split_list list);
 uint64_t mr_split_list_splits(struct mr_split_list list);
 /* Ascending, apart, not empty, and all below @end. */
 bool mr_split_list_is_sound(struct mr_split_list list, uint64_t end);
-
-#endif

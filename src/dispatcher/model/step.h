@@ -2,8 +2,7 @@
  * What a step leaves: records to write, keys to delete, and who is told what. An update notes all of
  * it; rules answer, and may have somebody told once more.
  */
-#ifndef MR_DISPATCHER_MODEL_STEP_H
-#define MR_DISPATCHER_MODEL_STEP_H
+#pragma once
 
 #include "dispatcher/core/keys.h"
 #include "dispatcher/model/base.h"
@@ -109,5 +108,3 @@ void mr_parts_leave_over(mr_core *core, const char *blob, uint32_t parts);
 Millrace__RoundsUpdate *mr_rounds_update_of(mr_core *core, const struct mr_iteration *it,
                                             bool with_schedule);
 Millrace__RoundAssignment *mr_rounds_assignment_of(mr_core *core, const struct mr_task *task);
-
-#endif

@@ -1,6 +1,5 @@
 /* Tasks: what one worker does for one iteration. */
-#ifndef MR_DISPATCHER_MODEL_TASK_H
-#define MR_DISPATCHER_MODEL_TASK_H
+#pragma once
 
 #include "dispatcher/model/splits.h"
 #include "dispatcher/model/worker.h"
@@ -61,5 +60,3 @@ struct mr_task *mr_task_derived(const mr_core *core, const struct mr_iteration *
 uint32_t mr_task_attempt(const struct mr_task *task);
 /* The producing task beside a reading one; NULL if there is none. */
 struct mr_task *mr_task_producing(const mr_core *core, const struct mr_task *reading);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * A new update is a row of updates.def and a function.
  */
-#ifndef MR_DISPATCHER_MODEL_UPDATE_H
-#define MR_DISPATCHER_MODEL_UPDATE_H
+#pragma once
 
 #include "dispatcher/model/splits.h"
 #include "dispatcher/model/step.h"
@@ -41,5 +40,3 @@ void mr_apply(mr_core *core, const struct mr_update *update);
 
 #define MR_APPLY(core, what, ...)                                                                  \
     mr_apply(core, &(struct mr_update){.kind = MR_UPDATE_##what, .what = {__VA_ARGS__}})
-
-#endif

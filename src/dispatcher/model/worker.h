@@ -1,6 +1,5 @@
 /* Workers, by life; and newcomers, which have registered and do not watch yet. */
-#ifndef MR_DISPATCHER_MODEL_WORKER_H
-#define MR_DISPATCHER_MODEL_WORKER_H
+#pragma once
 
 #include "dispatcher/model/base.h"
 
@@ -65,5 +64,3 @@ struct mr_newcomer *mr_newcomer_find(const mr_core *core, const char *incarnatio
 /* All clients of @it have said for a full worker timeout that they cannot reach @worker. */
 bool mr_iteration_cannot_reach(const mr_core *core, const struct mr_iteration *it,
                                const struct mr_core_worker *worker);
-
-#endif

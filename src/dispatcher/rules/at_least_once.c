@@ -4,8 +4,7 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "base/base.h"
 
 struct returning {
     mr_core *core;

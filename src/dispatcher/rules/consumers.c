@@ -11,9 +11,7 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* It is there, and has said where it is since it was asked. */
 static bool has_answered(const mr_core *core, const struct mr_iteration *it,

@@ -1,5 +1,5 @@
 /* DeleteDataset: nothing may use it. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 static const struct mr_job *some_user(const mr_core *core, const struct mr_dataset_entry *dataset)

@@ -1,9 +1,6 @@
 /* DeleteJob: the job, or all trainers of a name, with whoever reads it if that is asked for. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static struct mr_job *find_by_name_or_id(const mr_core *core, const char *name)
 {

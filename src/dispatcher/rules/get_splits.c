@@ -13,10 +13,8 @@
  * What the request reports finished is taken in before its number is looked at: a repeated request
  * may report more than the first one did.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <inttypes.h>
 
 /* What workers report finished of what they were granted (at least once). */
 int mr_grants_report(mr_core *core, struct mr_task *task, const Millrace__GrantReport *report,

@@ -7,10 +7,8 @@
  * in the pool of the cursor and goes first. The end is told as soon as the pool is empty, even if
  * others may still be lost (buffers wait for it); what comes back later is recovery.c's.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <inttypes.h>
 
 /* Was it handed out, of this source, to anybody? */
 static bool was_handed_out(const struct mr_iteration *it, size_t provider,

@@ -2,8 +2,7 @@
  * What differs between kinds of iterations, behind one struct of functions; an iteration points to
  * its own. A new kind is a file with such a struct, and a line in mr_kind_choose().
  */
-#ifndef MR_DISPATCHER_RULES_KINDS_H
-#define MR_DISPATCHER_RULES_KINDS_H
+#pragma once
 
 #include "dispatcher/model/update.h"
 
@@ -61,5 +60,3 @@ struct mr_guarantee_rules {
 
 const struct mr_guarantee_rules *mr_guarantee_of(const struct mr_iteration *it);
 extern const struct mr_guarantee_rules mr_at_least_once; /* at_least_once.c */
-
-#endif

@@ -2,13 +2,10 @@
  * Open is one command: it joins or creates the job, joins or creates the iteration of the
  * repetition asked for, and attaches the client, so that nothing can be collected in between.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 #include "terms/terms.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #define MR_UNSHARED_REPEATS                                                                        \

@@ -1,9 +1,6 @@
 /* RegisterDataset, and the parts of the definition before it. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define PLAIN_BYTES_MAX 4096
 

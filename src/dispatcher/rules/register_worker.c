@@ -9,10 +9,8 @@
  *                                                                     and it registers again
  */
 #include "base/address.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <string.h>
 
 /*
  * What stands against a new life of this process. A process that has its stream to us still lives,

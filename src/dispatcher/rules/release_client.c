@@ -1,8 +1,6 @@
 /* ReleaseClient: a client goes, and says what it took along. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <string.h>
 
 /*
  * What @client took along of tasks that have ended, in place of what it was said to hold. It may

@@ -1,6 +1,5 @@
 /* What requests and time do. */
-#ifndef MR_DISPATCHER_RULES_RULES_H
-#define MR_DISPATCHER_RULES_RULES_H
+#pragma once
 
 #include "dispatcher/model/model.h"
 #include "dispatcher/rules/kinds.h"
@@ -125,5 +124,3 @@ void mr_consumer_report(mr_core *core, struct mr_client *client,
  * whether that is decided. */
 struct mr_production *mr_join_choose(mr_core *core, const struct mr_job *job,
                                      Millrace__IterationRecord *rec);
-
-#endif

@@ -1,8 +1,6 @@
 /* A worker says that a task has come to its end. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/rules/rules.h"
-
-#include <inttypes.h>
 
 /* Whose number is too large for one transaction is not waited for. */
 static void note_holders(mr_core *core, struct mr_iteration *it,

@@ -1,9 +1,7 @@
 #include "dispatcher/server/call.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "dispatcher/server/mailbox.h"
 
 static void release(struct mr_call *call)

@@ -4,8 +4,7 @@
  *
  * Threads: a call belongs to one thread at a time and moves with the queue it is in.
  */
-#ifndef MR_DISPATCHER_SERVER_CALL_H
-#define MR_DISPATCHER_SERVER_CALL_H
+#pragma once
 
 #include "base/histogram.h"
 #include "dispatcher/turn/method.h"
@@ -52,5 +51,3 @@ void mr_server_call_reply(struct mr_call *call, const struct mr_buf *message,
                           const mr_error *error);
 void mr_server_call_answer(struct mr_call *call, ProtobufCMessage *message,
                            const struct mr_header_info *info, const mr_error *error);
-
-#endif

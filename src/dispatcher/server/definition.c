@@ -1,16 +1,12 @@
 #include "dispatcher/server/definitions.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "dataset/definition.h"
 #include "dataset/operator.h"
 #include "element/spec_proto.h"
 #include "engine/engine.h"
 
 #include <millrace/dataset.h>
-#include <stdio.h>
-#include <string.h>
 
 #define SUMMARY_NODES_MAX 64
 

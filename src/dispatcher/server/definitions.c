@@ -4,16 +4,12 @@
  */
 #include "dispatcher/server/definitions.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/shares.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
 #include "json/pbjson.h"
 
-#include <stdio.h>
 #include <sys/queue.h>
 
 #define CACHE_ENTRIES 16

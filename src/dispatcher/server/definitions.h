@@ -6,8 +6,7 @@
  * Threads: mr_definition_thread_submit() from the loop; results come through the mailbox (registrations) or as
  * answers to the caller (definitions).
  */
-#ifndef MR_DISPATCHER_SERVER_DEFINITIONS_H
-#define MR_DISPATCHER_SERVER_DEFINITIONS_H
+#pragma once
 
 #include "coord/store.h"
 #include "dispatcher/server/mailbox.h"
@@ -29,5 +28,3 @@ int mr_definition_thread_submit(mr_definition_thread *s, struct mr_call *call,
 /* What is queued is answered MR_EUNAVAIL, then the thread ends. Before the store is closed. */
 void mr_definition_thread_stop(mr_definition_thread *s);
 void mr_definition_thread_free(mr_definition_thread *s); /* NULL is fine */
-
-#endif

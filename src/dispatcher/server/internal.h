@@ -1,6 +1,5 @@
 /* What the files of the server share: the loop's state. */
-#ifndef MR_DISPATCHER_SERVER_INTERNAL_H
-#define MR_DISPATCHER_SERVER_INTERNAL_H
+#pragma once
 
 #include "dispatcher/server/definitions.h"
 #include "dispatcher/server/link.h"
@@ -24,5 +23,3 @@ struct mr_loop {
     bool left;       /* the election was left */
     mr_error health; /* code 0 = fine */
 };
-
-#endif

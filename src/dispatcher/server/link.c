@@ -1,10 +1,7 @@
 #include "dispatcher/server/link.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "millrace/service.rpc.h"
 
@@ -12,8 +9,6 @@
 #include <fcntl.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

@@ -4,8 +4,7 @@
  *
  * Threads: functions are the loop's; events come through the mailbox.
  */
-#ifndef MR_DISPATCHER_SERVER_LINK_H
-#define MR_DISPATCHER_SERVER_LINK_H
+#pragma once
 
 #include "dispatcher/server/mailbox.h"
 
@@ -23,5 +22,3 @@ void mr_leader_link_release(void *link);
 
 /* Answered by MR_ITEM_PROBED. */
 void mr_leader_link_probe(mr_leader_link *p, const char *address, int64_t epoch);
-
-#endif

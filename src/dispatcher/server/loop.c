@@ -1,11 +1,9 @@
 #include "dispatcher/server/loop.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
 

@@ -4,10 +4,9 @@
  *
  * Threads: post through the mailbox; the functions say.
  */
-#ifndef MR_DISPATCHER_SERVER_LOOP_H
-#define MR_DISPATCHER_SERVER_LOOP_H
+#pragma once
 
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/turn/turn.h"
 #include "rpc/rpc.h"
 
@@ -30,5 +29,3 @@ void mr_loop_stop_helpers(mr_loop *l);
  * fine. */
 void mr_loop_free(mr_loop *l);
 MR_AUTO_DEFINE(mr_loop, mr_loop_free)
-
-#endif

@@ -1,12 +1,8 @@
 #include "dispatcher/server/mailbox.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 
-#include <millrace/base.h>
 #include <time.h>
 
 void mr_mailbox_init(struct mr_mailbox *m)

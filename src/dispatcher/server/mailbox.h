@@ -6,8 +6,7 @@
  *
  * Threads: put from any, take and free from the loop's.
  */
-#ifndef MR_DISPATCHER_SERVER_MAILBOX_H
-#define MR_DISPATCHER_SERVER_MAILBOX_H
+#pragma once
 
 #include "base/limits.h"
 #include "base/shares.h"
@@ -46,5 +45,3 @@ size_t mr_mailbox_calls(struct mr_mailbox *m);
 uint64_t mr_mailbox_call_bytes(struct mr_mailbox *m);
 /* All that is there, as a list to be freed one by one; waits up to @timeout_ms for the first. */
 struct mr_item *mr_mailbox_take(struct mr_mailbox *m, int64_t timeout_ms);
-
-#endif

@@ -1,15 +1,9 @@
 #include "dispatcher/server/monitor.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 #define ALIVE_MS 10000 /* a loop that has not turned for so long hangs */
 #define STORE_MS 10000 /* renewals of the lease come more often */

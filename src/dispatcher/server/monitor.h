@@ -3,8 +3,7 @@
  *
  * Threads: functions that take a mr_loop are for any thread, between the loop's start and its free.
  */
-#ifndef MR_DISPATCHER_SERVER_MONITOR_H
-#define MR_DISPATCHER_SERVER_MONITOR_H
+#pragma once
 
 #include "dispatcher/server/call.h"
 #include "dispatcher/server/loop.h"
@@ -36,5 +35,3 @@ int mr_loop_ready(mr_loop *l, mr_error *err);
 
 /* On the loop thread: fill and answer. @l NULL: there is nothing to tell any more. */
 void mr_page_request_answer(struct mr_page_request *r, struct mr_loop *l);
-
-#endif

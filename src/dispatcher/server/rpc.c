@@ -1,10 +1,8 @@
 #include "dispatcher/server/rpc.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 
 /* ---- unary calls ---- */
 

@@ -4,8 +4,7 @@
  *
  * Threads: handlers run on the RPC thread, which only decodes and posts.
  */
-#ifndef MR_DISPATCHER_SERVER_RPC_H
-#define MR_DISPATCHER_SERVER_RPC_H
+#pragma once
 
 #include "dispatcher/server/mailbox.h"
 #include "dispatcher/turn/streams.h"
@@ -19,5 +18,3 @@ struct mr_rpc_service {
 
 /* Serve mr_methods; @services has one for each, lent until the server is freed. Before its start. */
 int mr_rpc_serve(mr_rpc_server *server, struct mr_rpc_service *services, mr_error *err);
-
-#endif

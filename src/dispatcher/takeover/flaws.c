@@ -13,8 +13,7 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root)
 {

@@ -4,11 +4,8 @@
  * derived, then what differs from it. What refers to something that is gone was on its way out when
  * the last leader stopped, and is left over.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/takeover/takeover.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* How each kind of record is taken in. */
 static mr_load_fn *const loads[] = {

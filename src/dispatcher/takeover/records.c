@@ -3,12 +3,10 @@
  * to something that is gone is left over. load.c calls these kind by kind, in an order in which
  * nothing refers to what comes later.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/takeover/takeover.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static int contradiction(mr_error *err)
 {

@@ -8,8 +8,7 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* ---------------------------------------------------------------- lives that are made again */
 

@@ -1,10 +1,8 @@
 /* Takeover: records come in any order. Each is parsed, and kept until all are there. */
-#include "base/scope.h"
+#include "base/base.h"
 #include "dispatcher/takeover/takeover.h"
 
 #include "json/pbjson.h"
-
-#include <string.h>
 
 static void free_list(struct staged_list *list)
 {

@@ -1,6 +1,5 @@
 /* The records of the store become a core again. */
-#ifndef MR_DISPATCHER_TAKEOVER_TAKEOVER_H
-#define MR_DISPATCHER_TAKEOVER_TAKEOVER_H
+#pragma once
 
 #include "dispatcher/rules/rules.h"
 
@@ -74,5 +73,3 @@ struct mr_staged *mr_staged_of(mr_core *core);
 void mr_staged_free(struct mr_staged *staged);
 /* Another record is of that repetition of that job, too; @rec is not taken in yet. */
 bool mr_staged_is_contested(const mr_core *core, const Millrace__IterationRecord *rec);
-
-#endif

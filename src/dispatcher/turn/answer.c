@@ -1,8 +1,6 @@
 /* What callers are told: answers and refusals, each with a header that says who leads. */
-#include "base/error.h"
+#include "base/base.h"
 #include "dispatcher/turn/internal.h"
-
-#include <string.h>
 
 bool mr_turn_led_by_another(const mr_turn *t)
 {

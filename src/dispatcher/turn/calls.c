@@ -1,11 +1,8 @@
 /* Which calls are decided, and how; which wait for a leader, and which are refused at once. */
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "dispatcher/turn/internal.h"
-
-#include <string.h>
 
 #define FOLLOWERS_TOLD_MS 60000
 #define FOLLOWERS_TOLD_MAX 10u

@@ -1,9 +1,6 @@
 #include "dispatcher/turn/follow.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-
-#include <stdio.h>
+#include "base/base.h"
 
 #define REOPEN_MS 250
 #define SILENT_MS 1500 /* three beats */

@@ -5,8 +5,7 @@
  *
  * Threads: one at a time.
  */
-#ifndef MR_DISPATCHER_TURN_FOLLOW_H
-#define MR_DISPATCHER_TURN_FOLLOW_H
+#pragma once
 
 #include "base/limits.h"
 #include "coord/member.h"
@@ -54,5 +53,3 @@ bool mr_follow_is_silent(const struct mr_leader_follower *p, int64_t epoch);
 int64_t mr_follow_due(const struct mr_leader_follower *p);
 /* No stream is opened any more; what is open ends. */
 void mr_follow_stop(struct mr_leader_follower *p);
-
-#endif

@@ -3,15 +3,9 @@
  * that denies or ends something rests on a batch that was not sent yet when it was decided, so that
  * a deposed leader cannot give it. Batches commit in order, and so effects are held in one queue.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 static struct mr_held_effect *held_new(const struct mr_effect *e, uint64_t batch)
 {

@@ -1,7 +1,6 @@
 /* What the files of the turn machine share: its state, and the parts that one turn is made of. A file
  * calls those that are declared above its own part, and none below. */
-#ifndef MR_DISPATCHER_TURN_INTERNAL_H
-#define MR_DISPATCHER_TURN_INTERNAL_H
+#pragma once
 
 #include "base/rng.h"
 #include "coord/budget.h"
@@ -153,5 +152,3 @@ void mr_turn_wait(mr_turn *t); /* those that a new leader, or time, has settled 
 extern const struct mr_member_ops mr_turn_member_ops;
 /* What the member loads: what the core wants, and the names of the blobs. Returns how many. */
 size_t mr_turn_prefixes(struct mr_member_prefix out[MR_TURN_PREFIXES_MAX]);
-
-#endif

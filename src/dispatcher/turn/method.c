@@ -1,16 +1,11 @@
 #include "dispatcher/turn/method.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/identity.h"
 #include "base/limits.h"
 #include "dispatcher/core/core.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"
-
-#include <millrace/base.h>
-#include <string.h>
 
 /* Path, types and stream of each come from the service block of service.proto. */
 #define METHOD(name, kind, ...)                                                                    \

@@ -5,12 +5,10 @@
  * Threads: the table is constant; a call belongs to one thread at a time and moves with the queue
  * it is in.
  */
-#ifndef MR_DISPATCHER_TURN_METHOD_H
-#define MR_DISPATCHER_TURN_METHOD_H
+#pragma once
 
+#include "base/base.h"
 #include "base/buf.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "dispatcher/core/core.h"
 
 #include <sys/queue.h>
@@ -104,5 +102,3 @@ int mr_call_vet_speaker(const struct mr_call *call, mr_error *err);
  * memory. */
 struct mr_buf mr_reply_pack(const ProtobufCMessageDescriptor *desc, ProtobufCMessage *message,
                             const struct mr_header_info *info, bool contact, const mr_error *error);
-
-#endif

@@ -1,6 +1,5 @@
 /* One command: the core decides, its changes go to the member, and its effects are held. */
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 

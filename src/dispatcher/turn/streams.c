@@ -1,14 +1,7 @@
 #include "dispatcher/turn/streams.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 void mr_dstream_init(struct mr_dstream *d, const struct mr_dstream_ops *ops,
                      const struct mr_method *method)

@@ -6,8 +6,7 @@
  * The driver makes a stream as a part of what it knows of it (mr_dstream_init()), and reports what
  * happens to it: MR_ITEM_STREAM_SENT, and MR_ITEM_STREAM_ENDED once.
  */
-#ifndef MR_DISPATCHER_TURN_STREAMS_H
-#define MR_DISPATCHER_TURN_STREAMS_H
+#pragma once
 
 #include "base/map.h"
 #include "dispatcher/turn/method.h"
@@ -81,5 +80,3 @@ struct mr_dstream *mr_streams_of(const struct mr_streams *all, const char *topic
 /* Take it off its topic; it can still be sent to. */
 void mr_streams_unsubscribe(struct mr_streams *all, struct mr_dstream *d);
 void mr_streams_free(struct mr_streams *all); /* none may be subscribed */
-
-#endif

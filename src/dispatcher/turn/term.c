@@ -1,14 +1,7 @@
 /* What the member tells the loop: a term begins, is loaded, commits, ends. */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "dispatcher/turn/internal.h"
-
-#include <millrace/base.h>
-#include <stdio.h>
-#include <string.h>
 
 #define HEARTBEAT_SLACK_MS 5000
 #define DATASETS_PAGE 200 /* a record may have 100 KiB of element spec */

@@ -1,13 +1,8 @@
 #include "dispatcher/turn/turn.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "dispatcher/turn/internal.h"
-
-#include <stdio.h>
 
 #define TURN_MS_MAX                                                                                \
     1000 /* a turn at least this often: it is how a pause of the process is noticed */

@@ -18,8 +18,7 @@
  *
  * Nothing in here has a thread, a lock, a socket or a clock. Threads: one at a time.
  */
-#ifndef MR_DISPATCHER_TURN_TURN_H
-#define MR_DISPATCHER_TURN_TURN_H
+#pragma once
 
 #include "coord/store.h"
 #include "dispatcher/turn/follow.h"
@@ -142,5 +141,3 @@ void mr_turn_unfollow(mr_turn *t);
 bool mr_turn_follows(const mr_turn *t); /* a stream has not ended: MR_ITEM_FOLLOW_ENDED comes */
 /* Whatever still waits is answered. NULL is fine. */
 void mr_turn_free(mr_turn *t);
-
-#endif

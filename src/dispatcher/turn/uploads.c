@@ -6,12 +6,9 @@
  * does not wait behind all of it. A part is in an earlier batch than the record, or the same one;
  * parts whose record does not come (the term ended) are swept by the next term.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/rng.h"
 #include "dispatcher/turn/internal.h"
-
-#include <stdio.h>
 
 /* Parts that wait for the batch in flight, about two batches. */
 #define WAITING_BYTES_MAX (1 * MR_MIB)

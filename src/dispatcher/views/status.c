@@ -1,10 +1,8 @@
 /* The state for people and tools, as one JSON document (docs/run/status.md). Ids that act as
  * capabilities are cut short. */
+#include "base/base.h"
 #include "dispatcher/views/views.h"
 #include "json/pbjson.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static void fill_sharing(mr_core *core, const struct mr_iteration *it,
                          Millrace__IterationStatus *status)

@@ -1,8 +1,7 @@
 /* The part of the status document that is about tasks and hand-out. */
 #include "dispatcher/views/views.h"
 
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 #define SHORT_ID 8
 

@@ -1,6 +1,5 @@
 /* What people, clients and workers are shown. */
-#ifndef MR_DISPATCHER_VIEWS_VIEWS_H
-#define MR_DISPATCHER_VIEWS_VIEWS_H
+#pragma once
 
 #include "dispatcher/model/model.h"
 
@@ -36,5 +35,3 @@ void mr_status_list_tasks(mr_core *core, const struct mr_iteration *it,
                           Millrace__TaskStatus ***list, size_t *count);
 void mr_status_list_providers(mr_core *core, const struct mr_iteration *it,
                               Millrace__ProviderStatus ***list, size_t *count);
-
-#endif

@@ -5,8 +5,7 @@
  */
 #include "dispatcher/views/views.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include "base/base.h"
 
 /* Less may be the ordinary course of things. */
 #define WORTH_MS 1000

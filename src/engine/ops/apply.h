@@ -1,6 +1,5 @@
 /* Running a function on blocks: what map and filter share. */
-#ifndef MR_ENGINE_OPS_APPLY_H
-#define MR_ENGINE_OPS_APPLY_H
+#pragma once
 
 #include "engine/ops/ops.h"
 
@@ -48,5 +47,3 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
                    mr_error *err);
-
-#endif

@@ -2,7 +2,7 @@
  * batch and padded_batch: groups of consecutive elements become one element with a first dimension
  * more. Their shapes must agree, or are padded until they do.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"
 #include "engine/ops/padding.h"

@@ -11,8 +11,7 @@
  *
  * Kept elements descend from nothing: the pass that read them has accounted for that.
  */
-#include "base/assert.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "base/sync.h"
 #include "element/trace.h"
 #include "engine/gather.h"

@@ -1,7 +1,7 @@
 /* concatenate: the elements of one input, then those of the other. */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct concatenate_iter {
     struct mr_op_iter head;

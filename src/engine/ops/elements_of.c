@@ -3,7 +3,7 @@
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct elements_iter {
     struct mr_op_iter head;

@@ -1,7 +1,6 @@
 /* Functions that return datasets, run: each element of the input opens an iterator. Shared by
  * flat_map and interleave. */
-#ifndef MR_ENGINE_OPS_EXPAND_H
-#define MR_ENGINE_OPS_EXPAND_H
+#pragma once
 
 #include "engine/ops/apply.h"
 
@@ -36,5 +35,3 @@ int mr_expander_next(struct mr_expander *e, const struct mr_pull *pull, struct m
 int mr_expander_inner_state(struct mr_expander *e, struct mr_op_iter **inner, struct mr_state *s,
                             mr_error *err);
 int mr_expander_state(struct mr_expander *e, struct mr_state *s, mr_error *err);
-
-#endif

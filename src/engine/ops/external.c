@@ -2,9 +2,8 @@
  * distribute and from_dataset_id: elements that others make. The client library opens them (struct
  * mr_external_opener); here is only their place in the graph.
  */
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "element/spec_proto.h"
 #include "engine/ops/ops.h"
 

@@ -3,12 +3,10 @@
  * at the end each group in the order of the keys, becomes a dataset, of which a function makes the
  * one that is read. Which group one that fails belongs to, nobody knows.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/nested.h"
 #include "engine/ops/expand.h"
 #include "engine/ops/groups.h"
-
-#include <inttypes.h>
 
 struct group_iter {
     struct mr_op_iter head;

@@ -1,11 +1,6 @@
 #include "engine/ops/groups.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)
 {

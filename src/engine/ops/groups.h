@@ -2,8 +2,7 @@
  * Elements by key: the groups of group_by_window, sorted by their keys. Groups hold copies of small
  * elements, and references to large ones (engine/rows.h), within the memory budget. Threads: none.
  */
-#ifndef MR_ENGINE_OPS_GROUPS_H
-#define MR_ENGINE_OPS_GROUPS_H
+#pragma once
 
 #include "engine/rows.h"
 
@@ -38,5 +37,3 @@ uint64_t mr_groups_missing(const struct mr_groups *g, uint64_t most);
 
 /* As part of an iterator's state; restored into none. */
 int mr_groups_state(struct mr_groups *g, struct mr_state *s, mr_error *err);
-
-#endif

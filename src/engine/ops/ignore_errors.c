@@ -5,8 +5,8 @@
  * or the service (memory, a lost connection, a read that has failed, a fault of ours) is passed on:
  * dropping it would lose elements that are fine, and the next pull may well meet it again.
  */
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "engine/ops/ops.h"
 
 static int ignore_errors_infer(struct mr_infer *in, mr_error *err)

@@ -13,8 +13,7 @@
  * All work on places (opening, closing) is the consumer's; threads only pull what is open. A place
  * that a thread is busy with is left alone until it is done.
  */
-#include "base/assert.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/gather.h"
 #include "engine/ops/place.h"
 

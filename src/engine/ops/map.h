@@ -1,6 +1,5 @@
 /* The parallel form of map (parallel_map.c), chosen when it is opened. */
-#ifndef MR_ENGINE_OPS_MAP_H
-#define MR_ENGINE_OPS_MAP_H
+#pragma once
 
 #include "engine/ops/apply.h"
 
@@ -19,5 +18,3 @@ int mr_parallel_map_state(struct mr_parallel_map *m, struct mr_state *s, mr_erro
 /* Its input back, before the first pull; free it then. */
 struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m);
 void mr_parallel_map_free(struct mr_parallel_map *m); /* NULL is fine */
-
-#endif

@@ -1,17 +1,13 @@
 /* The table entries of all dataset operators, and what several of them share. */
-#ifndef MR_ENGINE_OPS_OPS_H
-#define MR_ENGINE_OPS_OPS_H
+#pragma once
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/op.h"
 #include "engine/state.h"
 #include "ops/kernel.h"
-
-#include <string.h>
 
 #define MR_OPERATOR(name, file, inputs, attributes, functions)                                     \
     extern const struct mr_operator mr_operator_##name;
@@ -27,5 +23,3 @@
 
 /* The narrowest spec that covers both. MR_EINVAL says how they differ in structure or dtype. */
 int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *err);
-
-#endif

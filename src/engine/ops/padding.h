@@ -5,8 +5,7 @@
  *
  * Threads: none.
  */
-#ifndef MR_ENGINE_OPS_PADDING_H
-#define MR_ENGINE_OPS_PADDING_H
+#pragma once
 
 #include "engine/op.h"
 
@@ -21,5 +20,3 @@ int mr_padding_infer(struct mr_infer *in, struct mr_leaf_spec **ret, mr_error *e
 /* Into @ret, which is zeroed; mr_padding_free() also after an error. */
 int mr_padding_open(const struct mr_op_iter *head, struct mr_padding *ret, mr_error *err);
 void mr_padding_free(struct mr_padding *padding); /* zeroed is fine */
-
-#endif

@@ -14,9 +14,8 @@
  * From there on it is one call at a time, and one more after each FITS that found the memory they
  * needed.
  */
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "engine/driver.h"
 #include "engine/ops/map.h"
 #include "engine/pool.h"

@@ -1,10 +1,7 @@
 #include "engine/ops/place.h"
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/scope.h"
-
-#include <string.h>
 
 bool mr_place_can_pull_locked(const struct mr_place *p)
 {

@@ -6,8 +6,7 @@
  * guarded by the lock of the driver, as long as its threads run; one of them at a time pulls
  * (`busy`).
  */
-#ifndef MR_ENGINE_OPS_PLACE_H
-#define MR_ENGINE_OPS_PLACE_H
+#pragma once
 
 #include "engine/driver.h"
 #include "engine/ops/expand.h"
@@ -48,5 +47,3 @@ int mr_place_state(struct mr_place *p, const mr_spec *spec, struct mr_expander *
                    struct mr_state *s, mr_error *err);
 /* All that it holds. */
 void mr_place_free(struct mr_place *p);
-
-#endif

@@ -3,9 +3,8 @@
  * most `buffer_size` elements, or, if that is automatic, as many blocks as it takes for the
  * consumer not to find the queue empty.
  */
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/scope.h"
 #include "engine/driver.h"
 #include "engine/ops/ops.h"
 

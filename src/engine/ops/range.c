@@ -1,7 +1,7 @@
 /* range: start, start + step, ... up to but not including stop. */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct range_iter {
     struct mr_op_iter head;

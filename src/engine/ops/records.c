@@ -5,14 +5,11 @@
  * machine that failed, the next pull tries again. A record that is too large for the memory budget
  * is given up and passed over, but not before it was tried alone.
  */
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 #define BUFFER_DEFAULT (256u << 10)
 #define BUFFER_MIN (4u << 10)

@@ -8,7 +8,7 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct repeat_iter {
     struct mr_op_iter head;

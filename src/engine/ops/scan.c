@@ -3,7 +3,7 @@
  * go one after the other: each needs the state that the one before it left. One that fails leaves
  * the state as it was.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/apply.h"

@@ -2,7 +2,7 @@
  * belongs to. */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct shard_iter {
     struct mr_op_iter head;

@@ -13,7 +13,7 @@
  * A block leaves when it is full or when the input has no more ready; what was drawn for it and
  * cannot go along (a tensor of another rank) waits for the next one.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/ops/ops.h"
 #include "engine/rows.h"
 

@@ -4,7 +4,7 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 #define ALL UINT64_MAX
 

@@ -4,7 +4,7 @@
  */
 #include "engine/ops/apply.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct take_while_iter {
     struct mr_op_iter head;

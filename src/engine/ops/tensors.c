@@ -2,7 +2,7 @@
  * definition itself. */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct tensors_iter {
     struct mr_op_iter head;

@@ -2,7 +2,7 @@
  * unbatch: each element is cut along its first dimension into elements. How many one that fails
  * would have been, nobody knows.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/trace.h"
 #include "engine/gather.h"
 #include "engine/ops/ops.h"

@@ -2,8 +2,8 @@
  * unique: the first of equal elements. What was seen is kept, within the memory budget. Whether one
  * that fails was seen before, nobody knows.
  */
+#include "base/base.h"
 #include "base/hash.h"
-#include "base/scope.h"
 #include "engine/ops/ops.h"
 
 #define NOTHING UINT32_MAX

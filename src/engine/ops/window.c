@@ -5,7 +5,7 @@
  *
  * A window that an element fails in is that error.
  */
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/trace.h"
 #include "engine/nested.h"
 #include "engine/ops/ops.h"

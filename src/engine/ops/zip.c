@@ -6,7 +6,7 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/scope.h"
+#include "base/base.h"
 
 struct zip_iter {
     struct mr_op_iter head;

@@ -1,11 +1,9 @@
 /* A fused step: all its loops on one tile, then on the next. Nothing is allocated but the
  * results. */
-#include "base/error.h"
+#include "base/base.h"
 #include "engine/program/plan.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
-
-#include <string.h>
 
 struct running {
     const struct mr_fused *fused;

@@ -1,13 +1,9 @@
 /* From a function to a plan: dead nodes dropped, copies seen through, constants folded. */
 #include "engine/program/plan.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
-
-#include <string.h>
 
 /* While the plan is made: the slot of each value of the function. */
 struct making {

@@ -12,8 +12,7 @@
  *                others are written to columns. At run time it wants FIXED columns of one shape;
  *                otherwise its kernels run one by one.
  */
-#ifndef MR_ENGINE_PROGRAM_PLAN_H
-#define MR_ENGINE_PROGRAM_PLAN_H
+#pragma once
 
 #include "dataset/graph.h"
 #include "engine/program.h"
@@ -119,5 +118,3 @@ int mr_op_run(const struct mr_program *p, const struct mr_plan_op *op, uint32_t 
  * done. */
 bool mr_fused_run(const struct mr_program *p, const struct mr_fused *fused, uint32_t rows,
                   struct mr_owned_column *columns, int *rc, uint32_t *bad_row, mr_error *err);
-
-#endif

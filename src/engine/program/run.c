@@ -3,15 +3,10 @@
  * failures are rare, and each such round ends at an earlier row and a later operator, so there are
  * few.
  */
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "element/trace.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
-
-#include <string.h>
 
 /* ---- one op ---- */
 

@@ -3,13 +3,9 @@
  * group becomes a step when somebody outside needs one of its results, when it is full, or at the
  * end. So a group's inputs are always computed by steps before it.
  */
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "engine/program/plan.h"
 #include "ops/tensor.h"
-
-#include <string.h>
 
 #define OPEN_GROUPS_MAX 8u
 

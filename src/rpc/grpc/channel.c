@@ -1,14 +1,10 @@
 /* Channels. */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "base/sync.h"
-
-#include <string.h>
 
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500

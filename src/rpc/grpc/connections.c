@@ -15,11 +15,8 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
-#include <string.h>
 #include <sys/stat.h>
 
 /* Some ms each to set up on a slow machine. */

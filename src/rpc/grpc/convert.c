@@ -1,9 +1,7 @@
 /* What is said to gRPC in its own terms, and back: deadlines, metadata, statuses. */
 #include "rpc/grpc/internal.h"
 
-#include "base/error.h"
-
-#include <string.h>
+#include "base/base.h"
 
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 

@@ -13,7 +13,7 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -21,7 +21,6 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 

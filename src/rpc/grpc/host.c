@@ -1,10 +1,10 @@
 /* The host of a peer, as limits count it. */
 #include "rpc/grpc/internal.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Whoever has an IPv6 address may as well have all of its /64, which would be as many hosts as they
  * like. */

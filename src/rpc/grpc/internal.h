@@ -5,10 +5,9 @@
  * lock that is held around it and around grpc_call_cancel(). It is never held while a callback of
  * the user runs.
  */
-#ifndef MR_RPC_GRPC_INTERNAL_H
-#define MR_RPC_GRPC_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/shares.h"
 #include "rpc/first.h"
 #include "rpc/port.h"
@@ -16,7 +15,6 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
-#include <millrace/base.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/queue.h>
@@ -263,5 +261,3 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
 /* The same of one message each way. @method NULL: there is none of that name. */
 void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
                            const struct mr_rpc_method *method, const char *path);
-
-#endif

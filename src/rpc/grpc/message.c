@@ -1,9 +1,7 @@
 /* Received bytes: a list of slices that belongs to gRPC until it is copied out. */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
-
-#include <string.h>
+#include "base/base.h"
 
 /* Reads the list in place; grpc_byte_buffer_reader would take a reference to each slice on the
  * way. */

@@ -4,12 +4,9 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/sync.h"
-
-#include <string.h>
 
 /* Of a reply, what a call may have besides what it costs itself. */
 #define REPLY_FREE_BYTES 16384u

@@ -17,6 +17,7 @@
  */
 #include "rpc/grpc/internal.h"
 
+#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -24,9 +25,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <grpc/support/alloc.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #define GLANCE_MS 50

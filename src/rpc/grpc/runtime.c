@@ -15,16 +15,13 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/heap.h"
-#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/log.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -9,16 +9,13 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
-#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #define SLOTS 32

@@ -1,12 +1,12 @@
 /* The sockets of gRPC's connections, which it shows to nobody: they are found by their two ends. */
 #include "rpc/grpc/internal.h"
 
+#include "base/base.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

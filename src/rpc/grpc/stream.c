@@ -11,14 +11,11 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
-#include <stdio.h>
 
 struct mr_rpc_stream {
     struct mr_rpc_runtime *rt;

@@ -4,9 +4,7 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 
 struct mr_rpc_call {
     atomic_uint refs;

@@ -5,10 +5,9 @@
  * Streams with something to do are in a queue of that thread's, at most once each: nothing is
  * allocated to make something happen.
  */
-#ifndef MR_RPC_LOCAL_INTERNAL_H
-#define MR_RPC_LOCAL_INTERNAL_H
+#pragma once
 
-#include "base/assert.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/shares.h"
 #include "base/sync.h"
@@ -158,5 +157,3 @@ void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why
 
 /* request.c: the stream of a unary call has come. */
 void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);
-
-#endif

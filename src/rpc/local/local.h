@@ -11,8 +11,7 @@
  *
  * Threads: any.
  */
-#ifndef MR_RPC_LOCAL_LOCAL_H
-#define MR_RPC_LOCAL_LOCAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@
  * killed sees the same of others; it is freed as ever. false: nothing listens there.
  */
 bool mr_rpc_local_kill(const char *address);
-
-#endif

@@ -4,8 +4,7 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 
 struct mr_rpc_request {
     atomic_uint refs;

@@ -2,14 +2,11 @@
 #include "rpc/local/internal.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 #include "rpc/local/local.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /* guards `thread`, `pid` and `users` of mr_local; taken before its lock */

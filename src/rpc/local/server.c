@@ -2,14 +2,10 @@
 #include "rpc/local/internal.h"
 
 #include "base/address.h"
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
-#include "base/scope.h"
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* For whoever asks for any port. Nothing listens there really, as far as one can know. */
 #define PORT_MIN 2000

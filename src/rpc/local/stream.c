@@ -11,12 +11,7 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 static const mr_error client_gone = {.code = MR_ECANCELED, .message = "the client is gone"};
 

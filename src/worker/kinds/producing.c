@@ -9,14 +9,9 @@
  * A dispatcher that gives no more splits is nobody's end: the next list of tasks says what becomes
  * of us.
  */
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "worker/kinds.h"
-
-#include <stdio.h>
-#include <string.h>
 
 /* Rows that are pulled at once, at most. */
 #define PULL_ROWS_MAX 65536u

@@ -24,17 +24,13 @@
  * follows.
  */
 #include "worker/session/reading.h"
-#include "base/alloc.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "worker/kinds.h"
 #include "worker/serving.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <stdio.h>
-#include <string.h>
 
 /* What it holds is in memory, and the window is not. */
 #define KEPT_BYTES_MAX (64 * MR_MIB)

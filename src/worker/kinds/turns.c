@@ -3,19 +3,15 @@
  * of the round book (session/round_book.h), and each consumer has one stream at a time. Consumers
  * hear from the dispatcher that the pipeline has failed.
  */
-#include "base/alloc.h"
+#include "base/base.h"
 #include "base/clock.h"
-#include "base/error.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/scope.h"
 #include "element/frame.h"
 #include "worker/conn.h"
 #include "worker/kinds.h"
 #include "worker/session/round_book.h"
 #include "worker/session/row_groups.h"
-
-#include <string.h>
 
 /* Rounds that may be fixed and not returned by everybody: what consumers have under way at once
  * (AHEAD_ROUNDS of src/client/coordinated.c), and as many that they have returned and not told of

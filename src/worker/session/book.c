@@ -1,12 +1,6 @@
 #include "worker/session/book_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Rows produced ahead of all credits: at least, and at most. */
 #define AHEAD_ROWS_MIN 2u

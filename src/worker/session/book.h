@@ -19,8 +19,7 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_SESSION_BOOK_H
-#define MR_WORKER_SESSION_BOOK_H
+#pragma once
 
 #include "element/packed.h"
 
@@ -165,5 +164,3 @@ void mr_book_counts(const mr_book *book, struct mr_book_counts *ret);
 
 /* For assertions: do counts and lists agree? */
 bool mr_book_check(const mr_book *book);
-
-#endif

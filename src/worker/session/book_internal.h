@@ -1,6 +1,5 @@
 /* What the files of the book (book*.c) share. Nothing else includes it. */
-#ifndef MR_WORKER_SESSION_BOOK_INTERNAL_H
-#define MR_WORKER_SESSION_BOOK_INTERNAL_H
+#pragma once
 
 #include "base/shares.h"
 #include "worker/session/book.h"
@@ -85,5 +84,3 @@ void mr_book_piece_free(mr_book *book, struct mr_book_piece *p);
 void mr_book_remove_session(mr_book *book, mr_book_session *s);
 /* It is here, has received everything, and may never return it. */
 bool mr_book_may_keep_for_ever(const mr_book_session *s);
-
-#endif

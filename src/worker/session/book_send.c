@@ -1,12 +1,7 @@
 /* What goes into the next message of a book, and to whom. */
 #include "worker/session/book_internal.h"
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 /* What a block costs on the wire beside its payload, about. */
 #define BLOCK_OVERHEAD_BYTES 192u

@@ -1,13 +1,7 @@
 /* The sessions of a book: what is kept for each client, and what becomes of it. */
 #include "worker/session/book_internal.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <stdio.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Clients count their sessions one by one, and are told when somebody is ahead of them: nobody gets
  * out of reach. */

@@ -10,8 +10,7 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_SESSION_READING_H
-#define MR_WORKER_SESSION_READING_H
+#pragma once
 
 #include "worker/session/book.h"
 
@@ -80,5 +79,3 @@ bool mr_reading_stand(const struct mr_reading *r, struct mr_reading_stand *ret);
 /* Of a window that ends at @end, so many elements were to come to this task and those before it:
  * what was delivered and what was skipped add up to it when all is read. */
 uint64_t mr_reading_produced(const struct mr_reading *r, uint64_t end);
-
-#endif

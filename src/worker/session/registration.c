@@ -1,9 +1,7 @@
 #include "worker/session/registration.h"
 
+#include "base/base.h"
 #include "base/clock.h"
-
-#include <stdio.h>
-#include <string.h>
 
 #define HEARTBEAT_DEFAULT_MS 1000u
 #define HEARTBEAT_MIN_MS 10u

@@ -20,14 +20,10 @@
  * Pure: no I/O, no clock, no lock, no memory of its own. One owner at a time. In production
  * link_thread.c drives it, in tests/sim the simulated worker.
  */
-#ifndef MR_WORKER_SESSION_REGISTRATION_H
-#define MR_WORKER_SESSION_REGISTRATION_H
+#pragma once
 
+#include "base/base.h"
 #include "base/limits.h"
-
-#include <millrace/base.h>
-#include <stdbool.h>
-#include <stdint.h>
 
 /* Whom a worker works for, by its last registration; "": it has had none. */
 struct mr_registration_cluster {
@@ -124,5 +120,3 @@ void mr_registration_refused(struct mr_registration *s, int code);
 void mr_registration_want_beat(struct mr_registration *s);
 /* The whole list, with all clients that are gone, after the next heartbeat. */
 void mr_registration_want_list(struct mr_registration *s);
-
-#endif

@@ -1,14 +1,7 @@
 #include "worker/session/round_book.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
+#include "base/base.h"
 #include "rounds/schedule.h"
-
-#include <millrace/base.h>
-
-#include <inttypes.h>
 
 struct span {
     uint64_t first;

@@ -20,8 +20,7 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_SESSION_ROUND_BOOK_H
-#define MR_WORKER_SESSION_ROUND_BOOK_H
+#pragma once
 
 #include <millrace/base.h>
 
@@ -96,5 +95,3 @@ void mr_round_book_header(mr_round_book *book, uint32_t consumer, Millrace__Roun
 /* Who keeps the others waiting. @ret's `missing` is allocated (mr_free()); on no memory it is left
  * empty. */
 void mr_round_book_progress(mr_round_book *book, int64_t now_ms, Millrace__RoundProgress *ret);
-
-#endif

@@ -1,12 +1,6 @@
 #include "worker/session/row_groups.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
-#include "base/scope.h"
-
-#include <millrace/base.h>
-#include <string.h>
+#include "base/base.h"
 
 /* Rows in a row, as they came. */
 struct run {

@@ -5,8 +5,7 @@
  *
  * Pure: no I/O, no clock, no lock. One owner at a time.
  */
-#ifndef MR_WORKER_SESSION_ROW_GROUPS_H
-#define MR_WORKER_SESSION_ROW_GROUPS_H
+#pragma once
 
 #include "element/block.h"
 
@@ -34,5 +33,3 @@ int mr_row_groups_element(const mr_row_groups *g, uint64_t ordinal, uint32_t con
                           mr_block **ret, mr_error *err);
 /* Forget the groups before @ordinal. */
 void mr_row_groups_drop(mr_row_groups *g, uint64_t ordinal);
-
-#endif

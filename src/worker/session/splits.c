@@ -1,13 +1,9 @@
 #include "worker/session/splits.h"
 
-#include "base/alloc.h"
-#include "base/assert.h"
-#include "base/error.h"
+#include "base/base.h"
 #include "base/limits.h"
-#include "base/scope.h"
 
 #include <millrace/dataset.h> /* mr_free */
-#include <string.h>
 
 MR_AUTO_DEFINE(mr_origin, mr_origin_unref)
 MR_AUTO_DEFINE(mr_splits, mr_splits_free)

@@ -18,8 +18,7 @@
  * Pure: no I/O, no clock, no lock. One owner at a time (but origins may be let go by any thread).
  * In production split_feed.c drives it, in tests/sim the simulated worker.
  */
-#ifndef MR_WORKER_SESSION_SPLITS_H
-#define MR_WORKER_SESSION_SPLITS_H
+#pragma once
 
 #include "element/origin.h"
 #include "engine/engine.h" /* struct mr_range */
@@ -96,5 +95,3 @@ bool mr_splits_are_over(const mr_splits *splits);
 
 /* For assertions: do counts and marks agree with what is queued and open? */
 bool mr_splits_check(const mr_splits *splits);
-
-#endif
