@@ -224,6 +224,14 @@ const char *mr_escape(const char *text, char *out, size_t size)
     return out;
 }
 
+int mr_error_pass(mr_error *err, int rc, const mr_error *why)
+{
+    if (rc < 0 && err != NULL) {
+        *err = *why;
+    }
+    return rc;
+}
+
 void mr_error_clear(mr_error *err)
 {
     if (err != NULL) {

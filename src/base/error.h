@@ -18,6 +18,8 @@ void mr_error_wrap(mr_error *err, const char *fmt, ...) MR_PRINTF(2, 3);
 int mr_error_nomem(mr_error *err);
 /* Translate an errno value; "what: No such file or directory". */
 int mr_error_errno(mr_error *err, int errnum, const char *fmt, ...) MR_PRINTF(3, 4);
+/* Hand on @why, the error of @rc, if that is one. Returns @rc. */
+int mr_error_pass(mr_error *err, int rc, const mr_error *why);
 void mr_error_clear(mr_error *err);
 
 /*

@@ -15,10 +15,7 @@
 
 int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err)
 {
-    if (err != NULL) {
-        *err = rounds->failure;
-    }
-    return rounds->failed;
+    return mr_error_pass(err, rounds->failed, &rounds->failure);
 }
 
 mr_client_rounds *mr_client_rounds_new(const struct mr_client_rounds_config *config)

@@ -97,10 +97,7 @@ static int give_deferred(struct mr_op_iter *it, mr_error *err)
     if ((it->deferred_err.traits & MR_PERMANENT) == 0) {
         it->deferred = MR_OK;
     }
-    if (err != NULL) {
-        *err = it->deferred_err;
-    }
-    return rc;
+    return mr_error_pass(err, rc, &it->deferred_err);
 }
 
 /* What all elements of a dataset that was made of an element descend from. */
@@ -168,10 +165,7 @@ int mr_op_give(struct mr_op_iter *it, const struct mr_pull *pull, struct mr_gath
                const mr_error *failure, mr_block **ret, mr_error *err)
 {
     if (rows->rows == 0) {
-        if (rc < 0 && err != NULL) {
-            *err = *failure;
-        }
-        return rc;
+        return mr_error_pass(err, rc, failure);
     }
     if (rc < 0) {
         (void)mr_op_defer(it, rc, failure);

@@ -154,10 +154,7 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             if (rc < 0) {
                 failed(it, rc, &failure);
             }
-            if (rc < 0 && err != NULL) {
-                *err = failure;
-            }
-            return rc;
+            return mr_error_pass(err, rc, &failure);
         }
         end_range(
             it); /* also of a range that reaches beyond the source: what there is of it was read */

@@ -255,10 +255,7 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
                            &why);
         }
     } while (rc == MR_ERANGE && mr_now_ms() < r.deadline_ms); /* compacted in between */
-    if (rc < 0 && err != NULL) {
-        *err = why;
-    }
-    return rc;
+    return mr_error_pass(err, rc, &why);
 }
 
 void state_clusters(const struct state_source *from, struct mr_buf *out)

@@ -490,10 +490,7 @@ static int append(mr_chain *p, const mr_block *block, mr_error *err)
         rc = rc == MR_EINVAL ? make_room(p, i, bytes, &why, &told)
                              : mr_chain_fail_over(p, i, rc, &told);
         if (rc < 0) {
-            if (err != NULL) {
-                *err = told;
-            }
-            return rc;
+            return mr_error_pass(err, rc, &told);
         }
     }
 }

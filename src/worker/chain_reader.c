@@ -224,10 +224,7 @@ static int read_view(mr_chain_reader *r, uint64_t rows_max, uint64_t bytes_max, 
         if (rc != MR_END) {
             rc = mr_chain_fail_over(r->chain, r->at, rc, &why);
             if (rc < 0) {
-                if (err != NULL) {
-                    *err = why;
-                }
-                return rc;
+                return mr_error_pass(err, rc, &why);
             }
             passed = mr_cache_reader_pass(r->in[r->at]);
         }

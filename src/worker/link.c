@@ -187,10 +187,7 @@ int mr_link_call(struct mr_link *link, const struct mr_worker_task *t,
         }
         if (rc == MR_ECANCELED || (why.traits & (MR_RETRYABLE | MR_MAYBE_APPLIED)) == 0 ||
             (timeout_ms >= 0 && mr_now_ms() - started >= timeout_ms)) {
-            if (err != NULL) {
-                *err = why;
-            }
-            return rc;
+            return mr_error_pass(err, rc, &why);
         }
         call_pause(link, &t->stop,
                    mr_backoff_ms(attempt++, BACK_OFF_BASE_MS, BACK_OFF_MAX_MS, mr_random_u64()));

@@ -137,10 +137,7 @@ int mr_core_step(mr_core *core, const struct mr_command *in, struct mr_outcome *
     MR_ASSERT_SLOW(core->failed != 0 || !is_check_due(core) || mr_core_check(core, NULL) == MR_OK);
     if (core->failed != 0) {
         mr_outcome_clear(out);
-        if (err != NULL) {
-            *err = core->failure;
-        }
-        return core->failed;
+        return mr_error_pass(err, core->failed, &core->failure);
     }
     return MR_OK;
 }

@@ -85,10 +85,7 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
         int rc = mr_op_pull(below, pull, ret, &failure);
 
         in->index += rc < 0 && mr_op_element_failed(rc, &failure); /* it has had its number */
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        return rc;
+        return mr_error_pass(err, rc, &failure);
     }
     uint32_t rows = mr_block_rows(rest);
     uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;

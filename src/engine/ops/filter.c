@@ -99,10 +99,7 @@ static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret
         return mr_op_defer(head, failed, &failure);
     }
     if (rc == MR_OK) {
-        if (err != NULL) {
-            *err = failure;
-        }
-        return failed;
+        return mr_error_pass(err, failed, &failure);
     }
     mr_block_unref(*ret);
     *ret = NULL;

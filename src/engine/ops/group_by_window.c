@@ -190,10 +190,7 @@ static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failur
         return kept;
     }
     drop_rows(it);
-    if (err != NULL) {
-        *err = *failure;
-    }
-    return rc;
+    return mr_error_pass(err, rc, failure);
 }
 
 /* The element at `at`, whose key is known. */

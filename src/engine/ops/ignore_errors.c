@@ -31,10 +31,7 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
             return rc;
         }
         if (!mr_op_element_is_bad(rc, &failure)) {
-            if (err != NULL) {
-                *err = failure;
-            }
-            return rc;
+            return mr_error_pass(err, rc, &failure);
         }
         if (log_warning) {
             mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", failure.message, NULL);

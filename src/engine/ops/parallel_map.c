@@ -487,10 +487,7 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
     int failed = s->rc;
 
     MR_TRY(resume_slot_locked(m, s, err));
-    if (err != NULL) {
-        *err = failure;
-    }
-    return failed;
+    return mr_error_pass(err, failed, &failure);
 }
 
 int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,

@@ -183,10 +183,7 @@ static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_
         }
     }
     if (it->out.n == 0) {
-        if (rc != MR_OK && err != NULL) {
-            *err = failure;
-        }
-        return rc;
+        return mr_error_pass(err, rc, &failure);
     }
     if (rc != MR_OK) {
         (void)mr_op_defer(head, rc, &failure);

@@ -65,10 +65,7 @@ static int give_before(struct take_while_iter *it, const mr_block *in, uint32_t 
         *ret = MR_TAKE(out);
         return mr_op_defer(head, rc, failure);
     }
-    if (err != NULL) {
-        *err = *failure;
-    }
-    return rc;
+    return mr_error_pass(err, rc, failure);
 }
 
 static int look_at(struct take_while_iter *it, mr_block **block, mr_block **ret, mr_error *err)

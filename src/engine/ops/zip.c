@@ -192,10 +192,7 @@ static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_er
             return rc;
         }
         if (rc < 0 && !mr_op_element_failed(rc, &failure)) {
-            if (err != NULL) {
-                *err = failure;
-            }
-            return rc;
+            return mr_error_pass(err, rc, &failure);
         }
         if (rc < 0) {
             element_failed(it, rc, &failure);
