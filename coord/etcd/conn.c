@@ -61,7 +61,7 @@ static int read_pem(const char *path, const char *begin, const char *what, char 
     MR_TRY(mr_etcd_read_file(path, &text, err));
     if (strstr(text, begin) == NULL || strstr(text, "ENCRYPTED") != NULL) {
         mr_free(text);
-        return mr_error_set(err, MR_EINVAL, "%s is no %s in PEM", path, what);
+        return mr_error_set(err, MR_EINVAL, "%s is not a %s in PEM format", path, what);
     }
     *ret = text;
     return MR_OK;

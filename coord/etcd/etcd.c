@@ -149,7 +149,8 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
                             "a user of etcd and the file with the password go together");
     }
     if (e->server_name[0] != '\0' && !mr_address_is_host(e->server_name)) {
-        return mr_error_set(err, MR_EINVAL, "etcd's certificate cannot name '%s', which is no host",
+        return mr_error_set(err, MR_EINVAL,
+                            "etcd's certificate cannot name '%s', which is not a host name",
                             MR_SHOWN(e->server_name));
     }
     e->tls = e->ca_file[0] != '\0' || e->cert_file[0] != '\0' || e->server_name[0] != '\0';

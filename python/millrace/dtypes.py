@@ -194,16 +194,16 @@ def as_dtype(value: Any) -> DType:
     if value is bytes or value is str:
         return string
     if value is None:
-        raise TypeError("None is no dtype")
+        raise TypeError("None is not a dtype")
     try:
         numpy_type = np.dtype(value)
     except TypeError:
-        raise TypeError(f"{value!r} is no dtype of Millrace") from None
+        raise TypeError(f"{value!r} is not a dtype of Millrace") from None
     if numpy_type.kind in "SUO":
         return string
     if numpy_type.name == "bfloat16":
         return bfloat16
     found = _BY_NUMPY.get(numpy_type.newbyteorder("="))
     if found is None:
-        raise TypeError(f"{value!r} is no dtype of Millrace")
+        raise TypeError(f"{value!r} is not a dtype of Millrace")
     return found

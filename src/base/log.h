@@ -28,7 +28,7 @@ void mr_log(enum mr_log_level level, const char *msg, ...);
  * process: text that ends with a NUL, of at most MR_LOG_KEPT_BYTES_MAX with that.
  */
 void mr_log_keep_last(int fd);
-/* A line (with its newline) that is no record, on stderr and among the last. */
+/* A line (with its newline) that is not a record, on stderr and among the last. */
 void mr_log_line(const char *line);
 /* "debug", "info", "warn", "error", "off"; returns MR_EINVAL otherwise. */
 int mr_log_level_parse(const char *s, enum mr_log_level *ret, mr_error *err);

@@ -33,7 +33,7 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
     char *address = mr_strndup(s, n);
     MR_CHECK_ALLOC(address, err);
     if (!mr_address_is_valid(address)) {
-        int rc = mr_error_set(err, MR_EINVAL, "'%s' is no address: host:port is wanted",
+        int rc = mr_error_set(err, MR_EINVAL, "'%s' is not an address: host:port is wanted",
                               MR_SHOWN(address));
 
         mr_free(address);

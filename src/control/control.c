@@ -48,7 +48,7 @@ static int member_new(mr_control *c, const char *address, bool configured,
                       struct mr_control_member **ret, mr_error *err)
 {
     if (!mr_address_is_valid(address)) {
-        return mr_error_set(err, MR_EINVAL, "'%.64s' is no address of a dispatcher", address);
+        return mr_error_set(err, MR_EINVAL, "'%.64s' is not the address of a dispatcher", address);
     }
     if (c->nmembers == MEMBERS_MAX) {
         return mr_error_set(err, MR_EEXHAUSTED, "no room for dispatcher '%.64s'", address);
@@ -218,7 +218,7 @@ int mr_control_unpack(const ProtobufCMessageDescriptor *type, const void *bytes,
     }
     ProtobufCMessage *msg = protobuf_c_message_unpack(type, NULL, size, bytes);
     if (msg == NULL) {
-        return mr_error_set(err, MR_EDATALOSS, "%zu bytes that are no %s", size, type->name);
+        return mr_error_set(err, MR_EDATALOSS, "%zu bytes that are not a %s", size, type->name);
     }
     *ret = msg;
     *header = *(Millrace__ReplyHeader **)first_field(msg);
@@ -269,7 +269,7 @@ enum mr_verdict mr_control_judge_locked(mr_control *c, struct mr_search *s,
     s->followed = false;
     m->stands_by = h != NULL && h->not_leader;
     if (h == NULL) {
-        (void)mr_error_set(err, MR_EUNAVAIL, "%s is no dispatcher", m->address);
+        (void)mr_error_set(err, MR_EUNAVAIL, "%s is not a dispatcher", m->address);
         mr_member_failed_locked(c, m);
         return MR_VERDICT_AGAIN;
     }

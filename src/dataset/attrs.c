@@ -73,7 +73,7 @@ static int check_attr(const struct mr_attr *a, mr_error *err)
         return MR_OK;
     case MR_ATTR_DTYPE:
         if (a->i <= 0 || a->i >= MR_DTYPE_COUNT) {
-            return mr_error_set(err, MR_EINVAL, "argument '%s': %lld is no dtype", a->name,
+            return mr_error_set(err, MR_EINVAL, "argument '%s': %lld is not a dtype", a->name,
                                 (long long)a->i);
         }
         return MR_OK;

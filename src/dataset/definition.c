@@ -130,7 +130,8 @@ static int is_broken(const struct source *s, const char *why, mr_error *err)
 static int no_definition(const struct source *s, mr_error *err)
 {
     return mr_error_set(err, MR_EINVAL,
-                        "dataset definition: %zu bytes that are no millrace.DatasetDef", s->total);
+                        "dataset definition: %zu bytes that are not a millrace.DatasetDef",
+                        s->total);
 }
 
 /* The next @n bytes. */

@@ -483,9 +483,10 @@ int mr_dataset_serialize(const mr_dataset *ds, void **ret, size_t *size, mr_erro
     struct writer w = {0};
 
     if (ds->scope != 0) {
-        return mr_error_set(err, MR_EINVAL,
-                            "%s: a dataset that uses values of a function is no dataset of its own",
-                            ds->op->name);
+        return mr_error_set(
+            err, MR_EINVAL,
+            "%s: a dataset that uses values of a function is not a dataset of its own",
+            ds->op->name);
     }
     int rc = write_graph(&w, ds, NULL, &def.graph, err);
     if (rc == MR_OK) {

@@ -15,7 +15,7 @@ static int check_var(const struct mr_column *c, uint32_t rows, uint64_t *values,
         uint64_t v;
 
         if (!mr_dims_product(dims, c->rank, &v)) {
-            return mr_error_set(err, MR_EINVAL, "row %u: %s is no shape", r,
+            return mr_error_set(err, MR_EINVAL, "row %u: %s is not a shape", r,
                                 mr_dims_format(dims, c->rank, shape, sizeof shape));
         }
         if (c->starts[r + 1] < c->starts[r] || c->starts[r + 1] - c->starts[r] != v) {
@@ -61,10 +61,10 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
 
     memset(l, 0, sizeof *l);
     if (c->kind != MR_COLUMN_FIXED && c->kind != MR_COLUMN_VAR) {
-        return mr_error_set(err, MR_EINVAL, "%u is no kind of column", c->kind);
+        return mr_error_set(err, MR_EINVAL, "%u is not a kind of column", c->kind);
     }
     if (c->dtype == MR_DTYPE_NONE || c->dtype >= MR_DTYPE_COUNT) {
-        return mr_error_set(err, MR_EINVAL, "%u is no dtype", c->dtype);
+        return mr_error_set(err, MR_EINVAL, "%u is not a dtype", c->dtype);
     }
     if (c->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "rank %u is above %d", c->rank, MR_RANK_MAX);
@@ -79,7 +79,7 @@ int mr_column_check(const struct mr_column *c, uint32_t rows, struct mr_column_l
         memcpy(l->dims, c->dims, c->rank * sizeof l->dims[0]);
         if (!mr_dims_product(c->dims, c->rank, &l->values) ||
             __builtin_mul_overflow(l->values, (uint64_t)rows, &l->values)) {
-            return mr_error_set(err, MR_EINVAL, "%u rows of %s are no shape", rows,
+            return mr_error_set(err, MR_EINVAL, "%u rows of %s are not a shape", rows,
                                 mr_dims_format(c->dims, c->rank, shape, sizeof shape));
         }
     } else {

@@ -50,7 +50,7 @@ static int decode_shapes(struct mr_column *c, uint32_t rows, struct reader *r, u
         memcpy(c->dims, dims, c->rank * sizeof *dims);
         if (!mr_dims_product(c->dims, c->rank, values) ||
             __builtin_mul_overflow(*values, (uint64_t)rows, values)) {
-            return mr_error_set(err, MR_EDATALOSS, "%u rows of %s are no shape", rows,
+            return mr_error_set(err, MR_EDATALOSS, "%u rows of %s are not a shape", rows,
                                 mr_dims_format(c->dims, c->rank, shape, sizeof shape));
         }
         return MR_OK;

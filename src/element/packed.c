@@ -81,8 +81,8 @@ static int read_front(mr_packed *p, mr_error *err)
         h.rows > MR_BLOCK_ROWS_MAX || h.columns > MR_BLOCK_COLUMNS_MAX ||
         h.columns * sizeof(struct mr_wire_column) > p->total - sizeof h) {
         return mr_error_set(err, MR_EDATALOSS,
-                            "%zu bytes are no block: magic %08x, %u columns, %llu bytes", p->total,
-                            h.magic, h.columns, (unsigned long long)h.total_bytes);
+                            "%zu bytes are not a block: magic %08x, %u columns, %llu bytes",
+                            p->total, h.magic, h.columns, (unsigned long long)h.total_bytes);
     }
     for (uint32_t i = 0; i < h.columns; i++) {
         struct mr_wire_column c;

@@ -43,7 +43,7 @@ static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, s
 {
     memset(to, 0, sizeof *to);
     if (from->dtype == MR_DTYPE_NONE || from->dtype >= MR_DTYPE_COUNT) {
-        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no dtype", i, from->dtype);
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is not a dtype", i, from->dtype);
     }
     if (from->rank < MR_RANK_UNKNOWN || from->rank > MR_RANK_MAX) {
         return mr_error_set(err, MR_EINVAL, "leaf %zu: rank %d is not within 0 to %d", i,
@@ -53,7 +53,7 @@ static int copy_leaf(struct mr_leaf_spec *to, const struct mr_leaf_spec *from, s
         to->kind = MR_LEAF_DATASET;
         to->dims[0] = from->dims[0];
     } else if (from->kind != MR_LEAF_TENSOR) {
-        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no kind of leaf, or not of a %s", i,
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is not a kind of leaf, or not of a %s", i,
                             from->kind, mr_dtype_name((mr_dtype)from->dtype));
     }
     to->dtype = from->dtype;

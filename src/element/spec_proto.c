@@ -68,7 +68,7 @@ static int leaf_from_proto(const Millrace__LeafSpec *msg, size_t i, struct mr_le
 {
     memset(leaf, 0, sizeof *leaf);
     if (msg->dtype == MR_DTYPE_NONE || msg->dtype >= MR_DTYPE_COUNT) {
-        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is no dtype", i, msg->dtype);
+        return mr_error_set(err, MR_EINVAL, "leaf %zu: %u is not a dtype", i, msg->dtype);
     }
     if (msg->n_dims > MR_RANK_MAX || (msg->unknown_rank && msg->n_dims > 0)) {
         return mr_error_set(err, MR_EINVAL, "leaf %zu: %zu dimensions%s", i, msg->n_dims,
@@ -116,5 +116,5 @@ int mr_spec_unpack(const void *bytes, size_t size, mr_spec **ret, mr_error *err)
     Millrace__ElementSpec *msg = millrace__element_spec__unpack(NULL, size, bytes);
 
     return msg != NULL ? mr_spec_from_proto(msg, ret, err)
-                       : mr_error_set(err, MR_EINVAL, "%zu bytes are no element spec", size);
+                       : mr_error_set(err, MR_EINVAL, "%zu bytes are not an element spec", size);
 }

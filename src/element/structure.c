@@ -85,7 +85,7 @@ static int leaf_from_json(const json_t *entry, struct mr_leaf_spec *leaf, mr_err
         const json_t *dim = json_array_get(entry, d + 1);
 
         if (!json_is_integer(dim)) {
-            return mr_error_set(err, MR_EINVAL, "dimension %zu is no integer", d);
+            return mr_error_set(err, MR_EINVAL, "dimension %zu is not an integer", d);
         }
         leaf->dims[d] = json_integer_value(dim);
     }

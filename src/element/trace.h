@@ -75,7 +75,7 @@ struct mr_record_cursor {
 struct mr_record mr_block_record_next(const mr_block *block, uint32_t row,
                                       struct mr_record_cursor *c);
 void mr_record_cursor_clear(struct mr_record_cursor *c);
-/* Records that are no block's: cleared by mr_record_clear(). */
+/* Records that are not a block's: cleared by mr_record_clear(). */
 void mr_record_of(const mr_block *block, uint32_t row, struct mr_record *ret);
 /* What was made of all rows of @block, too. */
 void mr_record_add(struct mr_record *to, const mr_block *block);

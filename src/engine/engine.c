@@ -207,7 +207,7 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
     (void)mr_state_u64(s, &format, err);
     if (magic != STATE_MAGIC || checksum != mr_hash64(state, size - 8)) {
         return mr_error_set(err, MR_EINVAL,
-                            "these %zu bytes are no iterator state, or a damaged one", size);
+                            "these %zu bytes are not an iterator state, or a damaged one", size);
     }
     if (format != STATE_FORMAT) {
         return mr_error_set(err, MR_EINVAL,

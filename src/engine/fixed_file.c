@@ -23,7 +23,7 @@ static int check_size(const struct mr_record_file *f, mr_error *err)
     }
     return mr_error_set(err, MR_EINVAL,
                         "file '%s': without header (%" PRIu64 " bytes) and footer (%" PRIu64
-                        " bytes) its %" PRIu64 " bytes are no multiple of records of %" PRIu64
+                        " bytes) its %" PRIu64 " bytes are not a multiple of records of %" PRIu64
                         " bytes",
                         f->path, x->header_bytes, x->footer_bytes, size, x->record_bytes);
 }

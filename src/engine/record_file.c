@@ -19,7 +19,8 @@ int mr_file_compression_parse(const char *s, size_t size, enum mr_file_compressi
             return MR_OK;
         }
     }
-    return mr_error_set(err, MR_EINVAL, "'%.*s' is no compression: \"\", \"GZIP\" and \"ZLIB\" are",
+    return mr_error_set(err, MR_EINVAL,
+                        "'%.*s' is not a compression: \"\", \"GZIP\" and \"ZLIB\" are",
                         (int)(size < 32 ? size : 32), s);
 }
 

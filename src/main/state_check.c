@@ -143,7 +143,7 @@ static bool check_key(struct check *c, const struct state_key *k)
     mr_error err;
 
     if (kind == NULL) {
-        problem(c, k->key, "is no key of this state");
+        problem(c, k->key, "is not a key of this state");
         return false;
     }
     if ((k->lease != 0) != kind->leased) {
@@ -442,7 +442,7 @@ int state_report_json(const struct state *state, const struct state_report *repo
     if (text == NULL) {
         return mr_error_set(
             err, MR_EINTERNAL,
-            "the report cannot be written as JSON: a key is no text, or memory is short");
+            "the report cannot be written as JSON: a key is not text, or memory is short");
     }
     mr_buf_printf(out, "%s\n", text);
     free(text);

@@ -133,7 +133,7 @@ int state_print_json(const struct state *state, struct mr_buf *out, mr_error *er
     if (text == NULL) {
         return mr_error_set(
             err, MR_EINTERNAL,
-            "the state cannot be written as JSON: a key is no text, or memory is short");
+            "the state cannot be written as JSON: a key is not text, or memory is short");
     }
     mr_buf_printf(out, "%s\n", text);
     free(text);

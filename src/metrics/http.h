@@ -27,7 +27,7 @@ struct mr_http_options {
 
 /*
  * Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
- * until mr_http_start(). MR_EINVAL: that is no address; MR_EUNAVAIL: it is taken, or not this
+ * until mr_http_start(). MR_EINVAL: that is not an address; MR_EUNAVAIL: it is taken, or not this
  * host's. *@ret is freed with mr_http_free().
  */
 int mr_http_open(const char *address, mr_http **ret, mr_error *err);

@@ -131,7 +131,7 @@ static int parse_feature(struct mr_example_feature *f, size_t i, struct mr_attrs
                             kind == KIND_VAR_LEN ? "VarLen" : "Ragged");
     }
     if (kind != KIND_FIXED_LEN) {
-        return mr_error_set(err, MR_EINVAL, "%lld is no kind", (long long)kind);
+        return mr_error_set(err, MR_EINVAL, "%lld is not a kind", (long long)kind);
     }
     if (dtype < 0 || dtype >= MR_DTYPE_COUNT ||
         mr_feature_kind_of((unsigned)dtype) == MR_FEATURE_NONE) {

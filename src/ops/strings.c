@@ -90,7 +90,7 @@ static struct mr_string strip(struct mr_string s)
     return s;
 }
 
-/* The text without blanks around it, ended by a NUL; false if that is no number whatever the
+/* The text without blanks around it, ended by a NUL; false if that is not a number whatever the
  * dtype. */
 static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
 {
@@ -123,7 +123,7 @@ static bool number_text(struct mr_string s, char text[NUMBER_BYTES_MAX])
                 z[i] = parse(text, &end, c);                                                       \
             }                                                                                      \
             if (end == text || *end != '\0') {                                                     \
-                bad_number(x[i * step[0]], "is no number", err);                                   \
+                bad_number(x[i * step[0]], "is not a number", err);                                \
                 break;                                                                             \
             }                                                                                      \
         }                                                                                          \
@@ -149,7 +149,7 @@ FLOAT_NUMBER(f64, double, strtod_l)
                 v = strtoll(text, &end, 10);                                                       \
             }                                                                                      \
             if (end == text || *end != '\0') {                                                     \
-                bad_number(x[i * step[0]], "is no integer", err);                                  \
+                bad_number(x[i * step[0]], "is not an integer", err);                              \
                 return i;                                                                          \
             }                                                                                      \
             if (errno != 0 || v < (low) || v > (high)) {                                           \
@@ -270,7 +270,7 @@ static int dims_raw(const struct mr_row *row, struct mr_leaf_spec *spec, mr_erro
         }
     }
     if (size % width != 0) {
-        return mr_error_set(err, MR_EINVAL, "%zu bytes are no whole number of %s", size,
+        return mr_error_set(err, MR_EINVAL, "%zu bytes are not a whole number of %s", size,
                             mr_dtype_name((mr_dtype)spec->dtype));
     }
     spec->dims[spec->rank - 1] = (int64_t)(size / width);

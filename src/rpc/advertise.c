@@ -143,15 +143,14 @@ int mr_rpc_check_advertised(const char *address, mr_error *err)
     if (!mr_address_parse(address, &parsed)) {
         return mr_error_set(
             err, MR_EINVAL,
-            "'%s' is no address to advertise: host:port is wanted, with a port from 1 to 65535",
+            "'%s' is not an address to advertise: host:port is wanted, with a port from 1 to 65535",
             address);
     }
     if (mr_address_is_any(&parsed)) {
-        return mr_error_set(
-            err, MR_EINVAL,
-            "'%s' is no address to advertise: nobody can connect to it. Give --advertise-address a "
-            "host that others reach, or leave it out",
-            address);
+        return mr_error_set(err, MR_EINVAL,
+                            "'%s' is not an address to advertise: nobody can connect to it. Give "
+                            "--advertise-address a host that others reach, or leave it out",
+                            address);
     }
     return MR_OK;
 }

@@ -13,7 +13,8 @@
 int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *err)
 {
     if (!mr_address_parse(address, ret)) {
-        return mr_error_set(err, MR_EINVAL, "'%s' is no address to connect to: host:port is wanted",
+        return mr_error_set(err, MR_EINVAL,
+                            "'%s' is not an address to connect to: host:port is wanted",
                             MR_SHOWN(address));
     }
     return MR_OK;
@@ -48,7 +49,7 @@ int mr_rpc_check_metadata(const char *const *pairs, mr_error *err)
                                 MR_RPC_METADATA_MAX);
         }
         if (!is_key(pairs[2 * n])) {
-            return mr_error_set(err, MR_EINVAL, "'%s' is no key of metadata",
+            return mr_error_set(err, MR_EINVAL, "'%s' is not a key of metadata",
                                 MR_SHOWN(pairs[2 * n]));
         }
     }

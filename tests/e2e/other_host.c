@@ -9,7 +9,7 @@
 
 #define HOST 0x7f000002u
 
-/* False: @fd cannot be bound. What is no address of the internet stays as it is. */
+/* False: @fd cannot be bound. What is not an address of the internet stays as it is. */
 static bool come_from_there(int fd, const struct sockaddr *to)
 {
     struct sockaddr_in from = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(HOST)};

@@ -328,7 +328,7 @@ def test_errors_overtake_no_element_of_another_rank(pipeline):
 
 @pytest.fixture
 def lines(tmp_path):
-    """Two files of lines; the fifth of each is no number. Their names, and where those lines begin."""
+    """Two files of lines; the fifth of each is not a number. Their names, and where those lines begin."""
     names = []
     for f in range(2):
         names.append(str(tmp_path / f"{f}.txt"))

@@ -149,7 +149,7 @@ def test_padded_batch_refuses_values_that_do_not_fit():
     for padding, error, match in ((lambda n: n, TypeError, "int64"), (lambda n: mr.stack([n]), ValueError, "scalar")):
         with pytest.raises(error, match=match):
             numbers.flat_map(lambda n: ds.padded_batch(2, [9], padding(n)))
-    with pytest.raises(mr.errors.InvalidArgumentError, match="flat_map.*element 0.*padded_batch.*-3 is no dimension"):
+    with pytest.raises(mr.errors.InvalidArgumentError, match="flat_map.*element 0.*padded_batch.*-3 is not a dimension"):
         list(numbers.flat_map(lambda n: ds.padded_batch(2, [-n])))
     with pytest.raises(mr.errors.DataLossError, match=r"\[2\] is larger than the padded shape \[1\]"):
         list(numbers.flat_map(lambda n: ds.padded_batch(2, [n - 2])))
@@ -616,7 +616,7 @@ def test_fixed_length_records(tmp_path, kind, header, footer):
 def test_fixed_length_records_of_a_file_that_is_none(tmp_path):
     path = str(tmp_path / "records")
     open(path, "wb").write(b"x" * 20)
-    with pytest.raises(mr.errors.InvalidArgumentError, match="20 bytes are no multiple of records of 6 bytes"):
+    with pytest.raises(mr.errors.InvalidArgumentError, match="20 bytes are not a multiple of records of 6 bytes"):
         list(mr.FixedLengthRecordDataset(path, 6, 1, 2))
     assert values(mr.FixedLengthRecordDataset(path, 6, 1, 1)) == [b"x" * 6] * 3
     open(path, "wb").write(gzip.compress(b"x" * 20))

@@ -56,7 +56,7 @@ def test_version():
     (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
     (["job", "delete"], "delete which job?"),
     (["job", "show"], "show which job?"),
-    (["worker", "--dispatcher", "localhost"], "'localhost' is no address: host:port is wanted"),
+    (["worker", "--dispatcher", "localhost"], "'localhost' is not an address: host:port is wanted"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
     (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "--listen '5051': host:port is wanted"),
     (["dispatcher", "--listen", "::1:5050"], "--listen '::1:5050': host:port is wanted"),
@@ -68,11 +68,11 @@ def test_version():
        f"--advertise-address '{address}': host:port is wanted, with a port from 1 to 65535")
       for address in ("x:y", ":1", "localhost:0", "localhost:99999", "unix:/tmp/x:1", "dns:///x:1")],
     *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}:7000"],
-       f"'{address}:7000' is no address to advertise: nobody can connect to it")
+       f"'{address}:7000' is not an address to advertise: nobody can connect to it")
       for address in ("0.0.0.0", "[::]", "[0::0]", "0")],
     (["worker", "--dispatcher", "localhost:1", "--advertise-address=0.0.0.0:%port%"], "nobody can connect to it"),
     (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address=0.0.0.0:5050"],
-     "'0.0.0.0:5050' is no address to advertise: nobody can connect to it"),
+     "'0.0.0.0:5050' is not an address to advertise: nobody can connect to it"),
     (["dispatcher", "--etcd-endpoints", "localhost:1", "--worker-timeout", "1s"],
      "--worker-timeout 1000 ms: at least three heartbeats (3000 ms) are needed"),
     (["dispatcher", "--etcd-endpoints", "localhost:1", "--client-timeout", "7s", "--heartbeat", "3s"],

@@ -16,7 +16,7 @@ static void bytes_that_are_no_text_are_replaced(void **state)
     } cases[] = {
         {"", ""},
         {"all of it", "all of it"},
-        {"'\xff\xfe' is no integer", "'\?\?' is no integer"},
+        {"'\xff\xfe' is not an integer", "'\?\?' is not an integer"},
         {"two\nlines\x7f\x01", "two lines  "},
         {"\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\xbe", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x8c\xbe"},
         {"overlong \xc0\xaf", "overlong \?\?"},

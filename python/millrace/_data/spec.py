@@ -49,7 +49,7 @@ class TensorShape:
     ValueError
         A dimension is negative.
     TypeError
-        A dimension is no integer.
+        A dimension is not an integer.
 
     Examples
     --------

@@ -58,7 +58,7 @@ def plan(tensor: Symbol, key: Any) -> tuple[AttrTable | None, list[tuple[int, Sy
     """
     keys = key if isinstance(key, tuple) else (key,)
     if any(isinstance(k, list) for k in keys):
-        raise TypeError("a list is no index here: use mr.gather(x, indices)")
+        raise TypeError("a list is not an index here: use mr.gather(x, indices)")
     slices = _Slices()
     gathers: list[tuple[int, Symbol]] = []
     axis = 0
@@ -82,7 +82,7 @@ def plan(tensor: Symbol, key: Any) -> tuple[AttrTable | None, list[tuple[int, Sy
             gathers.append((axis, k))  # the gather takes the axis away again
         else:
             if isinstance(k, bool):
-                raise TypeError("a bool is no index")
+                raise TypeError("a bool is not an index")
             i = operator.index(k)
             slices.add(i, i + 1, 1, "shrink_axis_mask")
     return (slices.attrs() if len(gathers) < len(keys) else None), gathers

@@ -75,7 +75,7 @@ def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | No
     Raises
     ------
     InvalidArgumentError
-        A string is no number, or does not fit.
+        A string is not a number, or does not fit.
 
     Examples
     --------
@@ -376,7 +376,7 @@ def decode_raw(input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool
     Raises
     ------
     InvalidArgumentError
-        A length is no multiple of the size.
+        A length is not a multiple of the size.
 
     Examples
     --------

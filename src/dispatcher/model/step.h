@@ -63,7 +63,7 @@ void mr_delete(mr_core *core, enum mr_stored_kind kind, const void *object, size
 void mr_delete_key(mr_core *core, const char *key);
 void mr_leave_over(mr_core *core, enum mr_stored_kind kind, const void *object, size_t index);
 void mr_leave_over_key(mr_core *core, const char *key);
-/* What is no record of an object. */
+/* What is not a record of an object. */
 void mr_put(mr_core *core, const char *key, const ProtobufCMessage *message);
 /* Write what is touched. */
 void mr_changes_write(mr_core *core);

@@ -179,7 +179,7 @@ static int find_production(const mr_core *core, const struct mr_job *job,
     *ret = p;
     if (job == NULL) {
         return rec->finished || p->hidden != NULL
-                   ? mr_error_set(err, MR_EDATALOSS, "is no hidden iteration of its production")
+                   ? mr_error_set(err, MR_EDATALOSS, "is not a hidden iteration of its production")
                    : MR_OK;
     }
     if (rec->production[0] == '\0' ? mr_job_shares(job) || rec->joining : !mr_job_shares(job)) {

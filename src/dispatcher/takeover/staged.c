@@ -109,7 +109,7 @@ int mr_core_load(mr_core *core, const char *key, const void *value, size_t size,
             return load_value(core, i, key, value, size, err);
         }
     }
-    return mr_error_set(err, MR_EDATALOSS, "'%.120s' is no key of this state", key);
+    return mr_error_set(err, MR_EDATALOSS, "'%.120s' is not a key of this state", key);
 }
 
 int mr_core_load_blob(mr_core *core, const char *key, mr_error *err)

@@ -17,8 +17,8 @@ static int pad_leaf(struct mr_leaf_spec *leaf, size_t i, int64_t rank, const int
     for (int d = 0; d < rank; d++) {
         if (dims[d] < DIM_OF_SIZES) {
             return mr_error_set(err, MR_EINVAL,
-                                "argument 'padded_shapes', component %zu: %lld is no dimension", i,
-                                (long long)dims[d]);
+                                "argument 'padded_shapes', component %zu: %lld is not a dimension",
+                                i, (long long)dims[d]);
         }
         fits = fits && (dims[d] < 0 || leaf->rank == MR_RANK_UNKNOWN || leaf->dims[d] <= dims[d]);
         padded.dims[d] = dims[d] < 0 ? MR_DIM_UNKNOWN : dims[d];
@@ -87,7 +87,7 @@ static int check_sizes(const struct mr_attr *shapes, const int64_t *sizes, size_
     }
     for (size_t i = 0; sizes != NULL && i < n; i++) {
         if (sizes[i] < MR_DIM_UNKNOWN) {
-            return mr_error_set(err, MR_EINVAL, "argument 'sizes': %lld is no dimension",
+            return mr_error_set(err, MR_EINVAL, "argument 'sizes': %lld is not a dimension",
                                 (long long)sizes[i]);
         }
     }

@@ -48,9 +48,9 @@ typedef enum mr_dtype {
     MR_DTYPE_COUNT
 } mr_dtype;
 
-/* Bytes of one value; 0 for MR_STRING and for numbers that are no dtype. */
+/* Bytes of one value; 0 for MR_STRING and for numbers that are not a dtype. */
 MR_API size_t mr_dtype_size(mr_dtype dtype);
-/* "int64", "float32", "string"; NULL for numbers that are no dtype. */
+/* "int64", "float32", "string"; NULL for numbers that are not a dtype. */
 MR_API const char *mr_dtype_name(mr_dtype dtype);
 
 /*
