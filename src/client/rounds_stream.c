@@ -7,11 +7,15 @@
 
 #include <inttypes.h>
 
+/* NULL: it is not known. */
+static bool is_wanted(const struct mr_round_task *task)
+{
+    return task != NULL && task->index != MR_ROUND_NOBODY && !task->closing && !task->has_outcome;
+}
+
 bool mr_client_rounds_wants(const mr_client_rounds *rounds, const char *task_id)
 {
-    const struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
-
-    return task != NULL && task->index != MR_ROUND_NOBODY && !task->closing && !task->has_outcome;
+    return is_wanted(mr_client_rounds_task_find(rounds, task_id));
 }
 
 /* What the receipts say: its end counts as a round of its own. */
@@ -134,7 +138,7 @@ bool mr_client_rounds_tell(mr_client_rounds *rounds, const char *task_id,
 {
     struct mr_round_task *task = mr_client_rounds_task_find(rounds, task_id);
 
-    if (task == NULL || rounds->schedule == NULL || !mr_client_rounds_wants(rounds, task_id)) {
+    if (!is_wanted(task)) { /* or there is no schedule */
         return false;
     }
     uint64_t room = window(rounds);

@@ -164,7 +164,7 @@ static void updated(struct mr_read *r, const Millrace__ClientUpdate *u)
 {
     mr_error err;
 
-    if (rounds_of(r) == NULL || u->rounds == NULL) {
+    if (u->rounds == NULL) {
         return;
     }
     if (mr_client_rounds_update(rounds_of(r), u->rounds, &err) < 0) {
@@ -190,9 +190,6 @@ static uint64_t report(struct mr_read *r, Millrace__ClientHeartbeatRequest *req)
 {
     struct coordinated *c = r->of_mode;
 
-    if (c->rounds == NULL) {
-        return 0;
-    }
     req->rounds = &c->report;
     return mr_client_rounds_report(c->rounds, &c->report);
 }
@@ -204,7 +201,7 @@ static void reported(struct mr_read *r, uint64_t number)
 
 static bool must_report(const struct mr_read *r)
 {
-    return rounds_of(r) != NULL && mr_client_rounds_must_report(rounds_of(r));
+    return mr_client_rounds_must_report(rounds_of(r));
 }
 
 /* ---- the link to a worker ---- */
@@ -322,8 +319,7 @@ static void explain(const struct mr_read *r, char *out, size_t size)
 {
     struct mr_client_rounds_next next;
 
-    if (rounds_of(r) == NULL || mr_client_rounds_next(rounds_of(r), &next, NULL) < 0 ||
-        next.task_id == NULL) {
+    if (mr_client_rounds_next(rounds_of(r), &next, NULL) < 0 || next.task_id == NULL) {
         (void)snprintf(out, size, "no worker has a turn that this consumer may know of yet");
     } else if (find_task(r, &next, true) != NULL) {
         (void)snprintf(out, size, "round %" PRIu64 " is here, and others have not received it",
