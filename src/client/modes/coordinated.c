@@ -8,7 +8,6 @@
  * queued then ends the read.
  */
 #include "client/modes/coordinated.h"
-#include "base/alloc.h"
 #include "base/assert.h"
 #include "base/error.h"
 #include "base/scope.h"
@@ -72,50 +71,32 @@ static void drop_below(struct mr_queue *q, uint64_t round)
 
 /* ---- life ---- */
 
-static bool reads(const struct mr_read_options *opts)
+static void begin(struct mr_read *r)
 {
-    return opts->job.num_consumers > 0;
-}
+    struct coordinated *c = r->of_mode;
 
-static int begin(struct mr_read *r, mr_error *err)
-{
-    struct coordinated *c = mr_calloc(1, sizeof *c);
-
-    MR_CHECK_ALLOC(c, err);
     c->magic = MAGIC;
-    r->of_mode = c;
-    return MR_OK;
 }
 
 static void end(struct mr_read *r)
 {
-    struct coordinated *c = r->of_mode;
-
-    if (c != NULL) {
-        mr_client_rounds_free(c->rounds);
-        mr_free(c);
-    }
+    mr_client_rounds_free(rounds_of(r));
 }
 
-static struct mr_read_task *task_new(void)
+static void task_begin(struct mr_read_task *base)
 {
-    struct coordinated_task *t = mr_calloc(1, sizeof *t);
+    struct coordinated_task *t = (struct coordinated_task *)base;
 
-    if (t == NULL) {
-        return NULL;
-    }
     t->magic = MAGIC;
     t->number = 1;
-    return &t->base;
 }
 
-static void task_free(struct mr_read_task *base)
+static void task_end(struct mr_read_task *base)
 {
     struct coordinated_task *t = task_of(base);
 
     mr_queue_clear(&t->queue);
     t->magic = 0;
-    mr_free(t);
 }
 
 /* ---- the dispatcher ---- */
@@ -425,13 +406,13 @@ static bool is_consistent(const struct mr_read *r)
 }
 
 const struct mr_read_mode mr_read_mode_coordinated = {
-    .name = "coordinated",
-    .reads = reads,
+    .size = sizeof(struct coordinated),
+    .task_size = sizeof(struct coordinated_task),
     .on_schedule = true,
     .begin = begin,
     .end = end,
-    .task_new = task_new,
-    .task_free = task_free,
+    .task_begin = task_begin,
+    .task_end = task_end,
     .opened = opened,
     .updated = updated,
     .finished = finished,

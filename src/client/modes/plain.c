@@ -7,55 +7,34 @@
 #include "base/limits.h"
 #include "base/scope.h"
 
-static bool reads(const struct mr_read_options *opts)
-{
-    return true;
-}
-
 /* ---- life ---- */
 
-static int begin(struct mr_read *r, mr_error *err)
+static void begin(struct mr_read *r)
 {
-    struct mr_plain *p = mr_calloc(1, sizeof *p);
+    struct mr_plain *p = r->of_mode;
 
-    MR_CHECK_ALLOC(p, err);
     p->magic = MR_PLAIN_MAGIC;
     TAILQ_INIT(&p->full);
     TAILQ_INIT(&p->touched);
     TAILQ_INIT(&p->news);
     TAILQ_INIT(&p->given);
     p->ack_ms = INT64_MAX;
-    r->of_mode = p;
-    return MR_OK;
 }
 
-static void end(struct mr_read *r)
+static void task_begin(struct mr_read_task *base)
 {
-    if (r->of_mode != NULL) {
-        mr_plain_given_clear(r);
-        mr_free(r->of_mode);
-    }
-}
+    struct mr_plain_task *t = (struct mr_plain_task *)base;
 
-static struct mr_read_task *task_new(void)
-{
-    struct mr_plain_task *t = mr_calloc(1, sizeof *t);
-
-    if (t == NULL) {
-        return NULL;
-    }
     t->magic = MR_PLAIN_MAGIC;
     mr_session_init(&t->session);
-    return &t->base;
 }
 
-static void task_free(struct mr_read_task *base)
+static void task_end(struct mr_read_task *base)
 {
     struct mr_plain_task *t = mr_plain_task_of(base);
 
     mr_queue_clear(&t->session.queue);
     t->magic = 0;
-    mr_free(t);
 }
 
 /* ---- the link to a worker ---- */
@@ -357,12 +336,12 @@ static bool is_consistent(const struct mr_read *r)
 }
 
 const struct mr_read_mode mr_read_mode_plain = {
-    .name = "plain",
-    .reads = reads,
+    .size = sizeof(struct mr_plain),
+    .task_size = sizeof(struct mr_plain_task),
     .begin = begin,
-    .end = end,
-    .task_new = task_new,
-    .task_free = task_free,
+    .end = mr_plain_given_clear,
+    .task_begin = task_begin,
+    .task_end = task_end,
     .open = open_session,
     .must_send = must_send,
     .fill = fill,

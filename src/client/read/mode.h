@@ -3,7 +3,7 @@
  * client/modes/, with what it knows of a read and of its tasks in structs of its own. The rest of
  * the client knows only this struct.
  *
- * To add one: its file, and a line in mr_read_modes[].
+ * To add one: its file, and when it is chosen, in mr_read_init().
  *
  * All functions are called like those of read.h: one at a time, at `now_ms`; none may block, and
  * none calls those of read.h. They call read/internal.h. Where it says so a slot may be NULL.
@@ -14,21 +14,20 @@
 #include "client/read/read.h"
 
 struct mr_read_mode {
-    const char *name;
-    /* Does it read what these options ask for? The first one that does is taken. */
-    bool (*reads)(const struct mr_read_options *opts);
     /* A task is read as long as a schedule has it, not as long as the task list names it: closing
      * is the mode's. */
     bool on_schedule;
 
     /* ---- life ---- */
 
-    /* Set r->of_mode, which end() frees; it takes NULL. */
-    int (*begin)(struct mr_read *r, mr_error *err);
+    /* Of r->of_mode and of a task: whoever makes those, zeroed, calls begin(), and end() before it
+     * frees them. */
+    size_t size;
+    size_t task_size;
+    void (*begin)(struct mr_read *r);
     void (*end)(struct mr_read *r);
-    /* Zeroed but for what is the mode's; NULL: out of memory. Whoever asked fills in the rest. */
-    struct mr_read_task *(*task_new)(void);
-    void (*task_free)(struct mr_read_task *t);
+    void (*task_begin)(struct mr_read_task *t);
+    void (*task_end)(struct mr_read_task *t);
 
     /* ---- the dispatcher ---- */
 

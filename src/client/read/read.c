@@ -6,35 +6,32 @@
 #include "base/scope.h"
 #include "client/read/internal.h"
 
-static const struct mr_read_mode *const mr_read_modes[] = {
-    &mr_read_mode_coordinated, &mr_read_mode_plain, /* whatever no other reads */
-};
-
 int mr_read_init(struct mr_read *r, mr_error *err)
 {
-    size_t i = 0;
-
     TAILQ_INIT(&r->tasks);
     r->opened_ms = r->now_ms;
     r->retry_ms = INT64_MAX;
     r->batch = 1;
-    while (!mr_read_modes[i]->reads(&r->opts)) {
-        i++;
-    }
-    r->mode = mr_read_modes[i];
+    r->mode = r->opts.job.num_consumers > 0 ? &mr_read_mode_coordinated : &mr_read_mode_plain;
     if (r->opts.input == NULL) { /* It is registered. */
         r->phase = MR_READ_OPENS;
         r->dataset_id = mr_strdup(r->opts.dataset_id);
         MR_CHECK_ALLOC(r->dataset_id, err);
     }
-    return r->mode->begin(r, err);
+    r->of_mode = mr_calloc(1, r->mode->size);
+    MR_CHECK_ALLOC(r->of_mode, err);
+    r->mode->begin(r);
+    return MR_OK;
 }
 
 void mr_read_clear(struct mr_read *r)
 {
     struct mr_read_task *t;
 
-    r->mode->end(r);
+    if (r->of_mode != NULL) {
+        r->mode->end(r);
+        mr_free(r->of_mode);
+    }
     while ((t = TAILQ_FIRST(&r->tasks)) != NULL) {
         TAILQ_REMOVE(&r->tasks, t, link);
         mr_read_task_free(t);
@@ -95,8 +92,7 @@ bool mr_read_is_consistent(const struct mr_read *r)
     TAILQ_FOREACH(t, &r->tasks, link) {
         bool one_stream = t->streams || (!t->connected && !t->sending && t->batch == 0);
 
-        if (t->magic != MR_READ_TASK_MAGIC || t->read != r || mr_map_get(&r->by_key, t->key) != t ||
-            !one_stream) {
+        if (t->read != r || mr_map_get(&r->by_key, t->key) != t || !one_stream) {
             return false;
         }
         tasks++;

@@ -32,7 +32,6 @@
 #define MR_READ_BUDGET_BYTES (32 * MR_MIB)
 #define MR_READ_TASKS_MAX 65536u
 #define MR_READ_WAIT_BYTES 300
-#define MR_READ_TASK_MAGIC 0x4d525254u
 
 struct mr_read;
 struct mr_read_mode;
@@ -71,7 +70,6 @@ enum mr_read_wake {
 /* One task of the iteration and the link to its worker. A mode's own struct begins with this
  * one. */
 struct mr_read_task {
-    uint32_t magic;
     TAILQ_ENTRY(mr_read_task) link;
     struct mr_read *read;
     void *line;    /* the port's; NULL until it connects */

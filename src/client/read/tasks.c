@@ -30,8 +30,8 @@ void mr_read_task_free(struct mr_read_task *t)
     mr_free(t->id);
     mr_free(t->address);
     mr_free(t->incarnation);
-    t->magic = 0;
-    t->read->mode->task_free(t);
+    t->read->mode->task_end(t);
+    mr_free(t);
 }
 
 /* gRPC goes on connecting to a worker that is gone for as long as there is a channel, with a

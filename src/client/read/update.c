@@ -50,13 +50,14 @@ void mr_read_take_end(struct mr_read *r, const Millrace__IterationEnd *end)
 /* Takes @key. NULL: no room. */
 static struct mr_read_task *new_task(struct mr_read *r, const Millrace__TaskInfo *info, char *key)
 {
-    struct mr_read_task *t = r->ntasks < MR_READ_TASKS_MAX ? r->mode->task_new() : NULL;
+    struct mr_read_task *t =
+        r->ntasks < MR_READ_TASKS_MAX ? mr_calloc(1, r->mode->task_size) : NULL;
 
     if (t == NULL) {
         mr_free(key);
         return NULL;
     }
-    t->magic = MR_READ_TASK_MAGIC;
+    r->mode->task_begin(t);
     t->read = r;
     t->key = key;
     t->id = mr_strdup(info->task_id);
