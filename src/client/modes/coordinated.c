@@ -22,7 +22,6 @@
  * message, receipt and credit is for about half of them: with 16 they cost four times the CPU time.
  * Large elements are bounded in bytes. */
 #define AHEAD_ROUNDS 64u
-#define AHEAD_ROUNDS_MIN 2u
 
 #define MAGIC 0x434f4f52u
 
@@ -112,7 +111,7 @@ static int opened(struct mr_read *r, const Millrace__OpenReply *reply, mr_error 
                                              .ahead = AHEAD_ROUNDS};
 
     if (asked > 0 && asked < AHEAD_ROUNDS) {
-        config.ahead = asked < AHEAD_ROUNDS_MIN ? AHEAD_ROUNDS_MIN : (uint32_t)asked;
+        config.ahead = (uint32_t)asked;
     }
     if (reply->report_ms > 0 && reply->report_ms < r->heartbeat_ms) {
         r->heartbeat_ms = reply->report_ms;

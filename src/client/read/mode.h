@@ -38,8 +38,9 @@ struct mr_read_mode {
     void (*updated)(struct mr_read *r, const Millrace__ClientUpdate *u);
     /* The iteration is over, with r->end and r->end_err. NULL: nothing. */
     void (*finished)(struct mr_read *r);
-    /* Add what it has to say to a heartbeat: lent, for that message. Its number, which reported() gets when the dispatcher has answered; 0: nothing was added. All three NULL:
-     * it never has anything to say. */
+    /* Add what it has to say to a heartbeat: lent, for that message. Its number, which reported()
+     * gets when the dispatcher has answered; 0: nothing was added. All three NULL: it never has
+     * anything to say. */
     uint64_t (*report)(struct mr_read *r, Millrace__ClientHeartbeatRequest *req);
     void (*reported)(struct mr_read *r, uint64_t number);
     bool (*must_report)(const struct mr_read *r); /* a heartbeat is due at once */
