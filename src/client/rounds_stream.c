@@ -10,12 +10,6 @@ static bool is_wanted(const struct mr_round_task *task)
     return task != NULL && task->index != MR_ROUND_NOBODY && !task->closing && !task->has_outcome;
 }
 
-/* NULL: it is not known. */
-static bool is_wanted(const struct mr_round_task *task)
-{
-    return task != NULL && task->index != MR_ROUND_NOBODY && !task->closing && !task->has_outcome;
-}
-
 bool mr_client_rounds_wants(const mr_client_rounds *rounds, const char *task_id)
 {
     return is_wanted(mr_client_rounds_task_find(rounds, task_id));
