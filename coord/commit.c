@@ -28,17 +28,14 @@ struct batch {
 };
 
 struct mr_commit {
+    struct mr_commit_status status;
     char root[MR_ROOT_SIZE];
     char leader_key[MR_ROOT_SIZE + 16];
     char batch_key[MR_ROOT_SIZE + 16];
     int64_t epoch;
-    int64_t batch_revision;
     struct mr_rng rng;
     struct batch *head; /* the one in flight, if `sealed` */
     struct batch *tail;
-    size_t backlog_bytes;
-    uint64_t newest;
-    uint64_t committed;
     /* of the head */
     bool sealed;
     bool awaiting;
@@ -52,13 +49,10 @@ struct mr_commit {
     int64_t due_ms;
     struct mr_compare compares[2];
     struct mr_op reads[2];
-    int64_t proven_ms;
-    bool full;
-    bool stray; /* an attempt that compares the absence of meta/batch may lie in a queue */
-    uint64_t written;
 };
 
-mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, uint64_t seed)
+mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, bool stray,
+                         uint64_t seed)
 {
     mr_commit *c = mr_calloc(1, sizeof *c);
 
@@ -69,8 +63,8 @@ mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision
     (void)snprintf(c->leader_key, sizeof c->leader_key, "%s" MR_KEY_LEADER, root);
     (void)snprintf(c->batch_key, sizeof c->batch_key, "%s" MR_KEY_BATCH, root);
     c->epoch = epoch;
-    c->batch_revision = batch_revision;
-    c->proven_ms = INT64_MIN;
+    c->status = (struct mr_commit_status){
+        .batch_revision = batch_revision, .proven_ms = INT64_MIN, .stray = stray};
     mr_rng_seed(&c->rng, seed);
     return c;
 }
@@ -109,7 +103,7 @@ static struct batch *batch_make(mr_commit *c, mr_error *err)
         (void)mr_error_nomem(err);
         return NULL;
     }
-    b->number = ++c->newest;
+    b->number = ++c->status.newest;
     (void)snprintf(b->nonce, sizeof b->nonce, "%016llx%016llx",
                    (unsigned long long)mr_rng_next(&c->rng),
                    (unsigned long long)mr_rng_next(&c->rng));
@@ -188,9 +182,9 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
                             "%zu changes of %zu bytes do not fit into one transaction (%d, %llu)",
                             n, bytes, MR_TXN_OPS_MAX - 1, (unsigned long long)MR_TXN_BYTES_MAX);
     }
-    if (c->backlog_bytes + bytes > MR_COMMIT_BACKLOG_BYTES_MAX) {
+    if (c->status.backlog_bytes + bytes > MR_COMMIT_BACKLOG_BYTES_MAX) {
         return mr_error_set_traits(err, MR_EEXHAUSTED, MR_RETRYABLE,
-                                   "%zu bytes wait for etcd already", c->backlog_bytes);
+                                   "%zu bytes wait for etcd already", c->status.backlog_bytes);
     }
     MR_TRY(copy_ops(c, writes, n, ops, err));
     if (b != NULL && (alone || b->alone) && b->nops > 0) {
@@ -209,11 +203,11 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
         }
         return MR_EEXHAUSTED;
     }
-    c->backlog_bytes -= b->bytes;
+    c->status.backlog_bytes -= b->bytes;
     for (size_t i = 0; i < n; i++) {
         set_op(b, ops[i]);
     }
-    c->backlog_bytes += b->bytes;
+    c->status.backlog_bytes += b->bytes;
     b->alone = b->alone || alone;
     *batch = b->number;
     return MR_OK;
@@ -233,44 +227,14 @@ int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err)
     return MR_OK;
 }
 
-size_t mr_commit_backlog(const mr_commit *c)
+const struct mr_commit_status *mr_commit_status(const mr_commit *c)
 {
-    return c->backlog_bytes;
-}
-
-uint64_t mr_commit_newest(const mr_commit *c)
-{
-    return c->newest;
-}
-
-uint64_t mr_commit_committed(const mr_commit *c)
-{
-    return c->committed;
-}
-
-int64_t mr_commit_batch_revision(const mr_commit *c)
-{
-    return c->batch_revision;
+    return &c->status;
 }
 
 int64_t mr_commit_stalled_ms(const mr_commit *c, int64_t now_ms)
 {
     return c->sealed ? now_ms - c->first_sent_ms : 0;
-}
-
-int64_t mr_commit_proven_ms(const mr_commit *c)
-{
-    return c->proven_ms;
-}
-
-bool mr_commit_full(const mr_commit *c)
-{
-    return c->full;
-}
-
-uint64_t mr_commit_written(const mr_commit *c)
-{
-    return c->written;
 }
 
 /* ---- sending ---- */
@@ -295,11 +259,11 @@ static bool seal(mr_commit *c)
         mr_bytes_free(key);
         return false;
     }
-    c->backlog_bytes -= b->bytes;
+    c->status.backlog_bytes -= b->bytes;
     b->ops[b->nops++] = (struct mr_op){.kind = MR_OP_PUT, .key = key, .value = mr_bytes_str(value)};
     c->compares[0] = (struct mr_compare){mr_bytes_str(c->leader_key), MR_COMPARE_CREATE, c->epoch};
     c->compares[1] =
-        (struct mr_compare){mr_bytes_str(c->batch_key), MR_COMPARE_MOD, c->batch_revision};
+        (struct mr_compare){mr_bytes_str(c->batch_key), MR_COMPARE_MOD, c->status.batch_revision};
     c->reads[0] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->leader_key)};
     c->reads[1] = (struct mr_op){.kind = MR_OP_GET, .key = mr_bytes_str(c->batch_key)};
     c->sealed = true;
@@ -347,9 +311,9 @@ static void drop_head(mr_commit *c)
 
 static void settle(mr_commit *c, int64_t revision)
 {
-    c->batch_revision = revision;
-    c->committed = c->head->number;
-    c->written += c->head->bytes;
+    c->status.batch_revision = revision;
+    c->status.committed = c->head->number;
+    c->status.written += c->head->bytes;
     drop_head(c);
 }
 
@@ -374,17 +338,7 @@ static bool head_puts(const mr_commit *c)
  */
 static bool can_withdraw(const mr_commit *c)
 {
-    return !c->stray;
-}
-
-bool mr_commit_stray(const mr_commit *c)
-{
-    return c->stray;
-}
-
-void mr_commit_set_stray(mr_commit *c)
-{
-    c->stray = true;
+    return !c->status.stray;
 }
 
 static bool withdraw(mr_commit *c)
@@ -410,7 +364,7 @@ static enum mr_verdict withdrawn(mr_commit *c, mr_error *err)
 {
     bool refused = head_puts(c);
 
-    c->proven_ms = c->sent_ms;
+    c->status.proven_ms = c->sent_ms;
     if (!refused) {
         settle(c, 0);
         return MR_VERDICT_COMMITTED;
@@ -419,7 +373,7 @@ static enum mr_verdict withdrawn(mr_commit *c, mr_error *err)
         err, MR_EEXHAUSTED, MR_RETRYABLE,
         "batch %llu: etcd is full (alarm NOSPACE): compact, defragment and disarm it",
         (unsigned long long)c->head->number);
-    c->batch_revision = 0;
+    c->status.batch_revision = 0;
     drop_head(c);
     return MR_VERDICT_REFUSED;
 }
@@ -443,7 +397,7 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
     if (ours) {
         settle(c, r->gets[1].mod_revision);
         if (leading) {
-            c->proven_ms = c->sent_ms;
+            c->status.proven_ms = c->sent_ms;
             return MR_VERDICT_COMMITTED;
         }
         return MR_VERDICT_COMMITTED_DEPOSED;
@@ -476,8 +430,8 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
         return withdrawn(c, err);
     }
     if (rc >= 0 && r->succeeded) {
-        c->full = false;
-        c->proven_ms = c->sent_ms;
+        c->status.full = false;
+        c->status.proven_ms = c->sent_ms;
         settle(c, r->revision);
         return MR_VERDICT_COMMITTED;
     }
@@ -488,8 +442,8 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
     bool full = maybe && why->code == MR_EEXHAUSTED;
 
     c->ambiguous = c->ambiguous || maybe;
-    c->stray = c->stray || (maybe && !full && c->batch_revision == 0);
-    c->full = c->full || full;
+    c->status.stray = c->status.stray || (maybe && !full && c->status.batch_revision == 0);
+    c->status.full = c->status.full || full;
     if (full && !c->withdrawing && can_withdraw(c) && withdraw(c)) {
         c->due_ms = now_ms;
         return MR_VERDICT_AGAIN;

@@ -25,6 +25,24 @@
 
 typedef struct mr_commit mr_commit;
 
+/* What is to be known of it, at any time. */
+struct mr_commit_status {
+    /* Bytes that wait for the batch in flight, or to be sent. What is more than the most is refused
+     * by mr_commit_add(). */
+    size_t backlog_bytes;
+    uint64_t newest;        /* number of the youngest batch ever made; 0: none */
+    uint64_t committed;     /* number of the last one that was committed; 0: none */
+    int64_t batch_revision; /* mod revision of meta/batch, for the term's next mr_commit */
+    int64_t
+        proven_ms; /* when the attempt was sent that was last answered COMMITTED; INT64_MIN: none */
+    bool
+        full; /* the last answered batch was refused for want of space (whatever became of it then) */
+    /* An attempt that compares the absence of meta/batch may still come: nothing is withdrawn any
+     * more, in the whole term. */
+    bool stray;
+    uint64_t written; /* bytes of keys and values in all batches that were committed */
+};
+
 /* How much may wait, over all batches. */
 #define MR_COMMIT_BACKLOG_BYTES_MAX (16 * MR_MIB)
 
@@ -48,10 +66,11 @@ enum mr_verdict {
 
 /*
  * @root "/millrace/<cluster>/"; @epoch: create revision of the leader key; @batch_revision: mod
- * revision of meta/batch as read when the term was won (0: there is none). @seed for nonces and
- * jitter. NULL: out of memory.
+ * revision of meta/batch as read when the term was won (0: there is none). @stray: as the term's
+ * last one had it. @seed for nonces and jitter. NULL: out of memory.
  */
-mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, uint64_t seed);
+mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision, bool stray,
+                         uint64_t seed);
 void mr_commit_free(mr_commit *c);
 
 /*
@@ -64,14 +83,8 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
 /* The number of the youngest batch that was not sent; an empty one is made if there is none. */
 int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err);
 
-/* Bytes that wait for the batch in flight, or to be sent. What is more than the most is refused by
- * mr_commit_add(). */
-size_t mr_commit_backlog(const mr_commit *c);
-uint64_t mr_commit_newest(const mr_commit *c); /* number of the youngest batch ever made; 0: none */
-/* number of the last one that was committed; 0: none */
-uint64_t mr_commit_committed(const mr_commit *c);
-/* mod revision of meta/batch, for the term's next mr_commit */
-int64_t mr_commit_batch_revision(const mr_commit *c);
+/* Lent as long as @c lives. */
+const struct mr_commit_status *mr_commit_status(const mr_commit *c);
 /* How long the batch in flight has been unanswered; 0: there is none. */
 int64_t mr_commit_stalled_ms(const mr_commit *c, int64_t now_ms);
 
@@ -84,15 +97,4 @@ bool mr_commit_send(mr_commit *c, int64_t now_ms, struct mr_txn *txn);
 enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
                                  const struct mr_txn_result *r, const mr_error *why,
                                  bool *maybe_applied, mr_error *err);
-/* Was the last answered batch refused for want of space (whatever became of it then)? */
-bool mr_commit_full(const mr_commit *c);
-/* An attempt that compares the absence of meta/batch may still come: nothing is withdrawn any more,
- * in the whole term. The term's next mr_commit is told so. */
-bool mr_commit_stray(const mr_commit *c);
-void mr_commit_set_stray(mr_commit *c);
-/* Bytes of keys and values in all batches that were committed. */
-uint64_t mr_commit_written(const mr_commit *c);
-/* When the attempt was sent that was last answered COMMITTED; INT64_MIN: none. */
-int64_t mr_commit_proven_ms(const mr_commit *c);
-
 #endif

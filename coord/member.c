@@ -357,7 +357,7 @@ bool mr_member_full(const mr_member *m)
 
 uint64_t mr_member_written(const mr_member *m)
 {
-    return m->written + (m->commit != NULL ? mr_commit_written(m->commit) : 0);
+    return m->written + (m->commit != NULL ? mr_commit_status(m->commit)->written : 0);
 }
 
 int64_t mr_member_answered_ms(const mr_member *m)
@@ -422,17 +422,17 @@ int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err)
 
 size_t mr_member_backlog(const mr_member *m)
 {
-    return m->commit != NULL ? mr_commit_backlog(m->commit) : 0;
+    return m->commit != NULL ? mr_commit_status(m->commit)->backlog_bytes : 0;
 }
 
 uint64_t mr_member_newest(const mr_member *m)
 {
-    return m->commit != NULL ? mr_commit_newest(m->commit) : 0;
+    return m->commit != NULL ? mr_commit_status(m->commit)->newest : 0;
 }
 
 uint64_t mr_member_committed(const mr_member *m)
 {
-    return m->commit != NULL ? mr_commit_committed(m->commit) : 0;
+    return m->commit != NULL ? mr_commit_status(m->commit)->committed : 0;
 }
 
 void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64_t now_ms,

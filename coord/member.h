@@ -128,7 +128,7 @@ void mr_member_later_epoch(mr_member *m, uint64_t epoch, uint64_t signature);
 int mr_member_add(mr_member *m, const struct mr_write *writes, size_t n, bool alone,
                   uint64_t *batch, mr_error *err);
 int mr_member_fence(mr_member *m, uint64_t *batch, mr_error *err);
-/* mr_commit_backlog(): whoever would add to a full one waits */
+/* Of mr_commit_status; whoever would add to a full backlog waits. */
 size_t mr_member_backlog(const mr_member *m);
 uint64_t mr_member_newest(const mr_member *m);
 uint64_t mr_member_committed(const mr_member *m);

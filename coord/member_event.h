@@ -7,6 +7,8 @@
 
 #include "coord/member.h"
 
+#include <sys/queue.h>
+
 enum mr_member_request {
     MR_MEMBER_GRANT,
     MR_MEMBER_RENEW,
@@ -24,8 +26,7 @@ enum mr_member_request {
 };
 
 struct mr_member_event {
-    struct mr_member_event *next; /* the member's list of requests; its thread only */
-    struct mr_member_event *prev;
+    LIST_ENTRY(mr_member_event) link; /* the member's list of requests; its thread only */
     bool listed;
     bool is_embedded; /* in a struct mr_member_watch: it is not freed */
     enum mr_member_request kind;
@@ -51,6 +52,8 @@ struct mr_member_event {
     struct mr_kv *kvs; /* one block of memory with everything in it */
     size_t count;
 };
+
+LIST_HEAD(mr_member_events, mr_member_event);
 
 /* Context of one watch: what its callback needs, from any thread. */
 struct mr_member_watch {

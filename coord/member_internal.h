@@ -28,10 +28,10 @@ struct mr_member {
     char instance[MR_INSTANCE_SIZE];
     struct mr_election election;
     struct mr_rng rng;
-    struct mr_member_event *requests; /* all that were made and not delivered yet */
+    struct mr_member_events requests; /* all that were made and not delivered yet */
     struct mr_election_event said;    /* of the term, to the election */
     bool says;
-    struct mr_member_event *spares; /* for requests that find no memory */
+    struct mr_member_events spares; /* for requests that find no memory */
     unsigned nspares;
     int64_t now_ms; /* of the call that is running */
     uint64_t wall_ms;
@@ -62,7 +62,7 @@ struct mr_member {
     bool went_back; /* the next term of ours begins a new incarnation */
     enum { CERTAIN, DOUBTFUL, PROVING } doubt;
     bool full;
-    bool stray;       /* mr_commit_stray() of this term's earlier loads */
+    bool stray;       /* mr_commit_status of this term's earlier loads */
     uint64_t written; /* in earlier loads */
     mr_error trouble;
     int64_t answered_ms; /* the last time that the store said something else */

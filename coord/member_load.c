@@ -112,10 +112,8 @@ static void refuse_incarnation(mr_member *m)
 static bool make_commit(mr_member *m)
 {
     if (m->commit == NULL) {
-        m->commit = mr_commit_new(m->root, m->epoch, m->batch_revision, mr_rng_next(&m->rng));
-        if (m->commit != NULL && m->stray) {
-            mr_commit_set_stray(m->commit);
-        }
+        m->commit =
+            mr_commit_new(m->root, m->epoch, m->batch_revision, m->stray, mr_rng_next(&m->rng));
     }
     return m->commit != NULL;
 }

@@ -11,11 +11,10 @@ static struct mr_member_event *take_event(mr_member *m)
 
     if (ev == NULL) {
         /* Without any memory for so long nobody can coordinate; a crash hands over. */
-        MR_ASSERT(m->spares != NULL);
-        ev = m->spares;
-        m->spares = ev->next;
+        ev = LIST_FIRST(&m->spares);
+        MR_ASSERT(ev != NULL);
+        LIST_REMOVE(ev, link);
         m->nspares--;
-        ev->next = NULL;
     }
     return ev;
 }
@@ -29,11 +28,7 @@ struct mr_member_event *mr_member_request(mr_member *m, enum mr_member_request k
     ev->serial = serial;
     ev->sent_ms = m->now_ms;
     ev->floor = m->newest_revision;
-    ev->next = m->requests;
-    if (ev->next != NULL) {
-        ev->next->prev = ev;
-    }
-    m->requests = ev;
+    LIST_INSERT_HEAD(&m->requests, ev, link);
     ev->listed = true;
     return ev;
 }
@@ -48,8 +43,8 @@ struct mr_bytes mr_member_key(const mr_member *m, struct key *k, const char *a, 
 
 static void add_spare(mr_member *m, struct mr_member_event *ev)
 {
-    *ev = (struct mr_member_event){.next = m->spares, .post = m->opts.post, .ctx = m->opts.ctx};
-    m->spares = ev;
+    *ev = (struct mr_member_event){.post = m->opts.post, .ctx = m->opts.ctx};
+    LIST_INSERT_HEAD(&m->spares, ev, link);
     m->nspares++;
 }
 
@@ -66,18 +61,10 @@ void mr_member_give_back(mr_member *m, struct mr_member_event *ev)
 
 void mr_member_unlist(mr_member *m, struct mr_member_event *ev)
 {
-    if (!ev->listed) {
-        return;
+    if (ev->listed) {
+        LIST_REMOVE(ev, link);
+        ev->listed = false;
     }
-    if (ev->prev != NULL) {
-        ev->prev->next = ev->next;
-    } else {
-        m->requests = ev->next;
-    }
-    if (ev->next != NULL) {
-        ev->next->prev = ev->prev;
-    }
-    ev->listed = false;
 }
 
 int mr_member_fill_spares(mr_member *m)
@@ -95,16 +82,14 @@ int mr_member_fill_spares(mr_member *m)
 
 void mr_member_drop_requests(mr_member *m)
 {
-    while (m->requests != NULL) {
-        struct mr_member_event *ev = m->requests;
+    struct mr_member_event *ev;
 
+    while ((ev = LIST_FIRST(&m->requests)) != NULL) {
         mr_member_unlist(m, ev);
         mr_member_give_back(m, ev);
     }
-    while (m->spares != NULL) {
-        struct mr_member_event *next = m->spares->next;
-
-        mr_member_event_free(m->spares);
-        m->spares = next;
+    while ((ev = LIST_FIRST(&m->spares)) != NULL) {
+        LIST_REMOVE(ev, link);
+        mr_member_event_free(ev);
     }
 }

@@ -34,7 +34,7 @@ static void forget_load(mr_member *m)
 
 static void drop_commit(mr_member *m)
 {
-    m->written += m->commit != NULL ? mr_commit_written(m->commit) : 0;
+    m->written += m->commit != NULL ? mr_commit_status(m->commit)->written : 0;
     mr_commit_free(m->commit);
     m->commit = NULL;
 }
@@ -137,7 +137,7 @@ static void resolve_doubt(mr_member *m)
 static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied)
 {
     struct mr_election_event fenced = {.kind = MR_ELECTION_FENCED};
-    uint64_t committed = mr_commit_committed(m->commit);
+    uint64_t committed = mr_commit_status(m->commit)->committed;
 
     switch (verdict) {
     case MR_VERDICT_COMMITTED:
@@ -160,8 +160,8 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
         mr_log(MR_LOG_ERROR, "etcd refuses a batch, loading the state again", "error", "%s",
                m->refusal.message, NULL);
         m->opts.ops->refused(m->opts.ctx, committed + 1, &m->refusal);
-        m->batch_revision = mr_commit_batch_revision(m->commit);
-        m->stray = mr_commit_stray(m->commit);
+        m->batch_revision = mr_commit_status(m->commit)->batch_revision;
+        m->stray = mr_commit_status(m->commit)->stray;
         mr_member_start_load(m);
         break;
     }
@@ -169,7 +169,7 @@ static void on_verdict(mr_member *m, enum mr_verdict verdict, bool maybe_applied
 
 static void note_room(mr_member *m)
 {
-    bool full = mr_commit_full(m->commit);
+    bool full = mr_commit_status(m->commit)->full;
 
     if (full != m->full) {
         m->full = full;
@@ -218,7 +218,7 @@ void mr_member_send_batch(mr_member *m)
 
 int64_t mr_member_proven_ms(const mr_member *m)
 {
-    int64_t proven = mr_commit_proven_ms(m->commit);
+    int64_t proven = mr_commit_status(m->commit)->proven_ms;
 
     return proven > m->campaign_sent_ms ? proven : m->campaign_sent_ms;
 }
@@ -226,7 +226,11 @@ int64_t mr_member_proven_ms(const mr_member *m)
 /* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
 int64_t mr_member_idle_due_ms(const mr_member *m)
 {
-    if (!m->leading || mr_commit_newest(m->commit) != mr_commit_committed(m->commit)) {
+    if (!m->leading) {
+        return INT64_MAX;
+    }
+    const struct mr_commit_status *c = mr_commit_status(m->commit);
+    if (c->newest != c->committed) {
         return INT64_MAX;
     }
     return mr_member_proven_ms(m) + m->election.ttl_ms / 4;

@@ -118,8 +118,8 @@ _COMMIT = [
     _coord(
         "PROVEN_BY_ANSWER", "1.11", "the right to answer counts from the answer, not from when the batch was sent",
         "commit.c",
-        "        c->full = false;\n        c->proven_ms = c->sent_ms;\n",
-        "        c->full = false;\n        c->proven_ms = now_ms;\n",
+        "        c->status.full = false;\n        c->status.proven_ms = c->sent_ms;\n",
+        "        c->status.full = false;\n        c->status.proven_ms = now_ms;\n",
     ),
     _coord(
         "SOFT_FOR_A_LEASE", "1.11", "memory answers for a whole lease",

@@ -88,7 +88,7 @@ static bool has(const struct mr_txn *txn, const char *key, const char *value)
 
 static int set_up(void **state)
 {
-    *state = mr_commit_new(ROOT, EPOCH, 7, 1);
+    *state = mr_commit_new(ROOT, EPOCH, 7, false, 1);
     return *state == NULL;
 }
 
@@ -117,7 +117,7 @@ static void every_batch_carries_both_guards(void **state)
     assert_int_equal(txn.nfailure, 2);
     assert_true(has(&txn, ROOT "jobs/a", "1"));
     assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_committed(c), 1);
+    assert_int_equal(mr_commit_status(c)->committed, 1);
 
     (void)add(c, "jobs/b", "2");
     assert_int_equal(send(c, 0).compares[1].revision, 60); /* what the last batch left there */
@@ -178,7 +178,7 @@ static void unknown_is_settled_by_the_same_bytes(void **state)
 
     /* It had been applied: our nonce is there. */
     assert_int_equal(guard_failed(c, EPOCH, sent, 61, &maybe), MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_committed(c), 1);
+    assert_int_equal(mr_commit_status(c)->committed, 1);
     assert_int_equal(send(c, mr_commit_due(c)).compares[1].revision, 61);
     mr_bytes_free(sent);
 }
@@ -277,7 +277,7 @@ static void a_full_store_still_takes_deletes(void **state)
     (void)add(c, "a", NULL);
     (void)send(c, 0);
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
-    assert_true(mr_commit_full(c));
+    assert_true(mr_commit_status(c)->full);
     struct mr_txn txn = send(c, 0);
 
     assert_int_equal(txn.nsuccess, 2);
@@ -286,7 +286,7 @@ static void a_full_store_still_takes_deletes(void **state)
     assert_int_equal(txn.compares[0].revision, EPOCH);
     assert_int_equal(txn.compares[1].revision, 7);
     assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_committed(c), 1);
+    assert_int_equal(mr_commit_status(c)->committed, 1);
 
     /* The next one is tried as it is; there is room again. */
     (void)add(c, "b", "1");
@@ -294,7 +294,7 @@ static void a_full_store_still_takes_deletes(void **state)
     assert_int_equal(txn.compares[1].revision, 0); /* there is no meta/batch any more */
     assert_true(has(&txn, ROOT "b", "1"));
     assert_int_equal(succeed(c, 61), MR_VERDICT_COMMITTED);
-    assert_false(mr_commit_full(c));
+    assert_false(mr_commit_status(c)->full);
 }
 
 static void what_a_full_store_refused_is_withdrawn_for_certain(void **state)
@@ -315,7 +315,7 @@ static void what_a_full_store_refused_is_withdrawn_for_certain(void **state)
     assert_int_equal(txn.nsuccess, 1);
     assert_true(has(&txn, ROOT "meta/batch", NULL));
     assert_int_equal(succeed(c, 60), MR_VERDICT_REFUSED);
-    assert_int_equal(mr_commit_batch_revision(c), 0);
+    assert_int_equal(mr_commit_status(c)->batch_revision, 0);
 }
 
 static void refused_for_space_and_applied_all_the_same(void **state)
@@ -329,7 +329,7 @@ static void refused_for_space_and_applied_all_the_same(void **state)
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
     (void)send(c, 0);
     assert_int_equal(guard_failed(c, EPOCH, sent, 61, &maybe), MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_batch_revision(c), 61);
+    assert_int_equal(mr_commit_status(c)->batch_revision, 61);
     mr_bytes_free(sent);
 }
 
@@ -353,7 +353,7 @@ static void a_withdrawal_is_repeated_until_it_is_answered(void **state)
 
 static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **state)
 {
-    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
+    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, false, 1);
 
     (void)state;
     (void)add(c, "a", "1");
@@ -374,8 +374,8 @@ static void without_a_batch_record_an_attempt_in_a_queue_keeps_its_place(void **
  * that there is no record, which a withdrawal much later would make true again. */
 static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **state)
 {
-    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, 1);
-    mr_commit *next = mr_commit_new(ROOT, EPOCH, 61, 1);
+    mr_commit *c = mr_commit_new(ROOT, EPOCH, 0, false, 1);
+    mr_commit *next = mr_commit_new(ROOT, EPOCH, 61, true, 1);
 
     (void)state;
     (void)add(c, "a", "1");
@@ -384,7 +384,7 @@ static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **sta
                      MR_VERDICT_AGAIN);
     (void)send(c, mr_commit_due(c));
     assert_int_equal(succeed(c, 60), MR_VERDICT_COMMITTED);
-    assert_true(mr_commit_stray(c));
+    assert_true(mr_commit_status(c)->stray);
     (void)add(c, "a", "2");
     (void)send(c, 0);
     assert_int_equal(full(c), MR_VERDICT_AGAIN);
@@ -393,8 +393,7 @@ static void an_attempt_in_a_queue_is_not_let_in_by_a_later_withdrawal(void **sta
     assert_true(has(&txn, ROOT "a", "2"));
     assert_int_equal(succeed(c, 61), MR_VERDICT_COMMITTED);
 
-    /* The same when the state was loaded again in between. */
-    mr_commit_set_stray(next);
+    /* The same when the state was loaded again in between, which `next` has been told. */
     (void)add(next, "a", "3");
     (void)send(next, 0);
     assert_int_equal(full(next), MR_VERDICT_AGAIN);
@@ -439,8 +438,8 @@ static void a_command_is_in_one_batch_as_a_whole(void **state)
     }
     assert_int_equal(err.code, MR_EEXHAUSTED);
     assert_true(n > 0);
-    assert_in_range(mr_commit_backlog(c), MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX,
-                    MR_COMMIT_BACKLOG_BYTES_MAX);
+    assert_in_range(mr_commit_status(c)->backlog_bytes,
+                    MR_COMMIT_BACKLOG_BYTES_MAX - MR_TXN_BYTES_MAX, MR_COMMIT_BACKLOG_BYTES_MAX);
     free(large);
 }
 
@@ -485,12 +484,12 @@ static void leading_is_proven_as_of_the_sending(void **state)
     bool maybe;
     mr_error err;
 
-    assert_int_equal(mr_commit_proven_ms(c), INT64_MIN);
+    assert_int_equal(mr_commit_status(c)->proven_ms, INT64_MIN);
     (void)add(c, "jobs/a", "1");
     (void)send(c, 100);
     assert_int_equal(mr_commit_answer(c, 3100, MR_OK, &r, NULL, &maybe, &err),
                      MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_proven_ms(c), 100);
+    assert_int_equal(mr_commit_status(c)->proven_ms, 100);
 
     /* Of several attempts the last one is: the answer to it is what came. */
     (void)add(c, "jobs/b", "2");
@@ -499,7 +498,7 @@ static void leading_is_proven_as_of_the_sending(void **state)
 
     assert_int_equal(answered(c, 5000, MR_EUNAVAIL, MR_RETRYABLE | MR_MAYBE_APPLIED),
                      MR_VERDICT_AGAIN);
-    assert_int_equal(mr_commit_proven_ms(c), 100);
+    assert_int_equal(mr_commit_status(c)->proven_ms, 100);
     int64_t again = mr_commit_due(c);
 
     (void)send(c, again);
@@ -509,7 +508,7 @@ static void leading_is_proven_as_of_the_sending(void **state)
 
     assert_int_equal(mr_commit_answer(c, again + 3000, MR_OK, &shown, NULL, &maybe, &err),
                      MR_VERDICT_COMMITTED);
-    assert_int_equal(mr_commit_proven_ms(c), again);
+    assert_int_equal(mr_commit_status(c)->proven_ms, again);
 }
 
 static void alone_means_alone(void **state)
