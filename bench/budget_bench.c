@@ -14,6 +14,7 @@
 #include "dispatcher/dispatcher.h"
 #include "millrace/service.pb-c.h"
 #include "rpc/rpc.h"
+#include "tests/support/unary.h"
 
 #include <inttypes.h>
 #include <jansson.h>

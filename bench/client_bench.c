@@ -18,6 +18,7 @@
 #include "client/reader.h"
 #include "element/frame.h"
 #include "rpc/rpc.h"
+#include "tests/support/unary.h"
 
 #include <millrace/base.h>
 

@@ -91,11 +91,6 @@ int mr_rpc_unary(mr_rpc_channel *ch, const char *path, const void *request, size
 void mr_rpc_call_cancel(mr_rpc_call *call); /* done is still called, with MR_ECANCELED */
 void mr_rpc_call_unref(mr_rpc_call *call);
 
-/* The same, waiting. *@reply is freed with mr_free(). Not from the runtime's thread. */
-int mr_rpc_unary_wait(mr_rpc_channel *ch, const char *path, const void *request, size_t size,
-                      const char *const *metadata, int64_t timeout_ms, bool wait_for_ready,
-                      void **reply, size_t *reply_size, mr_error *err);
-
 /* ---- streams, both sides ---- */
 
 struct mr_rpc_stream_ops {

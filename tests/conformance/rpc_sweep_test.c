@@ -5,6 +5,7 @@
 #include "base/sync.h"
 #include "rpc/rpc.h"
 #include "tests/support/sweep.h"
+#include "tests/support/unary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include "base/limits.h"
 #include "base/sync.h"
 #include "tests/support/rpc.h"
+#include "tests/support/unary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

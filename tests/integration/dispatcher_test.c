@@ -13,6 +13,7 @@
 #include "rpc/rpc.h"
 #include "tests/support/etcd.h"
 #include "tests/support/state.h"
+#include "tests/support/unary.h"
 
 #include <millrace/dataset.h>
 #include <pthread.h>

@@ -5,6 +5,7 @@
 #include "rpc/rpc.h"
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
+#include "tests/support/unary.h"
 
 #include <fcntl.h>
 #include <millrace/base.h>

@@ -6,6 +6,7 @@
 #include "rpc/rpc.h"
 #include "tests/support/h2.h"
 #include "tests/support/port.h"
+#include "tests/support/unary.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

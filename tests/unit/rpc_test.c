@@ -9,6 +9,7 @@
 #include "rpc/grpc/internal.h"
 #include "tests/support/heap.h"
 #include "tests/support/rpc.h"
+#include "tests/support/unary.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
