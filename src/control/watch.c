@@ -52,7 +52,6 @@ static void on_message(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     struct mr_control_watch *w = ctx;
 
-    (void)s;
     MR_LOCK(&w->control->lock);
     w->message = m;
     (void)pthread_cond_broadcast(&w->control->changed);
@@ -62,7 +61,6 @@ static void on_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
 {
     struct mr_control_watch *w = ctx;
 
-    (void)s;
     MR_LOCK(&w->control->lock);
     if (rc < 0) {
         w->end = *err;

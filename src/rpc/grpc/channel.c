@@ -33,7 +33,6 @@ static void on_state(struct mr_grpc_tag *tag, bool ok)
     struct mr_rpc_channel *ch = MR_RPC_CONTAINER(tag, struct mr_rpc_channel, watch_tag);
     struct mr_rpc_runtime *rt = ch->rt;
 
-    (void)ok;
     mr_mutex_lock(&ch->lock);
     bool closing = ch->closing;
     if (!closing) {

@@ -125,7 +125,6 @@ static void on_request_close(struct mr_grpc_tag *tag, bool ok)
 {
     struct mr_rpc_request *req = MR_RPC_CONTAINER(tag, struct mr_rpc_request, close_tag);
 
-    (void)ok;
     mr_mutex_lock(&req->lock);
     req->close_seen = true;
     if (req->cancelled != 0) {
@@ -137,7 +136,6 @@ static void on_request_close(struct mr_grpc_tag *tag, bool ok)
 
 static void on_reply_sent(struct mr_grpc_tag *tag, bool ok)
 {
-    (void)ok;
     request_back(MR_RPC_CONTAINER(tag, struct mr_rpc_request, reply_tag));
 }
 

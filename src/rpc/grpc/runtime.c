@@ -84,7 +84,6 @@ static void shut_down_grpc_locked(void)
  * that. */
 static void no_log(gpr_log_func_args *args)
 {
-    (void)args;
 }
 
 /*

@@ -121,7 +121,6 @@ static void on_shutdown(struct mr_grpc_tag *tag, bool ok)
 {
     struct mr_grpc_calls *calls = &MR_RPC_CONTAINER(tag, struct mr_rpc_server, shutdown_tag)->calls;
 
-    (void)ok;
     MR_LOCK(&calls->lock);
     calls->shut_down = true;
     (void)pthread_cond_broadcast(&calls->changed);

@@ -200,13 +200,11 @@ static void batch_back(struct mr_rpc_stream *s)
 
 static void on_start(struct mr_grpc_tag *tag, bool ok)
 {
-    (void)ok;
     batch_back(MR_RPC_CONTAINER(tag, struct mr_rpc_stream, start_tag));
 }
 
 static void on_close(struct mr_grpc_tag *tag, bool ok)
 {
-    (void)ok;
     batch_back(MR_RPC_CONTAINER(tag, struct mr_rpc_stream, close_tag));
 }
 
@@ -214,7 +212,6 @@ static void on_status(struct mr_grpc_tag *tag, bool ok)
 {
     struct mr_rpc_stream *s = MR_RPC_CONTAINER(tag, struct mr_rpc_stream, status_tag);
 
-    (void)ok;
     mr_mutex_lock(&s->lock);
     s->status_seen = true;
     mr_mutex_unlock(&s->lock);

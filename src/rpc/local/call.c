@@ -33,7 +33,6 @@ static void on_reply(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     struct mr_rpc_call *call = ctx;
 
-    (void)s;
     call->reply = m;
 }
 
@@ -43,7 +42,6 @@ static void on_reply_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *
     const struct mr_rpc_message *m = call->reply;
     mr_error err;
 
-    (void)s;
     if (rc < 0) {
         err = *why;
     } else if (m == NULL) {

@@ -29,7 +29,6 @@ static void on_request(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
     const struct mr_rpc_method *method = req->method;
     mr_error err;
 
-    (void)s;
     req->handed = true;
     if (m->size > method->bytes_max) {
         mr_rpc_reply(req, mr_rpc_too_large(method, m->size, &err), err.message, NULL, 0);
@@ -46,8 +45,6 @@ static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error
 {
     struct mr_rpc_request *req = ctx;
 
-    (void)s;
-    (void)err;
     atomic_store(&req->gone, rc < 0);
     if (!req->handed) {
         request_unref(req); /* in place of whoever would have answered */
@@ -92,6 +89,5 @@ bool mr_rpc_request_cancelled(const mr_rpc_request *req)
 
 const char *mr_rpc_request_host(const mr_rpc_request *req)
 {
-    (void)req;
     return MR_LOCAL_HOST;
 }

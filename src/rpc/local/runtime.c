@@ -48,7 +48,6 @@ static void let_in_locked(void)
 
 static void *run(void *arg)
 {
-    (void)arg;
     mr_local_this_is_own_thread();
     MR_LOCK(&mr_local.lock);
     while (!mr_local.stopping) {

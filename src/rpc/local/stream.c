@@ -377,7 +377,6 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
 {
     struct mr_local_parcel *p = parcel_new(slices, n);
 
-    (void)more_follows;
     MR_CHECK_ALLOC(p, err);
     mr_mutex_lock(&mr_local.lock);
     if (s->state < MR_LOCAL_OVER && !s->closing) {
@@ -457,7 +456,6 @@ const char *mr_rpc_stream_peer(mr_rpc_stream *s)
 
 const char *mr_rpc_stream_host(const mr_rpc_stream *s)
 {
-    (void)s;
     return MR_LOCAL_HOST;
 }
 
