@@ -64,12 +64,17 @@ mr_commit *mr_commit_new(const char *root, int64_t epoch, int64_t batch_revision
     return c;
 }
 
+static void ops_free(struct mr_op *ops, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mr_bytes_free(ops[i].key);
+        mr_bytes_free(ops[i].value);
+    }
+}
+
 static void batch_free(struct batch *b)
 {
-    for (size_t i = 0; i < b->nops; i++) {
-        mr_bytes_free(b->ops[i].key);
-        mr_bytes_free(b->ops[i].value);
-    }
+    ops_free(b->ops, b->nops);
     mr_free(b);
 }
 
@@ -152,10 +157,7 @@ static int copy_ops(const mr_commit *c, const struct mr_write *writes, size_t n,
                                 .key = {key, key != NULL ? strlen(key) : 0},
                                 .value = {value, value != NULL ? writes[i].size : 0}};
         if (key == NULL || (value == NULL && writes[i].value != NULL)) {
-            for (size_t j = 0; j <= i; j++) {
-                mr_bytes_free(ops[j].key);
-                mr_bytes_free(ops[j].value);
-            }
+            ops_free(ops, i + 1);
             return mr_error_nomem(err);
         }
     }
@@ -182,20 +184,12 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
                                    "%zu bytes wait for etcd already", c->status.backlog_bytes);
     }
     MR_TRY(copy_ops(c, writes, n, ops, err));
-    if (b != NULL && (alone || b->alone) && b->nops > 0) {
-        b = NULL;
-    }
-    if (b != NULL && (b->nops + n > MR_TXN_OPS_MAX - 1 || b->bytes + bytes > MR_TXN_BYTES_MAX)) {
-        b = NULL;
-    }
-    if (b == NULL) {
+    if (b == NULL || ((alone || b->alone) && b->nops > 0) || b->nops + n > MR_TXN_OPS_MAX - 1 ||
+        b->bytes + bytes > MR_TXN_BYTES_MAX) {
         b = batch_make(c, err);
     }
     if (b == NULL) {
-        for (size_t i = 0; i < n; i++) {
-            mr_bytes_free(ops[i].key);
-            mr_bytes_free(ops[i].value);
-        }
+        ops_free(ops, n);
         return MR_EEXHAUSTED;
     }
     c->status.backlog_bytes -= b->bytes;
@@ -398,19 +392,13 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
         return MR_VERDICT_COMMITTED_DEPOSED;
     }
     *maybe_applied = c->ambiguous;
-    if (leading) {
-        /* Nobody but this term may have written meta/batch: a hand edit, or a bug. Not to be built
-         * upon. */
-        (void)mr_error_set_traits(err, MR_EABORTED,
-                                  MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
-                                  "batch %llu: " MR_KEY_BATCH " was changed by somebody else",
-                                  (unsigned long long)c->head->number);
-    } else {
-        (void)mr_error_set_traits(err, MR_EABORTED,
-                                  MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
-                                  "batch %llu: no longer leader at epoch %lld",
-                                  (unsigned long long)c->head->number, (long long)c->epoch);
-    }
+    /* Nobody but this term may have written meta/batch: a hand edit, or a bug. Not to be built
+     * upon. */
+    (void)mr_error_set_traits(err, MR_EABORTED,
+                              MR_FENCED | (c->ambiguous ? (uint32_t)MR_MAYBE_APPLIED : 0u),
+                              leading ? "batch %llu: " MR_KEY_BATCH " was changed by somebody else"
+                                      : "batch %llu: no longer leader at epoch %lld",
+                              (unsigned long long)c->head->number, (long long)c->epoch);
     return MR_VERDICT_DEPOSED;
 }
 

@@ -83,12 +83,10 @@ static void pem_free(struct pem *p)
 static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
 {
     static const char certificate[] = "-----BEGIN CERTIFICATE-----";
-    int rc = read_pem(e->ca_file, certificate, "certificate", &p->ca, err);
 
-    rc = rc < 0 ? rc : read_pem(e->cert_file, certificate, "certificate", &p->cert, err);
-    return rc < 0
-               ? rc
-               : read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
+    MR_TRY(read_pem(e->ca_file, certificate, "certificate", &p->ca, err));
+    MR_TRY(read_pem(e->cert_file, certificate, "certificate", &p->cert, err));
+    return read_pem(e->key_file, "PRIVATE KEY-----", "unencrypted private key", &p->key, err);
 }
 
 int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)

@@ -32,6 +32,7 @@ static void etcd_free(struct mr_etcd *e)
     (void)pthread_mutex_destroy(&e->lock);
     mr_free(e);
 }
+MR_AUTO_DEFINE(struct mr_etcd, etcd_free)
 
 static void etcd_close(mr_store *s)
 {
@@ -108,39 +109,31 @@ static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *er
 
 static int add_endpoints(struct mr_etcd *e, const char *list, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (const char *p = list; rc >= 0;) {
+    for (const char *p = list;; p++) {
         size_t n = strcspn(p, ",");
 
-        rc = add_endpoint(e, p, n, err);
-        if (p[n] == '\0') {
-            break;
+        MR_TRY(add_endpoint(e, p, n, err));
+        p += n;
+        if (*p == '\0') {
+            return MR_OK;
         }
-        p += n + 1;
     }
-    return rc;
-}
-
-static int keep(char **field, const char *value, mr_error *err)
-{
-    *field = mr_strdup(value != NULL ? value : "");
-    return *field != NULL ? MR_OK : mr_error_nomem(err);
 }
 
 static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_error *err)
 {
-    int rc = keep(&e->ca_file, o->ca_file, err);
+    const struct {
+        char **kept;
+        const char *given;
+    } texts[] = {{&e->ca_file, o->ca_file},   {&e->cert_file, o->cert_file},
+                 {&e->key_file, o->key_file}, {&e->server_name, o->server_name},
+                 {&e->user, o->user},         {&e->password_file, o->password_file}};
 
-    rc = rc < 0 ? rc : keep(&e->cert_file, o->cert_file, err);
-    rc = rc < 0 ? rc : keep(&e->key_file, o->key_file, err);
-    rc = rc < 0 ? rc : keep(&e->server_name, o->server_name, err);
-    rc = rc < 0 ? rc : keep(&e->user, o->user, err);
-    rc = rc < 0 ? rc : keep(&e->password_file, o->password_file, err);
-    e->seconds = o->seconds;
-    if (rc < 0) {
-        return rc;
+    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        *texts[i].kept = mr_strdup(texts[i].given != NULL ? texts[i].given : "");
+        MR_CHECK_ALLOC(*texts[i].kept, err);
     }
+    e->seconds = o->seconds;
     if ((e->cert_file[0] == '\0') != (e->key_file[0] == '\0')) {
         return mr_error_set(err, MR_EINVAL, "a certificate for etcd and its key go together");
     }
@@ -173,8 +166,7 @@ static const struct mr_store_ops store_ops = {
 
 int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *err)
 {
-    struct mr_etcd *e = mr_calloc(1, sizeof *e);
-    int rc = MR_OK;
+    MR_AUTO(etcd_free) struct mr_etcd *e = mr_calloc(1, sizeof *e);
 
     MR_CHECK_ALLOC(e, err);
     e->store.ops = &store_ops;
@@ -182,13 +174,10 @@ int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *e
     mr_mutex_init(&e->lock);
     mr_cond_init(&e->idle);
     e->endpoints = mr_calloc(MR_ETCD_ENDPOINTS_MAX, sizeof *e->endpoints);
-    rc = e->endpoints == NULL ? mr_error_nomem(err) : take_options(e, opts, err);
-    rc = rc < 0 ? rc : add_endpoints(e, opts->endpoints, err);
-    rc = rc < 0 ? rc : mr_rpc_acquire(&e->runtime, err);
-    if (rc >= 0) {
-        *ret = &e->store;
-        e = NULL;
-    }
-    etcd_free(e);
-    return rc;
+    MR_CHECK_ALLOC(e->endpoints, err);
+    MR_TRY(take_options(e, opts, err));
+    MR_TRY(add_endpoints(e, opts->endpoints, err));
+    MR_TRY(mr_rpc_acquire(&e->runtime, err));
+    *ret = &MR_TAKE(e)->store;
+    return MR_OK;
 }

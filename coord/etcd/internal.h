@@ -88,10 +88,11 @@ struct mr_etcd {
     uint64_t watch_ids;
 
     enum mr_etcd_login login;
-    mr_rpc_call *login_call; /* while ASKING */
-    char *token;             /* NULL: none */
-    uint64_t logins;         /* number of the token */
-    int64_t login_again_ms;  /* etcd refused: not before */
+    mr_rpc_call *login_call;         /* while ASKING */
+    struct mr_etcd_conn *login_conn; /* the same */
+    char *token;                     /* NULL: none */
+    uint64_t logins;                 /* number of the token */
+    int64_t login_again_ms;          /* etcd refused: not before */
     mr_error login_error;
     unsigned logins_failed; /* one after another */
 };

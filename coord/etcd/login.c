@@ -19,11 +19,6 @@
 #define LOGIN_DOUBLED_MAX 3u
 #define LOGIN_AGAIN_MS 1000
 
-struct login {
-    struct mr_etcd *etcd;
-    struct mr_etcd_conn *conn;
-};
-
 void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5])
 {
     /* A member that is cut off from the others says so instead of staying silent. */
@@ -62,7 +57,7 @@ static void take_token_locked(struct mr_etcd *e, const void *bytes, size_t size,
     }
 }
 
-static void judge_locked(struct mr_etcd *e, struct mr_etcd_conn *conn, mr_error *err)
+static void judge_locked(struct mr_etcd *e, mr_error *err)
 {
     char why[sizeof err->message];
 
@@ -83,14 +78,13 @@ static void judge_locked(struct mr_etcd *e, struct mr_etcd_conn *conn, mr_error 
     } else {
         mr_etcd_translate(false, err);
         err->traits |= MR_RETRYABLE;
-        mr_etcd_conn_failed_locked(e, conn, err);
+        mr_etcd_conn_failed_locked(e, e->login_conn, err);
     }
 }
 
 static void login_over(void *ctx, int rc, const void *reply, size_t size, const mr_error *why)
 {
-    struct login *login = ctx;
-    struct mr_etcd *e = login->etcd;
+    struct mr_etcd *e = ctx;
     mr_error err = {0};
 
     mr_mutex_lock(&e->lock);
@@ -99,16 +93,16 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
     if (rc < 0) {
         err = *why;
         e->logins_failed++;
-        judge_locked(e, login->conn, &err);
+        judge_locked(e, &err);
     } else {
         e->logins_failed = 0;
         take_token_locked(e, reply, size, &err);
     }
-    mr_etcd_conn_put_locked(e, login->conn);
+    mr_etcd_conn_put_locked(e, e->login_conn);
     mr_rpc_call_unref(e->login_call);
+    e->login_conn = NULL;
     e->login_call = NULL;
     e->users->login_over(e, err.code < 0 ? &err : NULL);
-    mr_free(login);
     mr_etcd_ran(e);
 }
 
@@ -120,39 +114,35 @@ static int timeout_ms(const struct mr_etcd *e)
                                                                      : LOGIN_DOUBLED_MAX);
 }
 
-static int ask_locked(struct mr_etcd *e, struct login *login, mr_error *err)
+/* < 0: the question has not left. */
+static int ask_locked(struct mr_etcd *e, mr_error *err)
 {
     static const char *const metadata[] = {"hasleader", "true", NULL};
-    char *password = NULL;
-    struct mr_buf request = MR_BUF_INIT;
-    int rc = mr_etcd_read_file(e->password_file, &password, err);
+    MR_AUTO(mr_free) char *password = NULL;
 
-    if (rc < 0) {
-        mr_error_wrap(err, "password of etcd's user");
-        err->traits |= MR_RETRYABLE;
-        return rc;
-    }
+    MR_TRY_WRAP(mr_etcd_read_file(e->password_file, &password, err), err,
+                "password of etcd's user");
     password[strcspn(password, "\r\n")] = '\0';
-    request = mr_etcd_pack_login(e->user, password);
-    login->etcd = e;
-    login->conn = request.failed ? NULL : mr_etcd_conn_get_locked(e, err);
-    rc = login->conn == NULL ? (request.failed ? mr_error_nomem(err) : err->code)
-                             : mr_rpc_unary(login->conn->live, "/etcdserverpb.Auth/Authenticate",
-                                            request.data, request.len, metadata, timeout_ms(e),
-                                            false, login_over, login, &e->login_call, err);
+    struct mr_buf request = mr_etcd_pack_login(e->user, password);
+    int rc = request.failed ? mr_error_nomem(err) : MR_OK;
+    if (rc >= 0) {
+        e->login_conn = mr_etcd_conn_get_locked(e, err);
+        rc = e->login_conn == NULL
+                 ? err->code
+                 : mr_rpc_unary(e->login_conn->live, "/etcdserverpb.Auth/Authenticate",
+                                request.data, request.len, metadata, timeout_ms(e), false,
+                                login_over, e, &e->login_call, err);
+    }
     if (rc < 0) {
-        mr_etcd_conn_put_locked(e, login->conn);
-        err->traits |= MR_RETRYABLE;
+        mr_etcd_conn_put_locked(e, e->login_conn);
+        e->login_conn = NULL;
     }
     mr_buf_free(&request);
-    mr_free(password);
     return rc;
 }
 
 bool mr_etcd_login_first_locked(struct mr_etcd *e, int *rc, mr_error *err)
 {
-    struct login *login;
-
     *rc = MR_OK;
     if (e->login != MR_ETCD_LOGIN_WANTED) {
         return e->login == MR_ETCD_LOGIN_ASKING;
@@ -162,10 +152,9 @@ bool mr_etcd_login_first_locked(struct mr_etcd *e, int *rc, mr_error *err)
         *rc = err->code;
         return true;
     }
-    login = mr_calloc(1, sizeof *login);
-    *rc = login == NULL ? mr_error_nomem(err) : ask_locked(e, login, err);
+    *rc = ask_locked(e, err);
     if (*rc < 0) {
-        mr_free(login);
+        err->traits |= MR_RETRYABLE;
         return true;
     }
     e->login = MR_ETCD_LOGIN_ASKING;

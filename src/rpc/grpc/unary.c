@@ -61,7 +61,7 @@ static void call_over(struct mr_grpc_tag *tag, bool ok)
     void *copy = NULL;
     size_t size = 0;
 
-    (void)ok; /* A batch with RECV_STATUS always succeeds; the status tells. */
+    /* A batch with RECV_STATUS always succeeds; the status tells. */
     int rc = mr_grpc_status_error(call->status, call->details, &err);
     if (rc == MR_OK && call->reply == NULL) {
         rc = mr_error_set(&err, MR_EINTERNAL, "an answer without a message");

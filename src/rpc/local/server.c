@@ -133,7 +133,6 @@ int mr_rpc_stream_open(mr_rpc_channel *ch, const char *path, const char *const *
                        int64_t timeout_ms, bool wait_for_ready, const struct mr_rpc_stream_ops *ops,
                        void *ctx, mr_rpc_stream **ret, mr_error *err)
 {
-
     MR_TRY(mr_rpc_check_metadata(metadata, err)); /* No server of ours looks at it. */
     char *copy = mr_strdup(path);
     MR_CHECK_ALLOC(copy, err);
