@@ -283,6 +283,13 @@ _SPLITS = [
         "worker_registration_test", "walks",
     ),
     _src(
+        "LINK_DROPS_UPDATES", "3.9", "a worker's link drops messages: what follows on an update is not applied",
+        "worker/link_thread.c",
+        "        mr_assignments_apply(link->worker, update);\n",
+        "        if (update->follows == 0) {\n            mr_assignments_apply(link->worker, update);\n        }\n",
+        "worker_service_test", "worker_drain_test", "cluster_local_test",
+    ),
+    _src(
         "OTHER_PROCESS_SERVED", "3.9", "a worker serves reads that are for another process at its address",
         "worker/conn.c", "    if (strcmp(open->worker_incarnation, w->incarnation) != 0) {\n", "    if (false) {\n",
         "worker_service_test",
