@@ -191,10 +191,11 @@ int mr_gather_state(struct mr_gather *g, const mr_spec *spec, struct mr_state *s
 
     MR_TRY(mr_state_count(s, &parts, err));
     for (uint64_t i = 0; i < parts; i++) {
-        const struct mr_gather_part *p = &g->parts[g->head + i];
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         if (!s->restores) {
+            const struct mr_gather_part *p = &g->parts[g->head + i];
+
             MR_TRY(mr_block_slice(p->block, p->first, p->count, &rows, err));
         }
         MR_TRY(mr_state_block(s, &rows, spec, err));
