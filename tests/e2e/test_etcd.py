@@ -306,7 +306,7 @@ def test_files_are_looked_at_before_anything_starts(tmp_path):
     (tmp_path / "text").write_text("hello")
     for arguments, said in (
             (["--etcd-ca=/does/not/exist"], "/does/not/exist: No such file"),
-            ([f"--etcd-ca={tmp_path}/text"], "is no certificate in PEM"),
+            ([f"--etcd-ca={tmp_path}/text"], "is not a certificate in PEM format"),
             ([f"--etcd-cert={tmp_path}/text"], "go together"),
             (["--etcd-user=u"], "go together"),
             (["--etcd-ca=x", "--etcd-endpoints=http://localhost:1"], "No such file"),

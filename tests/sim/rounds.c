@@ -413,7 +413,6 @@ static void at_consumer(struct sim *sim, struct sim_client *client, struct mr_re
         line->broken = true;
     } else {
         take_elements(sim, t, packet);
-        sim_moment(sim, SIM_MOMENT_RECEIVED, &sim->workers[line->worker], client);
     }
     sim->rounds.run(sim, client);
 }

@@ -564,7 +564,7 @@ static void other_fields_are_passed_over(void **state)
     mr_dataset_unref(ds);
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         memcpy(longer + size, broken[i], sizeof broken[i]);
-        parse_sent_refused(longer, size + sizeof broken[i], "no millrace.DatasetDef");
+        parse_sent_refused(longer, size + sizeof broken[i], "not a millrace.DatasetDef");
     }
     free(longer);
     free(bytes);

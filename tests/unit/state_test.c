@@ -166,8 +166,8 @@ static void one_wrong_record_is_named(void **state)
     CHECK_FINDS("cursors/5.4/0", "does not parse: next", {"cursors/5.4/0", "{\"next\":\"many\"}"},
                 {"grants/5.4/0/" WORKER ".1", NULL});
     CHECK_FINDS("meta/batch", "does not parse", {"meta/batch", ""});
-    CHECK_FINDS("odd", "no key of this state", {"odd", "{}"});
-    CHECK_FINDS("jobs/", "no key of this state", {"jobs/", "{}"});
+    CHECK_FINDS("odd", "not a key of this state", {"odd", "{}"});
+    CHECK_FINDS("jobs/", "not a key of this state", {"jobs/", "{}"});
     CHECK_FINDS("jobs/other", "does not fit",
                 {"jobs/other", "{\"id\":\"5.9\",\"name\":\"third\",\"datasetId\":\"digits\"}"});
     CHECK_FINDS("datasets/digits", "is missing", {"blobs/" BLOB "/0000", NULL});
