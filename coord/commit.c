@@ -1,8 +1,6 @@
 #include "coord/commit.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/rng.h"
 #include "coord/bytes.h"
 #include "coord/record.h"

@@ -1,7 +1,6 @@
 #include "coord/member_event.h"
 
 #include "base/base.h"
-#include "coord/bytes.h"
 
 struct mr_member_event *mr_member_event_new(void (*post)(void *, struct mr_member_event *),
                                             void *ctx)

@@ -8,7 +8,6 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
 #include "base/log.h"
 #include "coord/bytes.h"
 

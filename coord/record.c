@@ -1,7 +1,6 @@
 #include "coord/record.h"
 
 #include "base/base.h"
-#include "coord/bytes.h"
 #include "coord/records.pb-c.h"
 #include "json/pbjson.h"
 

@@ -3,9 +3,7 @@
 #include "coord/etcd/etcd.h"
 
 #include "base/address.h"
-#include "base/base.h"
 #include "base/sync.h"
-#include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 
 static void etcd_free(struct mr_etcd *e)

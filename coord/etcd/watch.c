@@ -7,7 +7,6 @@
  */
 #include "base/base.h"
 #include "base/sync.h"
-#include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 

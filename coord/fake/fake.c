@@ -2,7 +2,6 @@
  * are in request.c. */
 #include "coord/fake/internal.h"
 
-#include "base/base.h"
 #include "coord/bytes.h"
 
 /* ---- small things ---- */

@@ -262,8 +262,8 @@ class Dataset(Functions, Batches, Order):
         [b'a.txt', b'b.txt']
         """
         if isinstance(file_pattern, Symbol):
-            raise errors.UnimplementedError("Dataset.list_files inside a function is not built: "
-                                            "expand the pattern outside")
+            raise errors.UnimplementedError("Dataset.list_files inside a function is not "
+                                            "supported: expand the pattern outside")
         patterns = np.atleast_1d(as_tensor_array(paths(file_pattern))).reshape(-1).tolist()
         if not all(isinstance(p, bytes) for p in patterns):
             raise TypeError(f"file_pattern is a string or several, not {file_pattern!r}")
@@ -532,7 +532,7 @@ class Dataset(Functions, Batches, Order):
     def __reduce__(self) -> tuple[Any, ...]:
         return _parse, (self._serialize(), self._options, render(self._pipeline))
 
-    # ---- not built ----
+    # ---- not supported ----
 
     ragged_batch = absent("ragged_batch", "use padded_batch", "Dataset.")
     rejection_resample = absent("rejection_resample",

@@ -86,7 +86,7 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
     cross_trainer_cache : CrossTrainerCache, optional
         Shares one production between the trainers of `job_name`.
     target_workers : {"AUTO", "ANY"}, default "AUTO"
-        "LOCAL" is not built.
+        "LOCAL" is not supported.
     guarantee : {"at_most_once", "at_least_once"}, default "at_most_once"
         What becomes of the splits of a worker that is lost (DYNAMIC): they are left out and
         counted, or others do them again, so that some elements may come twice.
@@ -128,7 +128,7 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
     InvalidArgumentError
         Arguments do not go together.
     UnimplementedError
-        It is not built.
+        It is not supported.
     NotFoundError
         The protocol of `service` is not grpc.
 
@@ -222,7 +222,7 @@ def register_dataset(service: str | tuple[str, str], dataset: Dataset,
     dataset_id : str, optional
         A name for it; by default the service makes one up.
     timeout_ms : int, default 0
-        Milliseconds until a service that does not answer is UnavailableError; 0: the default.
+        Milliseconds until a service that does not answer is UnavailableError; 0: one minute.
 
     Returns
     -------
@@ -334,7 +334,7 @@ def status(service: str | tuple[str, str], *, timeout_ms: int = 0) -> str:
     service : str or (str, str)
         The addresses of all dispatchers.
     timeout_ms : int, default 0
-        Milliseconds until a service that does not answer is UnavailableError; 0: the default.
+        Milliseconds until a service that does not answer is UnavailableError; 0: ten seconds.
 
     Returns
     -------
@@ -363,7 +363,7 @@ def delete_dataset(service: str | tuple[str, str], dataset_id: str, *, timeout_m
     dataset_id : str
         What `register_dataset` gave.
     timeout_ms : int, default 0
-        Milliseconds until a service that does not answer is UnavailableError; 0: the default.
+        Milliseconds until a service that does not answer is UnavailableError; 0: one minute.
 
     Raises
     ------
@@ -396,7 +396,7 @@ def delete_job(service: str | tuple[str, str], job_name: str, *, force: bool = F
     force : bool, default False
         Whether it goes while it has clients; their reading fails then.
     timeout_ms : int, default 0
-        Milliseconds until a service that does not answer is UnavailableError; 0: the default.
+        Milliseconds until a service that does not answer is UnavailableError; 0: one minute.
 
     Raises
     ------
@@ -439,7 +439,7 @@ class DispatchServer(_server.Server):
     TypeError, ValueError
         The config is wrong.
     UnimplementedError
-        It sets what is not built.
+        It sets what is not supported.
     MillraceError
         It does not serve; the error says why.
 
@@ -492,7 +492,7 @@ class WorkerServer(_server.Server):
     TypeError, ValueError
         The config is wrong.
     UnimplementedError
-        It sets what is not built.
+        It sets what is not supported.
     UnavailableError
         No dispatcher has taken it on.
 
@@ -515,7 +515,7 @@ class WorkerServer(_server.Server):
         _config.refuse_unbuilt(config, ["data_transfer_address", "python"])
         if config.data_transfer_protocol not in (None, "grpc"):
             raise errors.UnimplementedError("data_transfer_protocol "
-                                            f"{config.data_transfer_protocol!r} is not built: "
+                                            f"{config.data_transfer_protocol!r} is not supported: "
                                             "\"grpc\" is")
         if config.worker_tags is not None and (isinstance(config.worker_tags, str) or not all(
                 isinstance(t, str) and t and "," not in t for t in config.worker_tags)):

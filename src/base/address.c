@@ -3,8 +3,14 @@
 #include "base/base.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BACKLOG 64
 
 #define DIGITS "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -85,4 +91,40 @@ bool mr_address_is_any(const struct mr_address *address)
         return address->host[0] == '\0' || v4.s_addr == htonl(INADDR_ANY);
     }
     return inet_pton(AF_INET6, address->host, &v6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&v6);
+}
+
+static int bind_one(const struct addrinfo *ai, int *ret)
+{
+    int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
+    int on = 1;
+    int saved;
+
+    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
+        *ret = fd;
+        return 0;
+    }
+    saved = errno;
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    return saved;
+}
+
+int mr_address_listen(const struct mr_address *address, int *ret, mr_error *err)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    const char *host = address->host[0] != '\0' ? address->host : NULL;
+    int found = getaddrinfo(host, address->port, &hints, &list);
+    int why = EADDRNOTAVAIL;
+
+    if (found != 0) {
+        return mr_error_set(err, MR_EUNAVAIL, "%s", gai_strerror(found));
+    }
+    for (const struct addrinfo *ai = list; ai != NULL && why != 0; ai = ai->ai_next) {
+        why = bind_one(ai, ret);
+    }
+    freeaddrinfo(list);
+    return why == 0 ? MR_OK : mr_error_set(err, MR_EUNAVAIL, "%s", strerror(why));
 }

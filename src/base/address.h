@@ -9,6 +9,8 @@
 
 #include "base/limits.h"
 
+#include <millrace/base.h>
+
 #include <stdbool.h>
 
 struct mr_address {
@@ -30,3 +32,6 @@ bool mr_address_is_host(const char *host);
 /* "0.0.0.0", "[::]": all addresses of whoever looks at it, so that nobody can connect to it from
  * elsewhere. */
 bool mr_address_is_any(const struct mr_address *address);
+
+/* *@ret: a TCP socket, not blocking, that listens there. MR_EUNAVAIL says why there is none. */
+int mr_address_listen(const struct mr_address *address, int *ret, mr_error *err);

@@ -1,7 +1,5 @@
 #include "base/buf.h"
 
-#include "base/base.h"
-
 #include <stdarg.h>
 
 void *mr_buf_reserve(struct mr_buf *b, size_t n)

@@ -3,7 +3,6 @@
 #include "base/hash_internal.h"
 
 #define XXH_INLINE_ALL
-#include <string.h>
 #include <xxhash.h>
 
 /* Below this the vector width does not matter. */

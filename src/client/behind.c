@@ -7,8 +7,6 @@
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
-#include <string.h>
-
 /* Of what stands behind a read. Nobody writes a longer one by hand. */
 #define STEPS_MAX 1024
 /* ... where it is for an error's words alone. */

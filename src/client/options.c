@@ -1,6 +1,6 @@
 #include "client/options.h"
 
-#include "base/base.h"
+#include "control/control.h"
 #include "element/spec_proto.h"
 #include "ops/kernel.h" /* mr_attr_find() */
 #include "terms/terms.h"
@@ -147,6 +147,9 @@ static int parse_arguments(const struct mr_attr *attrs, size_t n, uint64_t ordin
     MR_TRY(count(attrs, n, "connect_timeout_ms", 60000, &o->connect_timeout_ms, err));
     MR_TRY(count(attrs, n, "heartbeat_ms", 1000, &o->heartbeat_ms, err));
     MR_TRY(text(attrs, n, "service", "", &o->service, err));
+    if (mr_attr_find(attrs, n, "service") != NULL) {
+        MR_TRY(mr_control_check_service(o->service, err));
+    }
     MR_TRY(parse_names(attrs, n, o, err));
     MR_TRY(parse_choices(attrs, n, o, err));
     return parse_job(attrs, n, ordinal, o, err);

@@ -1,7 +1,5 @@
 #include "client/queue.h"
 
-#include "base/base.h"
-
 #define ROOM_FIRST 16
 
 int mr_queue_reserve(struct mr_queue *q, size_t n, mr_error *err)

@@ -1,6 +1,5 @@
 #include "client/reader.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/identity.h"
 #include "base/sync.h"

@@ -1,6 +1,5 @@
 #include "client/registration.h"
 
-#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "dataset/definition.h"

@@ -11,8 +11,6 @@
  */
 #include "client/rounds_internal.h"
 
-#include "base/base.h"
-
 int mr_client_rounds_fail(const mr_client_rounds *rounds, mr_error *err)
 {
     return mr_error_pass(err, rounds->failed, &rounds->failure);

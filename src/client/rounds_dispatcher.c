@@ -4,7 +4,6 @@
  */
 #include "client/rounds_internal.h"
 
-#include "base/base.h"
 #include "element/unpack.h"
 
 /* Tasks that are in no schedule any more are over for this consumer, too. */

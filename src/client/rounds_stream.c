@@ -2,8 +2,6 @@
  * go. */
 #include "client/rounds_internal.h"
 
-#include "base/base.h"
-
 /* NULL: it is not known. */
 static bool is_wanted(const struct mr_round_task *task)
 {

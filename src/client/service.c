@@ -2,7 +2,6 @@
  * closes it. */
 #include <millrace/service.h>
 
-#include "base/base.h"
 #include "client/registration.h"
 #include "control/control.h"
 #include "element/spec_proto.h"
@@ -10,7 +9,8 @@
 #include "millrace/service.rpc.h"
 #include "terms/terms.h"
 
-#define TIMEOUT_MS 60000
+#define TIMEOUT_MS 60000        /* a service that is just starting is waited for */
+#define STATUS_TIMEOUT_MS 10000 /* somebody looks at it */
 
 /* One call at @service's leader. Without @reply only its success is of interest. */
 static int call(const char *service, const char *method, ProtobufCMessage *request,
@@ -103,7 +103,7 @@ int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error 
     ProtobufCMessage *msg = NULL;
 
     MR_TRY(call(service, MR_METHOD_STATUS, &req.base, &millrace__status_reply__descriptor,
-                timeout_ms, &msg, err));
+                timeout_ms > 0 ? timeout_ms : STATUS_TIMEOUT_MS, &msg, err));
     int rc = copy_text(((Millrace__StatusReply *)msg)->json, ret, err);
     protobuf_c_message_free_unpacked(msg, NULL);
     return rc;

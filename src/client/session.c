@@ -1,7 +1,5 @@
 #include "client/session.h"
 
-#include "base/base.h"
-
 void mr_session_init(struct mr_session *s)
 {
     memset(s, 0, sizeof *s);

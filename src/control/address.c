@@ -1,6 +1,5 @@
 /* Service strings: "grpc://host:port,host:port", scheme optional. */
 #include "base/address.h"
-#include "base/base.h"
 #include "control/internal.h"
 #include "rpc/rpc.h"
 
@@ -83,5 +82,15 @@ int mr_addresses_parse(const char *service, char ***ret, size_t *n, mr_error *er
     }
     *ret = list;
     *n = count;
+    return MR_OK;
+}
+
+int mr_control_check_service(const char *service, mr_error *err)
+{
+    char **list;
+    size_t n;
+
+    MR_TRY(mr_addresses_parse(service, &list, &n, err));
+    mr_addresses_free(list, n);
     return MR_OK;
 }

@@ -6,7 +6,6 @@
  */
 #include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/sync.h"
 #include "control/internal.h"
 

@@ -11,7 +11,6 @@
  * was restored or made anew).
  */
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "control/internal.h"

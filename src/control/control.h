@@ -31,6 +31,9 @@ struct mr_control_options {
     bool announce;              /* a line on stderr when no dispatcher has answered for 3 s */
 };
 
+/* MR_EINVAL names the address of @service that is none. */
+int mr_control_check_service(const char *service, mr_error *err);
+
 /* Does not connect yet. MR_EINVAL names the address that is none. @rt must outlive it. */
 int mr_control_new(mr_rpc_runtime *rt, const struct mr_control_options *opts, mr_control **ret,
                    mr_error *err);

@@ -8,7 +8,6 @@
  * restored); an error only if the former one answers again after that.
  */
 #include "base/base.h"
-#include "base/limits.h"
 #include "base/sync.h"
 #include "control/internal.h"
 

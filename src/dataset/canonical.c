@@ -1,6 +1,5 @@
 #include "dataset/canonical.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/hash.h"
 #include "ops/kernel.h"

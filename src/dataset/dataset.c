@@ -4,8 +4,6 @@
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 
-#include <stdlib.h>
-
 mr_dataset *mr_dataset_ref(mr_dataset *ds)
 {
     atomic_fetch_add_explicit(&ds->refs, 1, memory_order_relaxed);

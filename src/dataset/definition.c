@@ -1,6 +1,5 @@
 #include "dataset/definition.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "element/unpack.h"

@@ -1,7 +1,6 @@
 /* Finished functions: snapshots of builders, and functions made of functions. */
 #include "dataset/function.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/map.h"
 #include "dataset/canonical.h"

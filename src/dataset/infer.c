@@ -1,6 +1,5 @@
 /* What infer functions of dataset operators have in common. */
 #include "base/base.h"
-#include "base/limits.h"
 #include "dataset/operator.h"
 #include "ops/kernel.h"
 

@@ -10,8 +10,6 @@
 #include "dataset/function.h"
 #include "element/spec_proto.h"
 
-#include <stdlib.h>
-
 /* A function that is used twice inside functions that are used twice ... grows fast: this is where
  * it ends. */
 #define WORK_MAX (4u * MR_GRAPH_NODES_MAX)

@@ -5,10 +5,7 @@
  */
 #include "dispatcher/dispatcher.h"
 
-#include "base/base.h"
-#include "base/buf.h"
 #include "base/hash.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "coord/record.h"

@@ -2,7 +2,6 @@
  * changes. */
 #include "element/internal.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 /*

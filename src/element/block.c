@@ -1,8 +1,6 @@
 /* References to a block, and what it holds. */
 #include "element/internal.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 mr_block *mr_block_ref(const mr_block *block)

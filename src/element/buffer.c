@@ -1,6 +1,5 @@
 #include "element/buffer.h"
 
-#include "base/base.h"
 #include "element/internal.h"
 
 /* What comes before the bytes of an owned buffer; a multiple of the alignment, so that the bytes

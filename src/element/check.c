@@ -1,8 +1,6 @@
 /* Is this column, or this block, what somebody says it is? */
 #include "element/internal.h"
 
-#include "base/base.h"
-
 static int check_var(const struct mr_column *c, uint32_t rows, uint64_t *values, mr_error *err)
 {
     char shape[128];

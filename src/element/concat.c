@@ -1,9 +1,6 @@
 /* Rows of several blocks in one, and copies of rows. */
 #include "element/internal.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 static void append_shapes(struct mr_column *dst, const struct mr_column_fill *at,
                           const struct mr_column *src, uint32_t row, uint32_t rows)
 {

@@ -5,7 +5,6 @@
  */
 #include "element/wire.h"
 
-#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
 

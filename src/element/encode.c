@@ -4,9 +4,7 @@
  */
 #include "element/wire.h"
 
-#include "base/base.h"
 #include "base/buf.h"
-#include "base/limits.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,6 +1,5 @@
 #include "element/frame.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "element/internal.h"
 

@@ -1,9 +1,6 @@
 /* Rows of a block by index, in any order and any number of times. */
 #include "element/internal.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 static int gather_layout(const struct mr_column *c, const uint32_t *rows, uint32_t n,
                          struct mr_column_layout *l, mr_error *err)
 {

@@ -2,9 +2,6 @@
  * allocation. */
 #include "element/internal.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 bool mr_dims_product(const int64_t *dims, uint32_t rank, uint64_t *ret)
 {
     uint64_t v = 1;

@@ -1,7 +1,6 @@
 /* Ways to make a block that is not made of blocks, and one that descends from more. */
 #include "element/internal.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 int mr_block_check_counts(uint64_t rows, uint64_t columns, mr_error *err)

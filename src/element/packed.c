@@ -1,6 +1,5 @@
 #include "element/packed.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "element/wire.h"
 

@@ -1,9 +1,6 @@
 /* Rows of different shapes become one row, padded to one shape. */
 #include "element/internal.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 #define NO_VALUE UINT64_MAX
 
 /* The dims that each row of @c gets. */

@@ -1,7 +1,6 @@
 /* Parts of blocks that share the buffers of the whole. */
 #include "element/internal.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 static void slice_column(struct mr_column *c, uint32_t first)

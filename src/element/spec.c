@@ -1,7 +1,6 @@
 /* Dtypes and element specs. */
 #include "element/spec_internal.h"
 
-#include "base/base.h"
 #include "base/hash.h"
 #include "base/limits.h"
 #include "element/block.h"

@@ -1,12 +1,10 @@
 #include "element/spec_internal.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/limits.h"
 #include "element/block.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #define NAMEDTUPLE "!namedtuple"
 

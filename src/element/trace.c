@@ -1,8 +1,6 @@
 /* What is known of rows, apart from the blocks that have it. */
 #include "element/trace_internal.h"
 
-#include "base/base.h"
-
 mr_trace_file *mr_trace_file_new(const char *path, bool uncompressed)
 {
     size_t size = strlen(path) + 1;

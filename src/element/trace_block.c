@@ -1,8 +1,6 @@
 /* Which records the rows of a block come from: what makes blocks says so here. */
 #include "element/trace_internal.h"
 
-#include "base/base.h"
-
 /* @t, which may be NULL, is of @block's rows from the first on: a slice of another block had its
  * rows further on. */
 static void set_trace(mr_block *block, mr_trace *t)

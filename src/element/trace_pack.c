@@ -16,7 +16,6 @@
  */
 #include "element/trace_internal.h"
 
-#include "base/base.h"
 #include "base/buf.h"
 #include "base/memory.h"
 

@@ -1,7 +1,5 @@
 #include "engine/bound.h"
 
-#include "base/base.h"
-
 struct mr_bound {
     atomic_uint refs;
     const struct mr_expansion *expansion;

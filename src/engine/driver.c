@@ -1,6 +1,5 @@
 #include "engine/driver.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/states.h"

@@ -9,7 +9,6 @@
  */
 #include "engine/engine.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/limits.h"

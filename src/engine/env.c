@@ -1,6 +1,5 @@
 #include "engine/env.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/rng.h"
 #include "dataset/graph.h"

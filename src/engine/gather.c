@@ -1,7 +1,5 @@
 #include "engine/gather.h"
 
-#include "base/base.h"
-
 /* What is counted is what is there. */
 static bool is_sound(const struct mr_gather *g)
 {

@@ -4,10 +4,7 @@
  */
 #include "engine/env.h"
 
-#include "base/base.h"
-
 #include <sched.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 /* This process's directory in the unified hierarchy, or false. */

@@ -1,7 +1,5 @@
 #include "engine/nested.h"
 
-#include "base/base.h"
-
 int mr_nested_append(struct mr_buf *to, const mr_block *rows, mr_error *err)
 {
     struct mr_encoded e = {0};

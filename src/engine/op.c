@@ -1,9 +1,7 @@
 #include "engine/op.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
-#include "base/rng.h"
 #include "engine/bound.h"
 #include "engine/env.h"
 #include "engine/gather.h"

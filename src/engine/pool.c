@@ -1,6 +1,5 @@
 #include "engine/pool.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 #include "engine/env.h"
 

@@ -1,6 +1,5 @@
 #include "engine/providers.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "engine/op.h"
 

@@ -1,7 +1,5 @@
 #include "engine/rows.h"
 
-#include "base/base.h"
-#include "base/limits.h"
 #include "engine/state.h"
 
 /* What a block of one row takes besides its data, roughly. */

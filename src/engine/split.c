@@ -9,7 +9,6 @@
  */
 #include "engine/split.h"
 
-#include "base/base.h"
 #include "engine/env.h"
 #include "engine/state.h"
 

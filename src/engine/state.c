@@ -1,7 +1,5 @@
 #include "engine/state.h"
 
-#include "base/base.h"
-
 int mr_state_damaged(mr_error *err)
 {
     return mr_error_set(err, MR_EINVAL, "the iterator state is damaged, or of another version");

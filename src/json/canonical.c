@@ -7,7 +7,6 @@
  */
 #include "json/internal.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "json/pbjson.h"
 

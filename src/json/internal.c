@@ -1,7 +1,5 @@
 #include "json/internal.h"
 
-#include "base/base.h"
-
 #include <stdarg.h>
 
 static void place_append(const struct json_place *place, struct mr_buf *out)

@@ -1,15 +1,12 @@
 /* From JSON to a message: whatever is not as canonical.c likes it. */
 #include "json/pbjson.h"
 
-#include "base/base.h"
-#include "base/buf.h"
 #include "base/limits.h"
 #include "json/internal.h"
 
 #include <float.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 
 MR_AUTO_DEFINE(json_t, json_decref)
 

@@ -1,13 +1,11 @@
 /* From a message to JSON. */
 #include "json/pbjson.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "json/internal.h"
 
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 
 static int write_message(const ProtobufCMessage *msg, const struct json_place *place,
                          unsigned depth, struct mr_buf *out, mr_error *err);

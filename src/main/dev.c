@@ -22,7 +22,6 @@
 #include <fcntl.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define SERVERS_MAX 64 /* of each kind */

@@ -2,7 +2,6 @@
  * named. */
 #include "dispatcher/dispatcher.h"
 
-#include "base/base.h"
 #include "base/log.h"
 #include "main/commands.h"
 #include "main/private_etcd.h"

@@ -16,8 +16,7 @@ static int check_words(const struct opt_program *program, bool shows, const char
         return mr_error_set(err, MR_EINVAL, "%s what? there is: %s", program->name, program->usage);
     }
     if (words[1] == NULL || words[1][0] == '\0') {
-        return mr_error_set(err, MR_EINVAL, "%s which %s? see: millrace help %s", words[0],
-                            program->name, program->name);
+        return mr_error_set(err, MR_EINVAL, "%s which %s?", words[0], program->name);
     }
     return MR_OK;
 }

@@ -2,7 +2,6 @@
  * alone, no dispatcher. */
 #include "main/state.h"
 
-#include "base/base.h"
 #include "base/log.h"
 #include "coord/etcd/etcd.h"
 #include "main/commands.h"

@@ -15,6 +15,7 @@
 #define PAGE_KEYS 500
 #define PAGE_PARTS 16 /* of definitions: some 350 KiB each */
 #define RETRY_MS 100
+#define ANNOUNCE_MS 1000
 #define ANSWER_MS 3000 /* for one page: then the next endpoint may know more */
 #define KEY_BYTES_MAX 2048
 #define CLUSTERS_SHOWN 10
@@ -35,9 +36,19 @@ struct page {
 
 struct reader {
     const struct state_source *from;
+    int64_t begin_ms;
     int64_t deadline_ms;
+    bool announced;
     struct state *state;
 };
+
+static struct reader reader_of(const struct state_source *from, struct state *into)
+{
+    int64_t now = mr_now_ms();
+
+    return (struct reader){
+        .from = from, .begin_ms = now, .deadline_ms = now + from->timeout_ms, .state = into};
+}
 
 static void free_key(struct state_key *k)
 {
@@ -129,7 +140,7 @@ static void on_page(void *ctx, int rc, const struct mr_range_result *r, const mr
 }
 
 /* One question, one answer. *@more: there are keys behind the last one. */
-static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
+static int ask(struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
                int64_t left_ms, bool *more, mr_error *err)
 {
     struct page p = {
@@ -158,8 +169,21 @@ static int ask(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
     return MR_OK;
 }
 
+/* Say once on stderr that we wait, and what for: the default is not where everybody's etcd is. */
+static void announce(struct reader *r)
+{
+    if (r->announced || mr_now_ms() - r->begin_ms < ANNOUNCE_MS) {
+        return;
+    }
+    r->announced = true;
+    (void)fprintf(stderr,
+                  "millrace state: etcd at %.100s does not answer yet, waiting up to %lld s. The "
+                  "log of a dispatcher names its etcd: pass it to --etcd-endpoints\n",
+                  r->from->where, (long long)((r->deadline_ms - r->begin_ms + 999) / 1000));
+}
+
 /* The same until somebody answers. */
-static int ask_until_answered(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
+static int ask_until_answered(struct reader *r, struct mr_bytes key, struct mr_bytes end,
                               int64_t limit, bool *more, mr_error *err)
 {
     static const struct timespec pause = {.tv_nsec = RETRY_MS * MR_NS_PER_MS};
@@ -175,13 +199,14 @@ static int ask_until_answered(const struct reader *r, struct mr_bytes key, struc
             mr_error_wrap(err, "etcd at %.100s", r->from->where);
             return err->code = MR_EUNAVAIL;
         }
+        announce(r);
         (void)nanosleep(&pause, NULL);
     }
 }
 
 /* All keys in [key, end), relative to nothing; end.size = 0: that key. */
-static int read_span(const struct reader *r, struct mr_bytes key, struct mr_bytes end,
-                     int64_t limit, mr_error *err)
+static int read_span(struct reader *r, struct mr_bytes key, struct mr_bytes end, int64_t limit,
+                     mr_error *err)
 {
     char from[KEY_BYTES_MAX];
     bool more = true;
@@ -205,7 +230,7 @@ static int read_span(const struct reader *r, struct mr_bytes key, struct mr_byte
 }
 
 /* [root + key, its end), the parts of definitions in smaller pages than the rest. */
-static int read_below(const struct reader *r, const char *key, mr_error *err)
+static int read_below(struct reader *r, const char *key, mr_error *err)
 {
     static const char parts[] = "blobs/";
     static const char *const cuts[] = {"", "blobs/", "blobs0", ""}; /* '0' is the byte behind '/' */
@@ -231,7 +256,7 @@ static int read_below(const struct reader *r, const char *key, mr_error *err)
 int state_read(const struct state_source *from, const char *key, bool prefix, struct state *ret,
                mr_error *err)
 {
-    struct reader r = {.from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = ret};
+    struct reader r = reader_of(from, ret);
     mr_error why = {0};
     int rc;
 
@@ -261,8 +286,7 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
 void state_clusters(const struct state_source *from, struct mr_buf *out)
 {
     struct state found = {.root = "/millrace/"};
-    struct reader r = {
-        .from = from, .deadline_ms = mr_now_ms() + from->timeout_ms, .state = &found};
+    struct reader r = reader_of(from, &found);
     char next[KEY_BYTES_MAX] = "/millrace/";
     /* which an answer with a key says nothing of: the rest of that cluster counts as well */
     bool more;

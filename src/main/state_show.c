@@ -3,7 +3,6 @@
 #include "main/state.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #define SUMMARY_COLUMN 38 /* the ids that are drawn have 32 digits */
 

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 #include <millrace/service.h>
-#include <stdlib.h>
 
 /* The document says so, too, but among other things. */
 static void warn_of_silence(const char *text)

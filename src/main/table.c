@@ -1,10 +1,8 @@
 #include "main/table.h"
 
-#include "base/base.h"
 #include "main/output.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #define COLUMNS_MAX 32
 #define CELL_BYTES_MAX 60

@@ -1,7 +1,6 @@
 /* millrace worker: executes datasets and serves their elements. */
 #include "worker/worker.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "coord/record.h"

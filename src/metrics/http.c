@@ -1,19 +1,14 @@
 #include "metrics/http.h"
 
 #include "base/address.h"
-#include "base/base.h"
-#include "base/limits.h"
 #include "metrics/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
-#include <netdb.h>
-#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BACKLOG 64
 #define SILENT_S 10u
 
 #define TEXT "text/plain; charset=utf-8"
@@ -122,30 +117,9 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 
 /* ---- listening ---- */
 
-static int bind_one(const struct addrinfo *ai, int *ret)
-{
-    int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
-    int on = 1;
-    int saved;
-
-    if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-        bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
-        *ret = fd;
-        return 0;
-    }
-    saved = errno;
-    if (fd >= 0) {
-        (void)close(fd);
-    }
-    return saved;
-}
-
 static int listen_on(const char *address, int *ret, mr_error *err)
 {
-    struct addrinfo hints = {.ai_flags = AI_PASSIVE | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM};
-    struct addrinfo *list = NULL;
     struct mr_address parsed;
-    int why = EADDRNOTAVAIL;
 
     if (!mr_address_parse_listen(address, &parsed) || parsed.host[0] == '\0') {
         return mr_error_set(
@@ -153,19 +127,11 @@ static int listen_on(const char *address, int *ret, mr_error *err)
             "serving metrics on '%s': host:port is wanted, with a port from 0 to 65535",
             MR_SHOWN(address));
     }
-    int found = getaddrinfo(parsed.host, parsed.port, &hints, &list);
-
-    if (found != 0) {
-        return mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s", MR_SHOWN(address),
-                            gai_strerror(found));
+    if (mr_address_listen(&parsed, ret, err) < 0) {
+        mr_error_wrap(err, "serving metrics on '%s'", MR_SHOWN(address));
+        return err->code;
     }
-    for (const struct addrinfo *ai = list; ai != NULL && why != 0; ai = ai->ai_next) {
-        why = bind_one(ai, ret);
-    }
-    freeaddrinfo(list);
-    return why == 0 ? MR_OK
-                    : mr_error_set(err, MR_EUNAVAIL, "serving metrics on '%s': %s",
-                                   MR_SHOWN(address), strerror(why));
+    return MR_OK;
 }
 
 /* As it was asked for, with the port that was bound. */

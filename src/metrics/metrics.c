@@ -1,6 +1,5 @@
 #include "metrics/metrics.h"
 
-#include "base/base.h"
 #include "base/map.h"
 
 #include <math.h>

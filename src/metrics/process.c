@@ -1,7 +1,5 @@
 #include "metrics/process.h"
 
-#include "base/base.h"
-
 #include <dirent.h>
 #include <sys/resource.h>
 #include <time.h>

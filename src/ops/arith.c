@@ -2,7 +2,6 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/table.h"
 
 #include <tgmath.h>
 

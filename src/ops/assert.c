@@ -2,7 +2,6 @@
  * not. */
 #include "base/base.h"
 #include "ops/attr.h"
-#include "ops/table.h"
 #include "ops/tensor.h"
 
 #define MESSAGE_MAX 200

@@ -1,7 +1,5 @@
 #include "ops/attr.h"
 
-#include "base/base.h"
-
 const struct mr_attr *mr_attr_find(const struct mr_attr *attrs, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++) {

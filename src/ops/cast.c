@@ -6,7 +6,6 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/table.h"
 
 /* Floats to ints, saturating: @high and @low are the first values beyond that are exact in double. */
 #define SATURATE(tag, T, low, high)                                                                \

@@ -1,6 +1,5 @@
 #include "ops/elementwise.h"
 
-#include "base/base.h"
 #include "ops/attr.h"
 
 struct work {

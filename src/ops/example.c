@@ -3,10 +3,8 @@
  * once, which finds where each feature lies; then each feature is checked and read into its column.
  */
 #include "base/base.h"
-#include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/example_config.h"
-#include "ops/table.h"
 
 static int prepare(const struct mr_attr *attrs, size_t nattrs, void **state, mr_error *err)
 {

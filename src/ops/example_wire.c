@@ -1,7 +1,5 @@
 #include "ops/example_wire.h"
 
-#include "base/base.h"
-
 struct reader {
     const unsigned char *at;
     const unsigned char *end;

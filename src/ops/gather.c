@@ -3,7 +3,6 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 #include "ops/move.h"
-#include "ops/table.h"
 
 /* ---- gather ---- */
 

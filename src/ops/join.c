@@ -2,7 +2,6 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 /* Dims of inputs that are to be equal, except along @axis (-1: no exception). */
 static int merge_dims(const struct mr_leaf_spec *in, size_t i, int axis, struct mr_leaf_spec *acc,

@@ -1,7 +1,6 @@
 /* Logic on bools, bits and shifts on ints, constants of a shape. */
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/table.h"
 
 #define LOGIC(name, inputs, EACH_LOOP, expr)                                                       \
     MR_EACH_BOOL(EACH_LOOP, name, expr)                                                            \

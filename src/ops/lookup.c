@@ -6,7 +6,6 @@
 #include "base/hash.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 #include <millrace/dataset.h>
 

@@ -1,7 +1,6 @@
 /* Functions of one float: the C library's, computed in float32 for float16 and bfloat16. */
 #include "ops/attr.h"
 #include "ops/loops.h"
-#include "ops/table.h"
 
 #include <tgmath.h>
 

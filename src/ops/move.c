@@ -1,9 +1,7 @@
 /* transpose, reverse, broadcast_to, tile, pad, strided_slice: copies by strides. */
 #include "ops/move.h"
 
-#include "base/base.h"
 #include "ops/attr.h"
-#include "ops/table.h"
 
 /* ---- copying ---- */
 

@@ -8,7 +8,6 @@
 #include "base/limits.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 #include <millrace/dataset.h>
 #include <pcre2.h>

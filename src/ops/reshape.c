@@ -5,7 +5,6 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 /* ---- result shapes ---- */
 

@@ -1,6 +1,5 @@
 #include "ops/rows.h"
 
-#include "base/base.h"
 #include "ops/attr.h"
 
 void mr_tensor_spec(const struct mr_tensor *t, struct mr_leaf_spec *ret)

@@ -6,7 +6,6 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/move.h"
-#include "ops/table.h"
 
 /* Against an input shape: what is read, and the shape of the result. */
 struct slice {

@@ -3,14 +3,13 @@
 #include "base/base.h"
 #include "ops/attr.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 static int infer_split(struct mr_kernel_infer *it, mr_error *err)
 {
     if (it->in[0].rank != 0) {
         return mr_error_set(err, MR_EUNIMPL,
-                            "a tensor of %s dimensions gives a ragged tensor, which is not built: "
-                            "split scalars, before they are batched",
+                            "a tensor of %s dimensions gives a ragged tensor, which is not "
+                            "supported: split scalars, before they are batched",
                             it->in[0].rank < 0 ? "unknown" : "1 or more");
     }
     mr_shape_set(it->out, 1, (int64_t[]){MR_DIM_UNKNOWN});

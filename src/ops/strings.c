@@ -9,7 +9,6 @@
 #include "ops/locale.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "ops/table.h"
 
-#include "base/base.h"
 #include "ops/attr.h"
 
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 #include "ops/tensor.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "ops/attr.h"
 

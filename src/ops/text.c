@@ -8,7 +8,6 @@
 #include "ops/locale.h"
 #include "ops/loops.h"
 #include "ops/rows.h"
-#include "ops/table.h"
 
 /* A copy of @size bytes as value @i of a result. */
 static int put_string(struct mr_result *out, uint64_t i, const void *bytes, size_t size,

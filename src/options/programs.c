@@ -1,7 +1,5 @@
 #include "options/programs.h"
 
-#include <stddef.h>
-
 #define COUNT(table) (sizeof(table) / sizeof(table)[0])
 #define ROW(path, type_, name_, ...)                                                               \
     {.name = (name_), .type = OPT_##type_, .offset = offsetof(VALUES, path), __VA_ARGS__},

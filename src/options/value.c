@@ -1,7 +1,6 @@
 /* One value: from text, with its unit and its bounds. */
 #include "base/address.h"
 #include "base/base.h"
-#include "base/limits.h"
 #include "options/option.h"
 
 #include <stdlib.h>

@@ -1,7 +1,5 @@
 #include "rounds/schedule.h"
 
-#include "base/base.h"
-
 /* Place of @task in the turns of @segment; MR_ROUND_NOBODY: it has none there. */
 static uint32_t place_of(const Millrace__RoundSegment *segment, uint32_t task)
 {

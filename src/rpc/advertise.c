@@ -6,8 +6,6 @@
 #include "rpc/rpc.h"
 
 #include "base/address.h"
-#include "base/base.h"
-#include "base/limits.h"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

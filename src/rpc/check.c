@@ -1,7 +1,5 @@
 #include "rpc/port.h"
 
-#include "base/base.h"
-
 /* Defaults of struct mr_rpc_limits. */
 #define MEMORY_BYTES (128 * MR_MIB)
 #define REPLY_BYTES (384 * MR_MIB)
@@ -24,7 +22,7 @@ int mr_rpc_parse_listen(const char *address, const struct mr_rpc_tls *tls, struc
                         mr_error *err)
 {
     if (tls != NULL) {
-        return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not built in",
+        return mr_error_set(err, MR_EUNIMPL, "listening on '%s': TLS is not supported",
                             MR_SHOWN(address));
     }
     if (!mr_address_parse_listen(address, ret)) {

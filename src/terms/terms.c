@@ -1,6 +1,5 @@
 #include "terms/terms.h"
 
-#include "base/base.h"
 #include "rounds/schedule.h"
 
 /* Others are counted from it on. */
@@ -78,7 +77,7 @@ int mr_word_parse(const char *argument, const struct mr_word *words, const char 
         }
     }
     return mr_error_set(err, unbuilt ? MR_EUNIMPL : MR_EINVAL,
-                        unbuilt ? "%s '%s' is not built yet; use one of %s"
+                        unbuilt ? "%s '%s' is not supported; use one of %s"
                                 : "%s '%s' must be one of %s",
                         argument, MR_SHOWN(text), list);
 }

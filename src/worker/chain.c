@@ -1,6 +1,5 @@
 #include "worker/chain_internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 

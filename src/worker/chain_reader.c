@@ -1,7 +1,6 @@
 /* Readers of a chain: joining, reading from log to log, cursors. */
 #include "worker/chain_internal.h"
 
-#include "base/base.h"
 #include "base/log.h"
 
 static struct mr_chain_place *find_place_locked(const mr_chain *p, const char *who)

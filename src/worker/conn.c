@@ -15,9 +15,7 @@
  */
 #include "worker/conn.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "element/frame.h"
 #include "element/unpack.h"

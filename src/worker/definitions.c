@@ -1,6 +1,5 @@
 #include "worker/definitions.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"

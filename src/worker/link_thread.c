@@ -1,6 +1,5 @@
 #include "worker/link_internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"

@@ -1,7 +1,6 @@
 /* A worker's metrics: what heartbeats say, added up, and what is counted as it happens. */
 #include "metrics/metrics.h"
 
-#include "base/base.h"
 #include "worker/internal.h"
 #include "worker/progress.h"
 

@@ -5,10 +5,8 @@
  */
 #include "worker/task.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "base/rng.h"
 

@@ -1,7 +1,5 @@
 #include "worker/progress.h"
 
-#include "base/base.h"
-#include "base/limits.h"
 #include "worker/kinds.h"
 
 struct entry {

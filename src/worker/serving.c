@@ -1,8 +1,6 @@
 #include "worker/serving.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "worker/conn.h"
 

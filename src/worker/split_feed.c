@@ -1,6 +1,5 @@
 #include "worker/split_feed.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 

@@ -1,6 +1,5 @@
 #include "worker/task.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "worker/conn.h"

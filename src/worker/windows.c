@@ -1,6 +1,5 @@
 #include "worker/windows.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/sync.h"
@@ -8,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -121,6 +121,25 @@ static int make_dir(const mr_windows *w, mr_error *err)
     return MR_OK;
 }
 
+/* A directory that was named and cannot be used is told at once, not when the first job shares. */
+static void warn_of_dir(const mr_windows *w)
+{
+    mr_error err;
+    int rc = make_dir(w, &err);
+    int fd = rc < 0 ? -1 : open(w->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (rc == MR_OK && (fd < 0 || faccessat(fd, ".", W_OK | X_OK, AT_EACCESS) != 0)) {
+        rc = mr_error_errno(&err, errno, "cache directory '%s'", w->dir);
+    }
+    if (fd >= 0) {
+        (void)close(fd);
+    }
+    if (rc < 0) {
+        mr_log(MR_LOG_WARN, "--cache-dir cannot be used; elements that jobs share stay in memory",
+               "error", "%s", err.message, NULL);
+    }
+}
+
 /* In the first place that no other worker has. */
 static int open_first_free(mr_windows *w, mr_error *err)
 {
@@ -199,6 +218,9 @@ int mr_windows_new(const struct mr_windows_options *opts, mr_windows **ret, mr_e
     mr_mutex_init(&w->opening);
     mr_mutex_init(&w->lock);
     wipe_leftovers(w);
+    if (!w->ours) {
+        warn_of_dir(w);
+    }
     *ret = w;
     return MR_OK;
 }

@@ -1,9 +1,6 @@
 /* Starting and stopping: options, the server, the link. */
 #include "worker/conn.h"
 
-#include "base/base.h"
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "engine/env.h"
 #include "millrace/service.rpc.h"

@@ -195,6 +195,7 @@ static void port_is_taken(void **state)
     assert_int_equal(mr_rpc_server_new(f->rt, NULL, &srv, NULL), MR_OK);
     assert_int_equal(mr_rpc_server_listen(srv, f->address, NULL, NULL, &err), MR_EUNAVAIL);
     assert_non_null(strstr(err.message, f->address));
+    assert_non_null(strstr(err.message, "Address already in use"));
     mr_rpc_server_free(srv);
 }
 

@@ -196,6 +196,18 @@ def test_taken_address_is_told(tmp_path):
         assert said["address"] in done.stderr
 
 
+def test_a_cache_directory_that_cannot_be_used_is_told_at_the_start(tmp_path):
+    (tmp_path / "file").touch()
+    for where, why in ((tmp_path / "none" / "cache", "No such file or directory"), (tmp_path / "file", "Not a directory")):
+        process = subprocess.Popen([PROGRAM, "worker", "--dispatcher=127.0.0.1:1", f"--cache-dir={where}",
+                                    f"--owner-pid={os.getpid()}", "--log-format=text"], stderr=subprocess.PIPE, text=True)
+        first = process.stderr.readline()
+        process.terminate()
+        process.stderr.read()
+        assert process.wait(60) == 0
+        assert "--cache-dir cannot be used" in first and str(where) in first and why in first
+
+
 # ---- life ----
 
 

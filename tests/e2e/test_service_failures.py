@@ -247,9 +247,9 @@ def test_a_worker_that_nobody_takes_on_is_unavailable():
 
 
 def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted():
-    """A dispatcher that takes connections and says nothing; the default time is a minute. Each call in a process of its own, all at once."""
+    """A dispatcher that takes connections and says nothing; the default time is a minute, but for a status. Each call in a process of its own, all at once."""
     calls = ("next(iter(ds))", "mr.service.register_dataset(service, ds)",
-             "mr.service.from_dataset_id('parallel_epochs', service, 'id')", "mr.service.status(service)")
+             "mr.service.from_dataset_id('parallel_epochs', service, 'id')", "mr.service.status(service, timeout_ms=60000)")
     with socket.create_server(("127.0.0.1", 0)) as silent, contextlib.ExitStack() as started:
         service = "127.0.0.1:%d" % silent.getsockname()[1]
         children = []

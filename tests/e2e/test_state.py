@@ -101,6 +101,12 @@ def test_an_etcd_that_is_not_there():
     assert "127.0.0.1:1" in done.stderr
 
 
+def test_waiting_for_etcd_is_said():
+    done = run_state(None, "default", "tree", "--etcd-endpoints=127.0.0.1:1", "--timeout=1500ms")
+    assert "etcd at 127.0.0.1:1 does not answer yet, waiting up to 2 s" in done.stderr.splitlines()[0]
+    assert "--etcd-endpoints" in done.stderr.splitlines()[0]
+
+
 def test_one_endpoint_that_answers_is_enough(etcd, cluster):
     done = run_state(None, cluster.name, "tree", f"--etcd-endpoints=127.0.0.1:1,{etcd.endpoint}")
     assert done.returncode == 0, done.stderr

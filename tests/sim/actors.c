@@ -2,9 +2,6 @@
  * until answered. */
 #include "sim.h"
 
-#include "base/base.h"
-#include "base/buf.h"
-
 /* ---------------------------------------------------------------- the network */
 
 static void actor_message(struct sim *sim, struct sim_message *message);

@@ -14,7 +14,6 @@
 #include "grow.h"
 #include "rounds.h"
 
-#include "base/base.h"
 #include "json/pbjson.h"
 
 #include <stdlib.h>

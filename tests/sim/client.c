@@ -5,7 +5,6 @@
  */
 #include "sim.h"
 
-#include "base/base.h"
 #include "dispatcher/turn/method.h"
 
 static void do_register(struct sim *sim, struct sim_client *client)

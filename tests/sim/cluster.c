@@ -1,7 +1,6 @@
 /* A cluster: who takes part, from the beginning to the end. */
 #include "rounds.h"
 
-#include "base/base.h"
 #include "base/log.h"
 
 static void make_datasets(struct sim *sim)

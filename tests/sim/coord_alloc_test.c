@@ -10,7 +10,6 @@
 
 #include <malloc.h>
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -9,13 +9,10 @@
  */
 #include "coord_world.h"
 
-#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 
 #include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
 
 #include <cmocka.h>
 

@@ -1,10 +1,8 @@
 #include "coord_world.h"
 
-#include "base/base.h"
 #include "coord/bytes.h"
 
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include <cmocka.h>

@@ -1,6 +1,5 @@
 #include "dispatcher.h"
 
-#include "base/base.h"
 #include "coord/member.h"
 #include "dispatcher/turn/internal.h"
 

@@ -21,8 +21,6 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 #define POISON_LIVES_MAX 4

@@ -2,8 +2,6 @@
  * clocks that jump. */
 #include "sim.h"
 
-#include "base/base.h"
-
 static void store_again(struct sim *sim, void *arg)
 {
     sim_store_sync(sim);

@@ -4,8 +4,6 @@
  */
 #include "sim.h"
 
-#include <string.h>
-
 /* The time in which @replica ran: it stands still while the replica does. */
 static int64_t ran(const struct sim *sim, const struct sim_replica *replica)
 {

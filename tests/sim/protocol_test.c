@@ -5,8 +5,6 @@
  */
 #include "story.h"
 
-#include "base/base.h"
-
 enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };
 
 static void begin(struct sim *sim, int workers, int clients, int dataset, bool repeats)

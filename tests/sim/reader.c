@@ -5,7 +5,6 @@
  */
 #include "sim.h"
 
-#include "base/base.h"
 #include "client/modes/plain.h"
 
 #define TURN_MS 100

@@ -4,8 +4,6 @@
  */
 #include "sim.h"
 
-#include "base/base.h"
-
 #define LATE_MS 200 /* the judge's: less is ordinary scheduling */
 
 static uint64_t token_of(const struct sim_asked *asked)

@@ -2,7 +2,6 @@
  * and turns come only when something is due: there are too many for more. */
 #include "retention_world.h"
 
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 

@@ -18,10 +18,7 @@
 
 #include "dispatcher/turn/internal.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
 
 #include <cmocka.h>

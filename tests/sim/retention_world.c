@@ -1,9 +1,6 @@
 #include "retention_world.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
-#include <stdarg.h>
 
 #include <cmocka.h>
 

@@ -6,7 +6,6 @@
  */
 #include "rounds.h"
 
-#include "base/base.h"
 #include "base/hash.h"
 #include "client/modes/coordinated.h"
 

@@ -4,8 +4,6 @@
  */
 #include "rounds.h"
 
-#include "base/base.h"
-
 #include <stdlib.h>
 
 static struct sim_client *holder(struct sim *sim, uint32_t seat)

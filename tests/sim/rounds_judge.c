@@ -5,8 +5,6 @@
  */
 #include "rounds.h"
 
-#include "base/base.h"
-
 #define ROUNDS_MAX 400000
 
 struct step {

@@ -2,10 +2,7 @@
  * SEED=n shows one. */
 #include "walk.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
-#include <stdarg.h>
 
 #include <cmocka.h>
 

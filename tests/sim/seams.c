@@ -4,7 +4,6 @@
  */
 #include "sim.h"
 
-#include "base/base.h"
 #include "coord/commit.h"
 #include "coord/member.h"
 

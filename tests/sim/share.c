@@ -7,8 +7,6 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/base.h"
-
 #define ELEMENT_BYTES 100
 #define AHEAD_MAX 16 /* elements, of the fastest reader */
 

@@ -12,8 +12,6 @@
  */
 #include "walk.h"
 
-#include "base/base.h"
-
 #include <getopt.h>
 #include <signal.h>
 #include <stdlib.h>

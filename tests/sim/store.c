@@ -5,7 +5,6 @@
  */
 #include "sim.h"
 
-#include "base/base.h"
 #include "coord/bytes.h"
 #include "coord/record.h"
 

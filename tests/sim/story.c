@@ -1,7 +1,5 @@
 #include "story.h"
 
-#include "base/base.h"
-
 int story_setup(void **state)
 {
     struct sim *sim = mr_calloc(1, sizeof *sim);

@@ -4,10 +4,7 @@
  */
 #include "story.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
-#include <stdarg.h>
 
 #include <cmocka.h>
 

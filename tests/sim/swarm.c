@@ -10,8 +10,6 @@
  */
 #include "rounds.h"
 
-#include "base/base.h"
-
 /* How much of everything there is in a walk. */
 struct weather {
     unsigned on_percent; /* that something goes wrong at all */

@@ -7,7 +7,6 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/base.h"
 #include "worker/session/splits.h"
 
 #include <millrace/dataset.h>

@@ -1,5 +1,4 @@
 #include "walk.h"
-#include "base/base.h"
 #include "rounds.h"
 
 #define PATIENCE_MS 400000

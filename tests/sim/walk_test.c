@@ -5,10 +5,7 @@
  */
 #include "walk.h"
 
-#include "base/base.h"
-
 #include <setjmp.h>
-#include <stdarg.h>
 
 #include <cmocka.h>
 

@@ -1,8 +1,6 @@
 /* A worker: registers, watches its tasks, asks for splits and says when a task has ended. */
 #include "sim.h"
 
-#include "base/base.h"
-
 #define CLUSTER "c"
 #define CLUSTER_INCARNATION "1"
 

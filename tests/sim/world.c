@@ -2,8 +2,6 @@
 #include "grow.h"
 #include "sim.h"
 
-#include "base/base.h"
-
 #include <stdarg.h>
 
 void sim_rare(struct sim *sim, enum sim_rare rare)

@@ -41,6 +41,9 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket "
          "closed",
          "Socket closed"},
+        {"DNS resolution failed for none:1: C-ares status is not ARES_SUCCESS qtype=AAAA name=none "
+         "is_balancer=0: Domain name not found",
+         "the host name cannot be resolved: Domain name not found"},
         {"failed to connect to all addresses", "failed to connect to all addresses"},
         {"split 3: last error: ipv4:10.0.0.1: what others say stays",
          "split 3: last error: ipv4:10.0.0.1: what others say stays"},

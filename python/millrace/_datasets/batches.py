@@ -309,8 +309,8 @@ class Batches(DatasetBase):
         """
         if not isinstance(batch_size, Symbol):
             if np.ndim(batch_size) != 0:
-                raise errors.UnimplementedError("Dataset.rebatch with several sizes is not built: "
-                                                "give one")
+                raise errors.UnimplementedError("Dataset.rebatch with several sizes is not "
+                                                "supported: give one")
             if not drop_remainder:  # whole batches of whole batches leave no remainder
                 drop_remainder = _divides(batch_size, [spec.shape for spec in self._leaf_specs()])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)

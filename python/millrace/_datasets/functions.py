@@ -87,8 +87,8 @@ class Functions(Reading):
         """
         fn, returned = self._trace(map_func, "map")
         if returned is not None:
-            raise errors.UnimplementedError("a map function that returns a dataset is not built: "
-                                            "use flat_map or interleave")
+            raise errors.UnimplementedError("a map function that returns a dataset is not "
+                                            "supported: use flat_map or interleave")
         attrs = self._parallel(AttrTable(), num_parallel_calls, deterministic)
         return self._of("map", [self], attrs, [fn])
 

@@ -204,7 +204,7 @@ class Order(DatasetBase):
         Parameters
         ----------
         filename : str, default ""
-            Others are not built.
+            Others are not supported.
         name : str, optional
             Accepted and ignored.
 
@@ -225,8 +225,8 @@ class Order(DatasetBase):
         True
         """
         if isinstance(filename, Symbol) or filename not in ("", b""):
-            raise errors.UnimplementedError("Dataset.cache in a file is not built: write TFRecord "
-                                            "files with mr.io.TFRecordWriter, or keep the elements "
+            raise errors.UnimplementedError("Dataset.cache in a file is not supported: write "
+                                            "TFRecord files with mr.io.TFRecordWriter, or keep the elements "
                                             "in memory")
         return self._of("cache", [self])
 

@@ -12,7 +12,7 @@ from .symbol import Symbol
 
 def _bound(value: Any) -> int:
     if isinstance(value, Symbol):
-        raise errors.UnimplementedError("a slice whose bounds are tensors is not built: use "
+        raise errors.UnimplementedError("a slice whose bounds are tensors is not supported: use "
                                         "mr.gather(x, mr.range(a, b))")
     return operator.index(value)
 

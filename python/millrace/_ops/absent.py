@@ -1,4 +1,4 @@
-"""Functions of TensorFlow that people look for and that are not built: they say what to use."""
+"""Functions of TensorFlow that people look for and that are not supported: they say what to use."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from .. import errors
 
 def absent(name: str, instead: str, owner: str = "") -> Callable[..., NoReturn]:
     """
-    A function, or a method of the class @owner: using it says that it is not built, and what to
+    A function, or a method of the class @owner: using it says that it is not supported, and what to
     use.
     """
     def function(*args: Any, **kwargs: Any) -> NoReturn:
-        raise errors.UnimplementedError(f"{owner}{name} is not built: {instead}")
+        raise errors.UnimplementedError(f"{owner}{name} is not supported: {instead}")
 
     function.__name__, function.__qualname__ = name, owner + name
-    function.__doc__ = f"Not built: {instead}."
+    function.__doc__ = f"Not supported: {instead}."
     function._absent = True  # type: ignore[attr-defined]
     return function
 

@@ -38,7 +38,7 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     Raises
     ------
     UnimplementedError
-        Without `x` and `y`: the indices of what holds are not built.
+        Without `x` and `y`: the indices of what holds are not supported.
 
     Examples
     --------
@@ -46,8 +46,8 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     array([ 1, 20], dtype=int32)
     """
     if x is None or y is None:
-        raise errors.UnimplementedError("mr.where with the condition alone is not built: give x "
-                                        "and y")
+        raise errors.UnimplementedError("mr.where with the condition alone is not supported: give "
+                                        "x and y")
     hint = dtype_of(x) or dtype_of(y)
     graph = current_graph()
     if graph is None:
@@ -408,7 +408,7 @@ def gather(params: TensorLike, indices: TensorLike, validate_indices: Any = None
     axis : int, optional
         Which axis (0); a negative one counts from the end.
     batch_dims : int, default 0
-        Others are not built.
+        Others are not supported.
     name : str, optional
         Accepted and ignored.
 
@@ -428,7 +428,7 @@ def gather(params: TensorLike, indices: TensorLike, validate_indices: Any = None
     array([30, 10], dtype=int32)
     """
     if batch_dims != 0:
-        raise errors.UnimplementedError("mr.gather with batch_dims is not built")
+        raise errors.UnimplementedError("mr.gather with batch_dims is not supported")
     return apply1("gather", [params, indices], AttrTable().int("axis", 0 if axis is None else axis),
                   same_dtype=False)
 
@@ -462,7 +462,7 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     """
     counts = static_shape(multiples)
     if counts is None:
-        raise errors.UnimplementedError("mr.tile with multiples that are tensors is not built")
+        raise errors.UnimplementedError("mr.tile with multiples that are tensors is not supported")
     return apply1("tile", [input], AttrTable().ints("multiples", counts))
 
 
@@ -477,7 +477,7 @@ def pad(tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_valu
     paddings : array_like of int, of shape (rank, 2)
         How many values come before and behind, along each axis.
     mode : str, default "CONSTANT"
-        Others are not built.
+        Others are not supported.
     constant_values : scalar, default 0
         What is added.
     name : str, optional
@@ -494,7 +494,8 @@ def pad(tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_valu
     array([0, 1, 2, 0, 0], dtype=int32)
     """
     if mode.upper() != "CONSTANT":
-        raise errors.UnimplementedError(f"mr.pad with mode {mode!r} is not built: only CONSTANT is")
+        raise errors.UnimplementedError(f"mr.pad with mode {mode!r} is not supported: only "
+                                        "CONSTANT is")
     flat = np.asarray(paddings).reshape(-1)
     dtype = dtype_of(tensor)
     inputs = [tensor]

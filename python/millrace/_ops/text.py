@@ -35,7 +35,7 @@ def as_string(input: TensorLike, precision: int = -1, scientific: bool = False,
     scientific, shortest : bool, default False
         Floats with an exponent; or as short as goes without loss. Not both.
     width, fill : default -1 and ""
-        Others are not built.
+        Others are not supported.
     name : str, optional
         Accepted and ignored.
 
@@ -50,7 +50,7 @@ def as_string(input: TensorLike, precision: int = -1, scientific: bool = False,
     array([b'1.50', b'2.00'], dtype=object)
     """
     if width != -1 or fill:
-        raise errors.UnimplementedError("mr.strings.as_string with width or fill is not built")
+        raise errors.UnimplementedError("mr.strings.as_string with width or fill is not supported")
     attrs = AttrTable().int("precision", precision).bool("scientific", scientific)
     return apply1("as_string", [input], attrs.bool("shortest", shortest))
 
@@ -276,7 +276,7 @@ def substr(input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYT
     len : tensor_like of int
         How many bytes; fewer where the string ends.
     unit : str, default "BYTE"
-        Others are not built.
+        Others are not supported.
     name : str, optional
         Accepted and ignored.
 
@@ -296,7 +296,7 @@ def substr(input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYT
     array([b'ell', b'orl'], dtype=object)
     """
     if unit != "BYTE":
-        raise errors.UnimplementedError(f"mr.strings.substr with unit {unit!r} is not built: "
+        raise errors.UnimplementedError(f"mr.strings.substr with unit {unit!r} is not supported: "
                                         "only BYTE is")
     return apply1("substr", [_text(input), pos, len], same_dtype=False)
 
@@ -384,6 +384,6 @@ def decode_raw(input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool
     array([ 97,  98,  99, 100], dtype=uint8)
     """
     if fixed_length is not None:
-        raise errors.UnimplementedError("mr.io.decode_raw with fixed_length is not built")
+        raise errors.UnimplementedError("mr.io.decode_raw with fixed_length is not supported")
     return apply1("decode_raw", [input_bytes],
                   AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian))

@@ -212,7 +212,7 @@ def refuse_unbuilt(config: Any, names: Sequence[str]) -> None:
     """
     for name in names:
         if getattr(config, name):
-            raise errors.UnimplementedError(f"{type(config).__name__}.{name} is not built")
+            raise errors.UnimplementedError(f"{type(config).__name__}.{name} is not supported")
     if config.protocol not in (None, "grpc"):
         raise errors.NotFoundError("there are no credentials for the protocol "
                                    f"{config.protocol!r}: use \"grpc\"")

@@ -8,7 +8,6 @@
  * queued then ends the read.
  */
 #include "client/modes/coordinated.h"
-#include "base/base.h"
 #include "client/queue.h"
 #include "client/read/internal.h"
 

@@ -2,9 +2,6 @@
  * when its turn comes. */
 #include "client/modes/plain.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 /* ---- life ---- */
 
 static void begin(struct mr_read *r)

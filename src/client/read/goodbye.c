@@ -9,8 +9,6 @@
 #include "client/read/internal.h"
 #include "element/unpack.h"
 
-#include <inttypes.h>
-
 void mr_read_say_goodbye(struct mr_read *r)
 {
     struct mr_read_task *t;

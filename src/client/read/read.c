@@ -1,6 +1,5 @@
 #include "client/read/read.h"
 
-#include "base/base.h"
 #include "client/read/internal.h"
 
 int mr_read_init(struct mr_read *r, mr_error *err)

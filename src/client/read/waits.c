@@ -7,8 +7,6 @@
  */
 #include "client/read/internal.h"
 
-#include "base/base.h"
-
 #define FIRST_LINE_MS 3000
 /* So much earlier the dispatcher is asked for the first time, so that its word is there. */
 #define ASK_AHEAD_MS 1000

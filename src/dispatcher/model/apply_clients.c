@@ -5,8 +5,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include "base/base.h"
-
 void mr_client_free(struct mr_client *client)
 {
     if (client != NULL) {

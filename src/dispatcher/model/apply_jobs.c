@@ -1,8 +1,6 @@
 /* Updates of jobs. */
 #include "dispatcher/model/apply.h"
 
-#include "base/base.h"
-
 /* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own in
  * everything else. */
 static struct mr_trainers *trainers_of(mr_core *core, const char *name)

@@ -16,8 +16,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <string.h>
-
 static void touch(mr_core *core, struct mr_production *p)
 {
     p->is_behind = false;

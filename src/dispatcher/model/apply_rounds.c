@@ -5,7 +5,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include "base/base.h"
 #include "base/rng.h"
 
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job)

@@ -1,8 +1,6 @@
 /* Updates of splits: cursors, and what each task was granted of them. */
 #include "dispatcher/model/apply.h"
 
-#include <inttypes.h>
-
 /* The two neighbours that have the least between them become one grant, finished when both are. */
 static void join_smallest(mr_core *core, Millrace__GrantRecord *rec)
 {

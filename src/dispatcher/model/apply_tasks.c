@@ -11,8 +11,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <stdio.h>
-
 void mr_task_free(struct mr_task *task)
 {
     if (task == NULL) {

@@ -10,8 +10,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <stdio.h>
-
 /* ---------------------------------------------------------------- newcomers */
 
 /* Its record is the caller's from now on. */

@@ -7,8 +7,6 @@
 
 #include "json/pbjson.h"
 
-#include <string.h>
-
 /* Beyond this a step that can stop stops; the largest single record leaves room for itself below
  * MR_TXN_BYTES_MAX. */
 #define STEP_BYTES (MR_TXN_BYTES_MAX / 4)

@@ -1,8 +1,6 @@
 /* What is asked of datasets. */
 #include "dispatcher/model/model.h"
 
-#include "base/base.h"
-
 struct mr_dataset_entry *mr_dataset_find(const mr_core *core, const char *id)
 {
     return mr_map_get(&core->datasets, id);

@@ -1,8 +1,6 @@
 /* What a step leaves for the loop: answers, pushes, streams that end. */
 #include "dispatcher/model/model.h"
 
-#include <stdio.h>
-
 static struct mr_effect *add_effect(mr_core *core, enum mr_effect_kind kind)
 {
     struct mr_outcome *out = core->out;

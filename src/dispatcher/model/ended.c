@@ -9,8 +9,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <string.h>
-
 static uint64_t end_of(const Millrace__SplitRange *range)
 {
     return range->first + range->count;

@@ -5,8 +5,6 @@
  */
 #include "dispatcher/model/model.h"
 
-#include "base/base.h"
-
 bool mr_key_is_below(const char *key, const char *prefix)
 {
     return strncmp(key, prefix, strlen(prefix)) == 0;

@@ -10,8 +10,6 @@
  */
 #include "dispatcher/model/model.h"
 
-#include <inttypes.h>
-
 uint64_t mr_grants_splits(const struct mr_task *task, size_t provider)
 {
     const Millrace__GrantRecord *rec = task->grants[provider].rec;

@@ -1,8 +1,6 @@
 /* Ids, stamps, names and their places in keys: text in, text out. */
 #include "dispatcher/model/model.h"
 
-#include "base/base.h"
-
 static bool parse_u64(const char **s, uint64_t *ret)
 {
     const char *p = *s;

@@ -1,8 +1,6 @@
 /* What is asked of jobs. */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 bool mr_job_is_anonymous(const struct mr_job *job)
 {
     return job->rec->name[0] == '\0';

@@ -1,8 +1,6 @@
 /* The kinds of records: which key each has in the store, and where it is in memory. */
 #include "dispatcher/model/apply.h"
 
-#include "base/base.h"
-
 const struct mr_stored_info mr_stored_kinds[] = {
 #define KIND(noun, prefix, spoils, stamps)                                                         \
     {prefix, &millrace__##noun##_record__descriptor, MR_SPOILS_##spoils},

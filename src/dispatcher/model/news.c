@@ -6,8 +6,6 @@
  */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 static void touch(mr_core *core, struct mr_iteration *it)
 {
     if (!it->is_touched) {

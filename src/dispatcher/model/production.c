@@ -1,8 +1,6 @@
 /* What is asked of productions. */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 struct mr_production *mr_production_find(const mr_core *core, const char *id)
 {
     return mr_map_get(&core->productions, id);

@@ -1,8 +1,6 @@
 /* Records as messages; stamps, traces; and how a core fails. */
 #include "dispatcher/model/model.h"
 
-#include "base/base.h"
-
 #include <stdarg.h>
 
 void mr_core_fail(mr_core *core, int rc, const mr_error *err)

@@ -1,8 +1,6 @@
 /* What is asked of coordinated reads: tasks in doubt, places and who has them. */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 struct mr_client *mr_seat_client(const mr_core *core, const struct mr_iteration *it,
                                  const struct mr_seat *seat)
 {

@@ -4,8 +4,6 @@
  */
 #include "dispatcher/model/apply.h"
 
-#include <string.h>
-
 uint32_t mr_rounds_add_task(mr_core *core, Millrace__RoundSchedule *schedule, const char *id)
 {
     uint32_t i = mr_schedule_find(schedule, id);

@@ -7,8 +7,6 @@
 
 #include "json/pbjson.h"
 
-#include <string.h>
-
 static const char *const known[] = {MR_FEATURE_AT_LEAST_ONCE, MR_FEATURE_SHARING,
                                     MR_FEATURE_DRAINING, MR_FEATURE_ROUNDS};
 

@@ -9,8 +9,6 @@
  */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 static uint64_t end_of(const Millrace__OwedRange *range)
 {
     return range->first + range->count;

@@ -1,8 +1,6 @@
 /* What is asked of tasks. */
 #include "dispatcher/model/model.h"
 
-#include <stdio.h>
-
 uint32_t mr_task_attempt(const struct mr_task *task)
 {
     return mr_task_is_recovery(task) ? 1 + task->rec->recovery : task->worker->rec->life;

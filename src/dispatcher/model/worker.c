@@ -1,8 +1,6 @@
 /* What is asked of workers. */
 #include "dispatcher/model/model.h"
 
-#include <string.h>
-
 bool mr_core_worker_is_missing(const struct mr_core_worker *worker)
 {
     return !mr_core_worker_is_live(worker) && !worker->rec->left && !worker->rec->superseded;

@@ -4,8 +4,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include "base/base.h"
-
 struct returning {
     mr_core *core;
     struct mr_task *task;

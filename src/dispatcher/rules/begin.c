@@ -1,8 +1,6 @@
 /* Iterations begin: with a task on every worker, and a production if the job shares. */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-
 /* The table of splits is fixed here, whatever becomes of the dataset. */
 static void copy_providers(mr_core *core, Millrace__IterationRecord *rec,
                            const Millrace__DatasetRecord *dataset)

@@ -4,8 +4,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <string.h>
-
 static void close_task(mr_core *core, struct mr_task *task)
 {
     struct mr_iteration *it = task->iteration;

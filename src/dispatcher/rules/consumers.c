@@ -11,8 +11,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include "base/base.h"
-
 /* It is there, and has said where it is since it was asked. */
 static bool has_answered(const mr_core *core, const struct mr_iteration *it,
                          const struct mr_seat *seat)

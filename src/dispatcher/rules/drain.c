@@ -18,8 +18,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-
 void mr_core_worker_note_draining(mr_core *core, struct mr_core_worker *worker)
 {
     struct mr_task *task;

@@ -12,8 +12,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-
 /* The losses of workers become losses of their iterations, as the guarantee says. */
 static void count_loss(mr_core *core, struct mr_task *task, char *why, size_t size)
 {

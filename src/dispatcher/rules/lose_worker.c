@@ -2,8 +2,6 @@
  * comparison of stamps. */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-
 static void note_loss(mr_core *core, const struct mr_task *task)
 {
     const struct mr_iteration *it = task->iteration;

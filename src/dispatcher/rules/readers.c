@@ -1,8 +1,6 @@
 /* Readers come to iterations, and go: what follows from it. */
 #include "dispatcher/rules/rules.h"
 
-#include <string.h>
-
 void mr_client_attach(mr_core *core, const char *id, struct mr_iteration *it)
 {
     struct mr_client *client = mr_map_get(&core->clients, id);

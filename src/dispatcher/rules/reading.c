@@ -15,8 +15,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include "base/base.h"
-
 /* A new one for @job, with its hidden iteration; both are put. */
 static struct mr_production *create(mr_core *core, const struct mr_job *job, uint64_t repetition,
                                     uint64_t seed)

@@ -9,7 +9,6 @@
  *                                                                     and it registers again
  */
 #include "base/address.h"
-#include "base/base.h"
 #include "dispatcher/rules/rules.h"
 
 /*

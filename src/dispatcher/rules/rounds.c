@@ -12,8 +12,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <inttypes.h>
-
 /* ---------------------------------------------------------------- the horizon */
 
 /* How far consumers may go before the leader writes again. The pace is measured, so that one write

@@ -1,8 +1,6 @@
 /* What the session of a client asks for: its task list, and to be kept alive. */
 #include "dispatcher/rules/rules.h"
 
-#include <string.h>
-
 /* The live session @client has with @iteration_id, or why there is none. */
 static struct mr_client *find_session(const mr_core *core, const char *id, const char *iteration_id,
                                       mr_error *err)

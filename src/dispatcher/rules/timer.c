@@ -8,8 +8,6 @@
  */
 #include "dispatcher/rules/rules.h"
 
-#include <stddef.h>
-
 /* What a takeover decided about records that are bad or gone is written by the first steps, before
  * anything is counted that rests on it. */
 static void write_revived(mr_core *core)

@@ -1,6 +1,5 @@
 #include "dispatcher/server/call.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "dispatcher/server/mailbox.h"
 

@@ -1,6 +1,5 @@
 #include "dispatcher/server/definitions.h"
 
-#include "base/base.h"
 #include "dataset/definition.h"
 #include "dataset/operator.h"
 #include "element/spec_proto.h"

@@ -4,7 +4,6 @@
  */
 #include "dispatcher/server/definitions.h"
 
-#include "base/base.h"
 #include "base/shares.h"
 #include "base/sync.h"
 #include "coord/bytes.h"

@@ -1,7 +1,6 @@
 #include "dispatcher/server/link.h"
 
 #include "base/address.h"
-#include "base/base.h"
 #include "base/sync.h"
 #include "millrace/service.rpc.h"
 

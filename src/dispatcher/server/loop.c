@@ -1,9 +1,7 @@
 #include "dispatcher/server/loop.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"
 

@@ -1,6 +1,5 @@
 #include "dispatcher/server/mailbox.h"
 
-#include "base/base.h"
 #include "base/sync.h"
 
 #include <time.h>

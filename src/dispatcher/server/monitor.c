@@ -1,6 +1,5 @@
 #include "dispatcher/server/monitor.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 #include "dispatcher/server/internal.h"

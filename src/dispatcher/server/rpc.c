@@ -1,9 +1,5 @@
 #include "dispatcher/server/rpc.h"
 
-#include "base/base.h"
-#include "base/clock.h"
-#include "base/limits.h"
-
 /* ---- unary calls ---- */
 
 /* @c NULL: @err says why. */

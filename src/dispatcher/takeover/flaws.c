@@ -13,8 +13,6 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-#include "base/base.h"
-
 void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *line, bool is_root)
 {
     char by_id[MR_KEY_SIZE];

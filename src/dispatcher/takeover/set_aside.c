@@ -8,8 +8,6 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-#include "base/base.h"
-
 /* ---------------------------------------------------------------- lives that are made again */
 
 /*

@@ -7,8 +7,6 @@
  */
 #include "dispatcher/takeover/takeover.h"
 
-#include "base/base.h"
-
 /* Everything that counts stays far below; only the seed uses all bits. */
 static int validate_number(const ProtobufCFieldDescriptor *field, const void *at, mr_error *err)
 {

@@ -1,7 +1,6 @@
 /* Which calls are decided, and how; which wait for a leader, and which are refused at once. */
 #include "base/base.h"
 #include "base/log.h"
-#include "base/rng.h"
 #include "dispatcher/turn/internal.h"
 
 #define FOLLOWERS_TOLD_MS 60000

@@ -1,8 +1,6 @@
 #include "dispatcher/turn/method.h"
 
-#include "base/base.h"
 #include "base/identity.h"
-#include "base/limits.h"
 #include "dispatcher/core/core.h"
 #include "element/unpack.h"
 #include "millrace/service.rpc.h"

@@ -1,7 +1,5 @@
 #include "dispatcher/turn/internal.h"
 
-#include <stdio.h>
-
 #define WAITED_FOR_MAX 10 /* consumers of one job that are named */
 
 static void add_self(const mr_turn *t, mr_metrics *m)

@@ -1,8 +1,5 @@
 #include "dispatcher/turn/streams.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 void mr_dstream_init(struct mr_dstream *d, const struct mr_dstream_ops *ops,
                      const struct mr_method *method)
 {

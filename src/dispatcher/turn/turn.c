@@ -1,6 +1,5 @@
 #include "dispatcher/turn/turn.h"
 
-#include "base/base.h"
 #include "base/log.h"
 #include "dispatcher/turn/internal.h"
 

@@ -7,7 +7,6 @@
  * parts whose record does not come (the term ended) are swept by the next term.
  */
 #include "base/base.h"
-#include "base/rng.h"
 #include "dispatcher/turn/internal.h"
 
 /* Parts that wait for the batch in flight, about two batches. */

@@ -1,8 +1,6 @@
 /* The part of the status document that is about tasks and hand-out. */
 #include "dispatcher/views/views.h"
 
-#include "base/base.h"
-
 #define SHORT_ID 8
 
 void mr_status_set_short(mr_core *core, char **slot, const char *id)

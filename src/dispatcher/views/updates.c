@@ -1,8 +1,6 @@
 /* Task lists, complete, for a client and a worker that ask; and two updates as one. */
 #include "dispatcher/views/views.h"
 
-#include <string.h>
-
 void mr_client_update_fill(mr_core *core, const struct mr_iteration *it,
                            Millrace__ClientUpdate *update)
 {

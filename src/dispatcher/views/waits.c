@@ -5,8 +5,6 @@
  */
 #include "dispatcher/views/views.h"
 
-#include "base/base.h"
-
 /* Less may be the ordinary course of things. */
 #define WORTH_MS 1000
 

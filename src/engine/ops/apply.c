@@ -1,9 +1,5 @@
 #include "engine/ops/apply.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-#include "base/rng.h"
-
 int mr_apply_init(struct mr_apply *a, const struct mr_op_iter *it, const mr_function *fn,
                   mr_program *program, mr_error *err)
 {

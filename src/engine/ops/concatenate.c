@@ -1,8 +1,6 @@
 /* concatenate: the elements of one input, then those of the other. */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct concatenate_iter {
     struct mr_op_iter head;
     struct mr_op_ctx ctx;

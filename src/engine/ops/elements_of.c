@@ -3,8 +3,6 @@
 #include "engine/nested.h"
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct elements_iter {
     struct mr_op_iter head;
     struct mr_gather rows;

@@ -1,8 +1,5 @@
 #include "engine/ops/expand.h"
 
-#include "base/base.h"
-#include "base/rng.h"
-
 int mr_expander_prepare(struct mr_expander *e, struct mr_op_iter *head, mr_function *fn,
                         mr_error *err)
 {

@@ -1,7 +1,5 @@
 #include "engine/ops/groups.h"
 
-#include "base/base.h"
-
 void mr_groups_init(struct mr_groups *g, struct mr_env *env, const mr_spec *spec)
 {
     *g = (struct mr_groups){.env = env, .spec = spec};

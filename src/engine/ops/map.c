@@ -1,8 +1,6 @@
 /* map: a function of each element. Adjacent maps were joined by the plan (engine/plan.c). */
 #include "engine/ops/map.h"
 
-#include "base/base.h"
-
 struct map_iter {
     struct mr_op_iter head;
     struct mr_apply apply;

@@ -1,6 +1,5 @@
 #include "engine/ops/padding.h"
 
-#include "base/base.h"
 #include "engine/ops/ops.h"
 
 #define DIM_OF_SIZES (-2) /* in padded_shapes: the next number of sizes */

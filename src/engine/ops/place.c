@@ -1,6 +1,5 @@
 #include "engine/ops/place.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 
 bool mr_place_can_pull_locked(const struct mr_place *p)

@@ -1,8 +1,6 @@
 /* range: start, start + step, ... up to but not including stop. */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct range_iter {
     struct mr_op_iter head;
     mr_dtype dtype;

@@ -6,7 +6,6 @@
  * is given up and passed over, but not before it was tried alone.
  */
 #include "base/base.h"
-#include "base/limits.h"
 #include "element/trace.h"
 #include "engine/ops/ops.h"
 #include "engine/record_file.h"

@@ -8,8 +8,6 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct repeat_iter {
     struct mr_op_iter head;
     struct mr_op_ctx ctx; /* of the input; for opening it again */

@@ -2,8 +2,6 @@
  * belongs to. */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct shard_iter {
     struct mr_op_iter head;
     uint64_t shards;

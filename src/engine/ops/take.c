@@ -4,8 +4,6 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 #define ALL UINT64_MAX
 
 struct take_iter {

@@ -4,8 +4,6 @@
  */
 #include "engine/ops/apply.h"
 
-#include "base/base.h"
-
 struct take_while_iter {
     struct mr_op_iter head;
     struct mr_apply apply;

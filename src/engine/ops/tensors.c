@@ -2,8 +2,6 @@
  * definition itself. */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct tensors_iter {
     struct mr_op_iter head;
     mr_block *rows;

@@ -6,8 +6,6 @@
  */
 #include "engine/ops/ops.h"
 
-#include "base/base.h"
-
 struct zip_iter {
     struct mr_op_iter head;
     struct mr_op_iter **inputs;

@@ -1,7 +1,6 @@
 /* From a function to a plan: dead nodes dropped, copies seen through, constants folded. */
 #include "engine/program/plan.h"
 
-#include "base/base.h"
 #include "ops/attr.h"
 #include "ops/tensor.h"
 

@@ -6,8 +6,8 @@
  * rest.
  *
  * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of
- * all dispatchers. Every call ends within @timeout_ms (0: 60 s): with MR_EUNAVAIL naming the
- * addresses if no dispatcher answered by then.
+ * all dispatchers. Every call ends within @timeout_ms (0: 60 s, a status 10 s): with MR_EUNAVAIL
+ * naming the addresses if no dispatcher answered by then.
  *
  * While a read or a call is open the process must not fork and use the child for more of the same
  * (MR_EPRECOND there); with nothing open it may. The first use raises glibc's malloc trim threshold

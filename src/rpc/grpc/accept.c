@@ -18,7 +18,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/sync.h"

@@ -1,8 +1,6 @@
 /* What is said to gRPC in its own terms, and back: deadlines, metadata, statuses. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 gpr_timespec mr_grpc_deadline(int64_t timeout_ms)
@@ -53,17 +51,23 @@ static const char *behind(const char *text, const char *what)
 }
 
 /*
- * "failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect
- * to remote host: Connection refused" says one thing, at its end; whom it is about says the caller.
- * Whether that end is "Connection refused" or "FD shutdown" is a matter of luck: gRPC's poll engine
- * may see the hang-up of a socket before the error on it. @no_connection: it is about a TCP
- * connection that did not come about, in whatever words.
+ * What gRPC says in many words says one thing, at its end; whom it is about says the caller:
+ * "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS qtype=AAAA name=a
+ * is_balancer=0: Domain name not found", and "failed to connect to all addresses; last error:
+ * UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host: Connection refused". Whether the
+ * latter ends with "Connection refused" or "FD shutdown" is a matter of luck: gRPC's poll engine
+ * may see the hang-up of a socket before the error on it. @before: what that end is about.
  */
-static const char *to_the_point(const char *text, bool *no_connection)
+static const char *to_the_point(const char *text, const char **before)
 {
     static const char prologue[] = "failed to connect to all addresses";
+    const char *resolving = behind(text, "C-ares status is not ARES_SUCCESS");
 
-    *no_connection = false;
+    *before = "";
+    if (resolving != NULL && (resolving = behind(resolving, ": ")) != NULL) {
+        *before = "the host name cannot be resolved: ";
+        return resolving;
+    }
     if (strncmp(text, prologue, sizeof prologue - 1) != 0) {
         return text;
     }
@@ -72,8 +76,10 @@ static const char *to_the_point(const char *text, bool *no_connection)
     const char *after = address != NULL ? behind(address, ": ") : NULL;
     text = after != NULL ? after : last != NULL ? last : text;
     const char *point = behind(text, "Failed to connect to remote host: ");
-    *no_connection = point != NULL || strstr(text, "FD shutdown") != NULL ||
-                     strstr(text, "Connection refused") != NULL;
+    if (point != NULL || strstr(text, "FD shutdown") != NULL ||
+        strstr(text, "Connection refused") != NULL) {
+        *before = "nothing listens or answers there: ";
+    }
     return point != NULL ? point : text;
 }
 
@@ -93,8 +99,7 @@ int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *
     n = n < sizeof text ? n : sizeof text - 1;
     memcpy(text, GRPC_SLICE_START_PTR(details), n);
     text[n] = '\0';
-    bool no_connection;
-    const char *point = to_the_point(text, &no_connection);
-    return mr_error_set(err, code, "%s%s",
-                        no_connection ? "nothing listens or answers there: " : "", point);
+    const char *before;
+    const char *point = to_the_point(text, &before);
+    return mr_error_set(err, code, "%s%s", before, point);
 }

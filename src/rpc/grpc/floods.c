@@ -13,7 +13,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/log.h"
 
 #include <dirent.h>

@@ -9,14 +9,11 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-#include "base/clock.h"
-#include "base/limits.h"
 #include "base/sync.h"
 
 #include <grpc/support/alloc.h>
-#include <stdlib.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #define SLOTS 32
 
@@ -186,6 +183,19 @@ struct mr_rpc_methods *mr_rpc_server_methods(mr_rpc_server *srv)
     return &srv->methods;
 }
 
+/* gRPC does not say why it cannot listen at @address; the system does. */
+static int explain(const char *address, const struct mr_address *parsed, mr_error *err)
+{
+    int fd;
+
+    if (mr_address_listen(parsed, &fd, err) == MR_OK) {
+        (void)close(fd);
+        (void)mr_error_set(err, MR_EUNAVAIL, "gRPC could not, but the address is free now");
+    }
+    mr_error_wrap(err, "listening on '%s'", MR_SHOWN(address));
+    return err->code;
+}
+
 int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct mr_rpc_tls *tls,
                          int *port, mr_error *err)
 {
@@ -198,9 +208,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
 
     grpc_server_credentials_release(creds);
     if (bound == 0) {
-        return mr_error_set(err, MR_EUNAVAIL,
-                            "listening on '%s': the address is taken or is not this host's",
-                            MR_SHOWN(address));
+        return explain(address, &parsed, err);
     }
     srv->resets.accepts.port = bound;
     srv->resets.floods.port = bound;

@@ -1,8 +1,6 @@
 /* The sockets of gRPC's connections, which it shows to nobody: they are found by their two ends. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -11,7 +11,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/sync.h"
 

@@ -2,7 +2,6 @@
 #include "rpc/local/internal.h"
 
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 #include "rpc/local/local.h"
 

@@ -2,7 +2,6 @@
 #include "rpc/local/internal.h"
 
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -200,7 +199,7 @@ int mr_rpc_server_listen(mr_rpc_server *srv, const char *address, const struct m
         wanted = at_port_locked(mr_local.port) == NULL ? mr_local.port : 0;
     }
     if (wanted == 0 || at_port_locked(wanted) != NULL) {
-        return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': the address is taken",
+        return mr_error_set(err, MR_EUNAVAIL, "listening on '%s': Address already in use",
                             MR_SHOWN(address));
     }
     memcpy(srv->host, parsed.host, sizeof srv->host);

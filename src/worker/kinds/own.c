@@ -1,7 +1,6 @@
 /* A task with a pipeline of its own, for its own readers. It has no thread before the first of them
  * comes. */
 #include "base/base.h"
-#include "base/limits.h"
 #include "worker/kinds.h"
 #include "worker/serving.h"
 

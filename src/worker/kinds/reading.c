@@ -24,8 +24,6 @@
  * follows.
  */
 #include "worker/session/reading.h"
-#include "base/base.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "worker/kinds.h"
 #include "worker/serving.h"

@@ -5,7 +5,6 @@
  */
 #include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
 #include "base/log.h"
 #include "element/frame.h"
 #include "worker/conn.h"

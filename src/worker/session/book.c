@@ -1,7 +1,5 @@
 #include "worker/session/book_internal.h"
 
-#include "base/base.h"
-
 /* Rows produced ahead of all credits: at least, and at most. */
 #define AHEAD_ROWS_MIN 2u
 #define AHEAD_ROWS_MAX 65536u

@@ -1,8 +1,6 @@
 /* What goes into the next message of a book, and to whom. */
 #include "worker/session/book_internal.h"
 
-#include "base/base.h"
-
 /* What a block costs on the wire beside its payload, about. */
 #define BLOCK_OVERHEAD_BYTES 192u
 /* Blocks below this are joined with their neighbours: in a message of many tiny blocks the headers

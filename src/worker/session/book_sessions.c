@@ -1,8 +1,6 @@
 /* The sessions of a book: what is kept for each client, and what becomes of it. */
 #include "worker/session/book_internal.h"
 
-#include "base/base.h"
-
 /* Clients count their sessions one by one, and are told when somebody is ahead of them: nobody gets
  * out of reach. */
 #define SESSIONS_AHEAD_MAX 65536u

@@ -1,6 +1,5 @@
 #include "worker/session/registration.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 
 #define HEARTBEAT_DEFAULT_MS 1000u

@@ -1,6 +1,5 @@
 #include "worker/session/round_book.h"
 
-#include "base/base.h"
 #include "rounds/schedule.h"
 
 struct span {

@@ -1,7 +1,5 @@
 #include "worker/session/row_groups.h"
 
-#include "base/base.h"
-
 /* Rows in a row, as they came. */
 struct run {
     mr_block *block;

@@ -1,6 +1,5 @@
 #include "worker/session/splits.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 
 #include <millrace/dataset.h> /* mr_free */
