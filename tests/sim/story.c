@@ -29,12 +29,27 @@ void story_plan(struct sim *sim, int client, const char *job, int dataset, bool 
     plan->repetitions = 1;
 }
 
+void story_begin(struct sim *sim, int workers, int clients, int dataset, bool repeats)
+{
+    sim_add_workers(sim, workers);
+    sim_add_clients(sim, clients);
+    for (int i = 0; i < clients; i++) {
+        story_plan(sim, i, "digits", dataset, true);
+        sim->clients[i].plan.repeats = repeats;
+    }
+    sim_run_until(sim, 100);
+    for (int i = 0; i < clients; i++) {
+        sim_client_start(sim, &sim->clients[i]);
+    }
+}
+
 void story_until_stored(struct sim *sim, const char *prefix)
 {
     while (sim_store_count(sim, prefix) == 0) {
         assert_true(sim_step(sim));
         assert_true(sim->now < 100000);
     }
+    mr_sim_skip(sim);
 }
 
 static size_t count_lines(const char *text)

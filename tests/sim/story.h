@@ -26,7 +26,9 @@ void mr_sim_expect(struct sim *sim, const char *lines);
 void mr_sim_skip(struct sim *sim);
 /* The leader sleeps, and neither hears nor knows yet that another one leads: until @until. */
 void story_pause_leader(struct sim *sim, int64_t until);
-/* Until a key that begins with @prefix is in the store. */
+/* Workers, and clients that begin to read the job "digits" at 100 ms; @repeats: at least once. */
+void story_begin(struct sim *sim, int workers, int clients, int dataset, bool repeats);
+/* Until a key that begins with @prefix is in the store. What was said till then is not compared. */
 void story_until_stored(struct sim *sim, const char *prefix);
 /* By then everybody has read everything, nothing was wrong, and @lines were said since the last time:
  * all but which splits somebody was given. @lines NULL: too many to read, not compared. */
