@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/keys.h"
+#include "main/output.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 #include "json/pbjson.h"
@@ -389,7 +390,7 @@ void state_summarise(const struct state_key *key, struct mr_buf *out)
     if (line.failed) {
         out->failed = true;
     } else {
-        state_print_safe(out, (const char *)line.data, line.len);
+        output_safe(out, (const char *)line.data, line.len);
     }
     mr_buf_free(&line);
 }

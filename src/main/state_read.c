@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
+#include "main/output.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
@@ -279,7 +280,7 @@ void state_clusters(const struct state_source *from, struct mr_buf *out)
         int n = (int)strcspn(name, "/");
 
         mr_buf_puts(out, i > 0 ? ", " : "");
-        state_print_safe(out, name, (size_t)n);
+        output_safe(out, name, (size_t)n);
         (void)snprintf(next, sizeof next, "/millrace/%.*s0", n,
                        name); /* '0' is the byte behind '/' */
     }
