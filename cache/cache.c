@@ -1,6 +1,5 @@
 #include "cache/internal.h"
 
-#include "base/base.h"
 #include "base/rng.h"
 
 int mr_cache_new(mr_storage *storage, const struct mr_cache_limits *limits, mr_cache **ret,

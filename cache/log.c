@@ -1,6 +1,5 @@
 #include "cache/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/limits.h"
 

@@ -1,7 +1,5 @@
 #include "cache/internal.h"
 
-#include "base/base.h"
-
 int mr_cache_reader_open(mr_cache_log *log, const struct mr_cache_reader_options *opts,
                          mr_cache_reader **ret, uint64_t *first, mr_error *err)
 {

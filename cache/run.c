@@ -1,7 +1,5 @@
 #include "cache/internal.h"
 
-#include "base/base.h"
-
 /* Arenas double from here: a record of few small chunks pins little. */
 #define ARENA_BYTES_MIN 1024u
 

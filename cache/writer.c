@@ -7,8 +7,6 @@
  */
 #include "cache/internal.h"
 
-#include "base/base.h"
-
 /* The lock is held on entry and exit, but not meanwhile. */
 static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
 {

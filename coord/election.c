@@ -5,7 +5,6 @@
  */
 #include "coord/election_internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 
 #define RETRY_BASE_MS 50

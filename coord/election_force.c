@@ -14,8 +14,6 @@
  */
 #include "coord/election_internal.h"
 
-#include <string.h>
-
 #define PROBE_GAP_MS 50
 #define PROBE_GAP_MS_MAX 1000
 /* a member that etcd answers slower than this has no business deposing anybody */

@@ -9,8 +9,6 @@
  */
 #include "coord/election_internal.h"
 
-#include <string.h>
-
 #define REVOKE_ATTEMPTS 3
 
 /* Give the lease back and start again with another one (or not at all, when stopping). */

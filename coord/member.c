@@ -1,10 +1,7 @@
 #include "coord/member_internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/log.h"
 #include "base/siphash.h"
-#include "coord/bytes.h"
 
 #define STATUS_EVERY_MS 30000
 #define STATUS_RETRY_MS 5000

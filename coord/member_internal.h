@@ -2,7 +2,10 @@
  * outside includes it. */
 #pragma once
 
+#include "base/base.h"
+#include "base/log.h"
 #include "base/rng.h"
+#include "coord/bytes.h"
 #include "coord/member.h"
 #include "coord/member_event.h"
 

@@ -8,10 +8,6 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
-#include "base/log.h"
-#include "coord/bytes.h"
-
 #define LOAD_TIMEOUT_MS 8000
 /* etcd 3.4 counts all keys that are left for each page of them: with pages of 2000 that is two
  * thirds of its work when there are 100,000. Without pages it would build the whole answer in

@@ -1,8 +1,6 @@
 /* A member's requests: their events, with some to spare for when there is no memory. */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
-
 static struct mr_member_event *take_event(mr_member *m)
 {
     struct mr_member_event *ev = mr_member_event_new(m->opts.post, m->opts.ctx);

@@ -4,10 +4,7 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/log.h"
-#include "coord/bytes.h"
 
 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
 #define FIRST_ATTEMPT_MS 1000

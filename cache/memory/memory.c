@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/limits.h"
 #include "cache/internal.h"
 

@@ -1,7 +1,5 @@
 #include "cache/rocks/internal.h"
 
-#include "base/base.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,6 +1,7 @@
 /* What the files of this directory share. Nothing outside includes it. */
 #pragma once
 
+#include "base/base.h"
 #include "cache/rocks/rocks.h"
 
 #include <rocksdb/c.h>

@@ -1,7 +1,5 @@
 #include "cache/rocks/internal.h"
 
-#include "base/base.h"
-
 #include <endian.h>
 
 struct rocks_log {

@@ -1,6 +1,4 @@
-#include "cache/rocks/rocks.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "cache/internal.h"
 #include "cache/rocks/internal.h"

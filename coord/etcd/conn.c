@@ -2,10 +2,8 @@
  * Connections: one endpoint is active, until something on it fails; then the next one is.
  * Credentials are read for each connection, because those who renew certificates replace the files.
  */
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 #include <errno.h>

@@ -1,11 +1,6 @@
-/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c, what they share in
- * request.c. */
-#include "coord/etcd/etcd.h"
-
+/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c, what they
+ * share in request.c. */
 #include "base/address.h"
-#include "base/base.h"
-#include "base/sync.h"
-#include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 
 static void etcd_free(struct mr_etcd *e)

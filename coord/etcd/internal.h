@@ -1,7 +1,10 @@
 /* What the files of this directory share. */
 #pragma once
 
+#include "base/base.h"
 #include "base/buf.h"
+#include "base/sync.h"
+#include "coord/bytes.h"
 #include "coord/etcd/etcd.h"
 #include "rpc/rpc.h"
 
@@ -128,7 +131,7 @@ void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5]);
 
 /* request.c */
 
-/* Send it, or let it wait for a token; if neither can be, whoever asked is told, and it is freed. */
+/* Send it, or let it wait for a token; if neither can be, whoever asked is told, and it goes. */
 void mr_etcd_request_begin(struct mr_etcd_request *r);
 /* The same for one that has begun. < 0: neither, and nothing has left. */
 int mr_etcd_request_send_locked(struct mr_etcd_request *r, mr_error *err);

@@ -6,10 +6,8 @@
  * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again
  * within a second; requests fail at once until then.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 

@@ -2,10 +2,7 @@
  * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
  * callback. It is sent once more when etcd did not know the token it went with.
  */
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
-#include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 

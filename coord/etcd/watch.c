@@ -5,9 +5,6 @@
  * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream
  * has ended.
  */
-#include "base/base.h"
-#include "base/sync.h"
-#include "coord/bytes.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 

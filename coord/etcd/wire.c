@@ -1,5 +1,4 @@
 /* etcd's messages: packing requests, and what its errors mean. */
-#include "base/base.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 

@@ -5,9 +5,6 @@
  */
 #include "coord/fake/internal.h"
 
-#include "base/base.h"
-#include "coord/bytes.h"
-
 #define STALE_REVISIONS 30 /* how old a stale read may be */
 
 /* ---- requests ---- */

@@ -1,8 +1,6 @@
 /* Service strings: "grpc://host:port,host:port", scheme optional. */
 #include "base/address.h"
-#include "base/base.h"
 #include "control/internal.h"
-#include "rpc/rpc.h"
 
 static const char *skip_scheme(const char *s, size_t *n)
 {

@@ -11,9 +11,7 @@
  * was restored or made anew).
  */
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 /* The first pause between two rounds, since a leader that goes hands over within milliseconds; and

@@ -8,9 +8,7 @@
  * another dispatcher, perhaps the leader itself.
  */
 #include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 #include <netdb.h>

@@ -1,6 +1,6 @@
 /*
- * The stored state of a cluster (docs/run/state.md), read straight from its store and shown or judged
- * without any dispatcher.
+ * The stored state of a cluster (docs/run/state.md), read straight from its store and shown or
+ * judged without any dispatcher.
  *
  * Reading never changes anything. All keys are those of one revision, so that what must hold
  * between them can be said.

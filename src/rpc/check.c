@@ -1,7 +1,5 @@
 #include "rpc/port.h"
 
-#include "base/base.h"
-
 /* Defaults of struct mr_rpc_limits. */
 #define MEMORY_BYTES (128 * MR_MIB)
 #define REPLY_BYTES (384 * MR_MIB)

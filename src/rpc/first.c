@@ -1,7 +1,5 @@
 #include "rpc/first.h"
 
-#include "base/base.h"
-
 void mr_rpc_firsts_init(struct mr_rpc_firsts *all, unsigned calls_max, int64_t wait_ms)
 {
     TAILQ_INIT(&all->list);

@@ -1,8 +1,5 @@
 #include "rpc/port.h"
 
-#include "base/base.h"
-#include "base/limits.h"
-
 int mr_rpc_methods_add(struct mr_rpc_methods *methods, const struct mr_rpc_method *method,
                        mr_error *err)
 {

@@ -18,15 +18,12 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 

@@ -1,10 +1,7 @@
 /* Channels. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
-#include "base/sync.h"
 
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500

@@ -15,8 +15,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #include <sys/stat.h>
 
 /* Some ms each to set up on a slow machine. */

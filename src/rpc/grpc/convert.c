@@ -1,8 +1,6 @@
 /* What is said to gRPC in its own terms, and back: deadlines, metadata, statuses. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #define DETAILS_BYTES 512 /* of what gRPC says; more than a message holds */
 
 gpr_timespec mr_grpc_deadline(int64_t timeout_ms)

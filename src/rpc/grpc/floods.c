@@ -13,7 +13,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/log.h"
 
 #include <dirent.h>
@@ -21,7 +20,6 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 /* CPU time without an event: */

@@ -1,8 +1,6 @@
 /* The host of a peer, as limits count it. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 

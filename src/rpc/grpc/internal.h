@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/shares.h"
+#include "base/sync.h"
 #include "rpc/first.h"
 #include "rpc/port.h"
 
@@ -79,7 +80,7 @@ gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
     }
 
-/* A call of @ch, and the first operation of its first batch; mr_grpc_begun() when that has started. */
+/* A call of @ch, and the first operation of its first batch; mr_grpc_begun() when that started. */
 struct mr_grpc_beginning {
     grpc_call *call;
     grpc_op metadata;

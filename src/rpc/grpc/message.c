@@ -1,8 +1,6 @@
 /* Received bytes: a list of slices that belongs to gRPC until it is copied out. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 /* Reads the list in place; grpc_byte_buffer_reader would take a reference to each slice on the
  * way. */
 static void copy_out(const grpc_slice_buffer *list, size_t offset, size_t n, char *dst)

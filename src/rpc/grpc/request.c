@@ -4,9 +4,7 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 
 /* Of a reply, what a call may have besides what it costs itself. */
 #define REPLY_FREE_BYTES 16384u

@@ -17,10 +17,8 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 
 #include <dirent.h>
 #include <errno.h>

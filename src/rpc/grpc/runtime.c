@@ -15,10 +15,8 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/sync.h"
 
 #include <grpc/support/log.h>
 #include <stdlib.h>

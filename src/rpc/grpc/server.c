@@ -9,10 +9,7 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/limits.h"
-#include "base/sync.h"
 
 #include <grpc/support/alloc.h>
 #include <stdlib.h>

@@ -1,13 +1,10 @@
 /* The sockets of gRPC's connections, which it shows to nobody: they are found by their two ends. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 bool mr_grpc_socket_name(const struct sockaddr_storage *at, char out[MR_GRPC_PEER_SIZE])

@@ -11,9 +11,7 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 
 #include <grpc/support/alloc.h>
 

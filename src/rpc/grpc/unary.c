@@ -1,9 +1,6 @@
 /* The client side of unary calls: one batch, which comes back once, with everything. */
 #include "rpc/grpc/internal.h"
 
-#include "base/base.h"
-#include "base/sync.h"
-
 struct mr_rpc_call {
     struct mr_grpc_tag tag;
     atomic_uint refs; /* one is gRPC's until the batch is back */

@@ -4,8 +4,6 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/base.h"
-
 struct mr_rpc_call {
     atomic_uint refs;
     mr_rpc_stream *stream;

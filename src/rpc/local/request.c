@@ -4,8 +4,6 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/base.h"
-
 struct mr_rpc_request {
     atomic_uint refs;
     atomic_bool gone; /* the caller is */

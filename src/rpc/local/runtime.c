@@ -1,8 +1,6 @@
 /* The transport itself: its users, its thread, its channels and messages. */
 #include "rpc/local/internal.h"
 
-#include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 #include "rpc/local/local.h"
 

@@ -1,8 +1,6 @@
 /* Servers, and how the ends of a stream come together. */
 #include "rpc/local/internal.h"
 
-#include "base/address.h"
-#include "base/base.h"
 #include "base/clock.h"
 
 #include <stdlib.h>

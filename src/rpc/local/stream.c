@@ -11,8 +11,6 @@
  */
 #include "rpc/local/internal.h"
 
-#include "base/base.h"
-
 static const mr_error client_gone = {.code = MR_ECANCELED, .message = "the client is gone"};
 
 static bool is_server(const struct mr_rpc_stream *s)
