@@ -87,13 +87,8 @@ int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, boo
         return mr_error_set(err, MR_EDATALOSS,
                             "the store answered with a key that was not asked for");
     }
-    if (state->count == state->cap) {
-        size_t cap = state->cap == 0 ? 64 : 2 * state->cap;
-        struct state_key *bigger = mr_reallocarray(state->keys, cap, sizeof *bigger);
-
-        MR_CHECK_ALLOC(bigger, err);
-        state->keys = bigger;
-        state->cap = cap;
+    if (!mr_grow(&state->keys, &state->cap, state->count, 1, sizeof k)) {
+        return mr_error_nomem(err);
     }
     /* Keys are C strings here, as they are to a dispatcher; one with a NUL in it is shown up to
      * there, and judged odd. */
