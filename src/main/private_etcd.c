@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -22,26 +21,12 @@
 #include <unistd.h>
 
 #define TEMPORARY_PREFIX "millrace-etcd-"
-#define PATH_MAX_BYTES 4096
 #define LOG_BYTES_MAX 1000000
 #define READY_MS 60000  /* a slow disk recovering its log */
 #define LOCK_MS 4000    /* until the etcd of a killed program is gone */
 #define STEADY_MS 10000 /* alive that long: a later death starts with a short wait again */
 #define STOP_MS 5000
 #define PORT_ATTEMPTS 5
-
-struct private_etcd {
-    char dir[PATH_MAX_BYTES];
-    bool temporary;
-    int lock_fd;
-    pid_t pid; /* 0: not running */
-    int client_port;
-    int peer_port;
-    char endpoint[32];
-    int64_t started_ms;
-    int64_t restart_at_ms; /* while not running */
-    uint32_t restarts;
-};
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -66,7 +51,7 @@ static void remove_tree(const char *path)
  */
 static int try_lock(const char *dir)
 {
-    char path[PATH_MAX_BYTES + 8];
+    char path[PATH_MAX + 8];
     struct stat held;
     struct stat there;
     int fd;
@@ -95,7 +80,7 @@ static void sweep(const char *parent)
     struct dirent *entry;
 
     while (d != NULL && (entry = readdir(d)) != NULL) {
-        char path[PATH_MAX_BYTES];
+        char path[PATH_MAX];
         struct stat st;
 
         if (strncmp(entry->d_name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) != 0 ||
@@ -103,7 +88,7 @@ static void sweep(const char *parent)
             lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
             continue;
         }
-        char lock[PATH_MAX_BYTES + 8];
+        char lock[PATH_MAX + 8];
         (void)snprintf(lock, sizeof lock, "%s/lock", path);
         if (access(lock, F_OK) != 0) {
             continue; /* Somebody is just making it. */
@@ -192,9 +177,7 @@ static int make_work_dir(struct private_etcd *e, const char *work_dir, mr_error 
                                 "the work directory %s is in use by another running program",
                                 e->dir);
         }
-        if (run_stop_pending()) {
-            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
-        }
+        MR_TRY(run_check_stop(err));
         (void)poll(NULL, 0, 20); /* flock() has no timeout, and its holder may be on its way out */
     }
 }
@@ -238,7 +221,7 @@ static int choose_ports(struct private_etcd *e, mr_error *err)
  * is kept. */
 static int open_log(const char *path, mr_error *err)
 {
-    char before[PATH_MAX_BYTES + 32];
+    char before[PATH_MAX + 32];
     struct stat st;
 
     (void)snprintf(before, sizeof before, "%s.old", path);
@@ -252,8 +235,8 @@ static int open_log(const char *path, mr_error *err)
 
 static int run_etcd(struct private_etcd *e, mr_error *err)
 {
-    char data[PATH_MAX_BYTES + 16];
-    char log[PATH_MAX_BYTES + 16];
+    char data[PATH_MAX + 16];
+    char log[PATH_MAX + 16];
     char client[64];
     char peer[64];
     char cluster[96];
@@ -336,9 +319,7 @@ static int wait_ready(struct private_etcd *e, mr_error *err)
             return mr_error_set(err, MR_EUNAVAIL, "the private etcd ended with %s; see %s/etcd.log",
                                 why, e->dir);
         }
-        if (run_stop_pending()) {
-            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
-        }
+        MR_TRY(run_check_stop(err));
         if (mr_now_ms() >= deadline) {
             return mr_error_set(err, MR_EDEADLINE,
                                 "the private etcd is not healthy after %d s; see %s/etcd.log",
@@ -376,11 +357,11 @@ int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_erro
 int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error *err)
 {
     struct private_etcd *e = mr_calloc(1, sizeof *e);
-    int rc;
 
     MR_CHECK_ALLOC(e, err);
     e->lock_fd = -1;
-    rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
+    int rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
+
     if (rc == MR_OK) {
         rc = serve_somewhere(e, err);
     }
@@ -392,26 +373,6 @@ int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error
     }
     *ret = e;
     return MR_OK;
-}
-
-const char *private_etcd_endpoint(const struct private_etcd *e)
-{
-    return e->endpoint;
-}
-
-const char *private_etcd_directory(const struct private_etcd *e)
-{
-    return e->dir;
-}
-
-bool private_etcd_is_temporary(const struct private_etcd *e)
-{
-    return e->temporary;
-}
-
-pid_t private_etcd_pid(const struct private_etcd *e)
-{
-    return e->pid;
 }
 
 static void note_death(struct private_etcd *e)

@@ -184,8 +184,12 @@ static char *bound_address(const char *address, int fd)
 
 int mr_http_open(const char *address, mr_http **ret, mr_error *err)
 {
-    MR_AUTO(mr_http_free) mr_http *h = mr_calloc(1, sizeof *h);
+    MR_AUTO(mr_http_free) mr_http *h = address != NULL ? mr_calloc(1, sizeof *h) : NULL;
 
+    if (address == NULL) {
+        *ret = NULL;
+        return MR_OK;
+    }
     MR_CHECK_ALLOC(h, err);
     h->magic = MAGIC;
     h->fd = -1;
@@ -198,11 +202,14 @@ int mr_http_open(const char *address, mr_http **ret, mr_error *err)
 
 const char *mr_http_address(const mr_http *h)
 {
-    return h->address;
+    return h != NULL ? h->address : NULL;
 }
 
 int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
 {
+    if (h == NULL) {
+        return MR_OK;
+    }
     int fd = h->fd;
 
     h->opts = *opts;
