@@ -212,7 +212,7 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
     }
     e->conn = NULL;
     e->active = (e->active + 1) % e->nendpoints;
-    e->users->leave_locked(e, c);
+    mr_etcd_watches_leave_locked(e, c);
     mr_etcd_conn_put_locked(e, c);
 }
 
