@@ -10,7 +10,6 @@
 #define CELL_BYTES_MAX 60
 #define NESTING_MAX 8
 
-static void render_object(json_t *object, const char *title, unsigned depth, struct mr_buf *out);
 static void render_table(json_t *rows, const char *title, unsigned depth, struct mr_buf *out);
 
 static bool is_rows(json_t *v)

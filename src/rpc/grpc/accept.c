@@ -162,9 +162,8 @@ static int accept_locked(struct mr_grpc_accepts *a, int listener, struct sockadd
             return go_over_locked(a);
         } else if (is_of_want(errno)) {
             (void)mr_error_set(&a->why, MR_EEXHAUSTED, "%s", strerror(errno));
-            if (!refuse_next_locked(
-                    a, listener)) { /* EAGAIN: nobody waits, which it says only who has a
-                                    descriptor. */
+            /* EAGAIN: nobody waits, which it says only who has a descriptor. */
+            if (!refuse_next_locked(a, listener)) {
                 return is_of_want(errno) ? owe_locked(a, listener, now) : go_over_locked(a);
             }
         } else if (!is_of_one(errno)) {

@@ -90,6 +90,9 @@ void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *cons
                    int64_t timeout_ms, bool wait_for_ready, struct mr_grpc_beginning *ret);
 void mr_grpc_begun(struct mr_grpc_beginning *b);
 
+/* The text behind the first @what in @text; NULL: there is none, or no text. */
+const char *mr_grpc_behind(const char *text, const char *what);
+
 /* A status and its text as code and error; takes nothing. */
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
 

@@ -42,8 +42,6 @@ struct mr_rpc_server {
 
 /* ---- slots ---- */
 
-static void on_call(struct mr_grpc_tag *tag, bool ok);
-
 /* The caller has counted the slot as busy. */
 static bool post_slot(struct slot *slot)
 {

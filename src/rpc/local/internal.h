@@ -107,9 +107,8 @@ struct mr_rpc_stream {
     TAILQ_HEAD(, mr_rpc_message) inbox;
     size_t inbox_bytes;
     bool asked;
-    bool closing;     /* half close or finish was asked for: after the parcel */
-    bool sent_closed; /* and that is done */
-    bool has_status;  /* client: the server's, in `end`; it holds when the inbox is empty */
+    bool closing;    /* half close or finish was asked for: after the parcel */
+    bool has_status; /* client: the server's, in `end`; it holds when the inbox is empty */
     bool sending;
     struct mr_local_parcel *parcel;
     mr_error end; /* code MR_OK: clean */
@@ -133,8 +132,7 @@ struct mr_rpc_stream {
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 };
 
-/* state.c */
-void mr_local_this_is_own_thread(void);
+/* runtime.c */
 void mr_local_due_locked(int64_t due_ms);               /* the thread looks at deadlines then */
 void mr_local_schedule_locked(struct mr_rpc_stream *s); /* the thread looks at @s soon */
 
