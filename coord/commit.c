@@ -373,10 +373,9 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
 {
     char nonce[MR_INSTANCE_SIZE] = "";
     bool ours = false;
-    bool leading;
 
     MR_ASSERT(r->ngets == 2);
-    leading = r->gets[0].key.size > 0 && r->gets[0].create_revision == c->epoch;
+    bool leading = r->gets[0].key.size > 0 && r->gets[0].create_revision == c->epoch;
     if (leading && c->withdrawing && r->gets[1].key.size == 0) {
         return withdrawn(c, err); /* An earlier attempt to do so came through. */
     }

@@ -47,7 +47,6 @@ static struct mr_bytes move_in(char **at, struct mr_bytes b)
 static void keep(struct mr_member_event *ev, const struct mr_kv *kvs, size_t n)
 {
     size_t bytes = (n + 1) * sizeof *kvs;
-    char *at;
 
     for (size_t i = 0; i < n; i++) {
         bytes += kvs[i].key.size + kvs[i].value.size + 2;
@@ -59,7 +58,7 @@ static void keep(struct mr_member_event *ev, const struct mr_kv *kvs, size_t n)
                                      "no memory for the answer of etcd");
         return;
     }
-    at = (char *)(ev->kvs + n + 1);
+    char *at = (char *)(ev->kvs + n + 1);
     for (size_t i = 0; i < n; i++) {
         ev->kvs[i] = kvs[i];
         ev->kvs[i].key = move_in(&at, kvs[i].key);

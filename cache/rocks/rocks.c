@@ -160,10 +160,9 @@ int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max,
                   mr_error *err)
 {
     struct mr_rocks *s = mr_calloc(1, sizeof *s);
-    int rc;
 
     MR_CHECK_ALLOC(s, err);
-    rc = mr_rocks_dir_open(dir, &s->dir, err);
+    int rc = mr_rocks_dir_open(dir, &s->dir, err);
     if (rc < 0) {
         mr_free(s);
         return rc;

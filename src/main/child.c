@@ -57,7 +57,6 @@ static _Noreturn void become(const struct child_spec *spec, const char *path, ch
                              pid_t parent, int failed_fd)
 {
     sigset_t none;
-    int why;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
@@ -75,7 +74,7 @@ static _Noreturn void become(const struct child_spec *spec, const char *path, ch
         (void)fcntl(spec->keep_fd, F_SETFD, 0);
     }
     (void)execve(path, (char *const *)spec->argv, env);
-    why = errno;
+    int why = errno;
     (void)!write(failed_fd, &why, sizeof why);
     _exit(127);
 }
@@ -119,12 +118,11 @@ bool child_ended(pid_t pid, int *status)
 void child_stop(pid_t pid, int64_t grace_ms)
 {
     int status;
-    int fd;
 
     if (pid <= 0 || child_ended(pid, &status)) {
         return;
     }
-    fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     (void)kill(pid, SIGTERM);
     if (fd >= 0) {
         int64_t deadline = mr_now_ms() + grace_ms;

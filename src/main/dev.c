@@ -91,8 +91,6 @@ static int read_ready(struct server *s, int fd, mr_error *err)
     size_t len = 0;
 
     while (len < sizeof line - 1 && memchr(line, '\n', len) == NULL) {
-        ssize_t n;
-
         MR_TRY(run_check_stop(err));
         if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
                  100 /* ms, to look for signals */) <= 0) {
@@ -102,7 +100,7 @@ static int read_ready(struct server *s, int fd, mr_error *err)
             return mr_error_set(err, MR_EDEADLINE, "%s %d did not serve within %d s", kind_of(s),
                                 s->number, READY_MS / 1000);
         }
-        n = read(fd, line + len, sizeof line - 1 - len);
+        ssize_t n = read(fd, line + len, sizeof line - 1 - len);
         if (n == 0) {
             return mr_error_set(err, MR_EUNAVAIL, "%s %d ended before it served", kind_of(s),
                                 s->number);
@@ -146,7 +144,6 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     char ready[24];
     char ttl[32];
     int fds[2];
-    int rc;
 
     if (pipe2(fds, O_CLOEXEC) < 0) {
         return mr_error_errno(err, errno, "a pipe");
@@ -176,7 +173,7 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
         .program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
 
     s->started_ms = mr_now_ms();
-    rc = child_start(&spec, &s->pid, err);
+    int rc = child_start(&spec, &s->pid, err);
     close(fds[1]);
     if (rc == MR_OK) {
         rc = read_ready(s, fds[0], err);

@@ -54,10 +54,9 @@ static int try_lock(const char *dir)
     char path[PATH_MAX + 8];
     struct stat held;
     struct stat there;
-    int fd;
 
     (void)snprintf(path, sizeof path, "%s/lock", dir);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         return -1;
     }
@@ -240,8 +239,6 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
     char client[64];
     char peer[64];
     char cluster[96];
-    int log_fd;
-    int rc;
 
     (void)snprintf(data, sizeof data, "%s/etcd", e->dir);
     (void)snprintf(log, sizeof log, "%s/etcd.log", e->dir);
@@ -257,7 +254,7 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
         "periodic", "--auto-compaction-retention", "5m", "--snapshot-count", "10000", "--logger",
         "zap", "--log-level", "warn", "--log-outputs", "stderr", NULL};
 
-    log_fd = open_log(log, err);
+    int log_fd = open_log(log, err);
     if (log_fd < 0) {
         return log_fd;
     }
@@ -266,7 +263,7 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
                               .output_fd = log_fd,
                               .keep_fd = e->lock_fd,
                               .unset_prefix = "ETCD_"};
-    rc = child_start(&spec, &e->pid, err);
+    int rc = child_start(&spec, &e->pid, err);
     close(log_fd);
     e->started_ms = mr_now_ms();
     if (rc == MR_ENOTFOUND) {

@@ -62,7 +62,6 @@ static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
 {
     mr_metrics *m = NULL;
     struct mr_buf page = MR_BUF_INIT;
-    enum MHD_Result done;
     mr_error err;
     int rc = h->opts.page(h->opts.ctx, &m, &err);
 
@@ -71,8 +70,8 @@ static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
         page = mr_metrics_render(m);
         rc = page.failed ? mr_error_nomem(&err) : MR_OK;
     }
-    done = rc < 0 ? answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message)
-                  : answer(c, MHD_HTTP_OK, EXPOSITION, page.data, page.len);
+    enum MHD_Result done = rc < 0 ? answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message)
+                                  : answer(c, MHD_HTTP_OK, EXPOSITION, page.data, page.len);
     mr_buf_free(&page);
     mr_metrics_free(m);
     return done;
@@ -126,14 +125,13 @@ static int bind_one(const struct addrinfo *ai, int *ret)
 {
     int fd = socket(ai->ai_family, ai->ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK, ai->ai_protocol);
     int on = 1;
-    int saved;
 
     if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
         bind(fd, ai->ai_addr, ai->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) {
         *ret = fd;
         return 0;
     }
-    saved = errno;
+    int saved = errno;
     if (fd >= 0) {
         (void)close(fd);
     }

@@ -76,12 +76,11 @@ static void close_watched(struct mr_rpc_channel *ch)
 
 static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
 {
-    grpc_ssl_pem_key_cert_pair pair;
-
     if (tls == NULL) {
         return grpc_insecure_credentials_create();
     }
-    pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
+    grpc_ssl_pem_key_cert_pair pair =
+        (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
     return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
                                           NULL /* no further checks */, NULL);
 }

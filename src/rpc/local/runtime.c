@@ -56,10 +56,8 @@ static void look_at_deadlines_locked(int64_t now_ms)
     mr_local_expire_locked(&mr_local.waiting, now_ms, &mr_local.due_ms);
     mr_local_expire_locked(&mr_local.open, now_ms, &mr_local.due_ms);
     LIST_FOREACH(srv, &mr_local.servers, link) {
-        const struct mr_rpc_first *oldest;
-
         mr_rpc_firsts_tick(&srv->firsts, now_ms);
-        oldest = TAILQ_FIRST(&srv->firsts.list);
+        const struct mr_rpc_first *oldest = TAILQ_FIRST(&srv->firsts.list);
         if (oldest != NULL && oldest->until_ms < mr_local.due_ms) {
             mr_local.due_ms = oldest->until_ms;
         }

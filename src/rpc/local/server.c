@@ -70,7 +70,6 @@ static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *
                          struct mr_rpc_stream *client)
 {
     struct mr_share *share;
-    struct mr_rpc_stream *s;
     mr_error err;
 
     if (mr_shares_take(&srv->calls, MR_LOCAL_HOST, 1, &share, &err) < 0) {
@@ -78,7 +77,7 @@ static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *
                       err.message); /* Nobody has looked at it, so it may be asked again. */
         return;
     }
-    s = mr_local_stream_new_locked(&err);
+    struct mr_rpc_stream *s = mr_local_stream_new_locked(&err);
     if (s == NULL) {
         mr_share_give(share, 1);
         refuse_locked(client, MR_EUNAVAIL, err.message);
