@@ -158,11 +158,8 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
             return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i,
                                 m->root);
         }
-        int rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip,
-                                       kv->value.data, kv->value.size, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data,
+                                     kv->value.size, err));
     }
     return MR_OK;
 }
