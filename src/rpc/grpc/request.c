@@ -234,7 +234,6 @@ const char *mr_rpc_request_host(const mr_rpc_request *req)
     return req->share->host;
 }
 
-/* @method NULL: there is none of that name. */
 void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
                            const struct mr_rpc_method *method, const char *path)
 {
