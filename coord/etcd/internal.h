@@ -103,6 +103,7 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
 /* What is said of an endpoint that failed, and what happens next, of so many endpoints. */
 const char *mr_etcd_conn_trouble(const mr_error *why, size_t endpoints);
 void mr_etcd_conn_free(struct mr_etcd_conn *c); /* after the last call; NULL is fine */
+MR_AUTO_DEFINE(struct mr_etcd_conn, mr_etcd_conn_free)
 /* Can the files be read, and are they what they should be? */
 int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err);
 /* All of a small file, NUL-terminated, freed with mr_free(). */

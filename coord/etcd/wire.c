@@ -77,14 +77,13 @@ struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn)
     size_t nops = txn->nsuccess + txn->nfailure;
     size_t n = txn->ncompares + nops;
     Etcdserverpb__TxnRequest msg = ETCDSERVERPB__TXN_REQUEST__INIT;
-    struct op_storage *ops = mr_calloc(nops + 1, sizeof *ops);
+    MR_AUTO(mr_free) struct op_storage *ops = mr_calloc(nops + 1, sizeof *ops);
+    MR_AUTO(mr_free)
     Etcdserverpb__Compare *compares = mr_calloc(txn->ncompares + 1, sizeof *compares);
-    void **pointers = mr_calloc(n + 1, sizeof *pointers);
-    struct mr_buf b = MR_BUF_INIT;
+    MR_AUTO(mr_free) void **pointers = mr_calloc(n + 1, sizeof *pointers);
 
     if (ops == NULL || compares == NULL || pointers == NULL) {
-        b.failed = true;
-        goto out;
+        return (struct mr_buf){.failed = true};
     }
     for (size_t i = 0; i < nops; i++) {
         fill_op(&ops[i], i < txn->nsuccess ? &txn->success[i] : &txn->failure[i - txn->nsuccess]);
@@ -100,12 +99,7 @@ struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn)
     msg.failure = (Etcdserverpb__RequestOp **)(pointers + txn->nsuccess);
     msg.n_compare = txn->ncompares;
     msg.compare = (Etcdserverpb__Compare **)(pointers + nops);
-    b = mr_etcd_pack(&msg.base);
-out:
-    mr_free(ops);
-    mr_free(compares);
-    mr_free(pointers);
-    return b;
+    return mr_etcd_pack(&msg.base);
 }
 
 static struct mr_bytes bytes_of(ProtobufCBinaryData b)

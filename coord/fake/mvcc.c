@@ -1,6 +1,5 @@
 #include "coord/fake/mvcc.h"
 
-#include "base/base.h"
 #include "base/limits.h"
 #include "coord/bytes.h"
 

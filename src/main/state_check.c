@@ -300,11 +300,13 @@ static void on_flaw(void *ctx, const char *key, const char *line)
     problem(c, key, "%s", why != NULL ? why + 3 : line);
 }
 
+MR_AUTO_DEFINE(mr_core, mr_core_free)
+
 /* Take over what is good so far. MR_EDATALOSS, with one key more marked bad: try again. */
 static int take_over(struct check *c, mr_error *err)
 {
     struct mr_core_config config = {.epoch = (uint64_t)c->state->revision + 1};
-    mr_core *core = mr_core_new(&config);
+    MR_AUTO(mr_core_free) mr_core *core = mr_core_new(&config);
     int rc = core == NULL ? mr_error_nomem(err) : MR_OK;
 
     for (size_t i = 0; i < c->state->count && rc >= 0; i++) {
@@ -317,8 +319,7 @@ static int take_over(struct check *c, mr_error *err)
             if (rc == MR_EDATALOSS || rc == MR_EPRECOND) {
                 on_flaw(c, k->key, err->message);
                 c->left_out[i] = true;
-                rc = MR_EDATALOSS;
-                goto out;
+                return MR_EDATALOSS;
             }
         }
     }
@@ -338,8 +339,6 @@ static int take_over(struct check *c, mr_error *err)
             rc = MR_EDATALOSS;
         }
     }
-out:
-    mr_core_free(core);
     return rc;
 }
 
