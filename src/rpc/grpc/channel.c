@@ -1,4 +1,3 @@
-/* Channels. */
 #include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
@@ -79,8 +78,7 @@ static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
     if (tls == NULL) {
         return grpc_insecure_credentials_create();
     }
-    grpc_ssl_pem_key_cert_pair pair =
-        (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
+    grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->cert};
     return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
                                           NULL /* no further checks */, NULL);
 }

@@ -153,5 +153,5 @@ void mr_local_server_shut_locked(struct mr_rpc_server *srv); /* it listens no mo
 /* All its streams end; for their clients, because of @why. */
 void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why);
 
-/* request.c: the stream of a unary call has come. */
+/* unary.c: the stream of a unary call has come. */
 void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);
