@@ -102,10 +102,6 @@ static inline mr_rpc_message *mr_grpc_message(grpc_byte_buffer *bb)
     return (mr_rpc_message *)(void *)bb;
 }
 
-/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL
- * without memory. */
-const void *mr_grpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
-
 /* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one
  * ("local"), and so is a /64 of IPv6. */
 #define MR_GRPC_HOST_SIZE 64
@@ -259,9 +255,6 @@ void mr_grpc_calls_over(struct mr_grpc_calls *calls, struct mr_share *share);
 /* Until none is left after the shutdown; false: not within @timeout_ms (-1: wait). */
 bool mr_grpc_calls_wait(struct mr_grpc_calls *calls, int64_t timeout_ms);
 
-/* A new call of a method, which is busy and has @share: they own @call. Runs accept. */
+/* A new call, which is busy and has @share: owns @call. @method NULL: there is none at @path. */
 void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                          const struct mr_rpc_method *method);
-/* The same of one message each way. @method NULL: there is none of that name. */
-void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                           const struct mr_rpc_method *method, const char *path);
+                          const struct mr_rpc_method *method, const char *path);

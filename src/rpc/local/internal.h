@@ -126,7 +126,6 @@ struct mr_rpc_stream {
     const struct mr_rpc_method *method;
     struct mr_share *share;
     struct mr_rpc_first first;
-    void (*accept)(const struct mr_rpc_method *method, mr_rpc_stream *s);
     bool accept_due;
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
@@ -152,6 +151,3 @@ void mr_local_connect_locked(struct mr_rpc_stream *client);
 void mr_local_server_shut_locked(struct mr_rpc_server *srv); /* it listens no more */
 /* All its streams end; for their clients, because of @why. */
 void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why);
-
-/* unary.c: the stream of a unary call has come. */
-void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);

@@ -207,6 +207,11 @@ void mr_rpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void 
     }
 }
 
+const void *mr_rpc_message_flat(const mr_rpc_message *m, void **copy)
+{
+    return m->bytes;
+}
+
 void mr_rpc_message_free(mr_rpc_message *m)
 {
     mr_free(m);

@@ -60,11 +60,6 @@ static void cut_locked(struct mr_rpc_first *f, const char *why)
     mr_local_break_locked(MR_RPC_CONTAINER(f, struct mr_rpc_stream, first), &cut, &err);
 }
 
-static void accept_stream(const struct mr_rpc_method *method, mr_rpc_stream *s)
-{
-    method->accept(method->ctx, s);
-}
-
 /* The server's end of @client. */
 static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *method,
                          struct mr_rpc_stream *client)
@@ -93,7 +88,6 @@ static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *
     s->server = srv;
     s->method = method;
     s->share = share;
-    s->accept = method->accept != NULL ? accept_stream : mr_local_request_accept;
     s->accept_due = true;
     s->first.cut = cut_locked;
     s->first.host = MR_LOCAL_HOST;
