@@ -80,8 +80,8 @@ uint64_t mr_cache_bytes_free(mr_cache *cache);
 /* ---- logs: the producer's side ---- */
 
 /*
- * A new, empty log, of at most @bytes_max (8 MiB at least; 0: what is free) in files, also while one
- * is written. @name appears in errors; it need not be unique. MR_EEXHAUSTED: too many logs, or
+ * A new, empty log, of at most @bytes_max (8 MiB at least; 0: what is free) in files, also while
+ * one is written. @name appears in errors; it need not be unique. MR_EEXHAUSTED: too many logs, or
  * @bytes_max is more than is free. *@ret belongs to the caller. Blocks for I/O.
  */
 int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_log **ret,

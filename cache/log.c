@@ -60,14 +60,12 @@ static int make(mr_cache *cache, const char *name, uint64_t bytes_max, mr_cache_
 /* Count the log in; begin anew if an earlier one failed and nobody holds anything. */
 static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err)
 {
-    uint64_t left;
-
     MR_LOCK(&cache->lock);
     if (cache->logs == cache->limits.logs_max) {
         return mr_error_set(err, MR_EEXHAUSTED,
                             "there are %" PRIu32 " logs, as many as there may be", cache->logs);
     }
-    left = cache->limits.log_bytes_max - cache->reserved_bytes;
+    uint64_t left = cache->limits.log_bytes_max - cache->reserved_bytes;
     *bytes = *bytes == 0 ? left : *bytes;
     if (*bytes < BYTES_MIN) {
         return mr_error_set(err, left < BYTES_MIN ? MR_EEXHAUSTED : MR_EINVAL,
@@ -134,12 +132,10 @@ int mr_cache_log_open(mr_cache *cache, const char *name, uint64_t bytes_max, mr_
 
 void mr_cache_log_close(mr_cache_log *log)
 {
-    mr_cache *cache;
-
     if (log == NULL) {
         return;
     }
-    cache = log->cache;
+    mr_cache *cache = log->cache;
     mr_mutex_lock(&log->lock);
     MR_ASSERT(!log->closed);
     log->closed = true;
@@ -321,14 +317,13 @@ static int add_locked(mr_cache_log *log, const struct mr_cache_chunk *chunk, uin
                       bool *copied, struct mr_cache_run *sealed[2], mr_error *err)
 {
     struct mr_cache_run *run = last_locked(log);
-    uint64_t charge;
     bool fresh;
 
     if (run != NULL && mr_now_ms() - run->opened_ms >= MR_CACHE_RECORD_AGE_MS) {
         sealed[0] = seal_locked(log);
     }
     MR_TRY(open_run_locked(log, &run, &fresh, err));
-    charge = fresh ? 0 : run->charge;
+    uint64_t charge = fresh ? 0 : run->charge;
     int rc = mr_cache_run_add(run, chunk, bytes, copied, err);
     if (rc < 0) {
         if (fresh) {

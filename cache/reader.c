@@ -48,12 +48,10 @@ void mr_cache_reader_set_lag(mr_cache_reader *r, enum mr_cache_lag lag)
 
 void mr_cache_reader_close(mr_cache_reader *r)
 {
-    mr_cache_log *log;
-
     if (r == NULL) {
         return;
     }
-    log = r->log;
+    mr_cache_log *log = r->log;
     mr_mutex_lock(&log->lock);
     r->due = r->armed = false;
     while (r->calling) {
@@ -146,7 +144,6 @@ static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **
     struct mr_cache_run *run = find_in_tail_locked(log, next);
     bool known = next == log->window.head || r->at == next;
     uint64_t key = r->at == next ? r->key : next;
-    int rc;
 
     if (run != NULL) {
         log->read_memory_views++;
@@ -160,7 +157,7 @@ static int find_locked(mr_cache_reader *r, uint64_t next, struct mr_cache_run **
     log->reads++;
     log->read_disk_records++;
     mr_mutex_unlock(&log->lock);
-    rc = load(log, next, known, key, ret, err);
+    int rc = load(log, next, known, key, ret, err);
     mr_mutex_lock(&log->lock);
     read_ended_locked(log);
     return rc;
@@ -205,7 +202,6 @@ static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max
 {
     mr_cache_log *log = r->log;
     uint64_t next = r->cursor.next;
-    int rc;
 
     if (log->closed) {
         return mr_error_set(err, MR_ECANCELED, "log '%s' was closed", log->name);
@@ -214,7 +210,7 @@ static int next_locked(mr_cache_reader *r, uint64_t rows_max, uint64_t bytes_max
     if (next == log->window.end) {
         return at_end_locked(r, err);
     }
-    rc = find_locked(r, next, &drop[0], err);
+    int rc = find_locked(r, next, &drop[0], err);
     if (log->closed || r->cursor.next != next) {
         return AGAIN; /* closed, or dropped, while it was read */
     }
@@ -321,10 +317,9 @@ uint64_t mr_cache_reader_pass(mr_cache_reader *r)
 int mr_cache_reader_returned(mr_cache_reader *r, uint64_t upto, mr_error *err)
 {
     mr_cache_log *log = r->log;
-    int rc;
 
     MR_LOCK(&log->lock);
-    rc = mr_window_returned(&log->window, &r->cursor, upto, err);
+    int rc = mr_window_returned(&log->window, &r->cursor, upto, err);
     if (mr_window_trim_due(&log->window)) {
         pthread_cond_signal(&log->work);
     }

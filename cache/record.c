@@ -87,7 +87,6 @@ static int parse_directory(const void *data, const struct mr_record_head *header
 int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, mr_error *err)
 {
     struct mr_record_head header;
-    size_t front;
 
     if (size < sizeof header) {
         return mr_error_set(err, MR_EDATALOSS, "a record of %zu bytes is shorter than its header",
@@ -105,7 +104,7 @@ int mr_record_parse(const void *data, size_t size, struct mr_record_head *ret, m
                             "%" PRIu32 " chunks do not fit a record of %zu bytes", header.chunks,
                             size);
     }
-    front = mr_record_front_bytes(header.chunks);
+    size_t front = mr_record_front_bytes(header.chunks);
     if (front > size || header.payload != size - front) {
         return mr_error_set(err, MR_EDATALOSS,
                             "the record has %zu bytes, its header says %zu + %" PRIu64, size, front,

@@ -30,13 +30,12 @@ static int reserve(struct mr_cache_run *run, size_t chunks, size_t slices, mr_er
 static int reserve_arena(struct mr_cache_run *run, size_t bytes, mr_error *err)
 {
     size_t cap = run->arena_cap == 0 ? ARENA_BYTES_MIN : 2 * run->arena_cap;
-    unsigned char *arena;
 
     if (bytes <= run->arena_cap - run->arena_used) {
         return MR_OK;
     }
     cap = cap < bytes ? bytes : cap;
-    arena = mr_malloc_aligned(cap);
+    unsigned char *arena = mr_malloc_aligned(cap);
     MR_CHECK_ALLOC(arena, err);
     run->pieces[run->npieces++] = (struct mr_cache_piece){mr_free, arena};
     run->arena = arena;
@@ -196,16 +195,15 @@ int mr_cache_view_new(struct mr_cache_run *run, uint64_t index, uint64_t rows_ma
 {
     uint64_t first = run->first;
     size_t from = 0, iov_first;
-    mr_cache_view *view;
-    uint32_t skip;
 
     MR_ASSERT(index >= run->first);
     MR_ASSERT(index < run->first + run->rows);
     while (index >= first + run->chunks[from].rows) {
         first += run->chunks[from++].rows;
     }
-    skip = (uint32_t)(index - first);
-    view = allocate_view(run, from, count_chunks(run, from, skip, rows_max, bytes_max));
+    uint32_t skip = (uint32_t)(index - first);
+    mr_cache_view *view =
+        allocate_view(run, from, count_chunks(run, from, skip, rows_max, bytes_max));
     MR_CHECK_ALLOC(view, err);
     view->run = mr_cache_run_ref(run);
     view->first = first;

@@ -73,7 +73,7 @@ struct mr_storage_log {
     mr_storage *storage;
 };
 
-/* In memory (memory/memory.c), for a window where there is no disk to be had: what was put is copied,
- * a file is a run of records, and nothing fails but for memory. Of any mr_storage whose `ops` they
- * are, or begin with (cache/fake). */
+/* In memory (memory/memory.c), for a window where there is no disk to be had: what was put is
+ * copied, a file is a run of records, and nothing fails but for memory. Of any mr_storage whose
+ * `ops` they are, or begin with (cache/fake). */
 extern const struct mr_storage_ops mr_memory_storage_ops;

@@ -10,12 +10,10 @@
 /* The lock is held on entry and exit, but not meanwhile. */
 static int drop_oldest_locked(mr_cache_log *log, mr_error *err)
 {
-    int rc;
-
     /* First the head, then the file: a reader that finds nothing sees why. */
     mr_window_trim(&log->window);
     mr_mutex_unlock(&log->lock);
-    rc = log->cache->storage->ops->remove_oldest(log->storage, err);
+    int rc = log->cache->storage->ops->remove_oldest(log->storage, err);
     mr_mutex_lock(&log->lock);
     return rc;
 }
@@ -62,10 +60,9 @@ static int write_file_locked(mr_cache_log *log, mr_error *err)
     struct mr_cache_run **runs = NULL;
     struct mr_storage_file file;
     size_t n = 0;
-    int rc;
 
     mr_mutex_unlock(&log->lock);
-    rc = log->cache->storage->ops->flush(log->storage, &file, err);
+    int rc = log->cache->storage->ops->flush(log->storage, &file, err);
     mr_mutex_lock(&log->lock);
     MR_TRY(rc);
     MR_TRY(move_locked(log, &file, &runs, &n, err));

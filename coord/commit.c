@@ -202,11 +202,8 @@ int mr_commit_add(mr_commit *c, const struct mr_write *writes, size_t n, bool al
 
 int mr_commit_fence(mr_commit *c, uint64_t *batch, mr_error *err)
 {
-    struct batch *b = open_batch(c);
+    const struct batch *b = open_batch(c) != NULL ? c->tail : batch_make(c, err);
 
-    if (b == NULL) {
-        b = batch_make(c, err);
-    }
     if (b == NULL) {
         return MR_EEXHAUSTED;
     }
@@ -318,22 +315,17 @@ static bool head_puts(const mr_commit *c)
 }
 
 /*
- * May it be withdrawn? An answer "full" says that its attempt was applied before, or never will be;
- * one that timed out may come later. It cannot pass when the withdrawal has deleted the key that it
- * compares. But an attempt that was sent while there was no such key, of this batch or of an
- * earlier one of the term, would pass again when it is deleted.
+ * False: it may not be withdrawn, or there is no memory. An answer "full" says that its attempt was
+ * applied before, or never will be; one that timed out may come later. It cannot pass when the
+ * withdrawal has deleted the key that it compares. But an attempt that was sent while there was no
+ * such key, of this batch or of an earlier one of the term, would pass again when it is deleted.
  */
-static bool can_withdraw(const mr_commit *c)
-{
-    return !c->status.stray;
-}
-
 static bool withdraw(mr_commit *c)
 {
     const struct batch *b = c->head;
     bool deletes = !head_puts(c);
 
-    c->undo = mr_calloc(b->nops, sizeof *c->undo);
+    c->undo = c->status.stray ? NULL : mr_calloc(b->nops, sizeof *c->undo);
     if (c->undo == NULL) {
         return false;
     }
@@ -371,10 +363,9 @@ static enum mr_verdict judge_failure(mr_commit *c, const struct mr_txn_result *r
 {
     char nonce[MR_INSTANCE_SIZE] = "";
     bool ours = false;
-    bool leading;
 
     MR_ASSERT(r->ngets == 2);
-    leading = r->gets[0].key.size > 0 && r->gets[0].create_revision == c->epoch;
+    bool leading = r->gets[0].key.size > 0 && r->gets[0].create_revision == c->epoch;
     if (leading && c->withdrawing && r->gets[1].key.size == 0) {
         return withdrawn(c, err); /* An earlier attempt to do so came through. */
     }
@@ -425,7 +416,7 @@ enum mr_verdict mr_commit_answer(mr_commit *c, int64_t now_ms, int rc,
     c->ambiguous = c->ambiguous || maybe;
     c->status.stray = c->status.stray || (maybe && !full && c->status.batch_revision == 0);
     c->status.full = c->status.full || full;
-    if (full && !c->withdrawing && can_withdraw(c) && withdraw(c)) {
+    if (full && !c->withdrawing && withdraw(c)) {
         c->due_ms = now_ms;
         return MR_VERDICT_AGAIN;
     }

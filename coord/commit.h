@@ -32,10 +32,10 @@ struct mr_commit_status {
     uint64_t newest;        /* number of the youngest batch ever made; 0: none */
     uint64_t committed;     /* number of the last one that was committed; 0: none */
     int64_t batch_revision; /* mod revision of meta/batch, for the term's next mr_commit */
-    int64_t
-        proven_ms; /* when the attempt was sent that was last answered COMMITTED; INT64_MIN: none */
-    bool
-        full; /* the last answered batch was refused for want of space (whatever became of it then) */
+    /* when the attempt was sent that was last answered COMMITTED; INT64_MIN: none */
+    int64_t proven_ms;
+    /* the last answered batch was refused for want of space (whatever became of it then) */
+    bool full;
     /* An attempt that compares the absence of meta/batch may still come: nothing is withdrawn any
      * more, in the whole term. */
     bool stray;

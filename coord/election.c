@@ -443,8 +443,7 @@ int64_t mr_election_due(const mr_election *e)
 }
 
 static const struct {
-    void (*handle)(mr_election *e, const struct mr_election_event *in,
-                   struct mr_election_actions *out);
+    mr_election_handler *handle;
     /* to the request of a state: those to an earlier state come too late to matter */
     bool answers_state;
 } events[] = {

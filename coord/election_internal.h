@@ -6,6 +6,10 @@
 
 #define MR_DEPOSED_FORGET_MS 600000 /* that somebody was deposed alive */
 
+/* What an event, or what came of it, does to a member. */
+typedef void mr_election_handler(mr_election *e, const struct mr_election_event *in,
+                                 struct mr_election_actions *out);
+
 /* election.c */
 struct mr_election_action *mr_election_emit(mr_election *e, struct mr_election_actions *out,
                                             enum mr_election_action_kind kind);
@@ -21,27 +25,18 @@ void mr_election_nobody_leads(mr_election *e, int64_t now_ms, struct mr_election
 /* The lease is gone: nothing may be put with it any more, and a term that rested on it is over. */
 void mr_election_lose_lease(mr_election *e, int64_t now_ms);
 /* The term is over, though its lease may live. */
-void mr_election_end_term(mr_election *e, const struct mr_election_event *in,
-                          struct mr_election_actions *out);
+mr_election_handler mr_election_end_term;
 /* RESIGNING, and it is known who there is: name a successor, or delete the key. */
 void mr_election_resign(mr_election *e, struct mr_election_actions *out);
 /* The store says that the lease is gone. */
-void mr_election_on_lease_gone(mr_election *e, const struct mr_election_event *in,
-                               struct mr_election_actions *out);
+mr_election_handler mr_election_on_lease_gone;
 /* RESIGNING: the leader key was deleted, or not. */
-void mr_election_on_resigned(mr_election *e, const struct mr_election_event *in,
-                             struct mr_election_actions *out);
-/* Handlers of events. */
-void mr_election_on_fenced(mr_election *e, const struct mr_election_event *in,
-                           struct mr_election_actions *out);
-void mr_election_on_step_down(mr_election *e, const struct mr_election_event *in,
-                              struct mr_election_actions *out);
-void mr_election_on_stop(mr_election *e, const struct mr_election_event *in,
-                         struct mr_election_actions *out);
-void mr_election_on_named(mr_election *e, const struct mr_election_event *in,
-                          struct mr_election_actions *out);
-void mr_election_on_revoked(mr_election *e, const struct mr_election_event *in,
-                            struct mr_election_actions *out);
+mr_election_handler mr_election_on_resigned;
+mr_election_handler mr_election_on_fenced;
+mr_election_handler mr_election_on_step_down;
+mr_election_handler mr_election_on_stop;
+mr_election_handler mr_election_on_named;
+mr_election_handler mr_election_on_revoked;
 
 /* election_force.c */
 void mr_election_forget_suspicion(mr_election *e);
@@ -54,13 +49,7 @@ void mr_election_suspicion_tick(mr_election *e, int64_t now_ms, struct mr_electi
 /* When that has something to do next. */
 int64_t mr_election_suspicion_due(const mr_election *e);
 /* An own read, made to force, was answered. */
-void mr_election_listed_to_force(mr_election *e, const struct mr_election_event *in,
-                                 struct mr_election_actions *out);
-
-/* Handlers of events. */
-void mr_election_on_peer(mr_election *e, const struct mr_election_event *in,
-                         struct mr_election_actions *out);
-void mr_election_on_probed(mr_election *e, const struct mr_election_event *in,
-                           struct mr_election_actions *out);
-void mr_election_on_ttl(mr_election *e, const struct mr_election_event *in,
-                        struct mr_election_actions *out);
+mr_election_handler mr_election_listed_to_force;
+mr_election_handler mr_election_on_peer;
+mr_election_handler mr_election_on_probed;
+mr_election_handler mr_election_on_ttl;

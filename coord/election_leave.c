@@ -18,7 +18,6 @@ static void leave(mr_election *e, int64_t at_ms)
                       at_ms);
 }
 
-/* The lease is gone: nothing may be put with it any more, and a term that rested on it is over. */
 void mr_election_lose_lease(mr_election *e, int64_t now_ms)
 {
     e->lease = 0;

@@ -1,7 +1,6 @@
 #include "coord/member_internal.h"
 
-#include "base/base.h"
-#include "base/log.h"
+#include "base/clock.h"
 #include "base/siphash.h"
 
 #define STATUS_EVERY_MS 30000
@@ -235,6 +234,12 @@ static void set_now(mr_member *m, int64_t now_ms, uint64_t wall_ms)
     m->wall_ms = wall_ms;
 }
 
+static void tell(mr_member *m, struct mr_election_event in, int64_t now_ms, uint64_t wall_ms)
+{
+    set_now(m, now_ms, wall_ms);
+    election(m, &in);
+}
+
 /* For whoever has to say why nothing works. */
 static void note_trouble(mr_member *m, const struct mr_member_event *ev)
 {
@@ -272,11 +277,9 @@ void mr_member_discard(mr_member *m, struct mr_member_event *event)
 
 void mr_member_tick(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 {
-    struct mr_election_event tick = {.kind = MR_ELECTION_TICK};
     uint64_t batch;
 
-    set_now(m, now_ms, wall_ms);
-    election(m, &tick);
+    tell(m, (struct mr_election_event){.kind = MR_ELECTION_TICK}, now_ms, wall_ms);
     mr_member_load_tick(m);
     tell_election(m);
     if (now_ms >= mr_member_idle_due_ms(m)) {
@@ -434,41 +437,34 @@ void mr_member_peer(mr_member *m, int64_t epoch, enum mr_peer_state state, int64
     static const enum mr_election_event_kind kinds[] = {[MR_PEER_ALIVE] = MR_ELECTION_PEER_BACK,
                                                         [MR_PEER_LOST] = MR_ELECTION_PEER_LOST,
                                                         [MR_PEER_AWAY] = MR_ELECTION_PEER_AWAY};
-    struct mr_election_event in = {.kind = kinds[state], .epoch = epoch};
 
-    set_now(m, now_ms, wall_ms);
-    election(m, &in);
+    tell(m, (struct mr_election_event){.kind = kinds[state], .epoch = epoch}, now_ms, wall_ms);
 }
 
 void mr_member_probed(mr_member *m, int64_t epoch, bool refused, int64_t now_ms, uint64_t wall_ms)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_PROBED, .epoch = epoch, .refused = refused};
 
-    set_now(m, now_ms, wall_ms);
-    election(m, &in);
+    tell(m, in, now_ms, wall_ms);
 }
 
 void mr_member_step_down(mr_member *m, int64_t hold_off_ms, int64_t now_ms, uint64_t wall_ms)
 {
     struct mr_election_event in = {.kind = MR_ELECTION_STEP_DOWN, .hold_off_ms = hold_off_ms};
 
-    set_now(m, now_ms, wall_ms);
-    election(m, &in);
+    tell(m, in, now_ms, wall_ms);
 }
 
 void mr_member_stop(mr_member *m, int64_t now_ms, uint64_t wall_ms)
 {
-    struct mr_election_event in = {.kind = MR_ELECTION_STOP};
-
-    set_now(m, now_ms, wall_ms);
-    election(m, &in);
+    tell(m, (struct mr_election_event){.kind = MR_ELECTION_STOP}, now_ms, wall_ms);
 }
 
 int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err)
 {
     struct mr_election_config config = {
         .ttl_ms = opts->ttl_ms, .started_ms = opts->started_ms, .seed = opts->seed};
-    mr_member *m;
+    MR_AUTO(mr_member_free) mr_member *m = NULL;
 
     if (strlen(opts->instance) >= sizeof config.instance ||
         strlen(opts->address) >= sizeof config.address ||
@@ -477,12 +473,7 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     }
     m = mr_calloc(1, sizeof *m);
     MR_CHECK_ALLOC(m, err);
-    int rc = mr_root_of(opts->cluster, m->root, err);
-
-    if (rc < 0) {
-        mr_free(m);
-        return rc;
-    }
+    MR_TRY(mr_root_of(opts->cluster, m->root, err));
     (void)snprintf(config.instance, sizeof config.instance, "%s", opts->instance);
     (void)snprintf(config.address, sizeof config.address, "%s", opts->address);
     (void)snprintf(config.version, sizeof config.version, "%s", opts->version);
@@ -494,10 +485,9 @@ int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_erro
     mr_rng_seed(&m->rng, mr_mix64(opts->seed));
     mr_election_init(&m->election, &config);
     if (mr_member_fill_spares(m) < 0) {
-        mr_member_free(m);
         return mr_error_nomem(err);
     }
-    *ret = m;
+    *ret = MR_TAKE(m);
     return MR_OK;
 }
 

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "base/scope.h"
 #include "coord/commit.h"
 #include "coord/election.h"
 
@@ -81,8 +82,9 @@ struct mr_member_options {
 };
 
 int mr_member_new(const struct mr_member_options *opts, mr_member **ret, mr_error *err);
-/* after the store was closed and all posted events were delivered or discarded */
+/* After the store was closed and all posted events were delivered or discarded. NULL is fine. */
 void mr_member_free(mr_member *m);
+MR_AUTO_DEFINE(mr_member, mr_member_free)
 
 void mr_member_deliver(mr_member *m, struct mr_member_event *event, int64_t now_ms,
                        uint64_t wall_ms);

@@ -2,9 +2,13 @@
  * outside includes it. */
 #pragma once
 
+#include "base/base.h"
+#include "base/log.h"
 #include "base/rng.h"
+#include "coord/bytes.h"
 #include "coord/member.h"
-#include "coord/member_event.h"
+
+#include <sys/queue.h>
 
 #define MR_MEMBER_REQUEST_MS 2000
 #define MR_MEMBER_PEERS_MAX 64
@@ -12,6 +16,65 @@
 /* More than requests that are under way at a time. */
 #define MR_MEMBER_SPARES 16
 #define MR_MEMBER_LANES 4
+
+/* ---- one request and, later, its answer ---- */
+
+enum mr_member_request {
+    MR_MEMBER_GRANT,
+    MR_MEMBER_RENEW,
+    MR_MEMBER_REVOKE,
+    MR_MEMBER_TTL,
+    MR_MEMBER_REGISTER,
+    MR_MEMBER_CAMPAIGN,
+    MR_MEMBER_NAME,
+    MR_MEMBER_DELETE,
+    MR_MEMBER_LIST,
+    MR_MEMBER_LOAD,
+    MR_MEMBER_COMMIT,
+    MR_MEMBER_STATUS,
+    MR_MEMBER_WATCHED, /* not an answer: something the watch said */
+};
+
+struct mr_member_event {
+    LIST_ENTRY(mr_member_event) link; /* the member's list of requests; its thread only */
+    bool listed;
+    bool is_embedded; /* in a struct mr_member_watch: it is not freed */
+    enum mr_member_request kind;
+    uint64_t serial;
+    int64_t sent_ms;
+    size_t lane;                    /* LOAD */
+    int64_t floor;                  /* the newest revision that was known when it was sent */
+    struct mr_leader_record record; /* CAMPAIGN: as sent */
+    void (*post)(void *ctx, struct mr_member_event *event);
+    void *ctx;
+
+    /* the answer */
+    int rc;
+    mr_error err;
+    bool succeeded;
+    bool more;
+    bool deleted;
+    int64_t revision;
+    uint64_t store_id;
+    struct mr_store_status status;
+    int64_t lease;
+    int64_t ttl_s;
+    struct mr_kv *kvs; /* one block of memory with everything in it */
+    size_t count;
+};
+
+LIST_HEAD(mr_member_events, mr_member_event);
+
+/* Context of one watch: what its callback needs, from any thread. */
+struct mr_member_watch {
+    void (*post)(void *ctx, struct mr_member_event *event);
+    void *ctx;
+    uint64_t serial;
+    /* Says that there was no memory for what the watch said: its end, as far as the member goes. */
+    struct mr_member_event lost;
+};
+
+/* ---- the member ---- */
 
 /* One prefix that is being loaded. */
 struct mr_member_lane {
@@ -93,6 +156,14 @@ void mr_member_unlist(mr_member *m, struct mr_member_event *ev);
 void mr_member_give_back(mr_member *m, struct mr_member_event *ev);
 int mr_member_fill_spares(mr_member *m); /* MR_EEXHAUSTED */
 void mr_member_drop_requests(mr_member *m);
+/* Callbacks for the store; ctx is the event, for the watch a mr_member_watch. */
+mr_txn_done mr_member_txn_done;
+mr_range_done mr_member_range_done;
+mr_lease_done mr_member_lease_done;
+mr_status_done mr_member_status_done;
+mr_watch_fn mr_member_watched;
+/* The request cannot be made, for want of memory: post that as its answer. */
+void mr_member_event_fail(struct mr_member_event *ev);
 
 /* member_send.c: what the election wants */
 void mr_member_act(mr_member *m, struct mr_election_actions *actions);

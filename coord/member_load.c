@@ -8,9 +8,6 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/log.h"
-#include "coord/bytes.h"
-
 #define LOAD_TIMEOUT_MS 8000
 /* etcd 3.4 counts all keys that are left for each page of them: with pages of 2000 that is two
  * thirds of its work when there are 100,000. Without pages it would build the whole answer in
@@ -156,17 +153,13 @@ static int take_page(mr_member *m, const struct mr_member_event *ev, mr_error *e
 
     for (size_t i = 0; i < ev->count; i++) {
         const struct mr_kv *kv = &ev->kvs[i];
-        int rc;
 
         if (kv->key.size <= skip || memchr(kv->key.data, '\0', kv->key.size) != NULL) {
             return mr_error_set(err, MR_EDATALOSS, "key %zu of a page below '%s' is odd", i,
                                 m->root);
         }
-        rc = m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data,
-                                   kv->value.size, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(m->opts.ops->load_key(m->opts.ctx, (const char *)kv->key.data + skip, kv->value.data,
+                                     kv->value.size, err));
     }
     return MR_OK;
 }

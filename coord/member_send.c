@@ -1,8 +1,7 @@
 /* Requests to the store, and what the election wants of it. */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
-#include "base/log.h"
+#include "base/clock.h"
 
 #define RENEWALS_PER_TTL 5 /* attempts that may fail one after the other, about */
 

@@ -4,8 +4,7 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/base.h"
-#include "base/log.h"
+#include "base/clock.h"
 
 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
 #define FIRST_ATTEMPT_MS 1000
@@ -82,7 +81,6 @@ void mr_member_bad_state(mr_member *m, const mr_error *why)
     say(m, in);
 }
 
-/* The load read everything: lead. */
 void mr_member_finish_load(mr_member *m)
 {
     mr_error err;
@@ -218,7 +216,6 @@ int64_t mr_member_proven_ms(const mr_member *m)
     return proven > m->campaign_sent_ms ? proven : m->campaign_sent_ms;
 }
 
-/* An idle leader proves itself anew; 0: at once. INT64_MAX: something is on its way that will. */
 int64_t mr_member_idle_due_ms(const mr_member *m)
 {
     bool flies = m->commit != NULL &&

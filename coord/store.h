@@ -136,10 +136,10 @@ struct mr_store_ops {
      * 0. */
     uint64_t (*watch)(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
                       void *ctx);
-    void (*watch_cancel)(mr_store *s,
-                         uint64_t id); /* no callback of it starts after this; one may be running */
-    void (*close)(
-        mr_store *s); /* frees it; outstanding callbacks are dropped. Not from a callback. */
+    /* No callback of it starts after this; one may be running. */
+    void (*watch_cancel)(mr_store *s, uint64_t id);
+    /* Frees it; outstanding callbacks are dropped. Not from a callback. */
+    void (*close)(mr_store *s);
 };
 
 struct mr_store {

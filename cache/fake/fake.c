@@ -79,16 +79,14 @@ static int get(mr_storage_log *log, uint64_t key, struct mr_storage_value *ret, 
 {
     struct fake *f = fake_of(log);
     struct mr_storage_value real;
-    struct fake_value *value;
-    bool flip;
 
     if (fault(f, MR_FAKE_READ)) {
         return mr_error_set(err, MR_EUNAVAIL, "an injected fault of get");
     }
     MR_TRY(fault(f, MR_FAKE_LOSE) ? mr_error_set(err, MR_ENOTFOUND, "an injected loss")
                                   : memory->get(log, key, &real, err));
-    flip = fault(f, MR_FAKE_FLIP);
-    value = mr_malloc(sizeof *value + (flip ? real.size : 0));
+    bool flip = fault(f, MR_FAKE_FLIP);
+    struct fake_value *value = mr_malloc(sizeof *value + (flip ? real.size : 0));
     if (value == NULL) {
         memory->release(log->storage, &real);
         return mr_error_nomem(err);

@@ -1,4 +1,3 @@
-#include "base/base.h"
 #include "base/limits.h"
 #include "cache/internal.h"
 
@@ -43,13 +42,12 @@ static int create(mr_storage *s, uint64_t id, mr_storage_log **ret, mr_error *er
 static int put(mr_storage_log *base, uint64_t key, const struct iovec *iov, size_t n, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
-    struct record *r;
     size_t size = 0;
 
     for (size_t i = 0; i < n; i++) {
         size += iov[i].iov_len;
     }
-    r = mr_malloc(sizeof *r + size);
+    struct record *r = mr_malloc(sizeof *r + size);
     MR_CHECK_ALLOC(r, err);
     *r = (struct record){.key = key, .size = 0};
     atomic_init(&r->refs, 1);
@@ -85,13 +83,11 @@ static int flush(mr_storage_log *base, struct mr_storage_file *ret, mr_error *er
 static int remove_oldest(mr_storage_log *base, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
-    struct record *r;
-    uint64_t file;
 
     MR_LOCK(&log->lock);
-    r = TAILQ_FIRST(&log->records);
+    struct record *r = TAILQ_FIRST(&log->records);
     MR_ASSERT(r != NULL);
-    file = r->file;
+    uint64_t file = r->file;
     MR_ASSERT(file != 0);
     while (r != NULL && r->file == file) {
         TAILQ_REMOVE(&log->records, r, link);
@@ -116,10 +112,9 @@ static struct record *find_locked(struct memory_log *log, uint64_t key, bool upw
 static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
-    struct record *r;
 
     MR_LOCK(&log->lock);
-    r = find_locked(log, key, true /* upwards */);
+    struct record *r = find_locked(log, key, true /* upwards */);
     if (r == NULL || r->key != key) {
         return mr_error_set(err, MR_ENOTFOUND, "no such record");
     }
@@ -136,10 +131,9 @@ static void release(mr_storage *s, struct mr_storage_value *value)
 static int find_key(mr_storage_log *base, uint64_t key, bool upwards, uint64_t *ret, mr_error *err)
 {
     struct memory_log *log = (struct memory_log *)base;
-    struct record *r;
 
     MR_LOCK(&log->lock);
-    r = find_locked(log, key, upwards);
+    struct record *r = find_locked(log, key, upwards);
     if (r == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "no such record");
     }

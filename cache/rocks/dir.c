@@ -1,7 +1,5 @@
 #include "cache/rocks/internal.h"
 
-#include "base/base.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/file.h>
@@ -45,32 +43,23 @@ static int take_lock(struct mr_rocks_dir *dir, const char *path, mr_error *err)
 
 int mr_rocks_dir_open(const char *path, struct mr_rocks_dir *ret, mr_error *err)
 {
-    struct mr_rocks_dir dir = {.lock = -1};
-    char *lock_path = mr_asprintf("%s/lock", path);
-    int rc = MR_OK;
+    MR_AUTO(mr_free) char *lock_path = mr_asprintf("%s/lock", path);
 
-    dir.path = mr_strdup(path);
-    dir.db_path = mr_asprintf("%s/db", path);
-    if (lock_path == NULL || dir.path == NULL || dir.db_path == NULL) {
-        rc = mr_error_nomem(err);
-    } else if (mkdir(path, 0700) != 0 && errno != EEXIST) {
-        rc = mr_error_errno(err, errno, "making the directory");
-    } else {
-        rc = take_lock(&dir, lock_path, err);
+    *ret = (struct mr_rocks_dir){
+        .path = mr_strdup(path), .db_path = mr_asprintf("%s/db", path), .lock = -1};
+    if (lock_path == NULL || ret->path == NULL || ret->db_path == NULL) {
+        return mr_error_nomem(err);
     }
-    mr_free(lock_path);
-    if (rc < 0) {
-        mr_rocks_dir_close(&dir);
-        return rc;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
+        return mr_error_errno(err, errno, "making the directory");
     }
-    *ret = dir;
-    return MR_OK;
+    return take_lock(ret, lock_path, err);
 }
 
 void mr_rocks_dir_close(struct mr_rocks_dir *dir)
 {
     /* The lock file stays: who removes one may remove somebody else's. */
-    if (dir->path != NULL && dir->lock >= 0) {
+    if (dir->lock >= 0) {
         close(dir->lock);
     }
     mr_free(dir->path);

@@ -1,6 +1,7 @@
 /* What the files of this directory share. Nothing outside includes it. */
 #pragma once
 
+#include "base/base.h"
 #include "cache/rocks/rocks.h"
 
 #include <rocksdb/c.h>
@@ -12,8 +13,9 @@ struct mr_rocks_dir {
     char *db_path;
     int lock; /* descriptor, -1: not locked */
 };
+/* *@ret is closed with mr_rocks_dir_close(), whatever came of it. */
 int mr_rocks_dir_open(const char *path, struct mr_rocks_dir *ret, mr_error *err);
-void mr_rocks_dir_close(struct mr_rocks_dir *dir); /* a half-opened one is fine */
+void mr_rocks_dir_close(struct mr_rocks_dir *dir);
 
 struct mr_rocks {
     mr_storage base;

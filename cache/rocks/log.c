@@ -1,7 +1,5 @@
 #include "cache/rocks/internal.h"
 
-#include "base/base.h"
-
 #include <endian.h>
 
 struct rocks_log {
@@ -23,13 +21,12 @@ static struct mr_rocks *rocks_of(const mr_storage_log *log)
 static int create(mr_storage *base, uint64_t id, mr_storage_log **ret, mr_error *err)
 {
     struct mr_rocks *s = (struct mr_rocks *)base;
-    struct rocks_log *log;
     char *why = NULL;
 
     if (s->db == NULL) {
         return mr_error_set(err, MR_EUNAVAIL, "the database is closed");
     }
-    log = mr_calloc(1, sizeof *log);
+    struct rocks_log *log = mr_calloc(1, sizeof *log);
     MR_CHECK_ALLOC(log, err);
     (void)snprintf(log->name, sizeof log->name, "log-%" PRIu64, id);
     log->cf = rocksdb_create_column_family(s->db, s->options, log->name, &why);
@@ -184,7 +181,6 @@ static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret,
     rocksdb_pinnableslice_t *slice =
         rocksdb_get_pinned_cf(s->db, s->read, log->cf, (const char *)&big, sizeof big, &why);
     size_t size;
-    const char *data;
 
     if (why != NULL) {
         return mr_rocks_error(err, why);
@@ -192,7 +188,7 @@ static int get(mr_storage_log *base, uint64_t key, struct mr_storage_value *ret,
     if (slice == NULL) {
         return mr_error_set(err, MR_ENOTFOUND, "no record of element %" PRIu64, key);
     }
-    data = rocksdb_pinnableslice_value(slice, &size);
+    const char *data = rocksdb_pinnableslice_value(slice, &size);
     *ret = (struct mr_storage_value){data, size, slice};
     return MR_OK;
 }

@@ -1,4 +1,3 @@
-#include "cache/rocks/rocks.h"
 
 #include "base/limits.h"
 #include "cache/internal.h"
@@ -161,14 +160,9 @@ int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max,
                   mr_error *err)
 {
     struct mr_rocks *s = mr_calloc(1, sizeof *s);
-    int rc;
 
     MR_CHECK_ALLOC(s, err);
-    rc = mr_rocks_dir_open(dir, &s->dir, err);
-    if (rc < 0) {
-        mr_free(s);
-        return rc;
-    }
+    int rc = mr_rocks_dir_open(dir, &s->dir, err);
     s->base = (mr_storage){&mr_rocks_ops, s->dir.path};
     s->options = new_options(log_memory_bytes, logs_max);
     s->write = rocksdb_writeoptions_create();
@@ -181,7 +175,7 @@ int mr_rocks_open(const char *dir, uint64_t log_memory_bytes, uint32_t logs_max,
     rocksdb_readoptions_set_verify_checksums(s->read, 1);
     s->flush = rocksdb_flushoptions_create();
     rocksdb_flushoptions_set_wait(s->flush, 1);
-    rc = open_db(s, err);
+    rc = rc < 0 ? rc : open_db(s, err);
     if (rc < 0) {
         mr_rocks_close(&s->base);
         return rc;

@@ -2,10 +2,8 @@
  * Connections: one endpoint is active, until something on it fails; then the next one is.
  * Credentials are read for each connection, because those who renew certificates replace the files.
  */
-#include "base/base.h"
 #include "base/limits.h"
 #include "base/log.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 #include <errno.h>
@@ -16,54 +14,50 @@
 
 int mr_etcd_read_file(const char *path, char **ret, mr_error *err)
 {
-    struct mr_buf b = MR_BUF_INIT;
+    struct mr_buf text = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *b = &text;
     FILE *f = fopen(path, "re");
-    int rc = MR_OK;
+    size_t n;
 
     if (f == NULL) {
-        int why = errno;
+        return mr_error_errno(err, errno, "%s", path);
+    }
+    do {
+        char *p = mr_buf_reserve(b, 4096);
 
-        return mr_error_errno(err, why, "%s", path);
-    }
-    for (;;) {
-        char *p = mr_buf_reserve(&b, 4096);
-        size_t n = p != NULL ? fread(p, 1, 4096, f) : 0;
+        n = p != NULL ? fread(p, 1, 4096, f) : 0;
+        b->len += n;
+    } while (n > 0 && b->len <= FILE_BYTES_MAX);
+    bool broken = ferror(f) != 0;
 
-        b.len += n;
-        if (n == 0 || b.len > FILE_BYTES_MAX) {
-            break;
-        }
-    }
-    if (ferror(f)) {
-        rc = mr_error_set(err, MR_EUNKNOWN, "%s: it cannot be read", path);
-    } else if (b.failed) {
-        rc = mr_error_nomem(err);
-    } else if (b.len > FILE_BYTES_MAX) {
-        rc = mr_error_set(err, MR_EINVAL, "%s: more than %llu bytes", path, FILE_BYTES_MAX);
-    }
     (void)fclose(f);
-    if (rc >= 0) {
-        *ret = mr_buf_take(&b, NULL);
+    if (broken) {
+        return mr_error_set(err, MR_EUNKNOWN, "%s: it cannot be read", path);
     }
-    mr_buf_free(&b);
-    return rc;
+    if (b->failed) {
+        return mr_error_nomem(err);
+    }
+    if (b->len > FILE_BYTES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "%s: more than %llu bytes", path, FILE_BYTES_MAX);
+    }
+    *ret = mr_buf_take(b, NULL);
+    return MR_OK;
 }
 
 /* @path "": *@ret stays NULL. */
 static int read_pem(const char *path, const char *begin, const char *what, char **ret,
                     mr_error *err)
 {
-    char *text = NULL;
+    MR_AUTO(mr_free) char *text = NULL;
 
     if (path[0] == '\0') {
         return MR_OK;
     }
     MR_TRY(mr_etcd_read_file(path, &text, err));
     if (strstr(text, begin) == NULL || strstr(text, "ENCRYPTED") != NULL) {
-        mr_free(text);
         return mr_error_set(err, MR_EINVAL, "%s is not a %s in PEM format", path, what);
     }
-    *ret = text;
+    *ret = MR_TAKE(text);
     return MR_OK;
 }
 
@@ -79,6 +73,7 @@ static void pem_free(struct pem *p)
     mr_free(p->cert);
     mr_free(p->key);
 }
+MR_AUTO_DEFINE(struct pem, pem_free)
 
 static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
 {
@@ -91,15 +86,14 @@ static int pem_read(const struct mr_etcd *e, struct pem *p, mr_error *err)
 
 int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err)
 {
-    struct pem p = {0};
-    char *password = NULL;
-    int rc = pem_read(e, &p, err);
+    struct pem files = {0};
+    MR_AUTO(pem_free) struct pem *p = &files;
+    MR_AUTO(mr_free) char *password = NULL;
+    int rc = pem_read(e, p, err);
 
     if (rc >= 0 && e->password_file[0] != '\0') {
         rc = mr_etcd_read_file(e->password_file, &password, err);
     }
-    pem_free(&p);
-    mr_free(password);
     if (rc < 0) {
         mr_error_wrap(err, "credentials for etcd");
         if (err != NULL && rc != MR_EEXHAUSTED) {
@@ -123,29 +117,23 @@ void mr_etcd_conn_free(struct mr_etcd_conn *c)
 
 static int conn_new(struct mr_etcd *e, struct mr_etcd_conn **ret, mr_error *err)
 {
-    struct mr_etcd_conn *c = mr_calloc(1, sizeof *c);
+    MR_AUTO(mr_etcd_conn_free) struct mr_etcd_conn *c = mr_calloc(1, sizeof *c);
     const char *address = e->endpoints[e->active];
-    struct pem p = {0};
-    int rc = c == NULL ? mr_error_nomem(err) : pem_read(e, &p, err);
-    struct mr_rpc_tls tls = {.ca = p.ca,
-                             .cert = p.cert,
-                             .key = p.key,
+    struct pem files = {0};
+    MR_AUTO(pem_free) struct pem *p = &files;
+
+    MR_CHECK_ALLOC(c, err);
+    MR_TRY(pem_read(e, p, err));
+    struct mr_rpc_tls tls = {.ca = p->ca,
+                             .cert = p->cert,
+                             .key = p->key,
                              .server_name = e->server_name[0] != '\0' ? e->server_name : NULL};
 
-    if (rc >= 0) {
-        rc = mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->bulk, err);
-    }
-    if (rc >= 0) {
-        rc = mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->live, err);
-    }
-    pem_free(&p);
-    if (rc < 0) {
-        mr_etcd_conn_free(c);
-        return rc;
-    }
+    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->bulk, err));
+    MR_TRY(mr_rpc_channel_new(e->runtime, address, e->tls ? &tls : NULL, &c->live, err));
     c->endpoint = e->active;
     c->refs = 1;
-    *ret = c;
+    *ret = MR_TAKE(c);
     return MR_OK;
 }
 
@@ -214,7 +202,7 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
     }
     e->conn = NULL;
     e->active = (e->active + 1) % e->nendpoints;
-    e->users->leave_locked(e, c);
+    mr_etcd_watches_leave_locked(e, c);
     mr_etcd_conn_put_locked(e, c);
 }
 

@@ -1,9 +1,6 @@
-/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c, what they share in
- * request.c. */
-#include "coord/etcd/etcd.h"
-
+/* Opening and closing: options, endpoints. Requests are in op.c, watches in watch.c, what they
+ * share in request.c. */
 #include "base/address.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 static void etcd_free(struct mr_etcd *e)
@@ -49,18 +46,15 @@ static void etcd_close(mr_store *s)
     etcd_free(e);
 }
 
-/* Without the scheme; *@tls: it says so, *@plain: it says that it is not. */
-static void skip_scheme(const char **p, size_t *n, bool *tls, bool *plain)
+/* Does it begin with @scheme, which is left out then? */
+static bool skip(const char **p, size_t *n, const char *scheme)
 {
-    static const char http[] = "http://";
-    static const char https[] = "https://";
+    size_t size = strlen(scheme);
+    bool there = *n >= size && strncmp(*p, scheme, size) == 0;
 
-    *tls = *n >= sizeof https - 1 && strncmp(*p, https, sizeof https - 1) == 0;
-    *plain = *n >= sizeof http - 1 && strncmp(*p, http, sizeof http - 1) == 0;
-    size_t skip = *tls ? sizeof https - 1 : *plain ? sizeof http - 1 : 0;
-
-    *p += skip;
-    *n -= skip;
+    *p += there ? size : 0;
+    *n -= there ? size : 0;
+    return there;
 }
 
 static bool is_address(const char *p, size_t n)
@@ -74,11 +68,12 @@ static bool is_address(const char *p, size_t n)
 /* One endpoint of the list: [p, p + n). */
 static int add_endpoint(struct mr_etcd *e, const char *p, size_t n, mr_error *err)
 {
-    bool tls, plain;
     char given[2 * MR_SHOWN_BYTES]; /* enough to be cut when it is shown */
 
     (void)snprintf(given, sizeof given, "%.*s", (int)n, p);
-    skip_scheme(&p, &n, &tls, &plain);
+    bool tls = skip(&p, &n, "https://");
+    bool plain = !tls && skip(&p, &n, "http://");
+
     while (n > 0 && p[n - 1] == '/') {
         n--;
     }
@@ -149,9 +144,6 @@ static int take_options(struct mr_etcd *e, const struct mr_etcd_options *o, mr_e
     return mr_etcd_check_files(e, err);
 }
 
-static const struct mr_etcd_users users = {.leave_locked = mr_etcd_watches_leave_locked,
-                                           .login_over = mr_etcd_requests_resume};
-
 static const struct mr_store_ops store_ops = {
     .txn = mr_etcd_txn,
     .range = mr_etcd_range,
@@ -168,7 +160,6 @@ int mr_etcd_open(const struct mr_etcd_options *opts, mr_store **ret, mr_error *e
 
     MR_CHECK_ALLOC(e, err);
     e->store.ops = &store_ops;
-    e->users = &users;
     mr_mutex_init(&e->lock);
     mr_cond_init(&e->idle);
     e->endpoints = mr_calloc(MR_ETCD_ENDPOINTS_MAX, sizeof *e->endpoints);

@@ -1,10 +1,14 @@
 /* What the files of this directory share. */
 #pragma once
 
+#include "base/base.h"
 #include "base/buf.h"
+#include "base/sync.h"
+#include "coord/bytes.h"
 #include "coord/etcd/etcd.h"
 #include "rpc/rpc.h"
 
+#include <protobuf-c/protobuf-c.h>
 #include <pthread.h>
 #include <sys/queue.h>
 
@@ -52,18 +56,8 @@ enum mr_etcd_login {
     MR_ETCD_LOGIN_OFF, /* etcd does not authenticate anybody */
 };
 
-/* What connections and logins tell the requests that use them (etcd.c). */
-struct mr_etcd_users {
-    /* The streams over @c are to end. */
-    void (*leave_locked)(struct mr_etcd *e, const struct mr_etcd_conn *c);
-    /* The token is there, or (@why) will not be: whoever waits for it goes on. Called with the
-     * lock, returns without it. */
-    void (*login_over)(struct mr_etcd *e, const mr_error *why);
-};
-
 struct mr_etcd {
     mr_store store;
-    const struct mr_etcd_users *users;
     mr_rpc_runtime *runtime;
     char **endpoints;
     size_t nendpoints;
@@ -109,6 +103,7 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
 /* What is said of an endpoint that failed, and what happens next, of so many endpoints. */
 const char *mr_etcd_conn_trouble(const mr_error *why, size_t endpoints);
 void mr_etcd_conn_free(struct mr_etcd_conn *c); /* after the last call; NULL is fine */
+MR_AUTO_DEFINE(struct mr_etcd_conn, mr_etcd_conn_free)
 /* Can the files be read, and are they what they should be? */
 int mr_etcd_check_files(const struct mr_etcd *e, mr_error *err);
 /* All of a small file, NUL-terminated, freed with mr_free(). */
@@ -128,14 +123,15 @@ void mr_etcd_metadata_locked(const struct mr_etcd *e, const char *pairs[5]);
 
 /* request.c */
 
-/* Send it, or let it wait for a token; if neither can be, whoever asked is told, and it is freed. */
+/* Send it, or let it wait for a token; if neither can be, whoever asked is told, and it goes. */
 void mr_etcd_request_begin(struct mr_etcd_request *r);
 /* The same for one that has begun. < 0: neither, and nothing has left. */
 int mr_etcd_request_send_locked(struct mr_etcd_request *r, mr_error *err);
 /* It has its answer; it is freed without the lock. */
 void mr_etcd_request_end_locked(struct mr_etcd_request *r);
 void mr_etcd_request_free(struct mr_etcd_request *r);
-/* As login_over of struct mr_etcd_users. */
+/* The token is there, or (@why) will not be: whoever waits for it goes on. Called with the lock,
+ * returns without it. */
 void mr_etcd_requests_resume(struct mr_etcd *e, const mr_error *why);
 void mr_etcd_requests_cancel_locked(struct mr_etcd *e);
 
@@ -153,21 +149,14 @@ void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void 
 uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
                        void *ctx);
 void mr_etcd_watch_cancel(mr_store *s, uint64_t id);
-/* As leave_locked of struct mr_etcd_users. */
+/* The streams over @c are to end. */
 void mr_etcd_watches_leave_locked(struct mr_etcd *e, const struct mr_etcd_conn *c);
 
 /* wire.c: requests as bytes (an empty buffer with `failed`: out of memory), answers as results. */
+struct mr_buf mr_etcd_pack(const ProtobufCMessage *msg);
 struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn);
-struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision,
-                                 int64_t limit, bool keys_only);
-struct mr_buf mr_etcd_pack_grant(int64_t ttl_s);
-/* revoke, keep-alive and time-to-live: field 1 in all three */
-struct mr_buf mr_etcd_pack_lease(int64_t lease);
-struct mr_buf mr_etcd_pack_watch(struct mr_bytes key, int64_t revision);
-struct mr_buf mr_etcd_pack_status(void);
-struct mr_buf mr_etcd_pack_login(const char *user, const char *password);
+ProtobufCBinaryData mr_etcd_binary(struct mr_bytes b); /* lent */
 struct mr_kv mr_etcd_kv(const struct Etcdserverpb__KeyValue *kv);
-/* The error of a call as this port has it: @mutates = a transaction, a grant or a revoke. */
+/* The error of a call as this port has it: @mutates = a transaction, a grant or a revoke.
+ * MR_EUNAUTH: etcd wants another token. */
 void mr_etcd_translate(bool mutates, mr_error *err);
-/* Does etcd want another token? */
-bool mr_etcd_wants_login(const mr_error *err);

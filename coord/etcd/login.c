@@ -6,10 +6,8 @@
  * etcd spends a tenth of a second of CPU on each password, so a refused login is not tried again
  * within a second; requests fail at once until then.
  */
-#include "base/base.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
@@ -102,7 +100,7 @@ static void login_over(void *ctx, int rc, const void *reply, size_t size, const 
     mr_rpc_call_unref(e->login_call);
     e->login_conn = NULL;
     e->login_call = NULL;
-    e->users->login_over(e, err.code < 0 ? &err : NULL);
+    mr_etcd_requests_resume(e, err.code < 0 ? &err : NULL);
     mr_etcd_ran(e);
 }
 
@@ -123,7 +121,11 @@ static int ask_locked(struct mr_etcd *e, mr_error *err)
     MR_TRY_WRAP(mr_etcd_read_file(e->password_file, &password, err), err,
                 "password of etcd's user");
     password[strcspn(password, "\r\n")] = '\0';
-    struct mr_buf request = mr_etcd_pack_login(e->user, password);
+    Etcdserverpb__AuthenticateRequest msg = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
+
+    msg.name = e->user;
+    msg.password = password;
+    struct mr_buf request = mr_etcd_pack(&msg.base);
     int rc = request.failed ? mr_error_nomem(err) : MR_OK;
     if (rc >= 0) {
         e->login_conn = mr_etcd_conn_get_locked(e, err);

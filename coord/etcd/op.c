@@ -2,9 +2,7 @@
  * Requests that have one answer. Each is a struct mr_etcd_op from its start to the return of its
  * callback. It is sent once more when etcd did not know the token it went with.
  */
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
@@ -50,20 +48,15 @@ RESPONSE_FREE(RangeResponse, range_response)
 RESPONSE_FREE(LeaseKeepAliveResponse, lease_keep_alive_response)
 RESPONSE_FREE(StatusResponse, status_response)
 
-static int bad_answer(const struct mr_etcd_op *op, mr_error *err)
+/* The answer was lost here: it is @bad, or there is no memory for it. That is not MR_EEXHAUSTED,
+ * which is what a full store says. */
+static int lost_answer(const struct mr_etcd_op *op, bool bad, mr_error *err)
 {
     uint32_t traits = MR_RETRYABLE | (op->kind == OP_TXN ? (uint32_t)MR_MAYBE_APPLIED : 0u);
 
-    return mr_error_set_traits(err, MR_EINTERNAL, traits, "etcd's answer to %s cannot be read",
-                               paths[op->kind]);
-}
-
-/* The answer was lost here. Not MR_EEXHAUSTED, which is what a full store says. */
-static int no_memory(const struct mr_etcd_op *op, mr_error *err)
-{
-    uint32_t traits = MR_RETRYABLE | (op->kind == OP_TXN ? (uint32_t)MR_MAYBE_APPLIED : 0u);
-
-    return mr_error_set_traits(err, MR_EUNAVAIL, traits, "no memory for etcd's answer to %s",
+    return mr_error_set_traits(err, bad ? MR_EINTERNAL : MR_EUNAVAIL, traits,
+                               bad ? "etcd's answer to %s cannot be read"
+                                   : "no memory for etcd's answer to %s",
                                paths[op->kind]);
 }
 
@@ -94,7 +87,7 @@ static int answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t siz
     struct mr_txn_result result = {.gets = gets};
 
     if (gets == NULL) {
-        return no_memory(op, err);
+        return lost_answer(op, false /* bad */, err);
     }
     for (size_t i = 0; r != NULL && i < r->n_responses; i++) {
         const Etcdserverpb__ResponseOp *o = r->responses[i];
@@ -108,7 +101,7 @@ static int answer_txn(const struct mr_etcd_op *op, const void *bytes, size_t siz
         result.ngets++;
     }
     if (r == NULL || r->header == NULL || result.ngets != expected) {
-        return bad_answer(op, err);
+        return lost_answer(op, true /* bad */, err);
     }
     result.succeeded = r->succeeded;
     result.revision = r->header->revision;
@@ -124,14 +117,14 @@ static int answer_range(const struct mr_etcd_op *op, const void *bytes, size_t s
     Etcdserverpb__RangeResponse *r = etcdserverpb__range_response__unpack(NULL, size, bytes);
 
     if (r == NULL || r->header == NULL) {
-        return bad_answer(op, err);
+        return lost_answer(op, true /* bad */, err);
     }
     MR_AUTO(mr_free) struct mr_kv *kvs = mr_calloc(r->n_kvs + 1, sizeof *kvs);
     struct mr_range_result result = {
         .revision = r->header->revision, .kvs = kvs, .count = r->n_kvs, .more = r->more};
 
     if (kvs == NULL) {
-        return no_memory(op, err);
+        return lost_answer(op, false /* bad */, err);
     }
     for (size_t i = 0; i < r->n_kvs; i++) {
         kvs[i] = mr_etcd_kv(r->kvs[i]);
@@ -148,7 +141,7 @@ static int answer_lease(const struct mr_etcd_op *op, const void *bytes, size_t s
         etcdserverpb__lease_keep_alive_response__unpack(NULL, size, bytes);
 
     if (r == NULL) {
-        return bad_answer(op, err);
+        return lost_answer(op, true /* bad */, err);
     }
     ((mr_lease_done *)op->done)(op->ctx, MR_OK, op->kind == OP_GRANT ? r->id : op->lease, r->ttl,
                                 NULL);
@@ -168,7 +161,7 @@ static int answer_status(const struct mr_etcd_op *op, const void *bytes, size_t 
     Etcdserverpb__StatusResponse *r = etcdserverpb__status_response__unpack(NULL, size, bytes);
 
     if (r == NULL || r->header == NULL) {
-        return bad_answer(op, err);
+        return lost_answer(op, true /* bad */, err);
     }
     struct mr_store_status st = {.size_bytes = r->dbsize, .quota_bytes = r->dbsizequota};
 
@@ -217,7 +210,7 @@ static bool sent_again_locked(struct mr_etcd_op *op, mr_error *err)
 {
     struct mr_etcd *e = op->base.etcd;
 
-    if (!mr_etcd_wants_login(err) || e->login == MR_ETCD_LOGIN_NONE || e->closing) {
+    if (err->code != MR_EUNAUTH || e->login == MR_ETCD_LOGIN_NONE || e->closing) {
         return false;
     }
     mr_etcd_login_lost_locked(e, op->base.login);
@@ -343,8 +336,15 @@ void mr_etcd_range(mr_store *s, struct mr_bytes key, struct mr_bytes end, int64_
                    int64_t limit, bool keys_only, int64_t timeout_ms, mr_range_done *done,
                    void *ctx)
 {
+    Etcdserverpb__RangeRequest msg = ETCDSERVERPB__RANGE_REQUEST__INIT;
+
+    msg.key = mr_etcd_binary(key);
+    msg.range_end = mr_etcd_binary(end);
+    msg.revision = revision;
+    msg.limit = limit;
+    msg.keys_only = keys_only;
     submit(s, (struct mr_etcd_op){.kind = OP_RANGE, .done = (void *)done, .ctx = ctx},
-           mr_etcd_pack_range(key, end, revision, limit, keys_only), timeout_ms);
+           mr_etcd_pack(&msg.base), timeout_ms);
 }
 
 void mr_etcd_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t timeout_ms,
@@ -354,16 +354,23 @@ void mr_etcd_lease(mr_store *s, enum mr_lease_call call, int64_t number, int64_t
                                          [MR_LEASE_RENEW] = OP_RENEW,
                                          [MR_LEASE_REVOKE] = OP_REVOKE,
                                          [MR_LEASE_TTL] = OP_TTL};
+    Etcdserverpb__LeaseGrantRequest grant = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
+    /* and keep-alive and time-to-live: the id is field 1 of all three */
+    Etcdserverpb__LeaseRevokeRequest revoke = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
     bool grants = call == MR_LEASE_GRANT;
 
+    grant.ttl = number;
+    revoke.id = number;
     submit(s,
            (struct mr_etcd_op){
                .kind = kinds[call], .lease = grants ? 0 : number, .done = (void *)done, .ctx = ctx},
-           grants ? mr_etcd_pack_grant(number) : mr_etcd_pack_lease(number), timeout_ms);
+           mr_etcd_pack(grants ? &grant.base : &revoke.base), timeout_ms);
 }
 
 void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void *ctx)
 {
+    Etcdserverpb__StatusRequest msg = ETCDSERVERPB__STATUS_REQUEST__INIT;
+
     submit(s, (struct mr_etcd_op){.kind = OP_STATUS, .done = (void *)done, .ctx = ctx},
-           mr_etcd_pack_status(), timeout_ms);
+           mr_etcd_pack(&msg.base), timeout_ms);
 }

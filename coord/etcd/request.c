@@ -3,8 +3,6 @@
  * that is active, may have to wait for a token first, and are on the store's list until they are
  * over; close() cancels all and waits for them.
  */
-#include "base/base.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 
 static int send_locked(struct mr_etcd_request *r, mr_error *err)

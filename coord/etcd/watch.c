@@ -5,8 +5,6 @@
  * A watch is over when it was cancelled, or has reported a failure; its memory goes when its stream
  * has ended.
  */
-#include "base/base.h"
-#include "base/sync.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
@@ -195,6 +193,8 @@ uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_wa
     struct mr_etcd *e = (struct mr_etcd *)s;
     struct mr_etcd_watch *w = mr_calloc(1, sizeof *w);
     uint64_t id = new_id(e);
+    Etcdserverpb__WatchRequest msg = ETCDSERVERPB__WATCH_REQUEST__INIT;
+    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
 
     if (w == NULL) {
         mr_error err;
@@ -202,12 +202,16 @@ uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_wa
         fn(ctx, mr_error_nomem(&err), NULL, 0, 0, &err);
         return id;
     }
-    *w = (struct mr_etcd_watch){
-        .base = {.kind = &kind, .etcd = e, .bytes = mr_etcd_pack_watch(key, revision)},
-        .from = revision,
-        .id = id,
-        .fn = fn,
-        .ctx = ctx};
+    create.key = mr_etcd_binary(key);
+    create.start_revision = revision;
+    msg.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
+    msg.create_request = &create;
+    *w =
+        (struct mr_etcd_watch){.base = {.kind = &kind, .etcd = e, .bytes = mr_etcd_pack(&msg.base)},
+                               .from = revision,
+                               .id = id,
+                               .fn = fn,
+                               .ctx = ctx};
     mr_etcd_request_begin(&w->base);
     return id;
 }

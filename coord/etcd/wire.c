@@ -1,14 +1,13 @@
 /* etcd's messages: packing requests, and what its errors mean. */
-#include "base/base.h"
 #include "coord/etcd/internal.h"
 #include "etcd/rpc.pb-c.h"
 
-static ProtobufCBinaryData binary(struct mr_bytes b)
+ProtobufCBinaryData mr_etcd_binary(struct mr_bytes b)
 {
     return (ProtobufCBinaryData){.len = b.size, .data = (uint8_t *)(uintptr_t)b.data};
 }
 
-static struct mr_buf pack(const ProtobufCMessage *msg)
+struct mr_buf mr_etcd_pack(const ProtobufCMessage *msg)
 {
     struct mr_buf b = MR_BUF_INIT;
     size_t size = protobuf_c_message_get_packed_size(msg);
@@ -37,21 +36,21 @@ static void fill_op(struct op_storage *st, const struct mr_op *op)
     switch (op->kind) {
     case MR_OP_PUT:
         etcdserverpb__put_request__init(&st->in.put);
-        st->in.put.key = binary(op->key);
-        st->in.put.value = binary(op->value);
+        st->in.put.key = mr_etcd_binary(op->key);
+        st->in.put.value = mr_etcd_binary(op->value);
         st->in.put.lease = op->lease;
         st->op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_PUT;
         st->op.request_put = &st->in.put;
         break;
     case MR_OP_DELETE:
         etcdserverpb__delete_range_request__init(&st->in.del);
-        st->in.del.key = binary(op->key);
+        st->in.del.key = mr_etcd_binary(op->key);
         st->op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_DELETE_RANGE;
         st->op.request_delete_range = &st->in.del;
         break;
     case MR_OP_GET:
         etcdserverpb__range_request__init(&st->in.range);
-        st->in.range.key = binary(op->key);
+        st->in.range.key = mr_etcd_binary(op->key);
         st->op.request_case = ETCDSERVERPB__REQUEST_OP__REQUEST_REQUEST_RANGE;
         st->op.request_range = &st->in.range;
         break;
@@ -61,7 +60,7 @@ static void fill_op(struct op_storage *st, const struct mr_op *op)
 static void fill_compare(Etcdserverpb__Compare *out, const struct mr_compare *c)
 {
     etcdserverpb__compare__init(out);
-    out->key = binary(c->key);
+    out->key = mr_etcd_binary(c->key);
     if (c->target == MR_COMPARE_CREATE) {
         out->target = 1;
         out->target_union_case = ETCDSERVERPB__COMPARE__TARGET_UNION_CREATE_REVISION;
@@ -78,14 +77,13 @@ struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn)
     size_t nops = txn->nsuccess + txn->nfailure;
     size_t n = txn->ncompares + nops;
     Etcdserverpb__TxnRequest msg = ETCDSERVERPB__TXN_REQUEST__INIT;
-    struct op_storage *ops = mr_calloc(nops + 1, sizeof *ops);
+    MR_AUTO(mr_free) struct op_storage *ops = mr_calloc(nops + 1, sizeof *ops);
+    MR_AUTO(mr_free)
     Etcdserverpb__Compare *compares = mr_calloc(txn->ncompares + 1, sizeof *compares);
-    void **pointers = mr_calloc(n + 1, sizeof *pointers);
-    struct mr_buf b = MR_BUF_INIT;
+    MR_AUTO(mr_free) void **pointers = mr_calloc(n + 1, sizeof *pointers);
 
     if (ops == NULL || compares == NULL || pointers == NULL) {
-        b.failed = true;
-        goto out;
+        return (struct mr_buf){.failed = true};
     }
     for (size_t i = 0; i < nops; i++) {
         fill_op(&ops[i], i < txn->nsuccess ? &txn->success[i] : &txn->failure[i - txn->nsuccess]);
@@ -101,69 +99,7 @@ struct mr_buf mr_etcd_pack_txn(const struct mr_txn *txn)
     msg.failure = (Etcdserverpb__RequestOp **)(pointers + txn->nsuccess);
     msg.n_compare = txn->ncompares;
     msg.compare = (Etcdserverpb__Compare **)(pointers + nops);
-    b = pack(&msg.base);
-out:
-    mr_free(ops);
-    mr_free(compares);
-    mr_free(pointers);
-    return b;
-}
-
-struct mr_buf mr_etcd_pack_range(struct mr_bytes key, struct mr_bytes end, int64_t revision,
-                                 int64_t limit, bool keys_only)
-{
-    Etcdserverpb__RangeRequest msg = ETCDSERVERPB__RANGE_REQUEST__INIT;
-
-    msg.key = binary(key);
-    msg.range_end = binary(end);
-    msg.revision = revision;
-    msg.limit = limit;
-    msg.keys_only = keys_only;
-    return pack(&msg.base);
-}
-
-struct mr_buf mr_etcd_pack_grant(int64_t ttl_s)
-{
-    Etcdserverpb__LeaseGrantRequest msg = ETCDSERVERPB__LEASE_GRANT_REQUEST__INIT;
-
-    msg.ttl = ttl_s;
-    return pack(&msg.base);
-}
-
-struct mr_buf mr_etcd_pack_lease(int64_t lease)
-{
-    Etcdserverpb__LeaseRevokeRequest msg = ETCDSERVERPB__LEASE_REVOKE_REQUEST__INIT;
-
-    msg.id = lease;
-    return pack(&msg.base);
-}
-
-struct mr_buf mr_etcd_pack_watch(struct mr_bytes key, int64_t revision)
-{
-    Etcdserverpb__WatchRequest msg = ETCDSERVERPB__WATCH_REQUEST__INIT;
-    Etcdserverpb__WatchCreateRequest create = ETCDSERVERPB__WATCH_CREATE_REQUEST__INIT;
-
-    create.key = binary(key);
-    create.start_revision = revision;
-    msg.request_union_case = ETCDSERVERPB__WATCH_REQUEST__REQUEST_UNION_CREATE_REQUEST;
-    msg.create_request = &create;
-    return pack(&msg.base);
-}
-
-struct mr_buf mr_etcd_pack_status(void)
-{
-    Etcdserverpb__StatusRequest msg = ETCDSERVERPB__STATUS_REQUEST__INIT;
-
-    return pack(&msg.base);
-}
-
-struct mr_buf mr_etcd_pack_login(const char *user, const char *password)
-{
-    Etcdserverpb__AuthenticateRequest msg = ETCDSERVERPB__AUTHENTICATE_REQUEST__INIT;
-
-    msg.name = (char *)(uintptr_t)user;
-    msg.password = (char *)(uintptr_t)password;
-    return pack(&msg.base);
+    return mr_etcd_pack(&msg.base);
 }
 
 static struct mr_bytes bytes_of(ProtobufCBinaryData b)
@@ -181,11 +117,6 @@ struct mr_kv mr_etcd_kv(const Etcdserverpb__KeyValue *kv)
 }
 
 /* ---- errors ---- */
-
-bool mr_etcd_wants_login(const mr_error *err)
-{
-    return err->code == MR_EUNAUTH;
-}
 
 /* etcd has several codes for "I do not know who you are"; here there is one. */
 static void translate_login(mr_error *err)

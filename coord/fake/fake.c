@@ -2,8 +2,6 @@
  * are in request.c. */
 #include "coord/fake/internal.h"
 
-#include "coord/bytes.h"
-
 /* ---- small things ---- */
 
 int64_t mr_fake_between(mr_fake *f, int64_t lo, int64_t hi)

@@ -59,7 +59,7 @@ void mr_fake_script(mr_store *s, enum mr_fake_kind kind, enum mr_fake_fault faul
 /* While cut off, requests are lost (unknown at their deadline) and watches are silent; they catch
  * up afterwards. */
 void mr_fake_cut(mr_store *s, bool cut);
-/* While deaf, its watches are silent, and nothing else: its member of the store lags. They catch up. */
+/* While deaf, its watches alone are silent: its member of the store lags. They catch up. */
 void mr_fake_deafen(mr_store *s, bool deaf);
 /* Break all watches of @s with MR_EUNAVAIL. */
 void mr_fake_break_watches(mr_store *s);

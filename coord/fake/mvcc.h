@@ -6,10 +6,10 @@
  */
 #pragma once
 
+#include "base/base.h"
 #include "coord/store.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct mr_mvcc mr_mvcc;
 
@@ -26,6 +26,7 @@ struct mr_mvcc_reads {
     size_t cap;
 };
 void mr_mvcc_reads_free(struct mr_mvcc_reads *r);
+MR_AUTO_DEFINE(struct mr_mvcc_reads, mr_mvcc_reads_free)
 
 /* Do all its compares hold? */
 bool mr_mvcc_holds(const mr_mvcc *m, const struct mr_txn *txn);

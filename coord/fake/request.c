@@ -5,8 +5,6 @@
  */
 #include "coord/fake/internal.h"
 
-#include "coord/bytes.h"
-
 #define STALE_REVISIONS 30 /* how old a stale read may be */
 
 /* ---- requests ---- */
@@ -94,30 +92,27 @@ static int check_leases(mr_fake *f, const struct mr_txn *txn, mr_error *err)
 
 static int apply_txn(mr_fake *f, struct request *r)
 {
-    struct mr_mvcc_reads reads = {0};
+    struct mr_mvcc_reads read = {0};
+    MR_AUTO(mr_mvcc_reads_free) struct mr_mvcc_reads *reads = &read;
     int64_t before = mr_mvcc_revision(f->data);
-    /* A put with a dead lease matters only if its branch runs. */
-    int rc = mr_mvcc_holds(f->data, &r->txn) ? check_leases(f, &r->txn, &r->err) : MR_OK;
 
-    if (rc >= 0) {
-        rc = mr_mvcc_txn(f->data, &r->txn, &r->flag, &reads, &r->err);
-    }
-    if (rc >= 0 && f->observer != NULL) {
+    /* A put with a dead lease matters only if its branch runs. */
+    MR_TRY(mr_mvcc_holds(f->data, &r->txn) ? check_leases(f, &r->txn, &r->err) : MR_OK);
+    MR_TRY(mr_mvcc_txn(f->data, &r->txn, &r->flag, reads, &r->err));
+    if (f->observer != NULL) {
         f->observer(f->observer_ctx, &r->txn, r->flag, mr_mvcc_revision(f->data));
     }
-    if (rc >= 0) {
-        keep_reads(r, &reads);
-    }
-    mr_mvcc_reads_free(&reads);
+    keep_reads(r, reads);
     if (mr_mvcc_revision(f->data) != before) {
         mr_fake_pump_all(f);
     }
-    return rc;
+    return MR_OK;
 }
 
 static int apply_range(mr_fake *f, struct request *r)
 {
-    struct mr_mvcc_reads reads = {0};
+    struct mr_mvcc_reads read = {0};
+    MR_AUTO(mr_mvcc_reads_free) struct mr_mvcc_reads *reads = &read;
     int64_t at = r->revision;
 
     r->at_revision = mr_mvcc_revision(f->data);
@@ -130,13 +125,9 @@ static int apply_range(mr_fake *f, struct request *r)
             r->at_revision);
         r->at_revision = at;
     }
-    int rc = mr_mvcc_range(f->data, r->key, r->end, at, r->limit, &reads, &r->flag, &r->err);
-
-    if (rc >= 0) {
-        keep_reads(r, &reads);
-    }
-    mr_mvcc_reads_free(&reads);
-    return rc;
+    MR_TRY(mr_mvcc_range(f->data, r->key, r->end, at, r->limit, reads, &r->flag, &r->err));
+    keep_reads(r, reads);
+    return MR_OK;
 }
 
 static int apply_lease(mr_fake *f, struct request *r)

@@ -4,9 +4,7 @@
  * Each attempt is an asynchronous call that the caller's thread waits for, so that a cancel flag,
  * the line on stderr and the bound of the attempt all are reasons to look up.
  */
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 #include "millrace/service.rpc.h"

@@ -12,7 +12,6 @@
  */
 #include "base/address.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 /* The first pause between two rounds, since a leader that goes hands over within milliseconds; and

@@ -9,7 +9,6 @@
  */
 #include "base/address.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 #include <netdb.h>

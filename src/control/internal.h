@@ -1,8 +1,10 @@
 /* What the files of this directory share. Nothing outside includes it. */
 #pragma once
 
+#include "base/base.h"
 #include "base/identity.h"
 #include "base/rng.h"
+#include "base/sync.h"
 #include "control/control.h"
 #include "millrace/service.pb-c.h"
 

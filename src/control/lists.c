@@ -7,8 +7,6 @@
  * one and started another), and so is another incarnation of the same cluster (its store was
  * restored); an error only if the former one answers again after that.
  */
-#include "base/base.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 /* A process has one or two; who makes up lists as it goes keeps the newest. */

@@ -5,9 +5,7 @@
  * the end. One message is asked for at a time, so a slow callback holds back the leader, not our
  * memory.
  */
-#include "base/base.h"
 #include "base/clock.h"
-#include "base/sync.h"
 #include "control/internal.h"
 
 #include "millrace/service.rpc.h"

@@ -38,16 +38,13 @@ static int find_program(const char *program, char *path, size_t size, mr_error *
 static char **filtered_environment(const char *prefix)
 {
     size_t n = 0;
-    char **env;
 
     while (environ[n] != NULL) {
         n++;
     }
-    env = mr_calloc(n + 1, sizeof *env);
-    if (env == NULL) {
-        return NULL;
-    }
-    for (size_t i = 0, kept = 0; i < n; i++) {
+    char **env = mr_calloc(n + 1, sizeof *env);
+
+    for (size_t i = 0, kept = 0; env != NULL && i < n; i++) {
         if (prefix == NULL || strncmp(environ[i], prefix, strlen(prefix)) != 0) {
             env[kept++] = environ[i];
         }
@@ -60,7 +57,6 @@ static _Noreturn void become(const struct child_spec *spec, const char *path, ch
                              pid_t parent, int failed_fd)
 {
     sigset_t none;
-    int why;
 
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) {
@@ -78,7 +74,7 @@ static _Noreturn void become(const struct child_spec *spec, const char *path, ch
         (void)fcntl(spec->keep_fd, F_SETFD, 0);
     }
     (void)execve(path, (char *const *)spec->argv, env);
-    why = errno;
+    int why = errno;
     (void)!write(failed_fd, &why, sizeof why);
     _exit(127);
 }
@@ -86,49 +82,32 @@ static _Noreturn void become(const struct child_spec *spec, const char *path, ch
 int child_start(const struct child_spec *spec, pid_t *ret, mr_error *err)
 {
     char path[4096];
-    int failed[2] = {-1, -1};
-    char **env = NULL;
+    int failed[2];
     pid_t parent = getpid();
-    pid_t pid;
-    int why;
-    int rc = find_program(spec->program, path, sizeof path, err);
+    int why = 0;
 
-    if (rc < 0) {
-        return rc;
-    }
-    env = filtered_environment(spec->unset_prefix);
+    MR_TRY(find_program(spec->program, path, sizeof path, err));
+    MR_AUTO(mr_free) char **env = filtered_environment(spec->unset_prefix);
     MR_CHECK_ALLOC(env, err);
     if (pipe2(failed, O_CLOEXEC) < 0) {
-        rc = mr_error_errno(err, errno, "a pipe");
-        goto out;
+        return mr_error_errno(err, errno, "a pipe");
     }
-    pid = fork();
-    if (pid < 0) {
-        rc = mr_error_errno(err, errno, "starting %s", path);
-        goto out;
-    }
+    pid_t pid = fork();
     if (pid == 0) {
         become(spec, path, env, parent, failed[1]);
     }
+    why = pid < 0 ? errno : 0;
     close(failed[1]);
-    failed[1] = -1;
     /* End of file comes with a successful exec. */
-    if (read(failed[0], &why, sizeof why) == sizeof why) {
+    if (pid > 0 && read(failed[0], &why, sizeof why) == sizeof why) {
         (void)waitpid(pid, NULL, 0);
-        rc = mr_error_errno(err, why, "starting %s", path);
-        goto out;
+    }
+    close(failed[0]);
+    if (why != 0) {
+        return mr_error_errno(err, why, "starting %s", path);
     }
     *ret = pid;
-
-out:
-    if (failed[0] >= 0) {
-        close(failed[0]);
-    }
-    if (failed[1] >= 0) {
-        close(failed[1]);
-    }
-    mr_free(env);
-    return rc;
+    return MR_OK;
 }
 
 bool child_ended(pid_t pid, int *status)
@@ -139,12 +118,11 @@ bool child_ended(pid_t pid, int *status)
 void child_stop(pid_t pid, int64_t grace_ms)
 {
     int status;
-    int fd;
 
     if (pid <= 0 || child_ended(pid, &status)) {
         return;
     }
-    fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
     (void)kill(pid, SIGTERM);
     if (fd >= 0) {
         int64_t deadline = mr_now_ms() + grace_ms;

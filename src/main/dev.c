@@ -90,11 +90,7 @@ static int read_ready(struct server *s, int fd, mr_error *err)
     size_t len = 0;
 
     while (len < sizeof line - 1 && memchr(line, '\n', len) == NULL) {
-        ssize_t n;
-
-        if (run_stop_pending()) {
-            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
-        }
+        MR_TRY(run_check_stop(err));
         if (poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1,
                  100 /* ms, to look for signals */) <= 0) {
             if (mr_now_ms() < deadline) {
@@ -103,7 +99,7 @@ static int read_ready(struct server *s, int fd, mr_error *err)
             return mr_error_set(err, MR_EDEADLINE, "%s %d did not serve within %d s", kind_of(s),
                                 s->number, READY_MS / 1000);
         }
-        n = read(fd, line + len, sizeof line - 1 - len);
+        ssize_t n = read(fd, line + len, sizeof line - 1 - len);
         if (n == 0) {
             return mr_error_set(err, MR_EUNAVAIL, "%s %d ended before it served", kind_of(s),
                                 s->number);
@@ -147,7 +143,6 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
     char ready[24];
     char ttl[32];
     int fds[2];
-    int rc;
 
     if (pipe2(fds, O_CLOEXEC) < 0) {
         return mr_error_errno(err, errno, "a pipe");
@@ -177,7 +172,7 @@ static int start_server(struct dev *dev, struct server *s, mr_error *err)
         .program = "/proc/self/exe", .argv = argv, .output_fd = -1, .keep_fd = fds[1]};
 
     s->started_ms = mr_now_ms();
-    rc = child_start(&spec, &s->pid, err);
+    int rc = child_start(&spec, &s->pid, err);
     close(fds[1]);
     if (rc == MR_OK) {
         rc = read_ready(s, fds[0], err);
@@ -209,8 +204,7 @@ static int start_all(struct dev *dev, mr_error *err)
     if (dev->v->etcd_endpoints == NULL) {
         MR_TRY(private_etcd_start(dev->v->work_dir, &dev->etcd, err));
     }
-    dev->etcd_endpoints =
-        dev->etcd != NULL ? private_etcd_endpoint(dev->etcd) : dev->v->etcd_endpoints;
+    dev->etcd_endpoints = dev->etcd != NULL ? dev->etcd->endpoint : dev->v->etcd_endpoints;
     for (int i = 1; i <= dev->v->dispatchers; i++) {
         MR_TRY(add_server(dev, false /* is_worker */, i, err));
     }
@@ -237,8 +231,8 @@ static void stop_all(struct dev *dev)
 static int print_service(const struct dev *dev, mr_error *err)
 {
     if (dev->etcd != NULL) {
-        printf("etcd          %s   %s%s\n", dev->etcd_endpoints, private_etcd_directory(dev->etcd),
-               private_etcd_is_temporary(dev->etcd) ? " (temporary)" : "");
+        printf("etcd          %s   %s%s\n", dev->etcd_endpoints, dev->etcd->dir,
+               dev->etcd->temporary ? " (temporary)" : "");
     } else {
         printf("etcd          %s\n", dev->etcd_endpoints);
     }
@@ -277,15 +271,22 @@ static json_t *describe(const struct dev *dev)
                      dev->etcd_endpoints, "cluster", dev->v->cluster, "servers", servers);
 }
 
+/* Start it again, later; returns when. */
+static int64_t back_off(struct server *s)
+{
+    int64_t wait = mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
+
+    s->restart_at_ms = mr_now_ms() + wait;
+    return wait;
+}
+
 static void note_death(struct server *s, int status)
 {
-    int64_t now = mr_now_ms();
     char why[64];
 
     s->pid = 0;
-    s->restarts = now - s->started_ms > STEADY_MS ? 0 : s->restarts + 1;
-    int64_t wait = mr_backoff_ms(s->restarts, 1000 /* base */, 10000 /* max */, mr_random_u64());
-    s->restart_at_ms = now + wait;
+    s->restarts = mr_now_ms() - s->started_ms > STEADY_MS ? 0 : s->restarts + 1;
+    int64_t wait = back_off(s);
     child_describe(status, why, sizeof why);
     mr_log(MR_LOG_ERROR, "a server ended; starting it again", "server", "%s", kind_of(s), "number",
            "%d", s->number, "address", "%s", s->address, "reason", "%s", why, "wait_ms", "%lld",
@@ -311,8 +312,7 @@ static void tend(struct dev *dev)
                        "%d", s->number, "address", "%s", s->address, NULL);
             } else {
                 s->restarts++;
-                s->restart_at_ms = mr_now_ms() + mr_backoff_ms(s->restarts, 1000 /* base */,
-                                                               10000 /* max */, mr_random_u64());
+                (void)back_off(s);
                 mr_log(MR_LOG_ERROR, "the server could not be started again", "server", "%s",
                        kind_of(s), "number", "%d", s->number, "error", "%s", err.message, NULL);
             }

@@ -22,19 +22,13 @@ static int serve(struct run *run, mr_dispatcher *d, struct private_etcd *etcd, m
             mr_log(MR_LOG_INFO, "serving: etcd answers", "address", "%s", mr_dispatcher_address(d),
                    NULL);
         }
-        enum run_event event = run_wait(run, HEALTH_MS);
-        int rc;
-
-        if (event == RUN_STOP) {
+        if (run_wait(run, HEALTH_MS) == RUN_STOP) {
             return MR_OK;
         }
         if (etcd != NULL) {
             private_etcd_tend(etcd);
         }
-        rc = mr_dispatcher_health(d, err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(mr_dispatcher_health(d, err));
     }
 }
 
@@ -53,15 +47,6 @@ static int ready(void *ctx, mr_error *err)
     return mr_dispatcher_ready(ctx, err);
 }
 
-/* @http NULL: nobody asked for them. */
-static int serve_metrics(mr_http *http, mr_dispatcher *d, mr_error *err)
-{
-    const struct mr_http_options opts = {
-        .component = "dispatcher", .page = page, .alive = alive, .ready = ready, .ctx = d};
-
-    return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
-}
-
 MR_AUTO_DEFINE(struct private_etcd, private_etcd_free)
 MR_AUTO_DEFINE(mr_dispatcher, mr_dispatcher_free)
 
@@ -76,21 +61,21 @@ int command_dispatcher(void *values, mr_error *err)
 
     MR_TRY(private_etcd_check_home(v->lib.etcd_endpoints, v->work_dir, err));
     MR_TRY(run_prepare(&v->run, "dispatcher", &run, err));
-    if (v->metrics != NULL) {
-        MR_TRY(mr_http_open(v->metrics, &http, err));
-    }
+    MR_TRY(mr_http_open(v->metrics, &http, err));
     if (v->lib.etcd_endpoints == NULL) {
         MR_TRY(private_etcd_start(v->work_dir, &etcd, err));
-        v->lib.etcd_endpoints = private_etcd_endpoint(etcd);
+        v->lib.etcd_endpoints = etcd->endpoint;
     }
     MR_TRY(mr_dispatcher_start(&v->lib, &d, err));
-    MR_TRY(serve_metrics(http, d, err));
+    const struct mr_http_options opts = {
+        .component = "dispatcher", .page = page, .alive = alive, .ready = ready, .ctx = d};
+
+    MR_TRY(mr_http_start(http, &opts, err));
     mr_log(MR_LOG_INFO, "listening; serves once etcd answers", "address", "%s",
            mr_dispatcher_address(d), "cluster", "%s", v->lib.cluster, "etcd", "%s",
            v->lib.etcd_endpoints, NULL);
-    int rc = run_ready(&v->run, mr_dispatcher_address(d),
-                       etcd != NULL ? private_etcd_endpoint(etcd) : NULL,
-                       http != NULL ? mr_http_address(http) : NULL, err);
+    int rc = run_ready(&v->run, mr_dispatcher_address(d), etcd != NULL ? etcd->endpoint : NULL,
+                       mr_http_address(http), err);
 
     if (rc == MR_OK) {
         rc = serve(&run, d, etcd, err);

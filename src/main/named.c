@@ -7,7 +7,6 @@
 #include "options/programs.h"
 
 #include <millrace/service.h>
-#include <stdlib.h>
 
 static int check_words(const struct opt_program *program, bool shows, const char *const words[2],
                        mr_error *err)
@@ -23,18 +22,12 @@ static int check_words(const struct opt_program *program, bool shows, const char
 
 static int show_job(const struct job_values *v, mr_error *err)
 {
-    char *status = NULL, *json = NULL;
-    int rc = mr_service_status(v->service, (int)v->timeout, &status, err);
+    MR_AUTO(mr_free) char *status = NULL;
+    MR_AUTO(mr_free) char *json = NULL;
 
-    if (rc == MR_OK) {
-        rc = pick_job(status, v->words[1], &json, err);
-    }
-    if (rc == MR_OK) {
-        rc = table_print(json, v->json, err);
-    }
-    free(json);
-    mr_free(status);
-    return rc;
+    MR_TRY(mr_service_status(v->service, (int)v->timeout, &status, err));
+    MR_TRY(pick_job(status, v->words[1], &json, err));
+    return table_print(json, v->json, err);
 }
 
 int command_dataset(void *values, mr_error *err)

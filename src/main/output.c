@@ -22,13 +22,11 @@ void output_guard(void)
 
 int output_end(mr_error *err)
 {
-    bool lost = ferror(stdout) !=
-                0; /* of an earlier part: what became of the last one says nothing of it */
+    /* of an earlier part: what became of the last one says nothing of it */
+    bool lost = ferror(stdout) != 0;
 
     if (fflush(stdout) != 0) {
-        int why = errno;
-
-        (void)mr_error_errno(err, why, "standard output cannot be written");
+        (void)mr_error_errno(err, errno, "standard output cannot be written");
     } else if (lost) {
         (void)mr_error_set(err, MR_EUNKNOWN, "standard output cannot be written");
     } else {
@@ -39,4 +37,22 @@ int output_end(mr_error *err)
         err->traits = 0;
     }
     return MR_EUNKNOWN;
+}
+
+int output_print(const struct mr_buf *text, mr_error *err)
+{
+    if (text->failed) {
+        return mr_buf_error(text, err);
+    }
+    (void)fwrite(text->data, 1, text->len, stdout);
+    return output_end(err);
+}
+
+void output_safe(struct mr_buf *out, const char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)s[i];
+
+        mr_buf_append(out, c < 0x20 || c == 0x7f ? "?" : &s[i], 1);
+    }
 }

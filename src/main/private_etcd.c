@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
-#include <limits.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/file.h>
@@ -21,26 +20,12 @@
 #include <unistd.h>
 
 #define TEMPORARY_PREFIX "millrace-etcd-"
-#define PATH_MAX_BYTES 4096
 #define LOG_BYTES_MAX 1000000
 #define READY_MS 60000  /* a slow disk recovering its log */
 #define LOCK_MS 4000    /* until the etcd of a killed program is gone */
 #define STEADY_MS 10000 /* alive that long: a later death starts with a short wait again */
 #define STOP_MS 5000
 #define PORT_ATTEMPTS 5
-
-struct private_etcd {
-    char dir[PATH_MAX_BYTES];
-    bool temporary;
-    int lock_fd;
-    pid_t pid; /* 0: not running */
-    int client_port;
-    int peer_port;
-    char endpoint[32];
-    int64_t started_ms;
-    int64_t restart_at_ms; /* while not running */
-    uint32_t restarts;
-};
 
 static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
 {
@@ -65,13 +50,12 @@ static void remove_tree(const char *path)
  */
 static int try_lock(const char *dir)
 {
-    char path[PATH_MAX_BYTES + 8];
+    char path[PATH_MAX + 8];
     struct stat held;
     struct stat there;
-    int fd;
 
     (void)snprintf(path, sizeof path, "%s/lock", dir);
-    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) {
         return -1;
     }
@@ -94,7 +78,7 @@ static void sweep(const char *parent)
     struct dirent *entry;
 
     while (d != NULL && (entry = readdir(d)) != NULL) {
-        char path[PATH_MAX_BYTES];
+        char path[PATH_MAX];
         struct stat st;
 
         if (strncmp(entry->d_name, TEMPORARY_PREFIX, strlen(TEMPORARY_PREFIX)) != 0 ||
@@ -102,7 +86,7 @@ static void sweep(const char *parent)
             lstat(path, &st) != 0 || !S_ISDIR(st.st_mode) || st.st_uid != geteuid()) {
             continue;
         }
-        char lock[PATH_MAX_BYTES + 8];
+        char lock[PATH_MAX + 8];
         (void)snprintf(lock, sizeof lock, "%s/lock", path);
         if (access(lock, F_OK) != 0) {
             continue; /* Somebody is just making it. */
@@ -191,9 +175,7 @@ static int make_work_dir(struct private_etcd *e, const char *work_dir, mr_error 
                                 "the work directory %s is in use by another running program",
                                 e->dir);
         }
-        if (run_stop_pending()) {
-            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
-        }
+        MR_TRY(run_check_stop(err));
         (void)poll(NULL, 0, 20); /* flock() has no timeout, and its holder may be on its way out */
     }
 }
@@ -237,7 +219,7 @@ static int choose_ports(struct private_etcd *e, mr_error *err)
  * is kept. */
 static int open_log(const char *path, mr_error *err)
 {
-    char before[PATH_MAX_BYTES + 32];
+    char before[PATH_MAX + 32];
     struct stat st;
 
     (void)snprintf(before, sizeof before, "%s.old", path);
@@ -251,13 +233,11 @@ static int open_log(const char *path, mr_error *err)
 
 static int run_etcd(struct private_etcd *e, mr_error *err)
 {
-    char data[PATH_MAX_BYTES + 16];
-    char log[PATH_MAX_BYTES + 16];
+    char data[PATH_MAX + 16];
+    char log[PATH_MAX + 16];
     char client[64];
     char peer[64];
     char cluster[96];
-    int log_fd;
-    int rc;
 
     (void)snprintf(data, sizeof data, "%s/etcd", e->dir);
     (void)snprintf(log, sizeof log, "%s/etcd.log", e->dir);
@@ -273,7 +253,7 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
         "periodic", "--auto-compaction-retention", "5m", "--snapshot-count", "10000", "--logger",
         "zap", "--log-level", "warn", "--log-outputs", "stderr", NULL};
 
-    log_fd = open_log(log, err);
+    int log_fd = open_log(log, err);
     if (log_fd < 0) {
         return log_fd;
     }
@@ -282,7 +262,7 @@ static int run_etcd(struct private_etcd *e, mr_error *err)
                               .output_fd = log_fd,
                               .keep_fd = e->lock_fd,
                               .unset_prefix = "ETCD_"};
-    rc = child_start(&spec, &e->pid, err);
+    int rc = child_start(&spec, &e->pid, err);
     close(log_fd);
     e->started_ms = mr_now_ms();
     if (rc == MR_ENOTFOUND) {
@@ -335,9 +315,7 @@ static int wait_ready(struct private_etcd *e, mr_error *err)
             return mr_error_set(err, MR_EUNAVAIL, "the private etcd ended with %s; see %s/etcd.log",
                                 why, e->dir);
         }
-        if (run_stop_pending()) {
-            return mr_error_set(err, MR_ECANCELED, "stopped while starting");
-        }
+        MR_TRY(run_check_stop(err));
         if (mr_now_ms() >= deadline) {
             return mr_error_set(err, MR_EDEADLINE,
                                 "the private etcd is not healthy after %d s; see %s/etcd.log",
@@ -375,11 +353,11 @@ int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_erro
 int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error *err)
 {
     struct private_etcd *e = mr_calloc(1, sizeof *e);
-    int rc;
 
     MR_CHECK_ALLOC(e, err);
     e->lock_fd = -1;
-    rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
+    int rc = work_dir != NULL ? make_work_dir(e, work_dir, err) : make_temporary(e, err);
+
     if (rc == MR_OK) {
         rc = serve_somewhere(e, err);
     }
@@ -391,26 +369,6 @@ int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error
     }
     *ret = e;
     return MR_OK;
-}
-
-const char *private_etcd_endpoint(const struct private_etcd *e)
-{
-    return e->endpoint;
-}
-
-const char *private_etcd_directory(const struct private_etcd *e)
-{
-    return e->dir;
-}
-
-bool private_etcd_is_temporary(const struct private_etcd *e)
-{
-    return e->temporary;
-}
-
-pid_t private_etcd_pid(const struct private_etcd *e)
-{
-    return e->pid;
 }
 
 static void note_death(struct private_etcd *e)

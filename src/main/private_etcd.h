@@ -14,10 +14,23 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <millrace/base.h>
 #include <sys/types.h>
 
-struct private_etcd;
+/* Only read by others. */
+struct private_etcd {
+    char dir[PATH_MAX]; /* where the data and the log are */
+    bool temporary;
+    int lock_fd;
+    pid_t pid; /* 0: not running */
+    int client_port;
+    int peer_port;
+    char endpoint[32]; /* "127.0.0.1:port"; the same for its whole life */
+    int64_t started_ms;
+    int64_t restart_at_ms; /* while not running */
+    uint32_t restarts;
+};
 
 /* Its home and the endpoints of another etcd exclude each other. NULL: not given. */
 int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_error *err);
@@ -27,14 +40,6 @@ int private_etcd_check_home(const char *endpoints, const char *work_dir, mr_erro
  * MR_EPRECOND if another process uses @work_dir.
  */
 int private_etcd_start(const char *work_dir, struct private_etcd **ret, mr_error *err);
-
-/* "127.0.0.1:port"; the same for its whole life. */
-const char *private_etcd_endpoint(const struct private_etcd *e);
-/* Where the data and the log are. */
-const char *private_etcd_directory(const struct private_etcd *e);
-bool private_etcd_is_temporary(const struct private_etcd *e);
-/* 0 while it does not run. */
-pid_t private_etcd_pid(const struct private_etcd *e);
 
 /* Call when a child ended, and now and then: an etcd that died is started again at the same
  * address, with back-off. */

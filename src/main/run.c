@@ -99,14 +99,13 @@ int run_prepare(const struct run_options *opts, const char *component, struct ru
 
 int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
 {
-    char *line = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
+    MR_AUTO(mr_free) char *line = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
     size_t n = line == NULL ? 0 : strlen(line);
     int fd = (int)opts->ready_fd;
     int rc = MR_OK;
 
     json_decref(doc);
     if (fd == 0) {
-        free(line);
         return MR_OK;
     }
     MR_CHECK_ALLOC(line, err);
@@ -114,7 +113,6 @@ int run_tell_parent(struct run_options *opts, json_t *doc, mr_error *err)
     if (write(fd, line, n + 1) != (ssize_t)n + 1) {
         rc = mr_error_errno(err, errno, "writing to --ready-fd %d", fd);
     }
-    free(line);
     close(fd);
     opts->ready_fd = 0;
     return rc;
@@ -186,12 +184,13 @@ enum run_event run_wait(struct run *run, int timeout_ms)
     return read_signals(run);
 }
 
-bool run_stop_pending(void)
+int run_check_stop(mr_error *err)
 {
     sigset_t set;
+    bool pending = sigpending(&set) == 0 &&
+                   (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
 
-    return sigpending(&set) == 0 &&
-           (sigismember(&set, SIGTERM) == 1 || sigismember(&set, SIGINT) == 1);
+    return pending ? mr_error_set(err, MR_ECANCELED, "stopped while starting") : MR_OK;
 }
 
 static void *end_at_once(void *arg)

@@ -47,9 +47,9 @@ enum run_event { RUN_TIME, RUN_CHILD, RUN_STOP };
  */
 enum run_event run_wait(struct run *run, int timeout_ms);
 
-/* Whether SIGTERM or SIGINT has come and was not read by run_wait() yet: for waits while
+/* MR_ECANCELED: SIGTERM or SIGINT has come, and was not read by run_wait() yet: for waits while
  * starting. */
-bool run_stop_pending(void);
+int run_check_stop(mr_error *err);
 
 /* From now on a second signal ends the process at once, as does a stop that takes longer than a
  * minute. */

@@ -8,77 +8,45 @@
 #include "main/output.h"
 #include "options/programs.h"
 
-static int print(struct mr_buf *out, mr_error *err)
-{
-    if (out->failed) {
-        return mr_error_nomem(err);
-    }
-    (void)fwrite(out->data, 1, out->len, stdout);
-    return output_end(err);
-}
-
-static int show_tree(const struct state_values *v, const struct state *state, struct mr_buf *out,
-                     mr_error *err)
-{
-    if (v->json) {
-        return state_print_json(state, out, err);
-    }
-    state_print_tree(state, out);
-    return MR_OK;
-}
-
-static int show_values(const struct state_values *v, const struct state *state, bool prefix,
-                       struct mr_buf *out, mr_error *err)
-{
-    if (v->json) {
-        return state_print_json(state, out, err);
-    }
-    state_print_values(state, !prefix, out);
-    return MR_OK;
-}
-
 /* MR_EPRECOND: it is wrong, which was said on stdout. */
 static int judge(const struct state_values *v, const struct state *state, struct mr_buf *out,
                  mr_error *err)
 {
-    struct state_report report = {0};
-    int rc = state_check(state, &report, err);
+    struct state_report found = {0};
+    MR_AUTO(state_report_free) struct state_report *report = &found;
 
-    if (rc >= 0 && v->json) {
-        rc = state_report_json(state, &report, out, err);
-    } else if (rc >= 0) {
-        state_report_print(state, &report, out);
+    MR_TRY(state_check(state, report, err));
+    if (v->json) {
+        MR_TRY(state_report_json(state, report, out, err));
+    } else {
+        state_report_print(state, report, out);
     }
-    if (rc >= 0) {
-        rc = print(out, err);
-        mr_buf_clear(out);
+    MR_TRY(output_print(out, err));
+    mr_buf_clear(out);
+    if (report->problems.n > 0) {
+        return mr_error_set(err, MR_EPRECOND, "the state below %s is wrong: %zu found", state->root,
+                            report->problems.n);
     }
-    if (rc >= 0 && report.nproblems > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "the state below %s is wrong: %zu found", state->root,
-                          report.nproblems);
-    } else if (rc >= 0 && v->strict && report.nleft_over > 0) {
-        rc = mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over", report.nleft_over,
-                          state->root);
+    if (v->strict && report->left_over.n > 0) {
+        return mr_error_set(err, MR_EPRECOND, "%zu keys below %s are left over",
+                            report->left_over.n, state->root);
     }
-    state_report_free(&report);
-    return rc;
+    return MR_OK;
 }
 
 /* There is nothing: of another cluster there may be. */
 static int refuse_empty(const struct state_source *from, const char *root, const char *key,
                         bool prefix, mr_error *err)
 {
-    struct mr_buf names = MR_BUF_INIT;
-    int rc;
+    struct mr_buf text = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *names = &text;
 
-    state_clusters(from, &names);
-    bool known = names.len > 0 && !names.failed;
+    state_clusters(from, names);
+    bool known = names->len > 0 && !names->failed;
 
-    rc = mr_error_set(err, MR_ENOTFOUND, "no key %s%s%s at %.40s; clusters there: %.*s", root,
-                      MR_SHOWN(key), prefix ? "..." : "", MR_SHOWN(from->where),
-                      known ? (int)names.len : 4, known ? (const char *)names.data : "none");
-    mr_buf_free(&names);
-    return rc;
+    return mr_error_set(err, MR_ENOTFOUND, "no key %s%s%s at %.40s; clusters there: %.*s", root,
+                        MR_SHOWN(key), prefix ? "..." : "", MR_SHOWN(from->where),
+                        known ? (int)names->len : 4, known ? (const char *)names->data : "none");
 }
 
 static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *out, mr_error *err)
@@ -86,7 +54,8 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
     bool get = strcmp(v->words[0], "get") == 0;
     char root[MR_ROOT_SIZE];
     const char *key = get ? v->words[1] : "";
-    struct state state = {0};
+    struct state read = {0};
+    MR_AUTO(state_free) struct state *state = &read;
 
     MR_TRY(mr_root_of(v->cluster, root, err));
     key += strncmp(key, root, strlen(root)) == 0 ? strlen(root) : 0; /* as etcdctl has it */
@@ -97,17 +66,22 @@ static int run_on(const struct state_values *v, mr_store *store, struct mr_buf *
                                 .timeout_ms = v->timeout,
                                 .with_parts = get};
 
-    int rc = state_read(&from, key, prefix, &state, err);
-    if (rc >= 0 && state.count == 0) {
-        rc = refuse_empty(&from, root, key, prefix, err);
+    MR_TRY(state_read(&from, key, prefix, state, err));
+    if (state->count == 0) {
+        return refuse_empty(&from, root, key, prefix, err);
     }
-    if (rc >= 0) {
-        rc = get                                 ? show_values(v, &state, prefix, out, err)
-             : strcmp(v->words[0], "check") == 0 ? judge(v, &state, out, err)
-                                                 : show_tree(v, &state, out, err);
+    if (strcmp(v->words[0], "check") == 0) {
+        return judge(v, state, out, err);
     }
-    state_free(&state);
-    return rc;
+    if (v->json) {
+        return state_print_json(state, out, err);
+    }
+    if (get) {
+        state_print_values(state, !prefix, out);
+    } else {
+        state_print_tree(state, out);
+    }
+    return MR_OK;
 }
 
 static int check_words(const struct state_values *v, mr_error *err)
@@ -158,17 +132,13 @@ int command_state(void *values, mr_error *err)
                                    .user = v->etcd.user,
                                    .password_file = v->etcd.password_file};
     MR_AUTO(store_close) mr_store *store = NULL;
-    struct mr_buf out = MR_BUF_INIT;
+    struct mr_buf text = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *out = &text;
 
     /* An endpoint that does not answer is told once, at the end. */
     mr_log_init(MR_LOG_ERROR, MR_LOG_TEXT, "state");
     MR_TRY(check_words(v, err));
     MR_TRY(mr_etcd_open(&etcd, &store, err));
-    int rc = run_on(v, store, &out, err);
-
-    if (rc >= 0) {
-        rc = print(&out, err);
-    }
-    mr_buf_free(&out);
-    return rc;
+    MR_TRY(run_on(v, store, out, err));
+    return output_print(out, err);
 }

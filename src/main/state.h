@@ -1,6 +1,6 @@
 /*
- * The stored state of a cluster (docs/run/state.md), read straight from its store and shown or judged
- * without any dispatcher.
+ * The stored state of a cluster (docs/run/state.md), read straight from its store and shown or
+ * judged without any dispatcher.
  *
  * Reading never changes anything. All keys are those of one revision, so that what must hold
  * between them can be said.
@@ -13,6 +13,7 @@
 #include "coord/record.h"
 #include "coord/store.h"
 
+#include <jansson.h>
 #include <millrace/base.h>
 #include <protobuf-c/protobuf-c.h>
 
@@ -58,6 +59,7 @@ int state_read(const struct state_source *from, const char *key, bool prefix, st
 int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, bool with_parts,
               mr_error *err);
 void state_free(struct state *state);
+MR_AUTO_DEFINE(struct state, state_free)
 /* The names of the first few clusters that there are, as far as the store tells: "prod, test". */
 void state_clusters(const struct state_source *from, struct mr_buf *out);
 
@@ -86,8 +88,8 @@ void state_print_tree(const struct state *state, struct mr_buf *out);
 /* "key  value" lines, or the bare value if @bare. */
 void state_print_values(const struct state *state, bool bare, struct mr_buf *out);
 int state_print_json(const struct state *state, struct mr_buf *out, mr_error *err);
-/* Bytes from a store on their way to a terminal: no control characters. */
-void state_print_safe(struct mr_buf *out, const char *s, size_t n);
+/* One line of JSON: @doc, which it takes (NULL: it could not be made), called @what in errors. */
+int state_print_doc(json_t *doc, const char *what, struct mr_buf *out, mr_error *err);
 
 /* ---- state_check.c ---- */
 
@@ -96,11 +98,14 @@ struct state_finding {
     char *text;
 };
 
+struct state_findings {
+    struct state_finding *list;
+    size_t n;
+};
+
 struct state_report {
-    struct state_finding *problems; /* what must not be */
-    size_t nproblems;
-    struct state_finding *left_over; /* what the next leader deletes */
-    size_t nleft_over;
+    struct state_findings problems;  /* what must not be */
+    struct state_findings left_over; /* what the next leader deletes */
 };
 
 /*
@@ -110,6 +115,7 @@ struct state_report {
  */
 int state_check(const struct state *state, struct state_report *ret, mr_error *err);
 void state_report_free(struct state_report *report);
+MR_AUTO_DEFINE(struct state_report, state_report_free)
 void state_report_print(const struct state *state, const struct state_report *report,
                         struct mr_buf *out);
 int state_report_json(const struct state *state, const struct state_report *report,

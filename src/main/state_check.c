@@ -9,10 +9,12 @@
 #include "base/map.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/core.h"
+#include "main/output.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
-#include <jansson.h>
+#include <stdarg.h>
+#include <stdlib.h>
 
 #define PROBLEMS_MAX 200
 #define NAMED_BYTES 160 /* of a key in an error of the core's */
@@ -30,27 +32,24 @@ struct check {
 
 /* ---- findings ---- */
 
-static void add_finding(struct check *c, struct state_finding **list, size_t *n, const char *key,
+static void add_finding(struct check *c, struct state_findings *to, const char *key,
                         const char *text)
 {
-    struct state_finding *bigger = mr_reallocarray(*list, *n + 1, sizeof *bigger);
-    struct state_finding one = {.key = mr_strdup(key), .text = mr_strdup(text)};
+    struct state_finding *bigger = mr_reallocarray(to->list, to->n + 1, sizeof *bigger);
 
-    if (bigger != NULL) {
-        *list = bigger;
-    }
-    if (bigger == NULL || one.key == NULL || one.text == NULL) {
-        mr_free(one.key);
-        mr_free(one.text);
+    if (bigger == NULL) {
         c->rc = MR_EEXHAUSTED;
         return;
     }
-    (*list)[(*n)++] = one;
+    to->list = bigger;
+    to->list[to->n] = (struct state_finding){.key = mr_strdup(key), .text = mr_strdup(text)};
+    if (to->list[to->n].key == NULL || to->list[to->n].text == NULL) {
+        c->rc = MR_EEXHAUSTED;
+    }
+    to->n++;
 }
 
-static void problem(struct check *c, const char *key, const char *fmt, ...) MR_PRINTF(3, 4);
-
-static void problem(struct check *c, const char *key, const char *fmt, ...)
+static MR_PRINTF(3, 4) void problem(struct check *c, const char *key, const char *fmt, ...)
 {
     char text[MR_ERROR_MESSAGE_SIZE + 128];
     va_list ap;
@@ -58,8 +57,8 @@ static void problem(struct check *c, const char *key, const char *fmt, ...)
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    if (c->report->nproblems < PROBLEMS_MAX) {
-        add_finding(c, &c->report->problems, &c->report->nproblems, key, text);
+    if (c->report->problems.n < PROBLEMS_MAX) {
+        add_finding(c, &c->report->problems, key, text);
     }
 }
 
@@ -67,23 +66,24 @@ static void on_left_over(void *ctx, const char *key)
 {
     struct check *c = ctx;
 
-    add_finding(c, &c->report->left_over, &c->report->nleft_over, key,
-                c->report->nproblems == 0 ? "what it belongs to is gone"
-                                          : "what it belongs to is gone, or wrong");
+    add_finding(c, &c->report->left_over, key,
+                c->report->problems.n == 0 ? "what it belongs to is gone"
+                                           : "what it belongs to is gone, or wrong");
+}
+
+static void findings_free(struct state_findings *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        mr_free(f->list[i].key);
+        mr_free(f->list[i].text);
+    }
+    mr_free(f->list);
 }
 
 void state_report_free(struct state_report *report)
 {
-    for (size_t i = 0; i < report->nproblems; i++) {
-        mr_free(report->problems[i].key);
-        mr_free(report->problems[i].text);
-    }
-    for (size_t i = 0; i < report->nleft_over; i++) {
-        mr_free(report->left_over[i].key);
-        mr_free(report->left_over[i].text);
-    }
-    mr_free(report->problems);
-    mr_free(report->left_over);
+    findings_free(&report->problems);
+    findings_free(&report->left_over);
     *report = (struct state_report){0};
 }
 
@@ -300,11 +300,13 @@ static void on_flaw(void *ctx, const char *key, const char *line)
     problem(c, key, "%s", why != NULL ? why + 3 : line);
 }
 
+MR_AUTO_DEFINE(mr_core, mr_core_free)
+
 /* Take over what is good so far. MR_EDATALOSS, with one key more marked bad: try again. */
 static int take_over(struct check *c, mr_error *err)
 {
     struct mr_core_config config = {.epoch = (uint64_t)c->state->revision + 1};
-    mr_core *core = mr_core_new(&config);
+    MR_AUTO(mr_core_free) mr_core *core = mr_core_new(&config);
     int rc = core == NULL ? mr_error_nomem(err) : MR_OK;
 
     for (size_t i = 0; i < c->state->count && rc >= 0; i++) {
@@ -317,8 +319,7 @@ static int take_over(struct check *c, mr_error *err)
             if (rc == MR_EDATALOSS || rc == MR_EPRECOND) {
                 on_flaw(c, k->key, err->message);
                 c->left_out[i] = true;
-                rc = MR_EDATALOSS;
-                goto out;
+                return MR_EDATALOSS;
             }
         }
     }
@@ -338,8 +339,6 @@ static int take_over(struct check *c, mr_error *err)
             rc = MR_EDATALOSS;
         }
     }
-out:
-    mr_core_free(core);
     return rc;
 }
 
@@ -366,7 +365,7 @@ int state_check(const struct state *state, struct state_report *ret, mr_error *e
     check_definitions(&c);
     do {
         rc = take_over(&c, &why);
-    } while (rc == MR_EDATALOSS && ret->nproblems < PROBLEMS_MAX && c.rc == MR_OK);
+    } while (rc == MR_EDATALOSS && ret->problems.n < PROBLEMS_MAX && c.rc == MR_OK);
     if (rc == MR_EDATALOSS) {
         rc = MR_OK; /* More than anybody will read. */
     }
@@ -385,14 +384,13 @@ out:
 
 /* ---- saying so ---- */
 
-static void print_findings(const char *what, const struct state_finding *list, size_t n,
-                           struct mr_buf *out)
+static void print_findings(const char *what, const struct state_findings *f, struct mr_buf *out)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < f->n; i++) {
         mr_buf_printf(out, "  %s", what);
-        state_print_safe(out, list[i].key, strlen(list[i].key));
-        mr_buf_puts(out, list[i].key[0] == '\0' ? "" : ": ");
-        state_print_safe(out, list[i].text, strlen(list[i].text));
+        output_safe(out, f->list[i].key, strlen(f->list[i].key));
+        mr_buf_puts(out, f->list[i].key[0] == '\0' ? "" : ": ");
+        output_safe(out, f->list[i].text, strlen(f->list[i].text));
         mr_buf_puts(out, "\n");
     }
 }
@@ -401,24 +399,24 @@ void state_report_print(const struct state *state, const struct state_report *re
                         struct mr_buf *out)
 {
     mr_buf_printf(out, "%s at revision %" PRId64 ": %zu keys, %zu left over, ", state->root,
-                  state->revision, state->count, report->nleft_over);
-    if (report->nproblems == 0) {
+                  state->revision, state->count, report->left_over.n);
+    if (report->problems.n == 0) {
         mr_buf_puts(out, "nothing wrong\n");
     } else {
-        mr_buf_printf(out, "%zu%s wrong\n", report->nproblems,
-                      report->nproblems < PROBLEMS_MAX ? "" : " or more");
+        mr_buf_printf(out, "%zu%s wrong\n", report->problems.n,
+                      report->problems.n < PROBLEMS_MAX ? "" : " or more");
     }
-    print_findings("", report->problems, report->nproblems, out);
-    print_findings("left over: ", report->left_over, report->nleft_over, out);
+    print_findings("", &report->problems, out);
+    print_findings("left over: ", &report->left_over, out);
 }
 
-static json_t *json_of_findings(const struct state_finding *list, size_t n)
+static json_t *json_of_findings(const struct state_findings *f)
 {
     json_t *array = json_array();
 
-    for (size_t i = 0; i < n && array != NULL; i++) {
+    for (size_t i = 0; i < f->n && array != NULL; i++) {
         if (json_array_append_new(
-                array, json_pack("{ss ss}", "key", list[i].key, "text", list[i].text)) != 0) {
+                array, json_pack("{ss ss}", "key", f->list[i].key, "text", f->list[i].text)) != 0) {
             json_decref(array);
             array = NULL;
         }
@@ -429,20 +427,10 @@ static json_t *json_of_findings(const struct state_finding *list, size_t n)
 int state_report_json(const struct state *state, const struct state_report *report,
                       struct mr_buf *out, mr_error *err)
 {
-    json_t *doc = json_pack("{ss sI sI sb so so}", "root", state->root, "revision",
-                            (json_int_t)state->revision, "keys", (json_int_t)state->count, "ok",
-                            report->nproblems == 0, "problems",
-                            json_of_findings(report->problems, report->nproblems), "leftOver",
-                            json_of_findings(report->left_over, report->nleft_over));
-    char *text = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
+    json_t *doc = json_pack(
+        "{ss sI sI sb so so}", "root", state->root, "revision", (json_int_t)state->revision, "keys",
+        (json_int_t)state->count, "ok", report->problems.n == 0, "problems",
+        json_of_findings(&report->problems), "leftOver", json_of_findings(&report->left_over));
 
-    json_decref(doc);
-    if (text == NULL) {
-        return mr_error_set(
-            err, MR_EINTERNAL,
-            "the report cannot be written as JSON: a key is not text, or memory is short");
-    }
-    mr_buf_printf(out, "%s\n", text);
-    free(text);
-    return MR_OK;
+    return state_print_doc(doc, "report", out, err);
 }

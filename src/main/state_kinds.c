@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "coord/records.pb-c.h"
 #include "dispatcher/core/keys.h"
+#include "main/output.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 #include "json/pbjson.h"
@@ -26,6 +27,19 @@ static const char *enum_word(const ProtobufCEnumDescriptor *desc, int value, con
     size_t n = strlen(prefix);
 
     return v == NULL ? "unknown" : strncmp(v->name, prefix, n) == 0 ? v->name + n : v->name;
+}
+
+/* Nothing, if there is none. */
+static void put_text(struct mr_buf *out, const char *before, const char *text)
+{
+    mr_buf_printf(out, "%s%s", text[0] != '\0' ? before : "", text);
+}
+
+static void put_some(struct mr_buf *out, const char *before, uint64_t n, const char *after)
+{
+    if (n != 0) {
+        mr_buf_printf(out, "%s%" PRIu64 "%s", before, n, after);
+    }
 }
 
 static void put_count(struct mr_buf *out, uint64_t n, const char *one, const char *many)
@@ -53,9 +67,7 @@ static void say_leader(const struct state_key *key, const void *record, struct m
     mr_buf_printf(out, "%s, epoch %" PRId64 ", version %s", r->address, key->create_revision,
                   r->version);
     put_time(out, "since ", r->since_ms);
-    if (r->successor[0] != '\0') {
-        mr_buf_printf(out, ", hands over to %s", r->successor);
-    }
+    put_text(out, ", hands over to ", r->successor);
 }
 
 static void say_dispatcher(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -64,9 +76,7 @@ static void say_dispatcher(const struct state_key *key, const void *record, stru
 
     mr_buf_printf(out, "%s, version %s", r->address, r->version);
     put_time(out, "started ", r->started_ms);
-    if (r->deposed_alive != 0) {
-        mr_buf_printf(out, ", deposed alive %u times in a row", r->deposed_alive);
-    }
+    put_some(out, ", deposed alive ", r->deposed_alive, " times in a row");
 }
 
 static void say_batch(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -94,9 +104,7 @@ static void say_dataset(const struct state_key *key, const void *record, struct 
     }
     mr_buf_printf(out, ", %" PRIu64 " bytes in %u of blob %.8s", r->definition_size, r->parts,
                   r->blob);
-    if (r->unsplittable[0] != '\0') {
-        mr_buf_printf(out, "; no DYNAMIC: %s", r->unsplittable);
-    }
+    put_text(out, "; no DYNAMIC: ", r->unsplittable);
     put_time(out, "used ", r->used_ms);
 }
 
@@ -115,18 +123,12 @@ static void say_job(const struct state_key *key, const void *record, struct mr_b
         mr_buf_printf(out, ", %s",
                       enum_word(&millrace__guarantee__descriptor, (int)r->guarantee, "GUARANTEE_"));
     }
-    if (r->ended_below != 0) {
-        mr_buf_printf(out, ", repetitions below %" PRIu64 " have ended", r->ended_below);
-    }
-    if (r->trainer[0] != '\0') {
-        mr_buf_printf(out, ", trainer %s", r->trainer);
-    }
+    put_some(out, ", repetitions below ", r->ended_below, " have ended");
+    put_text(out, ", trainer ", r->trainer);
     if (r->trainer[0] != '\0' || r->sharing != 0) {
         mr_buf_printf(out, ", shares%s", r->lag == MILLRACE__LAG__LAG_WAIT ? " and waits" : "");
     }
-    if (r->unshared[0] != '\0') {
-        mr_buf_printf(out, ", cannot: %s", r->unshared);
-    }
+    put_text(out, ", cannot: ", r->unshared);
     put_time(out, "created ", r->created_ms);
     put_time(out, "unused since ", r->released_ms);
 }
@@ -143,12 +145,8 @@ static void say_iteration(const struct state_key *key, const void *record, struc
                       : r->joining ? "joining"
                                    : "open");
     }
-    if (r->production[0] != '\0') {
-        mr_buf_printf(out, ", production %s", r->production);
-    }
-    if (r->unshared[0] != '\0') {
-        mr_buf_printf(out, " of its own: %s", r->unshared);
-    }
+    put_text(out, ", production ", r->production);
+    put_text(out, " of its own: ", r->unshared);
     for (size_t i = 0; i < r->n_providers; i++) {
         mr_buf_puts(out, i == 0 ? ", splits: " : " + ");
         if (r->providers[i]->splits < 0) {
@@ -161,22 +159,16 @@ static void say_iteration(const struct state_key *key, const void *record, struc
         mr_buf_puts(out, ", lost ");
         put_count(out, r->lost_workers, "worker", "workers");
         mr_buf_printf(out, " and at most %" PRIu64 " splits", r->lost_splits);
-        if (r->lost_elements != 0) {
-            mr_buf_printf(out, " (%" PRIu64 " elements)", r->lost_elements);
-        }
+        put_some(out, " (", r->lost_elements, " elements)");
     }
-    if (r->quarantined_splits != 0) {
-        mr_buf_printf(out, ", %" PRIu64 " quarantined", r->quarantined_splits);
-    }
+    put_some(out, ", ", r->quarantined_splits, " quarantined");
     if (r->recoveries != 0) {
         mr_buf_puts(out, ", ");
         put_count(out, r->recoveries, "recovery task so far", "recovery tasks so far");
     }
-    if (r->end != NULL && r->end->repeated_splits != 0) {
-        mr_buf_printf(out, ", at most %" PRIu64 " splits repeated", r->end->repeated_splits);
-    }
-    if (r->end != NULL && r->end->error[0] != '\0') {
-        mr_buf_printf(out, ", failed: %s", r->end->error);
+    if (r->end != NULL) {
+        put_some(out, ", at most ", r->end->repeated_splits, " splits repeated");
+        put_text(out, ", failed: ", r->end->error);
     }
     put_time(out, "created ", r->created_ms);
     put_time(out, "finished ", r->finished_ms);
@@ -200,9 +192,7 @@ static void say_production(const struct state_key *key, const void *record, stru
     for (size_t i = 0; i < r->n_users; i++) {
         mr_buf_printf(out, "%s%s", i == 0 ? ": " : " ", r->users[i]->iteration_id);
     }
-    if (r->closed[0] != '\0') {
-        mr_buf_printf(out, "; closed: %s", r->closed);
-    }
+    put_text(out, "; closed: ", r->closed);
     put_time(out, "created ", r->created_ms);
 }
 
@@ -223,12 +213,17 @@ static void say_task(const struct state_key *key, const void *record, struct mr_
     }
 }
 
+static void put_range(struct mr_buf *out, const char *before, uint64_t first, uint64_t count)
+{
+    mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, before, first, first + count - (count > 0));
+}
+
 /* By position: what is beyond the first repetition has gone round. */
-static void put_owed(struct mr_buf *out, Millrace__OwedRange *const *ranges, size_t n)
+static void put_owed(struct mr_buf *out, const char *before, Millrace__OwedRange *const *ranges,
+                     size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "" : ", ", ranges[i]->first,
-                      ranges[i]->first + ranges[i]->count - (ranges[i]->count > 0));
+        put_range(out, i == 0 ? before : ", ", ranges[i]->first, ranges[i]->count);
         if (ranges[i]->losses != 0) {
             mr_buf_puts(out, " (in ");
             put_count(out, ranges[i]->losses, "crash)", "crashes)");
@@ -241,20 +236,10 @@ static void say_cursor(const struct state_key *key, const void *record, struct m
     const Millrace__CursorRecord *r = record;
 
     mr_buf_printf(out, "next split %" PRIu64 " of repetition %" PRIu64, r->next, r->repetition);
-    if (r->dropped != 0) {
-        mr_buf_printf(out, ", %" PRIu64 " dropped", r->dropped);
-    }
-    if (r->n_pool != 0) {
-        mr_buf_puts(out, ", came back: ");
-        put_owed(out, r->pool, r->n_pool);
-    }
-    if (r->n_given_back != 0) {
-        mr_buf_puts(out, ", given back: ");
-        put_owed(out, r->given_back, r->n_given_back);
-    }
-    if (r->repeated_splits != 0) {
-        mr_buf_printf(out, ", %" PRIu64 " handed out again", r->repeated_splits);
-    }
+    put_some(out, ", ", r->dropped, " dropped");
+    put_owed(out, ", came back: ", r->pool, r->n_pool);
+    put_owed(out, ", given back: ", r->given_back, r->n_given_back);
+    put_some(out, ", ", r->repeated_splits, " handed out again");
 }
 
 static void say_grant(const struct state_key *key, const void *record, struct mr_buf *out)
@@ -263,11 +248,7 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
 
     mr_buf_printf(out, "answer %" PRIu64 ": ", r->seq);
     for (size_t i = 0; i < r->n_ranges; i++) {
-        uint64_t first = r->ranges[i]->first;
-        uint64_t count = r->ranges[i]->count;
-
-        mr_buf_printf(out, "%s%" PRIu64 "..%" PRIu64, i == 0 ? "splits " : ", ", first,
-                      first + count - (count > 0));
+        put_range(out, i == 0 ? "splits " : ", ", r->ranges[i]->first, r->ranges[i]->count);
     }
     mr_buf_printf(out, "%s of repetition %" PRIu64 ", %" PRIu64 " so far",
                   r->keep  ? "nothing is taken back, the end"
@@ -276,7 +257,7 @@ static void say_grant(const struct state_key *key, const void *record, struct mr
                   r->repetition + (uint64_t)r->ahead, r->granted);
     for (size_t i = 0; i < r->n_open; i++) {
         mr_buf_puts(out, i == 0 ? ", open: " : "; ");
-        put_owed(out, r->open[i]->ranges, r->open[i]->n_ranges);
+        put_owed(out, "", r->open[i]->ranges, r->open[i]->n_ranges);
     }
 }
 
@@ -389,7 +370,7 @@ void state_summarise(const struct state_key *key, struct mr_buf *out)
     if (line.failed) {
         out->failed = true;
     } else {
-        state_print_safe(out, (const char *)line.data, line.len);
+        output_safe(out, (const char *)line.data, line.len);
     }
     mr_buf_free(&line);
 }

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/sync.h"
 #include "coord/bytes.h"
+#include "main/output.h"
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
@@ -97,13 +98,8 @@ int state_add(struct state *state, const struct mr_kv *kv, size_t root_size, boo
         return mr_error_set(err, MR_EDATALOSS,
                             "the store answered with a key that was not asked for");
     }
-    if (state->count == state->cap) {
-        size_t cap = state->cap == 0 ? 64 : 2 * state->cap;
-        struct state_key *bigger = mr_reallocarray(state->keys, cap, sizeof *bigger);
-
-        MR_CHECK_ALLOC(bigger, err);
-        state->keys = bigger;
-        state->cap = cap;
+    if (!mr_grow(&state->keys, &state->cap, state->count, 1, sizeof k)) {
+        return mr_error_nomem(err);
     }
     /* Keys are C strings here, as they are to a dispatcher; one with a NUL in it is shown up to
      * there, and judged odd. */
@@ -303,7 +299,7 @@ void state_clusters(const struct state_source *from, struct mr_buf *out)
         int n = (int)strcspn(name, "/");
 
         mr_buf_puts(out, i > 0 ? ", " : "");
-        state_print_safe(out, name, (size_t)n);
+        output_safe(out, name, (size_t)n);
         (void)snprintf(next, sizeof next, "/millrace/%.*s0", n,
                        name); /* '0' is the byte behind '/' */
     }

@@ -1,19 +1,11 @@
 /* The state for people and for programs. */
 #include "base/base.h"
+#include "main/output.h"
 #include "main/state.h"
 
-#include <jansson.h>
+#include <stdlib.h>
 
 #define SUMMARY_COLUMN 38 /* the ids that are drawn have 32 digits */
-
-void state_print_safe(struct mr_buf *out, const char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        unsigned char c = (unsigned char)s[i];
-
-        mr_buf_append(out, c < 0x20 || c == 0x7f ? "?" : &s[i], 1);
-    }
-}
 
 /* How many parts of its path (each with its slash) @key shares with the one before; *@bytes: how
  * long they are. */
@@ -51,14 +43,14 @@ void state_print_tree(const struct state *state, struct mr_buf *out)
 
         for (const char *slash; (slash = strchr(k->key + at, '/')) != NULL; depth++) {
             indent(out, depth);
-            state_print_safe(out, k->key + at, (size_t)(slash + 1 - (k->key + at)));
+            output_safe(out, k->key + at, (size_t)(slash + 1 - (k->key + at)));
             mr_buf_puts(out, "\n");
             at = (size_t)(slash + 1 - k->key);
         }
         indent(out, depth);
         size_t start = out->len - 2 * depth;
 
-        state_print_safe(out, k->key + at, strlen(k->key + at));
+        output_safe(out, k->key + at, strlen(k->key + at));
         do {
             mr_buf_puts(out, " ");
         } while (!out->failed &&
@@ -75,10 +67,10 @@ void state_print_values(const struct state *state, bool bare, struct mr_buf *out
         const struct state_key *k = &state->keys[i];
 
         if (!bare) {
-            state_print_safe(out, k->key, strlen(k->key));
+            output_safe(out, k->key, strlen(k->key));
             mr_buf_puts(out, "  ");
         }
-        state_print_safe(out, k->value == NULL ? "" : k->value, k->size);
+        output_safe(out, k->value == NULL ? "" : k->value, k->size);
         mr_buf_puts(out, "\n");
     }
 }
@@ -100,12 +92,26 @@ static json_t *json_of_value(const struct state_key *k)
     return value;
 }
 
+int state_print_doc(json_t *doc, const char *what, struct mr_buf *out, mr_error *err)
+{
+    char *text = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
+
+    json_decref(doc);
+    if (text == NULL) {
+        return mr_error_set(
+            err, MR_EINTERNAL,
+            "the %s cannot be written as JSON: a key is not text, or memory is short", what);
+    }
+    mr_buf_printf(out, "%s\n", text);
+    free(text);
+    return MR_OK;
+}
+
 int state_print_json(const struct state *state, struct mr_buf *out, mr_error *err)
 {
     json_t *keys = json_array();
     json_t *doc = json_pack("{ss sI so}", "root", state->root, "revision",
                             (json_int_t)state->revision, "keys", keys);
-    char *text = NULL;
 
     for (size_t i = 0; i < state->count && doc != NULL; i++) {
         const struct state_key *k = &state->keys[i];
@@ -127,14 +133,5 @@ int state_print_json(const struct state *state, struct mr_buf *out, mr_error *er
             doc = NULL;
         }
     }
-    text = doc == NULL ? NULL : json_dumps(doc, JSON_COMPACT);
-    json_decref(doc);
-    if (text == NULL) {
-        return mr_error_set(
-            err, MR_EINTERNAL,
-            "the state cannot be written as JSON: a key is not text, or memory is short");
-    }
-    mr_buf_printf(out, "%s\n", text);
-    free(text);
-    return MR_OK;
+    return state_print_doc(doc, "state", out, err);
 }

@@ -8,7 +8,6 @@
 #define CELL_BYTES_MAX 60
 #define NESTING_MAX 8
 
-static void render_object(json_t *object, const char *title, unsigned depth, struct mr_buf *out);
 static void render_table(json_t *rows, const char *title, unsigned depth, struct mr_buf *out);
 
 static bool is_rows(json_t *v)
@@ -18,11 +17,7 @@ static bool is_rows(json_t *v)
 
 static void append_printable(struct mr_buf *out, const char *s, size_t bytes_max)
 {
-    for (size_t n = 0; s[n] != '\0' && n < bytes_max; n++) {
-        unsigned char c = (unsigned char)s[n];
-
-        mr_buf_append(out, c < 0x20 || c == 0x7f ? "?" : &s[n], 1);
-    }
+    output_safe(out, s, strnlen(s, bytes_max));
 }
 
 static bool is_flat(json_t *v)
@@ -288,19 +283,13 @@ int table_render(const char *json, struct mr_buf *out, mr_error *err)
 
 int table_print(const char *json, bool raw, mr_error *err)
 {
-    struct mr_buf out = MR_BUF_INIT;
-    int rc = MR_OK;
+    struct mr_buf text = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *out = &text;
 
     if (raw) {
-        mr_buf_printf(&out, "%s\n", json);
-        rc = out.failed ? mr_error_nomem(err) : MR_OK;
+        mr_buf_printf(out, "%s\n", json);
     } else {
-        rc = table_render(json, &out, err);
+        MR_TRY(table_render(json, out, err));
     }
-    if (rc == MR_OK) {
-        (void)fwrite(out.data, 1, out.len, stdout);
-        rc = output_end(err);
-    }
-    mr_buf_free(&out);
-    return rc;
+    return output_print(out, err);
 }

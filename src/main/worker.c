@@ -34,8 +34,7 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
         }
     }
     if (rc == MR_OK) {
-        rc = run_ready(&v->run, mr_worker_address(w), NULL,
-                       http != NULL ? mr_http_address(http) : NULL, err);
+        rc = run_ready(&v->run, mr_worker_address(w), NULL, mr_http_address(http), err);
         mr_log(MR_LOG_INFO, "serving: a dispatcher has taken this worker on", NULL);
     }
     while (rc == MR_OK && run_wait(run, TEND_MS) != RUN_STOP) {
@@ -75,15 +74,6 @@ static int ready(void *ctx, mr_error *err)
     return mr_worker_ready(ctx, err);
 }
 
-/* @http NULL: nobody asked for them. */
-static int serve_metrics(mr_http *http, mr_worker *w, mr_error *err)
-{
-    const struct mr_http_options opts = {
-        .component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};
-
-    return http == NULL ? MR_OK : mr_http_start(http, &opts, err);
-}
-
 MR_AUTO_DEFINE(mr_worker, mr_worker_free)
 
 int command_worker(void *values, mr_error *err)
@@ -100,11 +90,12 @@ int command_worker(void *values, mr_error *err)
         MR_TRY(mr_root_of(v->lib.cluster, root, err));
     }
     MR_TRY(run_prepare(&v->run, "worker", &run, err));
-    if (v->metrics != NULL) {
-        MR_TRY(mr_http_open(v->metrics, &http, err));
-    }
+    MR_TRY(mr_http_open(v->metrics, &http, err));
     MR_TRY(mr_worker_start(&v->lib, &w, err));
-    MR_TRY(serve_metrics(http, w, err));
+    const struct mr_http_options opts = {
+        .component = "worker", .page = page, .alive = alive, .ready = ready, .ctx = w};
+
+    MR_TRY(mr_http_start(http, &opts, err));
     mr_log(MR_LOG_INFO, "listening; serves once a dispatcher has taken this worker on", "address",
            "%s", mr_worker_address(w), "dispatchers", "%s", v->lib.dispatchers, NULL);
     int rc = serve(v, &run, w, http, err);

@@ -57,7 +57,6 @@ static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
 {
     mr_metrics *m = NULL;
     struct mr_buf page = MR_BUF_INIT;
-    enum MHD_Result done;
     mr_error err;
     int rc = h->opts.page(h->opts.ctx, &m, &err);
 
@@ -66,8 +65,8 @@ static enum MHD_Result answer_metrics(mr_http *h, struct MHD_Connection *c)
         page = mr_metrics_render(m);
         rc = page.failed ? mr_error_nomem(&err) : MR_OK;
     }
-    done = rc < 0 ? answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message)
-                  : answer(c, MHD_HTTP_OK, EXPOSITION, page.data, page.len);
+    enum MHD_Result done = rc < 0 ? answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, err.message)
+                                  : answer(c, MHD_HTTP_OK, EXPOSITION, page.data, page.len);
     mr_buf_free(&page);
     mr_metrics_free(m);
     return done;
@@ -150,8 +149,12 @@ static char *bound_address(const char *address, int fd)
 
 int mr_http_open(const char *address, mr_http **ret, mr_error *err)
 {
-    MR_AUTO(mr_http_free) mr_http *h = mr_calloc(1, sizeof *h);
+    MR_AUTO(mr_http_free) mr_http *h = address != NULL ? mr_calloc(1, sizeof *h) : NULL;
 
+    if (address == NULL) {
+        *ret = NULL;
+        return MR_OK;
+    }
     MR_CHECK_ALLOC(h, err);
     h->magic = MAGIC;
     h->fd = -1;
@@ -164,11 +167,14 @@ int mr_http_open(const char *address, mr_http **ret, mr_error *err)
 
 const char *mr_http_address(const mr_http *h)
 {
-    return h->address;
+    return h != NULL ? h->address : NULL;
 }
 
 int mr_http_start(mr_http *h, const struct mr_http_options *opts, mr_error *err)
 {
+    if (h == NULL) {
+        return MR_OK;
+    }
     int fd = h->fd;
 
     h->opts = *opts;

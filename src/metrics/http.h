@@ -28,7 +28,8 @@ struct mr_http_options {
 /*
  * Take the address: "host:port", port 0: any; an IPv6 address in brackets. Whoever connects waits
  * until mr_http_start(). MR_EINVAL: that is not an address; MR_EUNAVAIL: it is taken, or not this
- * host's. *@ret is freed with mr_http_free().
+ * host's. *@ret is freed with mr_http_free(). @address NULL: nobody asks, and *@ret is NULL, which
+ * all of these take.
  */
 int mr_http_open(const char *address, mr_http **ret, mr_error *err);
 /* "host:port" with the port that was bound. Lent until the end. */

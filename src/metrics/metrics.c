@@ -144,22 +144,6 @@ static struct mr_buf render_labels(mr_metrics *m, enum mr_metric metric,
     return b;
 }
 
-static bool list_append(struct family *f, struct sample *s)
-{
-    if (f->n == f->cap) {
-        size_t cap = f->cap == 0 ? 4 : 2 * f->cap;
-        struct sample **bigger = mr_reallocarray(f->list, cap, sizeof(struct sample *));
-
-        if (bigger == NULL) {
-            return false;
-        }
-        f->list = bigger;
-        f->cap = cap;
-    }
-    f->list[f->n++] = s;
-    return true;
-}
-
 /* The sample of @metric with these labels, a new one if need be; NULL without memory. */
 static struct sample *sample_of(mr_metrics *m, enum mr_metric metric,
                                 const char *const values[LABELS_MAX])
@@ -168,14 +152,14 @@ static struct sample *sample_of(mr_metrics *m, enum mr_metric metric,
     struct mr_buf labels = render_labels(m, metric, values);
     struct sample *s = labels.failed ? NULL : mr_map_get(&f->by_labels, (const char *)labels.data);
 
-    if (s == NULL && !labels.failed) {
-        s = mr_calloc(1, sizeof *s + labels.len + 1);
-        if (s != NULL) {
-            memcpy(s->labels, labels.data, labels.len + 1);
-        }
-        if (s != NULL &&
-            (mr_map_put(&f->by_labels, s->labels, s, NULL) < 0 || !list_append(f, s))) {
-            (void)mr_map_remove(&f->by_labels, s->labels);
+    if (s == NULL && !labels.failed &&
+        mr_grow(&f->list, &f->cap, f->n, 1, sizeof(struct sample *)) &&
+        (s = mr_calloc(1, sizeof *s + labels.len + 1)) != NULL) {
+        memcpy(s->labels, labels.data, labels.len + 1);
+        f->list[f->n] = s;
+        if (mr_map_put(&f->by_labels, s->labels, s, NULL) == MR_OK) {
+            f->n++;
+        } else {
             mr_free(s);
             s = NULL;
         }

@@ -11,13 +11,12 @@ static bool read_stat(char *line, size_t size, const char **fields)
 {
     FILE *f = fopen("/proc/self/stat", "re");
     size_t n = f != NULL ? fread(line, 1, size - 1, f) : 0;
-    const char *end;
 
     if (f != NULL) {
         (void)fclose(f);
     }
     line[n] = '\0';
-    end = strrchr(line, ')');
+    const char *end = strrchr(line, ')');
     *fields = end != NULL ? end + 1 : "";
     return end != NULL;
 }

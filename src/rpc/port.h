@@ -72,6 +72,16 @@ const struct mr_rpc_method *mr_rpc_methods_find(const struct mr_rpc_methods *met
                                                 const char *path);
 void mr_rpc_methods_free(struct mr_rpc_methods *methods);
 
+/* A stream of a call of @method has come: runs accept, or, since unary calls are streams with one
+ * message each way, sees to a request (request.c). */
+void mr_rpc_method_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);
+/* Of a transport, for that: end a stream with a message, if @code is MR_OK, and a status. It may
+ * be MR_EUNAVAIL in place of it, as mr_rpc_reply() says. */
+void mr_rpc_stream_reply(mr_rpc_stream *s, int code, const char *message, const void *bytes,
+                         size_t size);
+/* The same: the bytes of @m in one piece: lent, or copied to *@copy (mr_free()). NULL: no memory. */
+const void *mr_rpc_message_flat(const mr_rpc_message *m, void **copy);
+
 /* What a server answers to a method that it does not have, and to a request that is too large. */
 int mr_rpc_no_method(const char *path, mr_error *err);
 int mr_rpc_too_large(const struct mr_rpc_method *method, size_t size, mr_error *err);

@@ -72,7 +72,7 @@ static void judge(const struct world *w, int loaded)
         }
         mr_free(full);
     }
-    if (state_check(&state, &report, NULL) < 0 || (loaded < 0 && report.nproblems == 0)) {
+    if (state_check(&state, &report, NULL) < 0 || (loaded < 0 && report.problems.n == 0)) {
         fprintf(stderr, "fuzz: state check does not see what a takeover refuses\n");
         abort();
     }

@@ -42,7 +42,7 @@ static void etcdctl(const struct private_etcd *e, const char *command, char *out
     (void)snprintf(
         line, sizeof line,
         "ETCDCTL_API=3 etcdctl --dial-timeout 30s --command-timeout 30s --endpoints %s %s 2>&1",
-        private_etcd_endpoint(e), command);
+        e->endpoint, command);
     f = popen(line, "r");
     assert_non_null(f);
     size_t n = fread(out, 1, size - 1, f);
@@ -69,7 +69,7 @@ static void temporary_one_leaves_nothing(void **state)
     char out[256];
     struct private_etcd *e = start(NULL);
 
-    assert_true(private_etcd_is_temporary(e));
+    assert_true(e->temporary);
     assert_int_equal(entries(base), 1);
     etcdctl(e, "put k v", out, sizeof out);
     assert_string_equal(out, "OK\n");
@@ -88,7 +88,7 @@ static void state_survives_in_a_work_dir(void **state)
     etcdctl(e, "put k survives", out, sizeof out);
     private_etcd_free(e);
     e = start(dir);
-    assert_false(private_etcd_is_temporary(e));
+    assert_false(e->temporary);
     etcdctl(e, "get --print-value-only k", out, sizeof out);
     assert_string_equal(out, "survives\n");
     private_etcd_free(e);
@@ -178,9 +178,9 @@ static void etcd_that_died_comes_back_at_the_same_address(void **state)
     char endpoint[64];
     struct private_etcd *e = start(NULL);
 
-    (void)snprintf(endpoint, sizeof endpoint, "%s", private_etcd_endpoint(e));
+    (void)snprintf(endpoint, sizeof endpoint, "%s", e->endpoint);
     etcdctl(e, "put k v", out, sizeof out);
-    assert_int_equal(kill(private_etcd_pid(e), SIGKILL), 0);
+    assert_int_equal(kill(e->pid, SIGKILL), 0);
     out[0] = '\0';
     for (int64_t deadline = mr_now_ms() + PATIENCE_MS; strcmp(out, "v\n") != 0;
          (void)poll(NULL, 0, 20)) {
@@ -189,7 +189,7 @@ static void etcd_that_died_comes_back_at_the_same_address(void **state)
                 sizeof out);
         assert_true(mr_now_ms() < deadline);
     }
-    assert_string_equal(private_etcd_endpoint(e), endpoint);
+    assert_string_equal(e->endpoint, endpoint);
     private_etcd_free(e);
 }
 

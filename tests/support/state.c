@@ -25,11 +25,11 @@ bool mr_test_state_is_sound(const char *endpoint, const char *cluster)
     if (rc < 0) {
         fprintf(stderr, "the state of '%s': %s\n", cluster, err.message);
     }
-    for (size_t i = 0; i < report.nproblems; i++) {
-        fprintf(stderr, "the state of '%s': %s: %s\n", cluster, report.problems[i].key,
-                report.problems[i].text);
+    for (size_t i = 0; i < report.problems.n; i++) {
+        fprintf(stderr, "the state of '%s': %s: %s\n", cluster, report.problems.list[i].key,
+                report.problems.list[i].text);
     }
-    bool sound = rc == MR_OK && report.nproblems == 0;
+    bool sound = rc == MR_OK && report.problems.n == 0;
 
     state_report_free(&report);
     state_free(&state);

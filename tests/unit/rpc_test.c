@@ -297,6 +297,19 @@ static void closed_while_connecting(void **state)
     assert_int_equal(join(pid), 0);
 }
 
+/* Unary calls are streams at the server: one that brings nothing is told so at once. */
+static void a_call_without_a_message_is_refused(void **state)
+{
+    struct rpc_fixture *f = *state;
+    mr_rpc_stream *s = rpc_open_stream(f, "/t/Echo");
+
+    mr_rpc_stream_half_close(s);
+    assert_true(seen_until(&f->client, &f->client.ended, 1));
+    assert_int_equal(f->client.rc, MR_EINVAL);
+    assert_string_equal(f->client.text, "a call without a message");
+    mr_rpc_stream_unref(s);
+}
+
 /* Whoever reads much once, as clients do, keeps what malloc makes of it only while something is
  * open. */
 static void freed_memory_goes_with_the_last_user(void **state)
@@ -324,6 +337,7 @@ int main(int argc, char **argv)
         TEST(all_addresses_are_told_as_one_that_others_can_use),
         TEST(http_proxy_is_ignored),
         TEST(fork_when_open),
+        TEST(a_call_without_a_message_is_refused),
         cmocka_unit_test(freed_memory_goes_with_the_last_user),
     };
     mr_rpc_keep_forkable();

@@ -102,15 +102,15 @@ static struct state changed(const struct entry *changes, size_t n)
     return s;
 }
 
-static bool found(const struct state_finding *list, size_t n, const char *key, const char *text)
+static bool found(const struct state_findings *in, const char *key, const char *text)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(list[i].key, key) == 0 && strstr(list[i].text, text) != NULL) {
+    for (size_t i = 0; i < in->n; i++) {
+        if (strcmp(in->list[i].key, key) == 0 && strstr(in->list[i].text, text) != NULL) {
             return true;
         }
     }
-    for (size_t i = 0; i < n; i++) {
-        print_message("  found: '%s': %s\n", list[i].key, list[i].text);
+    for (size_t i = 0; i < in->n; i++) {
+        print_message("  found: '%s': %s\n", in->list[i].key, in->list[i].text);
     }
     return false;
 }
@@ -122,13 +122,14 @@ static void check_finds(const struct entry *changes, size_t n, const char *key, 
     struct state_report report = {0};
 
     assert_int_equal(state_check(&s, &report, NULL), MR_OK);
-    if (key == NULL && report.nproblems > 0) {
-        fail_msg("'%s': %s", report.problems[0].key, report.problems[0].text);
+    if (key == NULL && report.problems.n > 0) {
+        fail_msg("'%s': %s", report.problems.list[0].key, report.problems.list[0].text);
     }
     if (key != NULL) {
-        assert_true(found(report.problems, report.nproblems, key, text));
-        if (report.nproblems != 1) {
-            fail_msg("'%s': %s, and more", report.problems[1].key, report.problems[1].text);
+        assert_true(found(&report.problems, key, text));
+        if (report.problems.n != 1) {
+            fail_msg("'%s': %s, and more", report.problems.list[1].key,
+                     report.problems.list[1].text);
         }
     }
     state_report_free(&report);
@@ -150,8 +151,8 @@ static void a_sound_state_is_found_sound(void **state)
     struct mr_buf out = MR_BUF_INIT;
 
     assert_int_equal(state_check(&s, &report, NULL), MR_OK);
-    assert_int_equal(report.nproblems, 0);
-    assert_int_equal(report.nleft_over, 0);
+    assert_int_equal(report.problems.n, 0);
+    assert_int_equal(report.left_over.n, 0);
     state_report_print(&s, &report, &out);
     assert_string_equal((const char *)out.data,
                         ROOT " at revision 20: 13 keys, 0 left over, nothing wrong\n");
@@ -322,9 +323,9 @@ static void a_lease_is_where_it_belongs(void **state)
                           strncmp(s.keys[i].key, "dispatchers/", 12) == 0;
     }
     assert_int_equal(state_check(&s, &report, NULL), MR_OK);
-    assert_int_equal(report.nproblems, 2);
-    assert_true(found(report.problems, report.nproblems, "jobs/train", "would vanish"));
-    assert_true(found(report.problems, report.nproblems, "leader", "no lease"));
+    assert_int_equal(report.problems.n, 2);
+    assert_true(found(&report.problems, "jobs/train", "would vanish"));
+    assert_true(found(&report.problems, "leader", "no lease"));
     state_report_free(&report);
     state_free(&s);
 }
@@ -339,10 +340,10 @@ static void left_overs_are_not_wrong(void **state)
     struct state_report report = {0};
 
     assert_int_equal(state_check(&s, &report, NULL), MR_OK);
-    assert_int_equal(report.nproblems, 0);
-    assert_int_equal(report.nleft_over, 2);
-    assert_true(found(report.left_over, 2, changes[0].key, "gone"));
-    assert_true(found(report.left_over, 2, changes[1].key, "gone"));
+    assert_int_equal(report.problems.n, 0);
+    assert_int_equal(report.left_over.n, 2);
+    assert_true(found(&report.left_over, changes[0].key, "gone"));
+    assert_true(found(&report.left_over, changes[1].key, "gone"));
     state_report_free(&report);
     state_free(&s);
     CHECK_FINDS("tasks/6.7/" WORKER ".1", "no leader later",
@@ -364,12 +365,11 @@ static void all_that_is_wrong_is_told(void **state)
     struct mr_buf out = MR_BUF_INIT;
 
     assert_int_equal(state_check(&s, &report, NULL), MR_OK);
-    assert_int_equal(report.nproblems, 5);
+    assert_int_equal(report.problems.n, 5);
     for (size_t i = 0; i < 5; i++) {
-        assert_true(found(report.problems, report.nproblems,
-                          i == 3 ? "datasets/none" : changes[i].key, ""));
+        assert_true(found(&report.problems, i == 3 ? "datasets/none" : changes[i].key, ""));
     }
-    assert_int_equal(report.nleft_over, 1); /* the worker; what belongs to the job stays with it */
+    assert_int_equal(report.left_over.n, 1); /* the worker; what belongs to the job stays with it */
     assert_int_equal(state_report_json(&s, &report, &out, NULL), MR_OK);
     assert_non_null(strstr((const char *)out.data, "\"ok\":false"));
     mr_buf_free(&out);

@@ -20,12 +20,10 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -164,9 +162,8 @@ static int accept_locked(struct mr_grpc_accepts *a, int listener, struct sockadd
             return go_over_locked(a);
         } else if (is_of_want(errno)) {
             (void)mr_error_set(&a->why, MR_EEXHAUSTED, "%s", strerror(errno));
-            if (!refuse_next_locked(
-                    a, listener)) { /* EAGAIN: nobody waits, which it says only who has a
-                                    descriptor. */
+            /* EAGAIN: nobody waits, which it says only who has a descriptor. */
+            if (!refuse_next_locked(a, listener)) {
                 return is_of_want(errno) ? owe_locked(a, listener, now) : go_over_locked(a);
             }
         } else if (!is_of_one(errno)) {

@@ -2,7 +2,6 @@
 #include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 
 void mr_grpc_calls_init(struct mr_grpc_calls *calls, struct mr_rpc_runtime *rt,
                         const struct mr_rpc_limits *l)

@@ -1,8 +1,6 @@
-/* Channels. */
 #include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 
 /* A connection attempt takes at most this long, and so does the pause between two. */
 #define MR_RECONNECT_MS 500
@@ -77,12 +75,10 @@ static void close_watched(struct mr_rpc_channel *ch)
 
 static grpc_channel_credentials *credentials_of(const struct mr_rpc_tls *tls)
 {
-    grpc_ssl_pem_key_cert_pair pair;
-
     if (tls == NULL) {
         return grpc_insecure_credentials_create();
     }
-    pair = (grpc_ssl_pem_key_cert_pair){.private_key = tls->key, .cert_chain = tls->cert};
+    grpc_ssl_pem_key_cert_pair pair = {.private_key = tls->key, .cert_chain = tls->cert};
     return grpc_ssl_credentials_create_ex(tls->ca, tls->cert != NULL ? &pair : NULL,
                                           NULL /* no further checks */, NULL);
 }

@@ -42,10 +42,9 @@ void mr_grpc_begun(struct mr_grpc_beginning *b)
     }
 }
 
-/* The text behind the first @what in @text; NULL: there is none. */
-static const char *behind(const char *text, const char *what)
+const char *mr_grpc_behind(const char *text, const char *what)
 {
-    const char *found = strstr(text, what);
+    const char *found = text != NULL ? strstr(text, what) : NULL;
 
     return found != NULL ? found + strlen(what) : NULL;
 }
@@ -61,21 +60,21 @@ static const char *behind(const char *text, const char *what)
 static const char *to_the_point(const char *text, const char **before)
 {
     static const char prologue[] = "failed to connect to all addresses";
-    const char *resolving = behind(text, "C-ares status is not ARES_SUCCESS");
+    const char *resolving = mr_grpc_behind(text, "C-ares status is not ARES_SUCCESS");
 
     *before = "";
-    if (resolving != NULL && (resolving = behind(resolving, ": ")) != NULL) {
+    if (resolving != NULL && (resolving = mr_grpc_behind(resolving, ": ")) != NULL) {
         *before = "the host name cannot be resolved: ";
         return resolving;
     }
     if (strncmp(text, prologue, sizeof prologue - 1) != 0) {
         return text;
     }
-    const char *last = behind(text, "last error: ");
-    const char *address = behind(last != NULL ? last : text, ": ipv");
-    const char *after = address != NULL ? behind(address, ": ") : NULL;
+    const char *last = mr_grpc_behind(text, "last error: ");
+    const char *address = mr_grpc_behind(last != NULL ? last : text, ": ipv");
+    const char *after = address != NULL ? mr_grpc_behind(address, ": ") : NULL;
     text = after != NULL ? after : last != NULL ? last : text;
-    const char *point = behind(text, "Failed to connect to remote host: ");
+    const char *point = mr_grpc_behind(text, "Failed to connect to remote host: ");
     if (point != NULL || strstr(text, "FD shutdown") != NULL ||
         strstr(text, "Connection refused") != NULL) {
         *before = "nothing listens or answers there: ";

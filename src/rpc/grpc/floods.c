@@ -20,7 +20,6 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <time.h>
 
 /* CPU time without an event: */
@@ -90,15 +89,8 @@ static const struct mr_grpc_received *noted(const struct mr_grpc_floods *f, int 
  * ended. */
 static void note(struct mr_grpc_floods *f, int fd, const char *peer)
 {
-    if (f->n == f->cap) {
-        size_t cap = f->cap == 0 ? 16 : 2 * f->cap;
-        struct mr_grpc_received *more = mr_reallocarray(f->received, cap, sizeof *more);
-
-        if (more == NULL) {
-            return;
-        }
-        f->received = more;
-        f->cap = cap;
+    if (!mr_grow(&f->received, &f->cap, f->n, 1, sizeof f->received[0])) {
+        return;
     }
     f->received[f->n].fd = fd;
     memcpy(f->received[f->n].peer, peer, MR_GRPC_PEER_SIZE);

@@ -9,6 +9,7 @@
 
 #include "base/base.h"
 #include "base/shares.h"
+#include "base/sync.h"
 #include "rpc/first.h"
 #include "rpc/port.h"
 
@@ -79,7 +80,7 @@ gpr_timespec mr_grpc_deadline(int64_t timeout_ms);
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)(name), .value = {.integer = (n) }     \
     }
 
-/* A call of @ch, and the first operation of its first batch; mr_grpc_begun() when that has started. */
+/* A call of @ch, and the first operation of its first batch; mr_grpc_begun() when that started. */
 struct mr_grpc_beginning {
     grpc_call *call;
     grpc_op metadata;
@@ -89,6 +90,9 @@ void mr_grpc_begin(struct mr_rpc_channel *ch, const char *path, const char *cons
                    int64_t timeout_ms, bool wait_for_ready, struct mr_grpc_beginning *ret);
 void mr_grpc_begun(struct mr_grpc_beginning *b);
 
+/* The text behind the first @what in @text; NULL: there is none, or no text. */
+const char *mr_grpc_behind(const char *text, const char *what);
+
 /* A status and its text as code and error; takes nothing. */
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err);
 
@@ -97,10 +101,6 @@ static inline mr_rpc_message *mr_grpc_message(grpc_byte_buffer *bb)
 {
     return (mr_rpc_message *)(void *)bb;
 }
-
-/* The bytes of @bb in one piece: lent if it is one slice, else copied to *@copy (mr_free()). NULL
- * without memory. */
-const void *mr_grpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy);
 
 /* The host of a peer as gRPC names it, without its port; all that is on this machine alone is one
  * ("local"), and so is a /64 of IPv6. */
@@ -255,9 +255,6 @@ void mr_grpc_calls_over(struct mr_grpc_calls *calls, struct mr_share *share);
 /* Until none is left after the shutdown; false: not within @timeout_ms (-1: wait). */
 bool mr_grpc_calls_wait(struct mr_grpc_calls *calls, int64_t timeout_ms);
 
-/* A new call of a method, which is busy and has @share: they own @call. Runs accept. */
+/* A new call, which is busy and has @share: owns @call. @method NULL: there is none at @path. */
 void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                          const struct mr_rpc_method *method);
-/* The same of one message each way. @method NULL: there is none of that name. */
-void mr_grpc_request_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                           const struct mr_rpc_method *method, const char *path);
+                          const struct mr_rpc_method *method, const char *path);

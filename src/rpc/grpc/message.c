@@ -42,18 +42,17 @@ void mr_rpc_message_free(mr_rpc_message *m)
     grpc_byte_buffer_destroy(bytes_of(m)); /* NULL is fine. */
 }
 
-const void *mr_grpc_bytes_flat(grpc_byte_buffer *bb, size_t *size, void **copy)
+const void *mr_rpc_message_flat(const mr_rpc_message *m, void **copy)
 {
-    grpc_slice_buffer *list = &bb->data.raw.slice_buffer;
+    const grpc_slice_buffer *list = &bytes_of(m)->data.raw.slice_buffer;
+    size_t size = mr_rpc_message_size(m);
 
-    *size = grpc_byte_buffer_length(bb);
-    *copy = NULL;
     if (list->count == 1) {
         return GRPC_SLICE_START_PTR(list->slices[0]);
     }
-    *copy = mr_malloc(*size + 1);
+    *copy = mr_malloc(size + 1);
     if (*copy != NULL) {
-        copy_out(list, 0, *size, *copy);
+        copy_out(list, 0, size, *copy);
     }
     return *copy;
 }

@@ -19,7 +19,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/sync.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -32,17 +31,10 @@
 
 /* ---- what gRPC counts ---- */
 
-static const char *behind(const char *text, const char *what)
-{
-    const char *found = text != NULL ? strstr(text, what) : NULL;
-
-    return found != NULL ? found + strlen(what) : NULL;
-}
-
 /* The number behind @what; gRPC leaves out those that are zero. */
 static int64_t number(const char *json, const char *what)
 {
-    const char *at = behind(json, what);
+    const char *at = mr_grpc_behind(json, what);
 
     return at != NULL ? strtoll(at, NULL, 10) : 0;
 }
@@ -53,7 +45,7 @@ static intptr_t newest_server(void)
     char *json = grpc_channelz_get_servers(0);
     intptr_t id = 0;
 
-    for (const char *at = json; (at = behind(at, "\"serverId\":\"")) != NULL;) {
+    for (const char *at = json; (at = mr_grpc_behind(at, "\"serverId\":\"")) != NULL;) {
         id = (intptr_t)strtoll(at, NULL, 10);
     }
     gpr_free(json);
@@ -128,13 +120,13 @@ static bool look_at(intptr_t socket, int64_t calls_max)
     char *json = grpc_channelz_get_socket(socket); /* NULL: it is gone */
     int64_t calls = number(json, "\"streamsStarted\":\"") -
                     number(json, "\"streamsSucceeded\":\"") - number(json, "\"streamsFailed\":\"");
-    const char *name = behind(behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
+    const char *name = mr_grpc_behind(mr_grpc_behind(json, "\"ref\":"), "\"name\":\"chttp2 ");
     char peer[MR_GRPC_PEER_SIZE];
     bool done = true;
 
     if (calls > calls_max && name != NULL) {
         (void)snprintf(peer, sizeof peer, "%.*s", (int)strcspn(name, "\""), name);
-        done = end_connection(peer, number(behind(json, "\"local\":"), "\"port\":"), calls);
+        done = end_connection(peer, number(mr_grpc_behind(json, "\"local\":"), "\"port\":"), calls);
     }
     gpr_free(json);
     return done;
@@ -149,7 +141,7 @@ static bool look_at_all(const struct mr_grpc_resets *r)
         char *json = grpc_channelz_get_server_sockets(r->server, socket + 1, 0);
 
         more = json != NULL && strstr(json, "\"end\":true") == NULL;
-        for (const char *at = json; (at = behind(at, "\"socketId\":\"")) != NULL;) {
+        for (const char *at = json; (at = mr_grpc_behind(at, "\"socketId\":\"")) != NULL;) {
             socket = (intptr_t)strtoll(at, NULL, 10);
             done = look_at(socket, r->calls_max) && done;
         }

@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "base/heap.h"
-#include "base/sync.h"
 
 #include <grpc/support/log.h>
 #include <time.h>

@@ -9,7 +9,7 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/sync.h"
+#include "base/clock.h"
 
 #include <grpc/support/alloc.h>
 #include <sys/resource.h>
@@ -41,8 +41,6 @@ struct mr_rpc_server {
 };
 
 /* ---- slots ---- */
-
-static void on_call(struct mr_grpc_tag *tag, bool ok);
 
 /* The caller has counted the slot as busy. */
 static bool post_slot(struct slot *slot)
@@ -102,10 +100,8 @@ static void on_call(struct mr_grpc_tag *tag, bool ok)
     struct mr_share *share = admit(srv, call);
     if (share == NULL) {
         mr_grpc_calls_busy(&srv->calls, -1);
-    } else if (m != NULL && m->accept != NULL) {
-        mr_grpc_stream_serve(&srv->calls, call, share, m);
     } else {
-        mr_grpc_request_serve(&srv->calls, call, share, m, path);
+        mr_grpc_stream_serve(&srv->calls, call, share, m, path);
     }
 }
 

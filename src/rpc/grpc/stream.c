@@ -12,15 +12,20 @@
 #include "rpc/grpc/internal.h"
 
 #include "base/clock.h"
-#include "base/sync.h"
 
 #include <grpc/support/alloc.h>
+#include <unistd.h>
+
+/* Of a reply, what a call may have besides what it costs itself. */
+#define REPLY_FREE_BYTES 16384u
 
 struct mr_rpc_stream {
-    struct mr_rpc_runtime *rt;
-    struct mr_grpc_calls *calls; /* of the server; NULL on the client's side */
-    struct mr_share *share;      /* the same: its host's, until the call is over */
-    atomic_uint refs;            /* the users' and, until it is over, gRPC's */
+    struct mr_rpc_runtime *rt;          /* until it is over */
+    pid_t pid;                          /* that it is of */
+    struct mr_grpc_calls *calls;        /* of the server; NULL on the client's side */
+    struct mr_share *share;             /* the same: its host's, until the call is over */
+    const struct mr_rpc_method *method; /* server; NULL: there is none of that name */
+    atomic_uint refs;                   /* the users' and, until it is over, gRPC's */
     atomic_uint user_refs;
     const struct mr_rpc_stream_ops *ops;
     void *ctx;
@@ -39,6 +44,9 @@ struct mr_rpc_stream {
     bool accepted; /* server: initial metadata was sent */
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
+
+    struct mr_share *reply_share; /* NULL: nothing of the server's reply_bytes is taken; else */
+    uint64_t reply_bytes;         /* so much */
 
     struct mr_rpc_first first; /* server */
     struct mr_grpc_tag start_tag;
@@ -74,7 +82,7 @@ mr_rpc_stream *mr_rpc_stream_ref(mr_rpc_stream *s)
 
 void mr_rpc_stream_unref(mr_rpc_stream *s)
 {
-    if (s == NULL || mr_grpc_inherited(s->rt)) {
+    if (s == NULL || s->pid != getpid()) {
         return;
     }
     /* `closing` is the users' to set, and none is left. */
@@ -86,7 +94,7 @@ void mr_rpc_stream_unref(mr_rpc_stream *s)
 
 void mr_rpc_stream_cancel(mr_rpc_stream *s)
 {
-    if (mr_grpc_inherited(s->rt)) {
+    if (s->pid != getpid()) {
         return;
     }
     MR_LOCK(&s->lock);
@@ -122,25 +130,57 @@ static void start_locked(struct mr_rpc_stream *s, const grpc_op *ops, size_t n,
     s->pending++;
 }
 
-static void start_close_locked(struct mr_rpc_stream *s)
+/* @reply NULL: none goes along. */
+static void start_close_locked(struct mr_rpc_stream *s, grpc_byte_buffer *reply)
 {
     grpc_slice text = grpc_slice_from_copied_string(s->finish_message);
-    const grpc_op half = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
-    const grpc_op all[] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA},
-        {.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
-         .data.send_status_from_server = {.status =
-                                              (grpc_status_code)mr_code_to_status(s->finish_code),
-                                          .status_details = &text}},
-    };
+    grpc_op ops[3];
+    size_t n = 0;
 
-    s->close_started = true;
     if (s->calls == NULL) {
-        start_locked(s, &half, 1, &s->close_tag);
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
     } else {
-        start_locked(s, all + s->accepted, 2u - s->accepted, &s->close_tag);
+        if (!s->accepted) {
+            ops[n++] = (grpc_op){.op = GRPC_OP_SEND_INITIAL_METADATA};
+        }
+        if (reply != NULL) {
+            ops[n++] =
+                (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = reply};
+        }
+        ops[n++] = (grpc_op){.op = GRPC_OP_SEND_STATUS_FROM_SERVER,
+                             .data.send_status_from_server = {
+                                 .status = (grpc_status_code)mr_code_to_status(s->finish_code),
+                                 .status_details = &text}};
     }
+    s->close_started = true;
+    start_locked(s, ops, n, &s->close_tag);
     grpc_slice_unref(text);
+}
+
+/*
+ * gRPC keeps a reply until the caller takes it, which it need not ever do: so its host has only its
+ * share of all that is kept. Before the bytes are copied.
+ */
+static int charge_reply(struct mr_rpc_stream *s, size_t size, mr_error *err)
+{
+    if (size <= REPLY_FREE_BYTES) {
+        return MR_OK;
+    }
+    MR_LOCK(&s->lock);
+    if (s->call == NULL) {
+        return MR_OK; /* and nothing is sent */
+    }
+    MR_LOCK(&s->calls->lock);
+    s->reply_bytes = size;
+    return mr_shares_take(&s->calls->reply_bytes, s->share->host, size, &s->reply_share, err);
+}
+
+static void give_back_reply(struct mr_rpc_stream *s)
+{
+    if (s->reply_share != NULL) {
+        MR_LOCK(&s->calls->lock);
+        mr_share_give(s->reply_share, s->reply_bytes);
+    }
 }
 
 /* The last batch is back: hand over the end, let go of gRPC's part. Called without the lock, on the
@@ -174,6 +214,7 @@ static void over(struct mr_rpc_stream *s)
     }
     grpc_slice_unref(s->details);
     grpc_call_unref(call);
+    give_back_reply(s);
     stream_unref(s);
     if (calls != NULL) {
         mr_grpc_calls_over(calls, share);
@@ -232,6 +273,9 @@ static void on_receive(struct mr_grpc_tag *tag, bool ok)
         s->ops->message(s->ctx, s, mr_grpc_message(bytes));
     } else {
         grpc_byte_buffer_destroy(bytes);
+        if (s->calls != NULL && s->method->accept == NULL) {
+            mr_rpc_stream_finish(s, MR_EINVAL, "a call without a message");
+        }
     }
     batch_back(s);
 }
@@ -244,7 +288,7 @@ static void on_send(struct mr_grpc_tag *tag, bool ok)
     s->sending = false;
     bool tell = ok && !s->status_seen && !s->closing;
     if (s->closing && !s->close_started && !s->status_seen) {
-        start_close_locked(s);
+        start_close_locked(s, NULL);
     }
     mr_mutex_unlock(&s->lock);
     if (tell && s->ops->sent != NULL) {
@@ -336,7 +380,8 @@ int mr_rpc_stream_send(mr_rpc_stream *s, const struct mr_rpc_slice *slices, size
     return rc;
 }
 
-static void begin_close(struct mr_rpc_stream *s, int code, const char *message)
+static void begin_close(struct mr_rpc_stream *s, int code, const char *message,
+                        grpc_byte_buffer *reply)
 {
     MR_LOCK(&s->lock);
     if (s->call == NULL || s->status_seen || s->closing) {
@@ -347,20 +392,41 @@ static void begin_close(struct mr_rpc_stream *s, int code, const char *message)
     (void)snprintf(s->finish_message, sizeof s->finish_message, "%s",
                    message != NULL ? message : "");
     if (!s->sending) {
-        start_close_locked(s);
+        start_close_locked(s, reply);
     }
 }
 
 void mr_rpc_stream_half_close(mr_rpc_stream *s)
 {
     MR_ASSERT(s->calls == NULL);
-    begin_close(s, MR_OK, NULL);
+    begin_close(s, MR_OK, NULL, NULL);
 }
 
 void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
     MR_ASSERT(s->calls != NULL);
-    begin_close(s, code, message);
+    begin_close(s, code, message, NULL);
+}
+
+/* All in one batch. */
+void mr_rpc_stream_reply(mr_rpc_stream *s, int code, const char *message, const void *bytes,
+                         size_t size)
+{
+    grpc_byte_buffer *bb = NULL;
+    mr_error err;
+
+    if (code == MR_OK && charge_reply(s, size, &err) < 0) {
+        code = MR_EUNAVAIL; /* As of calls: it may be asked again, here or elsewhere. */
+        message = err.message;
+    }
+    if (code == MR_OK) {
+        grpc_slice slice = grpc_slice_from_copied_buffer(bytes, size);
+
+        bb = grpc_raw_byte_buffer_create(&slice, 1);
+        grpc_slice_unref(slice);
+    }
+    begin_close(s, code, message, bb);
+    grpc_byte_buffer_destroy(bb); /* NULL is fine. */
 }
 
 /* ---- beginning ---- */
@@ -373,6 +439,7 @@ static struct mr_rpc_stream *stream_new(struct mr_rpc_runtime *rt)
         return NULL;
     }
     s->rt = rt;
+    s->pid = rt->pid;
     atomic_init(&s->refs, 2);
     atomic_init(&s->user_refs, 1);
     mr_mutex_init(&s->lock);
@@ -449,9 +516,10 @@ static void cut(struct mr_rpc_first *f, const char *why)
 }
 
 void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct mr_share *share,
-                          const struct mr_rpc_method *method)
+                          const struct mr_rpc_method *method, const char *path)
 {
     struct mr_rpc_stream *s = stream_new(calls->rt);
+    mr_error err;
 
     if (s == NULL) {
         grpc_call_unref(call); /* The client sees the stream reset. */
@@ -460,6 +528,7 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
     }
     s->calls = calls;
     s->share = share;
+    s->method = method;
     s->call = call;
     const grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                         .data.recv_close_on_server.cancelled = &s->close_cancelled};
@@ -467,10 +536,15 @@ void mr_grpc_stream_serve(struct mr_grpc_calls *calls, grpc_call *call, struct m
     mr_mutex_lock(&s->lock);
     start_locked(s, &op, 1, &s->status_tag);
     mr_mutex_unlock(&s->lock);
+    if (method == NULL) {
+        mr_rpc_stream_finish(s, mr_rpc_no_method(path, &err), err.message);
+        mr_rpc_stream_unref(s);
+        return;
+    }
     s->first.cut = cut;
     s->first.host = share->host;
     mr_rpc_first_wait(&calls->ticker.firsts, &s->first, mr_now_ms());
-    method->accept(method->ctx, s);
+    mr_rpc_method_accept(method, s);
 }
 
 void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops, void *ctx)
@@ -482,9 +556,8 @@ void mr_rpc_stream_accept(mr_rpc_stream *s, const struct mr_rpc_stream_ops *ops,
     MR_ASSERT(!s->accepted);
     s->ops = ops;
     s->ctx = ctx;
-    s->accepted = true;
-    if (s->call == NULL || s->status_seen) {
-        return;
+    s->accepted = s->method->accept != NULL; /* With a reply it goes in the batch of that. */
+    if (s->accepted && s->call != NULL && !s->status_seen) {
+        start_locked(s, &op, 1, &s->start_tag);
     }
-    start_locked(s, &op, 1, &s->start_tag);
 }

@@ -1,8 +1,6 @@
 /* The client side of unary calls: one batch, which comes back once, with everything. */
 #include "rpc/grpc/internal.h"
 
-#include "base/sync.h"
-
 struct mr_rpc_call {
     struct mr_grpc_tag tag;
     atomic_uint refs; /* one is gRPC's until the batch is back */
@@ -66,7 +64,8 @@ static void call_over(struct mr_grpc_tag *tag, bool ok)
         rc = mr_error_set(&err, MR_EINTERNAL, "an answer without a message");
     }
     if (rc == MR_OK) {
-        bytes = mr_grpc_bytes_flat(call->reply, &size, &copy);
+        size = grpc_byte_buffer_length(call->reply);
+        bytes = mr_rpc_message_flat(mr_grpc_message(call->reply), &copy);
         if (bytes == NULL) {
             rc = mr_error_nomem(&err);
         }

@@ -107,9 +107,8 @@ struct mr_rpc_stream {
     TAILQ_HEAD(, mr_rpc_message) inbox;
     size_t inbox_bytes;
     bool asked;
-    bool closing;     /* half close or finish was asked for: after the parcel */
-    bool sent_closed; /* and that is done */
-    bool has_status;  /* client: the server's, in `end`; it holds when the inbox is empty */
+    bool closing;    /* half close or finish was asked for: after the parcel */
+    bool has_status; /* client: the server's, in `end`; it holds when the inbox is empty */
     bool sending;
     struct mr_local_parcel *parcel;
     mr_error end; /* code MR_OK: clean */
@@ -127,14 +126,12 @@ struct mr_rpc_stream {
     const struct mr_rpc_method *method;
     struct mr_share *share;
     struct mr_rpc_first first;
-    void (*accept)(const struct mr_rpc_method *method, mr_rpc_stream *s);
     bool accept_due;
     int finish_code;
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 };
 
-/* state.c */
-void mr_local_this_is_own_thread(void);
+/* runtime.c */
 void mr_local_due_locked(int64_t due_ms);               /* the thread looks at deadlines then */
 void mr_local_schedule_locked(struct mr_rpc_stream *s); /* the thread looks at @s soon */
 
@@ -154,6 +151,3 @@ void mr_local_connect_locked(struct mr_rpc_stream *client);
 void mr_local_server_shut_locked(struct mr_rpc_server *srv); /* it listens no more */
 /* All its streams end; for their clients, because of @why. */
 void mr_local_server_break_locked(struct mr_rpc_server *srv, const mr_error *why);
-
-/* request.c: the stream of a unary call has come. */
-void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);

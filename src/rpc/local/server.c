@@ -1,7 +1,6 @@
 /* Servers, and how the ends of a stream come together. */
 #include "rpc/local/internal.h"
 
-#include "base/address.h"
 #include "base/clock.h"
 
 #include <stdlib.h>
@@ -61,17 +60,11 @@ static void cut_locked(struct mr_rpc_first *f, const char *why)
     mr_local_break_locked(MR_RPC_CONTAINER(f, struct mr_rpc_stream, first), &cut, &err);
 }
 
-static void accept_stream(const struct mr_rpc_method *method, mr_rpc_stream *s)
-{
-    method->accept(method->ctx, s);
-}
-
 /* The server's end of @client. */
 static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *method,
                          struct mr_rpc_stream *client)
 {
     struct mr_share *share;
-    struct mr_rpc_stream *s;
     mr_error err;
 
     if (mr_shares_take(&srv->calls, MR_LOCAL_HOST, 1, &share, &err) < 0) {
@@ -79,7 +72,7 @@ static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *
                       err.message); /* Nobody has looked at it, so it may be asked again. */
         return;
     }
-    s = mr_local_stream_new_locked(&err);
+    struct mr_rpc_stream *s = mr_local_stream_new_locked(&err);
     if (s == NULL) {
         mr_share_give(share, 1);
         refuse_locked(client, MR_EUNAVAIL, err.message);
@@ -95,7 +88,6 @@ static void serve_locked(struct mr_rpc_server *srv, const struct mr_rpc_method *
     s->server = srv;
     s->method = method;
     s->share = share;
-    s->accept = method->accept != NULL ? accept_stream : mr_local_request_accept;
     s->accept_due = true;
     s->first.cut = cut_locked;
     s->first.host = MR_LOCAL_HOST;

@@ -335,7 +335,7 @@ void mr_local_stream_run_locked(struct mr_rpc_stream *s)
     if (s->accept_due) {
         s->accept_due = false;
         mr_mutex_unlock(&mr_local.lock);
-        s->accept(s->method, s);
+        mr_rpc_method_accept(s->method, s);
         mr_mutex_lock(&mr_local.lock);
     }
     if (s->state == MR_LOCAL_OPEN && s->parcel != NULL) {
@@ -413,6 +413,18 @@ void mr_rpc_stream_finish(mr_rpc_stream *s, int code, const char *message)
 {
     MR_ASSERT(is_server(s));
     begin_close(s, code, message);
+}
+
+void mr_rpc_stream_reply(mr_rpc_stream *s, int code, const char *message, const void *bytes,
+                         size_t size)
+{
+    const struct mr_rpc_slice slice = {.data = bytes, .size = size};
+
+    if (code == MR_OK && mr_rpc_stream_send(s, &slice, 1, false, NULL) == MR_EEXHAUSTED) {
+        code = MR_EEXHAUSTED;
+        message = "out of memory";
+    }
+    mr_rpc_stream_finish(s, code, message);
 }
 
 void mr_rpc_stream_cancel(mr_rpc_stream *s)

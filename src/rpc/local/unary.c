@@ -1,7 +1,5 @@
-/*
- * Unary calls at the client: a stream with one message each way. Held by the caller and by the
- * stream.
- */
+/* Unary calls at the client: a stream with one message each way. Held by the caller and by the
+ * stream. */
 #include "rpc/local/internal.h"
 
 struct mr_rpc_call {

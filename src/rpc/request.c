@@ -1,8 +1,11 @@
 /*
- * Unary calls at the server: a stream with one message each way. Held by whoever answers and by
- * the stream.
+ * Unary calls at a server, over any transport: a stream with one message each way. Held by whoever
+ * answers and by the stream: one that nobody has answered when its client goes is over for the
+ * transport at once, and answering it later only frees it.
  */
-#include "rpc/local/internal.h"
+#include "rpc/port.h"
+
+#include <stdatomic.h>
 
 struct mr_rpc_request {
     atomic_uint refs;
@@ -24,18 +27,24 @@ static void on_request(void *ctx, mr_rpc_stream *s, mr_rpc_message *m)
 {
     struct mr_rpc_request *req = ctx;
     const struct mr_rpc_method *method = req->method;
+    size_t size = mr_rpc_message_size(m);
+    MR_AUTO(mr_free) void *copy = NULL;
     mr_error err;
 
     req->handed = true;
-    if (m->size > method->bytes_max) {
-        mr_rpc_reply(req, mr_rpc_too_large(method, m->size, &err), err.message, NULL, 0);
-    } else if (method->handle_bulk != NULL) {
+    if (method->handle_bulk != NULL && size <= method->bytes_max) {
         method->handle_bulk(method->ctx, req, m);
         return; /* The message is the handler's. */
-    } else {
-        method->handle(method->ctx, req, m->bytes, m->size);
     }
-    mr_free(m);
+    const void *bytes = size <= method->bytes_max ? mr_rpc_message_flat(m, &copy) : NULL;
+    if (bytes != NULL) {
+        method->handle(method->ctx, req, bytes, size);
+    } else if (size > method->bytes_max) {
+        mr_rpc_reply(req, mr_rpc_too_large(method, size, &err), err.message, NULL, 0);
+    } else {
+        mr_rpc_reply(req, MR_EEXHAUSTED, "out of memory", NULL, 0);
+    }
+    mr_rpc_message_free(m);
 }
 
 static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error *err)
@@ -49,11 +58,15 @@ static void on_request_ended(void *ctx, mr_rpc_stream *s, int rc, const mr_error
     request_unref(req);
 }
 
-void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *s)
+void mr_rpc_method_accept(const struct mr_rpc_method *method, mr_rpc_stream *s)
 {
     static const struct mr_rpc_stream_ops ops = {.message = on_request, .ended = on_request_ended};
-    struct mr_rpc_request *req = mr_calloc(1, sizeof *req);
 
+    if (method->accept != NULL) {
+        method->accept(method->ctx, s);
+        return;
+    }
+    struct mr_rpc_request *req = mr_calloc(1, sizeof *req);
     if (req == NULL) {
         mr_rpc_stream_unref(s);
         return;
@@ -69,13 +82,7 @@ void mr_local_request_accept(const struct mr_rpc_method *method, mr_rpc_stream *
 void mr_rpc_reply(mr_rpc_request *req, int code, const char *message, const void *bytes,
                   size_t size)
 {
-    const struct mr_rpc_slice slice = {.data = bytes, .size = size};
-
-    if (code == MR_OK && mr_rpc_stream_send(req->stream, &slice, 1, false, NULL) == MR_EEXHAUSTED) {
-        code = MR_EEXHAUSTED;
-        message = "out of memory";
-    }
-    mr_rpc_stream_finish(req->stream, code, message);
+    mr_rpc_stream_reply(req->stream, code, message, bytes, size);
     request_unref(req);
 }
 
@@ -86,5 +93,5 @@ bool mr_rpc_request_cancelled(const mr_rpc_request *req)
 
 const char *mr_rpc_request_host(const mr_rpc_request *req)
 {
-    return MR_LOCAL_HOST;
+    return mr_rpc_stream_host(req->stream);
 }
