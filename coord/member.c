@@ -1,6 +1,5 @@
 #include "coord/member_internal.h"
 
-#include "base/clock.h"
 #include "base/siphash.h"
 
 #define STATUS_EVERY_MS 30000

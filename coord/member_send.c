@@ -1,8 +1,6 @@
 /* Requests to the store, and what the election wants of it. */
 #include "coord/member_internal.h"
 
-#include "base/clock.h"
-
 #define RENEWALS_PER_TTL 5 /* attempts that may fail one after the other, about */
 
 static void send_put(mr_member *m, const struct mr_election_action *a, enum mr_member_request kind,

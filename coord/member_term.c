@@ -4,8 +4,6 @@
  */
 #include "coord/member_internal.h"
 
-#include "base/clock.h"
-
 /* a member that has just lost its leader sits on a proposal; sent again it goes through */
 #define FIRST_ATTEMPT_MS 1000
 #define BAD_STATE_HOLD_OFF_MS 5000

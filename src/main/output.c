@@ -1,7 +1,5 @@
 #include "main/output.h"
 
-#include "base/base.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>

@@ -13,9 +13,6 @@
 #include "main/state.h"
 #include "millrace/state.pb-c.h"
 
-#include <stdarg.h>
-#include <stdlib.h>
-
 #define PROBLEMS_MAX 200
 #define NAMED_BYTES 160 /* of a key in an error of the core's */
 

@@ -3,8 +3,6 @@
 #include "main/output.h"
 #include "main/state.h"
 
-#include <stdlib.h>
-
 #define SUMMARY_COLUMN 38 /* the ids that are drawn have 32 digits */
 
 /* How many parts of its path (each with its slash) @key shares with the one before; *@bytes: how

@@ -9,8 +9,6 @@
  */
 #include "rpc/grpc/internal.h"
 
-#include "base/clock.h"
-
 #include <grpc/support/alloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
