@@ -305,7 +305,22 @@ static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **s
     assert_true(registration->list_version > 0);
     assert_false(registration->list_is_final);
     sim_store_fill(sim, false);
-    story_ends_well(sim, 60000, NULL);
+    story_ends_well(sim, 60000,
+                    "[    111] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[   2109] worker 0: drains\n"
+                    "[   6148] task 3.4/w1.3.2: ended\n"
+                    "[   6167] the state uses draining: older versions refuse it from now on\n"
+                    "[   6167] worker w0.1 at host0:1: drains\n"
+                    "[   6203] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
+                    "[   6207] task 3.4/w0.3.1: ended\n"
+                    "[   6207] iteration 3.4: finished\n"
+                    "[   6211] client 0: end of repetition 0\n"
+                    "[   6212] client c0: left iteration 3.4\n"
+                    "[   6214] client 0: has read everything\n"
+                    "[   6672] worker w0.1 at host0:1: left\n"
+                    "[   6674] worker 0: stops\n"
+                    "[   7674] worker 0: starts at host0:1\n"
+                    "[   7680] worker w0.1 at host0:1: registered\n");
     assert_false(sim->workers_lost);
     assert_int_equal(sim->rares[SIM_RARE_DRAINED], 1);
 }
@@ -330,14 +345,33 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
         assert_true(sim_step(sim));
     }
     sim_worker_drain(sim, &sim->workers[0], 30000);
-    story_ends_well(sim, 60000, NULL);
+    story_ends_well(sim, 60000,
+                    "[    111] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[    111] worker 0: drains\n"
+                    "[    114] the state uses draining: older versions refuse it from now on\n"
+                    "[    114] worker w0.1 at host0:1: drains\n"
+                    "[    114] task 3.4/w0.3.1: gives 1 splits of provider 0 back\n"
+                    "[    114] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
+                    "[    114] task 3.4/w1.3.2/1: opened, a recovery task\n"
+                    "[    122] task 3.4/w1.3.2/1: end of provider 0, repetition 0\n"
+                    "[    505] task 3.4/w0.3.1: drained\n"
+                    "[    505] task 3.4/w1.3.2: ended\n"
+                    "[    505] task 3.4/w1.3.2/1: ended\n"
+                    "[    505] iteration 3.4: finished\n"
+                    "[    509] client 0: end of repetition 0\n"
+                    "[    510] client c0: left iteration 3.4\n"
+                    "[    514] client 0: has read everything\n"
+                    "[   1015] worker w0.1 at host0:1: left\n"
+                    "[   1019] worker 0: stops\n"
+                    "[   2019] worker 0: starts at host0:2\n"
+                    "[   2023] worker w0.1 at host0:2: registered\n");
     assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
     assert_false(sim->workers_lost);
 }
 
 /* A worker sleeps until nobody knows it any more, in the middle of a read whose application has a
  * pause, too. */
-static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
+static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats, const char *lines)
 {
     story_begin(sim, 2, 1, NUMBERS, repeats);
     story_until_stored(sim, "grants/");
@@ -350,18 +384,40 @@ static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
     assert_true(sim->workers[0].process.frozen_until > sim->now);
     sim_run_until(sim, sim->workers[0].process.frozen_until + 10);
     sim->clients[0].plan.slow = false;
-    story_ends_well(sim, sim->now + 60000, NULL);
+    story_ends_well(sim, sim->now + 60000, lines);
     assert_int_equal(sim_store_count(sim, "workers/"), 2);
 }
 
 static void who_comes_back_after_being_forgotten_is_somebody_else(void **state)
 {
-    it_is_away_until_it_is_forgotten(*state, false);
+    it_is_away_until_it_is_forgotten(*state, false,
+                                     "[   5108] worker w0.1 at host0:1: lost\n"
+                                     "[   5108] iteration 3.4 of job digits: 20 splits lost\n"
+                                     "[   5108] task 3.4/w0.3.1: lost\n"
+                                     "[ 620167] worker w0.1 at host0:1: registered\n"
+                                     "[ 622807] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                                     "[ 622876] task 3.4/w0.3.6: end of provider 0, repetition 0\n"
+                                     "[ 623105] task 3.4/w1.3.2: ended\n"
+                                     "[ 623105] task 3.4/w0.3.6: ended\n"
+                                     "[ 623107] client 0: end of repetition 0\n"
+                                     "[ 623108] client c0: left iteration 3.4\n"
+                                     "[ 623110] client 0: has read everything\n");
 }
 
 static void at_least_once_too(void **state)
 {
-    it_is_away_until_it_is_forgotten(*state, true);
+    it_is_away_until_it_is_forgotten(*state, true,
+                                     "[   5108] worker w0.1 at host0:1: lost\n"
+                                     "[   5108] task 3.4/w0.3.1: lost\n"
+                                     "[ 620167] worker w0.1 at host0:1: registered\n"
+                                     "[ 623807] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                                     "[ 623876] task 3.4/w0.3.6: end of provider 0, repetition 0\n"
+                                     "[ 624007] task 3.4/w1.3.2: ended\n"
+                                     "[ 624107] task 3.4/w0.3.6: ended\n"
+                                     "[ 624107] iteration 3.4: 20 splits were repeated\n"
+                                     "[ 624110] client 0: end of repetition 0\n"
+                                     "[ 624111] client c0: left iteration 3.4\n"
+                                     "[ 624113] client 0: has read everything\n");
 }
 
 /* Nobody is there to recover on; whoever comes next does. */
@@ -383,14 +439,7 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
                     "[   8027] task 3.3/w0.3.1: lost\n"
                     "[  40000] worker 0: starts at host0:1\n"
                     "[  40004] worker w0.1 at host0:1: registered\n"
-                    "[  44021] task 3.3/w0.3.5: grants 2..2 of provider 0 are finished\n"
-                    "[  45527] task 3.3/w0.3.5: grants 3..3 of provider 0 are finished\n"
-                    "[  47033] task 3.3/w0.3.5: grants 4..4 of provider 0 are finished\n"
-                    "[  48412] task 3.3/w0.3.5: grants 5..5 of provider 0 are finished\n"
-                    "[  49543] task 3.3/w0.3.5: grants 6..6 of provider 0 are finished\n"
-                    "[  49812] task 3.3/w0.3.5: grants 7..7 of provider 0 are finished\n"
                     "[  49912] task 3.3/w0.3.5: end of provider 0, repetition 0\n"
-                    "[  50045] task 3.3/w0.3.5: grants 8..8 of provider 0 are finished\n"
                     "[  50405] task 3.3/w0.3.5: ended\n"
                     "[  50405] iteration 3.3: 60 splits were repeated\n"
                     "[  50408] client 0: end of repetition 0\n"
@@ -431,7 +480,7 @@ static void with_ignore_errors_the_rest_is_read(void **state)
 }
 
 /* One of two readers dies with elements that it had received, and its application had not. */
-static void a_reader_dies(struct sim *sim, bool repeats)
+static void a_reader_dies(struct sim *sim, bool repeats, const char *lines)
 {
     story_begin(sim, 1, 2, NUMBERS, repeats);
     sim->clients[1].plan.slow = true;
@@ -439,14 +488,22 @@ static void a_reader_dies(struct sim *sim, bool repeats)
     sim_run_until(sim, 2950);
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;
-    story_ends_well(sim, 100000, NULL);
+    story_ends_well(sim, 100000, lines);
 }
 
 static void what_a_dead_reader_had_goes_to_another_one(void **state)
 {
     struct sim *sim = *state;
 
-    a_reader_dies(sim, true);
+    a_reader_dies(sim, true,
+                  "[   2950] client 1: stops\n"
+                  "[  10011] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                  "[  10620] client c1: lost to iteration 3.3\n"
+                  "[  10705] task 3.3/w0.3.1: ended\n"
+                  "[  10705] iteration 3.3: finished\n"
+                  "[  10707] client 0: end of repetition 0\n"
+                  "[  10708] client c0: left iteration 3.3\n"
+                  "[  10712] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_REDELIVERED] > 0);
     assert_int_equal(sim->rares[SIM_RARE_REPEATED], 0);
 }
@@ -455,7 +512,15 @@ static void at_most_once_it_goes_to_nobody(void **state)
 {
     struct sim *sim = *state;
 
-    a_reader_dies(sim, false);
+    a_reader_dies(sim, false,
+                  "[   2950] client 1: stops\n"
+                  "[  10011] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
+                  "[  10620] client c1: lost to iteration 3.3\n"
+                  "[  10623] task 3.3/w0.3.1: ended\n"
+                  "[  10623] iteration 3.3: finished\n"
+                  "[  10626] client 0: end of repetition 0\n"
+                  "[  10627] client c0: left iteration 3.3\n"
+                  "[  10629] client 0: has read everything\n");
     assert_int_equal(sim->rares[SIM_RARE_REDELIVERED], 0);
     assert_int_equal(sim->rares[SIM_RARE_MISSING], 1);
 }

@@ -110,8 +110,9 @@ static char *told_since(const struct sim *sim)
     for (char *line = told; *line != '\0';) {
         size_t n = strcspn(line, "\n") + 1;
         char *splits = strstr(line, ", splits ");
+        char *grants = strstr(line, ": grants ");
 
-        if (splits == NULL || splits > line + n) {
+        if ((splits == NULL || splits > line + n) && (grants == NULL || grants > line + n)) {
             memmove(to, line, n);
             to += n;
         }

@@ -31,5 +31,6 @@ void story_begin(struct sim *sim, int workers, int clients, int dataset, bool re
 /* Until a key that begins with @prefix is in the store. What was said till then is not compared. */
 void story_until_stored(struct sim *sim, const char *prefix);
 /* By then everybody has read everything, nothing was wrong, and @lines were said since the last time:
- * all but which splits somebody was given. @lines NULL: too many to read, not compared. */
+ * all but which splits somebody was given, or has finished. @lines NULL: too many to read, not
+ * compared. */
 void story_ends_well(struct sim *sim, int64_t by, const char *lines);

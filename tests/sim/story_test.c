@@ -211,7 +211,18 @@ static void a_worker_that_no_reader_reaches_is_done_without(void **state)
     story_begin(sim, 2, 1 /* client */, 0 /* numbers */, true);
     story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 200000);
-    story_ends_well(sim, 100000, NULL);
+    story_ends_well(sim, 100000,
+                    "[   6511] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[   6705] task 3.4/w1.3.2: ended\n"
+                    "[   8624] task 3.4/w0.3.1: no client reaches host0:1\n"
+                    "[   8624] task 3.4/w0.3.1: lost\n"
+                    "[   8624] task 3.4/w1.3.2/1: opened, a recovery task\n"
+                    "[  12034] task 3.4/w1.3.2/1: end of provider 0, repetition 0\n"
+                    "[  12305] task 3.4/w1.3.2/1: ended\n"
+                    "[  12305] iteration 3.4: 35 splits were repeated\n"
+                    "[  12308] client 0: end of repetition 0\n"
+                    "[  12309] client c0: left iteration 3.4\n"
+                    "[  12313] client 0: has read everything\n");
     assert_true(sim->rares[SIM_RARE_UNREACHABLE] > 0);
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
 }
@@ -296,7 +307,18 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
     sim_kill_replica(sim, 0,
                      200000); /* the next leader gives its workers more time than its readers */
     sim_worker_stop(sim, &sim->workers[0]);
-    story_ends_well(sim, 100000, NULL);
+    story_ends_well(sim, 100000,
+                    "[    109] dispatcher 0: killed\n"
+                    "[    109] worker 0: stops\n"
+                    "[   1084] dispatcher 1: leads\n"
+                    "[   7584] worker w0.1 at host0:1: lost\n"
+                    "[   7584] task 3.4/w0.3.1: lost\n"
+                    "[  10988] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
+                    "[  11205] task 3.4/w1.3.2: ended\n"
+                    "[  11205] iteration 3.4: 20 splits were repeated\n"
+                    "[  11208] client 0: end of repetition 0\n"
+                    "[  11209] client c0: left iteration 3.4\n"
+                    "[  11211] client 0: has read everything\n");
     assert_int_equal(sim->rares[SIM_RARE_UNREACHABLE], 0);
     assert_true(sim->rares[SIM_RARE_WORKER_LOST] > 0);
     assert_true(sim->rares[SIM_RARE_GIVEN_AGAIN] > 0);
@@ -335,12 +357,6 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
                     "[    104] client c1: attached to iteration 3.3\n"
                     "[   8608] client c1: lost to iteration 3.3\n"
                     "[  25000] client 1: stops\n"
-                    "[  25617] task 3.3/w0.3.1: grants 1..1 of provider 0 are finished\n"
-                    "[  27007] task 3.3/w0.3.1: grants 2..2 of provider 0 are finished\n"
-                    "[  29007] task 3.3/w0.3.1: grants 3..3 of provider 0 are finished\n"
-                    "[  30637] task 3.3/w0.3.1: grants 4..4 of provider 0 are finished\n"
-                    "[  31641] task 3.3/w0.3.1: grants 5..5 of provider 0 are finished\n"
-                    "[  32143] task 3.3/w0.3.1: grants 6..6 of provider 0 are finished\n"
                     "[  32407] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
                     "[  32607] task 3.3/w0.3.1: ended\n"
                     "[  32607] iteration 3.3: finished\n"
