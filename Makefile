@@ -64,7 +64,7 @@ torture: build ## a cluster under faults, every element counted, MINUTES=2
 soak: build ## a cluster in ordinary use, MINUTES=60: nothing may grow, no element may be missing
 	@scripts/with-build.sh $(RELEASE) $(PYTHON) tests/fault/soak.py --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
-lint: ## clang-format, clang-tidy, types of Python (minutes); C that has changed since a revision: SINCE=main
+lint: ## clang-format, clang-tidy, black, types of Python (minutes); C that has changed since a revision: SINCE=main
 	@LINT=1 scripts/deps.sh
 	cmake --preset dev
 	cmake --build --preset dev --target mr_generated -j $(JOBS)

@@ -1,12 +1,15 @@
-"""Measure what dispatchers and etcd cost a reader: failover, hand-out of splits, bytes written. Prints one line a figure.
+"""
+Measure what dispatchers and etcd cost a reader: failover, hand-out of splits, bytes written. Prints
+one line a figure.
 
-    make bench-dispatcher
-    python3 bench/dispatcher.py [--cycles 100] [--keys 20000] [--rounds 5] [--only failover,handout] [--build build/release]
+    make bench-dispatcher python3 bench/dispatcher.py [--cycles 100] [--keys 20000] [--rounds 5]
+    [--only failover,handout] [--build build/release]
 
-Failover: one member of etcd and three dispatchers; the leader is killed (SIGKILL) or told to go (SIGTERM) again and again. Two times are
-taken from the signal: until the next one leads (by its log), and until a client that begins to ask at that moment has an answer
-of it: which dataset it has registered. --keys fills the state first. Hand-out: one worker,
-DYNAMIC beside OFF in interleaved rounds.
+Failover: one member of etcd and three dispatchers; the leader is killed (SIGKILL) or told to go
+(SIGTERM) again and again. Two times are taken from the signal: until the next one leads (by its
+log), and until a client that begins to ask at that moment has an answer of it: which dataset it has
+registered. --keys fills the state first. Hand-out: one worker, DYNAMIC beside OFF in interleaved
+rounds.
 """
 
 import argparse
@@ -33,8 +36,13 @@ JOB_ELEMENTS, JOBS = 100, 200
 
 
 def say(name, values, unit, scale=1):
-    p50, p99, top = scale * np.quantile(values, (0.5, 0.99, 1), method="inverted_cdf")  # by nearest rank
-    print(f"{name:58} p50 {p50:8.1f}   p99 {p99:8.1f}   max {top:8.1f} {unit}   (n = {len(values)})", flush=True)
+    p50, p99, top = scale * np.quantile(
+        values, (0.5, 0.99, 1), method="inverted_cdf"
+    )  # by nearest rank
+    print(
+        f"{name:58} p50 {p50:8.1f}   p99 {p99:8.1f}   max {top:8.1f} {unit}   (n = {len(values)})",
+        flush=True,
+    )
 
 
 @contextlib.contextmanager
@@ -52,13 +60,23 @@ def cluster_of(**how):
 
 # ---- failover ----
 
+
 def fill(mr, cluster, keys):
-    """Named jobs until the state has that many keys: each is a job, an iteration and a client's record at least."""
+    """
+    Named jobs until the state has that many keys: each is a job, an iteration and a client's record
+    at least.
+    """
     ds = mr.Dataset.range(1)
     made = 0
     while count_keys(cluster) < keys:
         for _ in range(200):
-            it = iter(ds.apply(mr.service.distribute("parallel_epochs", cluster.service, job_name=f"fill{made}")))
+            it = iter(
+                ds.apply(
+                    mr.service.distribute(
+                        "parallel_epochs", cluster.service, job_name=f"fill{made}"
+                    )
+                )
+            )
             next(it)
             it.close()
             made += 1
@@ -67,7 +85,9 @@ def fill(mr, cluster, keys):
 def gateway(cluster, path, **body):
     """Etcd's JSON gateway: keys and values are base64."""
     url = f"http://{cluster.members[0].address}/v3/kv/{path}"
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=60) as answer:
+    with urllib.request.urlopen(
+        urllib.request.Request(url, json.dumps(body).encode()), timeout=60
+    ) as answer:
         return json.load(answer)
 
 
@@ -88,7 +108,10 @@ def etcd_put_ms(cluster, n=200):
 
 
 def led_after(cluster, epoch):
-    """When somebody began to lead in a later epoch, in seconds since 1970, by the logs; None: nobody yet."""
+    """
+    When somebody began to lead in a later epoch, in seconds since 1970, by the logs; None: nobody
+    yet.
+    """
     for process in cluster.dispatchers:
         with open(process.log) as f:
             for line in f:
@@ -99,15 +122,22 @@ def led_after(cluster, epoch):
 
 
 def failover(mr, cluster, how, cycles):
-    """Seconds without a leader, and until a client has an answer, for each of so many deaths of a leader."""
+    """
+    Seconds without a leader, and until a client has an answer, for each of so many deaths of a
+    leader.
+    """
     led, answered = [], []
     known = mr.Dataset.range(1)
     while len(led) < cycles:
         cluster.wait_whole(time.monotonic() + 60)
         victim, since = cluster.leader()
-        # A term is left alone for a second before another ends it by force, and a standby has to be ready.
-        ready = victim is not None and time.time() - since > 1.2 and all(
-            d.up and time.monotonic() - d.since > 1 for d in cluster.dispatchers)
+        # A term is left alone for a second before another ends it by force, and a standby has to be
+        # ready.
+        ready = (
+            victim is not None
+            and time.time() - since > 1.2
+            and all(d.up and time.monotonic() - d.since > 1 for d in cluster.dispatchers)
+        )
         if not ready:
             time.sleep(0.05)
             continue
@@ -133,7 +163,10 @@ def bench_failover(mr, args):
         keys = count_keys(cluster)
         say(f"etcd: a put, {keys} keys", etcd_put_ms(cluster), "ms", 1000)
         leaving = []
-        for name, how in (("SIGKILL", lambda v: v.kill()), ("SIGTERM", lambda v: leaving.append(v.tell_to_end()))):
+        for name, how in (
+            ("SIGKILL", lambda v: v.kill()),
+            ("SIGTERM", lambda v: leaving.append(v.tell_to_end())),
+        ):
             led, answered = failover(mr, cluster, how, args.cycles)
             say(f"failover by {name}, {keys} keys: the next one leads", led, "ms", 1000)
             say(f"failover by {name}, {keys} keys: a client is answered", answered, "ms", 1000)
@@ -144,9 +177,14 @@ def bench_failover(mr, args):
 
 # ---- handing out ----
 
+
 def small(args, service, mode):
-    done = subprocess.run([args.build / "bench" / "read_bench", "small", service, str(ELEMENTS), mode], check=True,
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [args.build / "bench" / "read_bench", "small", service, str(ELEMENTS), mode],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
     return json.loads(done.stdout)["m_elements_per_s"]
 
 
@@ -171,7 +209,9 @@ def read_files(mr, service, directory, mode):
 
 def received_bytes(cluster):
     """What clients have sent to etcd, ever."""
-    with urllib.request.urlopen(f"http://{cluster.members[0].address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(
+        f"http://{cluster.members[0].address}/metrics", timeout=10
+    ) as answer:
         for line in answer.read().decode().splitlines():
             if line.startswith("etcd_network_client_grpc_received_bytes_total"):
                 return float(line.split()[1])
@@ -186,11 +226,17 @@ def whole_job(mr, service):
 
 
 def bench_handout(mr, args):
-    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as directory, \
-            cluster_of(members=1, dispatchers=1, workers=1) as cluster:
+    with tempfile.TemporaryDirectory(prefix="millrace-bench-") as directory, cluster_of(
+        members=1, dispatchers=1, workers=1
+    ) as cluster:
         write_files(mr, directory)
         numbers, files, rates = [], [], []
-        warm = mr.Dataset.range(1).repeat().apply(mr.service.distribute("parallel_epochs", cluster.service)).as_numpy_iterator()
+        warm = (
+            mr.Dataset.range(1)
+            .repeat()
+            .apply(mr.service.distribute("parallel_epochs", cluster.service))
+            .as_numpy_iterator()
+        )
         next(warm)
         for _ in range(args.rounds):
             off = small(args, cluster.service, "parallel_epochs")
@@ -198,22 +244,39 @@ def bench_handout(mr, args):
             dynamic = small(args, cluster.service, "distributed_epoch")
             rates.append((received_bytes(cluster) - before) / (time.perf_counter() - began))
             numbers.append((off, dynamic, dynamic / off))
-            off, dynamic = (read_files(mr, cluster.service, directory, m) for m in ("parallel_epochs", "distributed_epoch"))
+            off, dynamic = (
+                read_files(mr, cluster.service, directory, m)
+                for m in ("parallel_epochs", "distributed_epoch")
+            )
             files.append((off / 1e3, dynamic / 1e3, dynamic / off))
-        for name, rows, unit in ((f"range({ELEMENTS})", numbers, "M elements/s"),
-                                 (f"{FILES} files of {RECORDS} records", files, "k records/s")):
+        for name, rows, unit in (
+            (f"range({ELEMENTS})", numbers, "M elements/s"),
+            (f"{FILES} files of {RECORDS} records", files, "k records/s"),
+        ):
             off, dynamic, ratio = (statistics.median(column) for column in zip(*rows))
-            print(f"{name:40} OFF {off:9.2f}   DYNAMIC {dynamic:9.2f} {unit}   ratio {ratio:.2f}", flush=True)
-        print(f"{'bytes to etcd while DYNAMIC is read':40} {statistics.median(rates) / 1e3:9.1f} kB/s", flush=True)
+            print(
+                f"{name:40} OFF {off:9.2f}   DYNAMIC {dynamic:9.2f} {unit}   ratio {ratio:.2f}",
+                flush=True,
+            )
+        print(
+            (
+                f"{'bytes to etcd while DYNAMIC is read':40} {statistics.median(rates) / 1e3:9.1f} kB/s"
+            ),
+            flush=True,
+        )
         jobs = [whole_job(mr, cluster.service) for _ in range(JOBS)]
         say(f"a whole DYNAMIC job of {JOB_ELEMENTS} elements, warm", jobs, "ms", 1000)
         warm.close()
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--cycles", type=int, default=100, help="of failover, each way")
-    parser.add_argument("--keys", type=int, default=0, help="fill the state with so many keys before")
+    parser.add_argument(
+        "--keys", type=int, default=0, help="fill the state with so many keys before"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="failover,handout")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")

@@ -1,12 +1,14 @@
-"""Measure reading from one worker beside raw TCP, and the sharing window beside bare RocksDB, in interleaved rounds; print
-medians and ratios.
+"""
+Measure reading from one worker beside raw TCP, and the sharing window beside bare RocksDB, in
+interleaved rounds; print medians and ratios.
 
-    make bench
-    python3 bench/run.py [--rounds 5] [--build build/release] [--json FILE] [--only reading|window] [--disk DIRECTORY]
+    make bench python3 bench/run.py [--rounds 5] [--build build/release] [--json FILE] [--only
+    reading|window] [--disk DIRECTORY]
 
-Starts a private etcd, one dispatcher and one worker on loopback. Every figure is the median of the rounds; a ratio is
-taken within its round, against the baseline beside it. The window takes some 2 GB of disk while it is measured. Wants an idle machine: what else runs takes its share of the
-cores from one of the two sides.
+Starts a private etcd, one dispatcher and one worker on loopback. Every figure is the median of the
+rounds; a ratio is taken within its round, against the baseline beside it. The window takes some 2
+GB of disk while it is measured. Wants an idle machine: what else runs takes its share of the cores
+from one of the two sides.
 """
 
 import argparse
@@ -32,7 +34,9 @@ WINDOW_FOR_MEMORY_MIB = 1280
 
 def run(build, *args, program="read_bench"):
     """One run of a C program: the JSON it prints."""
-    out = subprocess.run([build / "bench" / program, *map(str, args)], check=True, capture_output=True, text=True)
+    out = subprocess.run(
+        [build / "bench" / program, *map(str, args)], check=True, capture_output=True, text=True
+    )
     return json.loads(out.stdout)
 
 
@@ -95,13 +99,23 @@ def window_round(build, disk):
     row = {}
     for name, (size, _) in BULK.items():
         with tempfile.TemporaryDirectory(dir=disk) as path:
-            r = run(build, "window", path, size, WINDOW_TOTAL_MIB, WINDOW_MIB, program="cache_bench")
-        for what, key in (("write", "write"), ("read, page cache", "read_cached"), ("read, disk", "read_disk"),
-                          ("read, memory", "read_memory")):
+            r = run(
+                build, "window", path, size, WINDOW_TOTAL_MIB, WINDOW_MIB, program="cache_bench"
+            )
+        for what, key in (
+            ("write", "write"),
+            ("read, page cache", "read_cached"),
+            ("read, disk", "read_disk"),
+            ("read, memory", "read_memory"),
+        ):
             row[f"window {name}: {what}, GB/s"] = r[f"{key}_gb_per_s"]
             row[f"window {name}: {what} / bare"] = r[f"{key}_gb_per_s"] / r[f"bare_{key}_gb_per_s"]
-        row[f"window {name}: write, CPU s/GB / bare"] = r["write_cpu_s_per_gb"] / r["bare_write_cpu_s_per_gb"]
-        row[f"window {name}: read, page cache, CPU s/GB / bare"] = r["read_cached_cpu_s_per_gb"] / r["bare_read_cached_cpu_s_per_gb"]
+        row[f"window {name}: write, CPU s/GB / bare"] = (
+            r["write_cpu_s_per_gb"] / r["bare_write_cpu_s_per_gb"]
+        )
+        row[f"window {name}: read, page cache, CPU s/GB / bare"] = (
+            r["read_cached_cpu_s_per_gb"] / r["bare_read_cached_cpu_s_per_gb"]
+        )
         row[f"window {name}: write amplification"] = r["write_amplification"]
     with tempfile.TemporaryDirectory(dir=disk) as path:
         r = run(build, "memory", path, WINDOW_FOR_MEMORY_MIB, program="cache_bench")
@@ -121,11 +135,17 @@ def reading_rounds(build, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--only", choices=("reading", "window"), help="measure one of them")
-    parser.add_argument("--disk", type=pathlib.Path, help="where the window's files are; default: the temporary directory")
+    parser.add_argument(
+        "--disk",
+        type=pathlib.Path,
+        help="where the window's files are; default: the temporary directory",
+    )
     parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
     args = parser.parse_args()
     build = args.build.resolve()
@@ -144,7 +164,10 @@ def main():
                 rows[i].update(row)
     for name in rows[0]:
         values = [row[name] for row in rows]
-        print(f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .. {max(values):.3f})")
+        print(
+            f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .."
+            f" {max(values):.3f})"
+        )
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
 

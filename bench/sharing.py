@@ -1,12 +1,16 @@
-"""What sharing saves: k jobs with one pipeline whose production is costly, shared and unshared, beside one job alone.
+"""
+What sharing saves: k jobs with one pipeline whose production is costly, shared and unshared, beside
+one job alone.
 
-    make bench-sharing
-    python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500] [--loops 40] [--cpu N] [--json FILE] [--build build/release]
+    make bench-sharing python3 bench/sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 1500]
+    [--loops 40] [--cpu N] [--json FILE] [--build build/release]
 
-One worker on loopback, elements of 64 KiB that take it some 30 times the CPU time of handing one out (with the --loops given); every job
-is a process of its own, which takes each element. CPU of production is that of the worker's threads that run pipelines and write the
-window: of those that come and go with a measurement (the threads that serve stay), but for those that take elements out of the window.
-Every figure is the median of the rounds; a ratio is taken within its round, against the job that ran alone in it. Wants an idle machine.
+One worker on loopback, elements of 64 KiB that take it some 30 times the CPU time of handing one
+out (with the --loops given); every job is a process of its own, which takes each element. CPU of
+production is that of the worker's threads that run pipelines and write the window: of those that
+come and go with a measurement (the threads that serve stay), but for those that take elements out
+of the window. Every figure is the median of the rounds; a ratio is taken within its round, against
+the job that ran alone in it. Wants an idle machine.
 """
 
 import argparse
@@ -29,7 +33,9 @@ def costly(mr, elements, loops):
     def make(x):
         total = x
         for _ in range(loops):
-            total += mr.cast(mr.reduce_sum(mr.range(100_000) + mr.cast(total, mr.int32)) * 0, mr.int64)
+            total += mr.cast(
+                mr.reduce_sum(mr.range(100_000) + mr.cast(total, mr.int32)) * 0, mr.int64
+            )
         return mr.broadcast_to(mr.cast(total, mr.uint8), [ELEMENT_BYTES])
 
     return mr.Dataset.range(elements).map(make)
@@ -40,8 +46,12 @@ class Job:
 
     def __init__(self, cpu):
         keep = [] if cpu is None else ["--cpu", str(cpu)]
-        self._child = subprocess.Popen([sys.executable, __file__, "--reader", *keep], text=True, stdin=subprocess.PIPE,
-                                       stdout=subprocess.PIPE)
+        self._child = subprocess.Popen(
+            [sys.executable, __file__, "--reader", *keep],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     def tell(self, **command):
         self._child.stdin.write(json.dumps(command) + "\n")
@@ -69,14 +79,25 @@ def reader():
         how = {"job_name": c["job"]}
         if c["share"]:
             how["cross_trainer_cache"] = mr.service.CrossTrainerCache(c["trainer"])
-        ds = costly(mr, c["elements"], c["loops"]).apply(mr.service.distribute("parallel_epochs", c["service"], **how))
+        ds = costly(mr, c["elements"], c["loops"]).apply(
+            mr.service.distribute("parallel_epochs", c["service"], **how)
+        )
         began, count = time.perf_counter(), 0
         with iter(ds) as it:
             for element in it:
                 count += 1
                 if element[-1] != (count - 1) % 256 or len(element) != ELEMENT_BYTES:
                     sys.exit(f"element {count - 1} is not what was made")
-            print(json.dumps({"seconds": time.perf_counter() - began, "elements": count, "skipped": it.skipped}), flush=True)
+            print(
+                json.dumps(
+                    {
+                        "seconds": time.perf_counter() - began,
+                        "elements": count,
+                        "skipped": it.skipped,
+                    }
+                ),
+                flush=True,
+            )
 
 
 DELIVERY = "mr-read"  # the threads of a worker that take elements out of a window for clients
@@ -91,8 +112,9 @@ def stat_of(stat):
 
 class Cpu:
     """
-    CPU seconds of a process since this was made: all, and those for production. These are of the threads that came after it
-    and do not deliver. A thread that delivers and ends takes its account with it, so these are looked at all the time.
+    CPU seconds of a process since this was made: all, and those for production. These are of the
+    threads that came after it and do not deliver. A thread that delivers and ends takes its account
+    with it, so these are looked at all the time.
     """
 
     def __init__(self, pid):
@@ -112,7 +134,11 @@ class Cpu:
 
     def _sample(self):
         while not self._over.wait(0.02):
-            self._delivered.update((t, cpu) for t, (name, cpu) in self._threads().items() if name == DELIVERY and t not in self._there)
+            self._delivered.update(
+                (t, cpu)
+                for t, (name, cpu) in self._threads().items()
+                if name == DELIVERY and t not in self._there
+            )
 
     def used(self):
         self._over.set()
@@ -130,20 +156,34 @@ class Bench:
         self._count = 0
 
     def measure(self, k, share, loops=None):
-        """(CPU seconds of the worker, of those for production, seconds of the slowest job) of @k jobs that start together."""
+        """
+        (CPU seconds of the worker, of those for production, seconds of the slowest job) of @k jobs
+        that start together.
+        """
         self._count += 1
         names = [f"bench-{self._count}" + ("" if share else f"-{i}") for i in range(k)]
         cpu = Cpu(self._worker.pid)
         for i, name in enumerate(names):
-            self._jobs[i].tell(service=self._service, job=name, trainer=f"t{i}", share=share, elements=self._elements,
-                               loops=self._loops if loops is None else loops)
+            self._jobs[i].tell(
+                service=self._service,
+                job=name,
+                trainer=f"t{i}",
+                share=share,
+                elements=self._elements,
+                loops=self._loops if loops is None else loops,
+            )
         answers = [self._jobs[i].answer() for i in range(k)]
         used, production = cpu.used()
         for a in answers:
             if a["elements"] != self._elements or a["skipped"]:
-                sys.exit(f"bench: {a['elements']} of {self._elements} elements came, {a['skipped']} were skipped")
+                sys.exit(
+                    f"bench: {a['elements']} of {self._elements} elements came, {a['skipped']} were"
+                    " skipped"
+                )
         for name in set(names):
-            self._mr.service.delete_job(self._service, name, force=True)  # its window makes room for the next
+            self._mr.service.delete_job(
+                self._service, name, force=True
+            )  # its window makes room for the next
         return used, production, max(a["seconds"] for a in answers)
 
     def round(self, counts):
@@ -164,17 +204,25 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at the same time")
     parser.add_argument("--elements", type=int, default=1500)
-    parser.add_argument("--loops", type=int, default=40, help="sums over 100,000 numbers that an element costs")
-    parser.add_argument("--cpu", type=int, help="keep the readers to this one, as if they were on another machine")
+    parser.add_argument(
+        "--loops", type=int, default=40, help="sums over 100,000 numbers that an element costs"
+    )
+    parser.add_argument(
+        "--cpu", type=int, help="keep the readers to this one, as if they were on another machine"
+    )
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build" / "release")
     parser.add_argument("--json", type=pathlib.Path, help="also write all rounds here")
     parser.add_argument("--reader", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    os.environ.setdefault("MILLRACE_LIBRARY", str(args.build.resolve() / "lib" / "libmillrace.so.0"))
+    os.environ.setdefault(
+        "MILLRACE_LIBRARY", str(args.build.resolve() / "lib" / "libmillrace.so.0")
+    )
     os.environ.setdefault("MILLRACE_PROGRAM", str(args.build.resolve() / "bin" / "millrace"))
     sys.path.insert(0, str(ROOT / "python"))
     if args.reader:
@@ -188,7 +236,9 @@ def main():
     rows = []
     with contextlib.ExitStack() as stack:
         dispatcher = stack.enter_context(mr.service.DispatchServer())
-        worker = stack.enter_context(mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher.address)))
+        worker = stack.enter_context(
+            mr.service.WorkerServer(mr.service.WorkerConfig(dispatcher.address))
+        )
         jobs = [Job(args.cpu) for _ in range(max(counts))]
         for job in jobs:
             stack.callback(job.end)
@@ -199,7 +249,10 @@ def main():
             print(f"round {i + 1} of {args.rounds}", file=sys.stderr, flush=True)
     for name in rows[0]:
         values = [row[name] for row in rows]
-        print(f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .. {max(values):.3f})")
+        print(
+            f"{name:50} {statistics.median(values):10.3f}   ({min(values):.3f} .."
+            f" {max(values):.3f})"
+        )
     if args.json:
         args.json.write_text(json.dumps(rows, indent=1))
 

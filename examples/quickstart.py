@@ -15,8 +15,9 @@ def main() -> None:
         config = mr.service.WorkerConfig(dispatcher.address)
         with mr.service.WorkerServer(config), mr.service.WorkerServer(config):
             print("service:", dispatcher.target)
-            shared = ds.apply(mr.service.distribute("distributed_epoch", dispatcher.target,
-                                                    job_name="quickstart"))
+            shared = ds.apply(
+                mr.service.distribute("distributed_epoch", dispatcher.target, job_name="quickstart")
+            )
             for epoch in range(2):
                 for batch in shared:
                     print(f"  epoch {epoch}:", batch["n"], batch["square"])

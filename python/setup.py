@@ -29,20 +29,36 @@ def installed_prefix(scratch):
     if prebuilt:
         return None if prebuilt == "none" else pathlib.Path(prebuilt)
     if not (ROOT / "CMakeLists.txt").exists():
-        raise SystemExit("millrace: this is not the source tree, so there is nothing to build the "
-                         "C library from; set MILLRACE_PREBUILT to the prefix of an installation, "
-                         "or to 'none'")
+        raise SystemExit(
+            "millrace: this is not the source tree, so there is nothing to build the "
+            "C library from; set MILLRACE_PREBUILT to the prefix of an installation, "
+            "or to 'none'"
+        )
     dependencies = ROOT / "scripts" / "deps.sh"
     if dependencies.exists():
-        done = subprocess.run([str(dependencies)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True,
-                              env={**os.environ, "PYTHON": sys.executable, "BUILD": "only"})
+        done = subprocess.run(
+            [str(dependencies)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env={**os.environ, "PYTHON": sys.executable, "BUILD": "only"},
+        )
         if done.returncode != 0:
             raise SystemExit(f"millrace: it cannot be built here\n{done.stdout}")
     build, prefix = scratch / "cmake", scratch / "prefix"
-    subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
-                    "-DMR_BUILD_TESTS=OFF",
-                    f"-DCMAKE_INSTALL_PREFIX={prefix}"], check=True)
+    subprocess.run(
+        [
+            "cmake",
+            "-S",
+            str(ROOT),
+            "-B",
+            str(build),
+            "-DCMAKE_BUILD_TYPE=RelWithDebInfo",
+            "-DMR_BUILD_TESTS=OFF",
+            f"-DCMAKE_INSTALL_PREFIX={prefix}",
+        ],
+        check=True,
+    )
     subprocess.run(["cmake", "--build", str(build), "--parallel", str(os.cpu_count())], check=True)
     subprocess.run(["cmake", "--install", str(build), "--strip"], check=True)
     return prefix
@@ -52,7 +68,8 @@ class build_with_library(build_py):
     def run(self):
         super().run()
         prefix = installed_prefix(
-            pathlib.Path(self.get_finalized_command("build").build_temp).resolve())
+            pathlib.Path(self.get_finalized_command("build").build_temp).resolve()
+        )
         if prefix is None:
             return
         target = pathlib.Path(self.build_lib) / "millrace" / "_lib"
@@ -81,5 +98,6 @@ class WithLibrary(Distribution):
         return True
 
 
-setup(cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel},
-      distclass=WithLibrary)
+setup(
+    cmdclass={"build_py": build_with_library, "bdist_wheel": platform_wheel}, distclass=WithLibrary
+)

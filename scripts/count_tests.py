@@ -1,15 +1,22 @@
-"""Counts the single tests in ctest's JUnit report, and ends with the line "N passed, N failed".
+"""
+Counts the single tests in ctest's JUnit report, and ends with the line "N passed, N failed".
 
-A ctest entry is one program; the lines of cmocka or pytest in its output count the tests within. A missing report, a
-program without any test in it that fails, and one that fails after its tests passed (a crash, a leak), count as a failure.
+A ctest entry is one program; the lines of cmocka or pytest in its output count the tests within. A
+missing report, a program without any test in it that fails, and one that fails after its tests
+passed (a crash, a leak), count as a failure.
 """
 
 import re
 import sys
 import xml.etree.ElementTree as ET
 
-PYTEST_SUMMARY = re.compile(r"^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:, )?)+) in [\d.]+s",
-                            re.M)
+PYTEST_SUMMARY = re.compile(
+    (
+        r"^=*\s*((?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|warnings?|deselected)(?:,"
+        r" )?)+) in [\d.]+s"
+    ),
+    re.M,
+)
 
 
 def count_pytest(output):
@@ -18,7 +25,11 @@ def count_pytest(output):
     if not lines:
         return None
     found = {word.rstrip("s"): int(n) for n, word in re.findall(r"(\d+) (\w+)", lines[-1])}
-    return found.get("passed", 0), found.get("failed", 0) + found.get("error", 0), found.get("skipped", 0)
+    return (
+        found.get("passed", 0),
+        found.get("failed", 0) + found.get("error", 0),
+        found.get("skipped", 0),
+    )
 
 
 def count_cmocka(output):

@@ -11,7 +11,7 @@ libraries="libgrpc-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler l
     librocksdb-dev librandom123-dev libmicrohttpd-dev libcmocka-dev"
 services="etcd-server etcd-client openssl"
 python="python3-numpy python3-pytest"
-lint="clang-format clang-tidy mypy python3-numpy"
+lint="black clang-format clang-tidy mypy python3-numpy"
 models="spin"
 plot="python3-matplotlib"
 peers="python3-venv"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# lint.sh BUILD [REVISION]: clang-format over every C file, clang-tidy over every C file that the build compiles; given a
-# REVISION, clang-tidy over the C files that have changed since it, and those whose own header (x.h of x.c) has.
+# lint.sh BUILD [REVISION]: clang-format over every C file, black over every Python file, clang-tidy
+# over every C file that the build compiles; given a REVISION, clang-tidy over the C files that have
+# changed since it, and those whose own header (x.h of x.c) has.
 set -eu
 build=$1
 since=${2:-}
@@ -25,6 +26,8 @@ sources() {
 }
 
 git ls-files --cached --others --exclude-standard -- '*.c' '*.h' | xargs clang-format --dry-run --Werror || status=1
+git ls-files --cached --others --exclude-standard -- '*.py' |
+    xargs black --config python/pyproject.toml --check --quiet --diff || status=1
 # It counts on standard error the warnings of system headers, which it does not show.
 sources | xargs -r -P "$(nproc)" -n 4 clang-tidy -p "$build" --quiet --warnings-as-errors='*' 2>"$build/lint.log" || {
     grep -v 'warnings* generated\.$' "$build/lint.log" >&2 || true

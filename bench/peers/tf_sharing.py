@@ -1,10 +1,12 @@
-"""bench/sharing.py on tf.data service: its cross-trainer cache, against jobs that do not share.
+"""
+bench/sharing.py on tf.data service: its cross-trainer cache, against jobs that do not share.
 
     make bench-peers
     build/peers/bin/python bench/peers/tf_sharing.py [--rounds 5] [--jobs 1,2,4,8] [--elements 400]
 
-The same shape of work: one dispatcher, one worker, elements of 64 KiB that cost the worker more than 20 times what handing one out does, every job a process of its
-own. The cache wants an endless dataset, so each job takes the first elements of one. Ratios are against a job alone, here as there.
+The same shape of work: one dispatcher, one worker, elements of 64 KiB that cost the worker more
+than 20 times what handing one out does, every job a process of its own. The cache wants an endless
+dataset, so each job takes the first elements of one. Ratios are against a job alone, here as there.
 """
 
 import argparse
@@ -26,7 +28,9 @@ def import_tensorflow():
     try:
         import tensorflow as tf
     except ImportError as e:
-        sys.exit(f"tf_sharing: not measured: {e} (pip install tensorflow-cpu, in a virtual environment)")
+        sys.exit(
+            f"tf_sharing: not measured: {e} (pip install tensorflow-cpu, in a virtual environment)"
+        )
     return tf
 
 
@@ -34,7 +38,9 @@ def costly(tf, loops):
     def make(x):
         total = x
         for _ in range(loops):
-            total += tf.cast(tf.reduce_sum(tf.range(100_000) + tf.cast(total, tf.int32)) * 0, tf.int64)
+            total += tf.cast(
+                tf.reduce_sum(tf.range(100_000) + tf.cast(total, tf.int32)) * 0, tf.int64
+            )
         return tf.fill([ELEMENT_BYTES], tf.cast(total % 256, tf.uint8))
 
     return tf.data.Dataset.range(1 << 40).map(make).repeat()
@@ -44,7 +50,12 @@ class Child:
     """This file in another role; it takes lines and answers lines, of JSON."""
 
     def __init__(self, *argv):
-        self._process = subprocess.Popen([sys.executable, __file__, *argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, *argv],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
 
     @property
     def pid(self):
@@ -71,16 +82,22 @@ class Child:
 
 def serve_dispatcher():
     tf = import_tensorflow()
-    server = tf.data.experimental.service.DispatchServer(tf.data.experimental.service.DispatcherConfig(
-        job_gc_check_interval_ms=1000, job_gc_timeout_ms=1000))
+    server = tf.data.experimental.service.DispatchServer(
+        tf.data.experimental.service.DispatcherConfig(
+            job_gc_check_interval_ms=1000, job_gc_timeout_ms=1000
+        )
+    )
     print(json.dumps({"target": server.target}), flush=True)
     sys.stdin.read()
 
 
 def serve_worker(dispatcher):
     tf = import_tensorflow()
-    server = tf.data.experimental.service.WorkerServer(tf.data.experimental.service.WorkerConfig(
-        dispatcher_address=dispatcher, heartbeat_interval_ms=200))
+    server = tf.data.experimental.service.WorkerServer(
+        tf.data.experimental.service.WorkerConfig(
+            dispatcher_address=dispatcher, heartbeat_interval_ms=200
+        )
+    )
     print(json.dumps({"ready": server is not None}), flush=True)
     sys.stdin.read()
 
@@ -90,14 +107,28 @@ def read():
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         c = json.loads(line)
-        cache = tf.data.experimental.service.CrossTrainerCache(trainer_id=c["trainer"]) if c["share"] else None
-        ds = costly(tf, c["loops"]).apply(tf.data.experimental.service.distribute(
-            "parallel_epochs", c["service"], job_name=c["job"], cross_trainer_cache=cache)).take(c["elements"])
+        cache = (
+            tf.data.experimental.service.CrossTrainerCache(trainer_id=c["trainer"])
+            if c["share"]
+            else None
+        )
+        ds = (
+            costly(tf, c["loops"])
+            .apply(
+                tf.data.experimental.service.distribute(
+                    "parallel_epochs", c["service"], job_name=c["job"], cross_trainer_cache=cache
+                )
+            )
+            .take(c["elements"])
+        )
         began, first, count = time.perf_counter(), None, 0
         for element in ds.as_numpy_iterator():
             first = int(element[0]) if first is None else first
             count += 1
-        print(json.dumps({"seconds": time.perf_counter() - began, "elements": count, "first": first}), flush=True)
+        print(
+            json.dumps({"seconds": time.perf_counter() - began, "elements": count, "first": first}),
+            flush=True,
+        )
 
 
 def cpu_s(pid):
@@ -127,7 +158,14 @@ class Bench:
         before = cpu_s(self._worker.pid)
         for i in range(k):
             name = f"bench-{self._count}" + ("" if share else f"-{i}")
-            self._jobs[i].tell(service=self._target, job=name, trainer=f"t{i}", share=share, elements=self._elements, loops=loops)
+            self._jobs[i].tell(
+                service=self._target,
+                job=name,
+                trainer=f"t{i}",
+                share=share,
+                elements=self._elements,
+                loops=loops,
+            )
         answers = [self._jobs[i].answer() for i in range(k)]
         used = cpu_s(self._worker.pid) - before
         if any(a["elements"] != self._elements for a in answers):
@@ -151,14 +189,18 @@ class Bench:
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--jobs", default="1,2,4,8", help="how many at the same time")
     parser.add_argument("--elements", type=int, default=400)
     parser.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.role:
-        {"dispatcher": serve_dispatcher, "worker": serve_worker, "reader": read}[args.role[0]](*args.role[1:])
+        {"dispatcher": serve_dispatcher, "worker": serve_worker, "reader": read}[args.role[0]](
+            *args.role[1:]
+        )
         return
     tf = import_tensorflow()
     counts = [int(k) for k in args.jobs.split(",")]
@@ -180,7 +222,10 @@ def main():
     print(f"TensorFlow {tf.__version__}")
     for name in rows[0]:
         values = [row[name] for row in rows]
-        print(f"{name:58} {statistics.median(values):10.3f}   ({min(values):.3f} .. {max(values):.3f})")
+        print(
+            f"{name:58} {statistics.median(values):10.3f}   ({min(values):.3f} .."
+            f" {max(values):.3f})"
+        )
 
 
 if __name__ == "__main__":

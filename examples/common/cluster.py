@@ -24,16 +24,23 @@ class Cluster:
     context manager.
     """
 
-    def __init__(self, home: str | pathlib.Path, name: str, dispatchers: int = 3,
-                 workers: int = 2) -> None:
+    def __init__(
+        self, home: str | pathlib.Path, name: str, dispatchers: int = 3, workers: int = 2
+    ) -> None:
         program = os.environ.get("MILLRACE_PROGRAM") or shutil.which("millrace")
         if not program:
             raise RuntimeError("there is no 'millrace' program: build it, or put it into PATH")
         self.program = program
         self._home = pathlib.Path(home)
-        self._argv = [self.program, "dev", f"--dispatchers={dispatchers}", f"--workers={workers}",
-                      f"--work-dir={self._home / 'etcd'}", f"--cluster={name}",
-                      f"--owner-pid={os.getpid()}"]
+        self._argv = [
+            self.program,
+            "dev",
+            f"--dispatchers={dispatchers}",
+            f"--workers={workers}",
+            f"--work-dir={self._home / 'etcd'}",
+            f"--cluster={name}",
+            f"--owner-pid={os.getpid()}",
+        ]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Cluster:
@@ -41,10 +48,14 @@ class Cluster:
         with open(self._home / "cluster.log", "wb") as log, open(ready, "rb") as ready_file:
             # A session of its own: Ctrl-C is for us, and we end the cluster when the trainers are
             # gone.
-            self._process = subprocess.Popen([*self._argv, f"--ready-fd={child_end}"],
-                                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                                             stderr=log, pass_fds=[child_end],
-                                             start_new_session=True)
+            self._process = subprocess.Popen(
+                [*self._argv, f"--ready-fd={child_end}"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=[child_end],
+                start_new_session=True,
+            )
             os.close(child_end)
             line = ready_file.readline()
         said = json.loads(line) if line else {}
@@ -57,8 +68,12 @@ class Cluster:
         self.servers: list[dict[str, Any]] = said["servers"]
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.stop()
 
     def log_tail(self, lines: int = 15) -> str:
@@ -67,20 +82,32 @@ class Cluster:
 
     def status(self) -> dict[str, Any]:
         """`millrace status --json` as a dictionary."""
-        run = subprocess.run([self.program, "status", "--json", "--service", self.service],
-                             capture_output=True, text=True)
+        run = subprocess.run(
+            [self.program, "status", "--json", "--service", self.service],
+            capture_output=True,
+            text=True,
+        )
         if run.returncode != 0:
             raise RuntimeError(run.stderr.strip())
         said: dict[str, Any] = json.loads(run.stdout)
         return said
 
     def status_text(self) -> str:
-        return subprocess.run([self.program, "status", "--service", self.service],
-                              capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            [self.program, "status", "--service", self.service],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     def etcdctl(self, *args: str) -> str:
-        return subprocess.run(["etcdctl", "--endpoints", self.etcd, *args], capture_output=True,
-                              text=True, check=True, env={**os.environ, "ETCDCTL_API": "3"}).stdout
+        return subprocess.run(
+            ["etcdctl", "--endpoints", self.etcd, *args],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "ETCDCTL_API": "3"},
+        ).stdout
 
     def kill_dispatcher(self, address: str) -> int:
         """SIGKILL for the dispatcher at @address; its process id."""

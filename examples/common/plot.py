@@ -14,9 +14,16 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 MARK = "#555555"
 
 STYLE = {
-    "font.size": 13, "axes.titlesize": 14, "figure.titlesize": 18, "legend.fontsize": 12,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.axisbelow": True,
-    "grid.color": "#dddddd", "lines.linewidth": 2.5,
+    "font.size": 13,
+    "axes.titlesize": 14,
+    "figure.titlesize": 18,
+    "legend.fontsize": 12,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#dddddd",
+    "lines.linewidth": 2.5,
     "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
 }
 
@@ -45,10 +52,17 @@ def label(axes: Any, title: str, x: str, y: str) -> None:
 def mark(axes: Any, at: float, text: str, height: float = 0.97, left: bool = False) -> None:
     """A vertical line where something happened, and what; @height is a share of the panel's."""
     axes.axvline(at, color=MARK, linestyle="--", linewidth=1.5)
-    axes.annotate(text, (at, height), xycoords=("data", "axes fraction"),
-                  xytext=(-6 if left else 6, 0), textcoords="offset points", va="top",
-                  ha="right" if left else "left", color=MARK,
-                  bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.8})
+    axes.annotate(
+        text,
+        (at, height),
+        xycoords=("data", "axes fraction"),
+        xytext=(-6 if left else 6, 0),
+        textcoords="offset points",
+        va="top",
+        ha="right" if left else "left",
+        color=MARK,
+        bbox={"boxstyle": "round,pad=0.2", "fc": "white", "ec": "none", "alpha": 0.8},
+    )
 
 
 def legend(axes: Any) -> None:
@@ -57,7 +71,7 @@ def legend(axes: Any) -> None:
 
 def bars(axes: Any, values: Mapping[str, float], form: str = "{:.1f}") -> None:
     """One bar a name, with its value on it."""
-    drawn = axes.bar(list(values), list(values.values()), color=COLOURS[:len(values)], width=0.6)
+    drawn = axes.bar(list(values), list(values.values()), color=COLOURS[: len(values)], width=0.6)
     axes.bar_label(drawn, labels=[form.format(v) for v in values.values()], padding=3)
     axes.margins(y=0.12)
     axes.grid(axis="x", visible=False)

@@ -37,8 +37,9 @@ def say(text: str) -> None:
 
 def plot_option(parser: argparse.ArgumentParser) -> None:
     """The option --plot: args.plot is a file name, or None."""
-    parser.add_argument("--plot", metavar="FILE",
-                        help="draw what happened, as a PNG (needs matplotlib)")
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw what happened, as a PNG (needs matplotlib)"
+    )
 
 
 def check_plot(path: str | None) -> None:
@@ -46,8 +47,10 @@ def check_plot(path: str | None) -> None:
     Ends the program, before anything was started, if there is to be a plot and nothing to draw it.
     """
     if path is not None and importlib.util.find_spec("matplotlib") is None:
-        sys.exit("--plot needs matplotlib, which this Python has not: apt-get install "
-                 "python3-matplotlib")
+        sys.exit(
+            "--plot needs matplotlib, which this Python has not: apt-get install "
+            "python3-matplotlib"
+        )
 
 
 Events: TypeAlias = "queue.Queue[tuple[Any, dict[str, Any] | None]]"
@@ -61,8 +64,9 @@ class Child:
     """
 
     def __init__(self, argv: Sequence[str], events: Events) -> None:
-        self.process = subprocess.Popen([sys.executable, *argv], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(
+            [sys.executable, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdin is not None and self.process.stdout is not None
         self._stdin, self._stdout = self.process.stdin, self.process.stdout
         threading.Thread(target=self._read, args=(events,), daemon=True).start()
@@ -121,8 +125,13 @@ def perform(name: str, play: Callable[[pathlib.Path], None], limit_s: int) -> in
             directory = pathlib.Path(home)
             play(directory)
         need(not directory.exists(), f"{directory} is left")
-    except (Failed, RuntimeError, OSError, subprocess.CalledProcessError,
-            mr.errors.MillraceError) as e:
+    except (
+        Failed,
+        RuntimeError,
+        OSError,
+        subprocess.CalledProcessError,
+        mr.errors.MillraceError,
+    ) as e:
         print(f"{name}: failed: {e}", flush=True)
         return 1
     except KeyboardInterrupt:

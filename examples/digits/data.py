@@ -25,14 +25,24 @@ def feature(values: Any) -> mr.train.Feature:
     return mr.train.Feature(int64_list=mr.train.Int64List(value=values))
 
 
-def write_shards(directory: pathlib.Path, images: npt.NDArray[Any], labels: npt.NDArray[Any],
-                 ids: npt.NDArray[Any], shards: int) -> None:
+def write_shards(
+    directory: pathlib.Path,
+    images: npt.NDArray[Any],
+    labels: npt.NDArray[Any],
+    ids: npt.NDArray[Any],
+    shards: int,
+) -> None:
     """TFRecord files of tf.Example, the images dealt out in turn."""
     for shard in range(shards):
         with mr.io.TFRecordWriter(
-            directory / f"digits-{shard:03d}-of-{shards:03d}.tfrecord") as writer:
+            directory / f"digits-{shard:03d}-of-{shards:03d}.tfrecord"
+        ) as writer:
             for i in range(shard, len(ids), shards):
-                features = mr.train.Features(feature={
-                    "id": feature([ids[i]]), "image": feature(images[i]),
-                    "label": feature([labels[i]])})
+                features = mr.train.Features(
+                    feature={
+                        "id": feature([ids[i]]),
+                        "image": feature(images[i]),
+                        "label": feature([labels[i]]),
+                    }
+                )
                 writer.write(mr.train.Example(features=features).SerializeToString())

@@ -79,16 +79,20 @@ class Run:
         leader = status["leader"]
         pid = self.cluster.kill_dispatcher(leader)
         self.killed = (epoch, name, images)
-        say(f"trainer {name} has {images} of the {self.n_train} images of epoch {epoch} "
+        say(
+            f"trainer {name} has {images} of the {self.n_train} images of epoch {epoch} "
             f"({share:.0%}), {outstanding} of {SHARDS} splits are outstanding: SIGKILL to the "
-            f"leading dispatcher {leader}, process {pid}")
+            f"leading dispatcher {leader}, process {pid}"
+        )
 
     def on_epoch(self, name: str, said: dict[str, Any]) -> None:
         epoch = said["epoch"]
         self.epochs.setdefault(epoch, {})[name] = said["ids"]
         loss = "-" if said["loss"] is None else f"{said['loss']:.3f}"
-        say(f"trainer {name}: epoch {epoch} done, {len(said['ids'])} images, loss {loss}, test "
-            f"accuracy {said['accuracy']:.3f}")
+        say(
+            f"trainer {name}: epoch {epoch} done, {len(said['ids'])} images, loss {loss}, test "
+            f"accuracy {said['accuracy']:.3f}"
+        )
         if len(self.epochs[epoch]) == len(TRAINERS):
             self.check_epoch(epoch)
 
@@ -96,8 +100,11 @@ class Run:
         """Between the trainers every image was visited exactly once."""
         visited = sorted(i for ids in self.epochs[epoch].values() for i in ids)
         missing = set(range(self.n_train)) - set(visited)
-        need(not missing, f"epoch {epoch}: {len(missing)} images were not visited, for example "
-                          f"{sorted(missing)[:5]}")
+        need(
+            not missing,
+            f"epoch {epoch}: {len(missing)} images were not visited, for example "
+            f"{sorted(missing)[:5]}",
+        )
         twice = len(visited) - self.n_train
         need(twice == 0, f"epoch {epoch}: {twice} images were visited twice")
         say(f"epoch {epoch}: each of the {self.n_train} images was visited exactly once")
@@ -117,8 +124,16 @@ def outstanding_splits(status: dict[str, Any]) -> int:
 def train(cluster: Cluster, directory: pathlib.Path, n_train: int) -> Run:
     """Run both trainers to their end; what happened."""
     events: Events = queue.Queue()
-    args = ["--service", cluster.service, "--shards", str(directory / "*.tfrecord"),
-            "--test", str(directory / "test.npz"), "--epochs", str(EPOCHS)]
+    args = [
+        "--service",
+        cluster.service,
+        "--shards",
+        str(directory / "*.tfrecord"),
+        "--test",
+        str(directory / "test.npz"),
+        "--epochs",
+        str(EPOCHS),
+    ]
     trainers = [Trainer(name, args, events) for name in TRAINERS]
     run = Run(cluster, n_train)
     ready = running = 0
@@ -152,24 +167,35 @@ def train(cluster: Cluster, directory: pathlib.Path, n_train: int) -> Run:
 
 def check(run: Run) -> None:
     if run.killed is None:
-        raise Failed("no epoch had a reader in its middle while splits were outstanding: no leader "
-                     "was killed")
+        raise Failed(
+            "no epoch had a reader in its middle while splits were outstanding: no leader "
+            "was killed"
+        )
     epoch = run.killed[0]
     need(run.after_kill, f"nobody received a batch of epoch {epoch} after the leader was killed")
-    say(f"training went on in epoch {epoch}: after the kill, batches came to trainer "
-        f"{' and '.join(sorted(run.after_kill))}")
-    need(sorted(run.epochs) == list(range(EPOCHS))
-         and all(len(e) == len(TRAINERS) for e in run.epochs.values()),
-         f"not every trainer ended all {EPOCHS} epochs")
+    say(
+        f"training went on in epoch {epoch}: after the kill, batches came to trainer "
+        f"{' and '.join(sorted(run.after_kill))}"
+    )
+    need(
+        sorted(run.epochs) == list(range(EPOCHS))
+        and all(len(e) == len(TRAINERS) for e in run.epochs.values()),
+        f"not every trainer ended all {EPOCHS} epochs",
+    )
     for name in TRAINERS:
         got = sum(len(run.epochs[e][name]) for e in range(EPOCHS))
         share = got / (EPOCHS * run.n_train)
-        say(f"trainer {name}: {got} images in all ({share:.0%}), test accuracy "
-            f"{run.accuracy[name]:.3f}")
-        need(share >= 0.25,
-             f"trainer {name} received {share:.0%} of the images, less than a quarter")
-        need(run.accuracy[name] >= ACCURACY,
-             f"trainer {name}: accuracy {run.accuracy[name]:.3f} is below {ACCURACY}")
+        say(
+            f"trainer {name}: {got} images in all ({share:.0%}), test accuracy "
+            f"{run.accuracy[name]:.3f}"
+        )
+        need(
+            share >= 0.25, f"trainer {name} received {share:.0%} of the images, less than a quarter"
+        )
+        need(
+            run.accuracy[name] >= ACCURACY,
+            f"trainer {name}: accuracy {run.accuracy[name]:.3f} is below {ACCURACY}",
+        )
 
 
 def show(cluster: Cluster, leader_before: str) -> None:
@@ -183,8 +209,10 @@ def show(cluster: Cluster, leader_before: str) -> None:
                 break
     status = cluster.status()
     need(status["leader"] != "", "nobody leads")
-    say(f"the leader is now {status['leader']}, epoch {status['epoch']} (it was {leader_before}); "
-        "millrace status:")
+    say(
+        f"the leader is now {status['leader']}, epoch {status['epoch']} (it was {leader_before}); "
+        "millrace status:"
+    )
     print("    " + cluster.status_text().replace("\n", "\n    ").rstrip(), flush=True)
 
 
@@ -192,21 +220,28 @@ def demo(directory: pathlib.Path) -> None:
     images, labels = load_digits()
     order = np.random.default_rng(1).permutation(len(labels))
     test, rest = order[:360], order[360:]
-    say(f"{len(labels)} handwritten digits (UCI, CC BY 4.0): {len(rest)} to train with, "
-        f"{len(test)} to test with")
+    say(
+        f"{len(labels)} handwritten digits (UCI, CC BY 4.0): {len(rest)} to train with, "
+        f"{len(test)} to test with"
+    )
     write_shards(directory, images[rest], labels[rest], np.arange(len(rest)), SHARDS)
-    np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32),
-             labels=labels[test])
+    np.savez(
+        directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test]
+    )
     say(f"wrote {SHARDS} TFRecord files of tf.Example to {directory}")
     with Cluster(directory, "digits") as cluster:
         for server in cluster.servers:
-            say(f"{server['kind']} {server['number']} serves on {server['address']}, process "
-                f"{server['pid']}")
+            say(
+                f"{server['kind']} {server['number']} serves on {server['address']}, process "
+                f"{server['pid']}"
+            )
         say(f"etcd {cluster.etcd}, service {cluster.service}")
         leader = cluster.status()["leader"]
         say(f"leading: {leader}")
-        say('the pipeline: list_files, interleave TFRecord, parse_example, map cast and scale, '
-            'shuffle, batch; DYNAMIC, job "digits"')
+        say(
+            "the pipeline: list_files, interleave TFRecord, parse_example, map cast and scale, "
+            'shuffle, batch; DYNAMIC, job "digits"'
+        )
         try:
             run = train(cluster, directory, len(rest))
             check(run)

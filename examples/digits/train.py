@@ -84,17 +84,27 @@ def main() -> None:
     parser.add_argument("--name", default="A", help="of this trainer, for its messages")
     parser.add_argument("--job", default="digits")
     parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--step-ms", type=float, default=20,
-                        help="a step of a model worth a GPU takes longer than ours: pretend that "
-                        "each takes so long")
-    parser.add_argument("--wait", action="store_true",
-                        help="begin when a line comes on standard input")
+    parser.add_argument(
+        "--step-ms",
+        type=float,
+        default=20,
+        help="a step of a model worth a GPU takes longer than ours: pretend that "
+        "each takes so long",
+    )
+    parser.add_argument(
+        "--wait", action="store_true", help="begin when a line comes on standard input"
+    )
     args = parser.parse_args()
 
-    ds = pipeline(args.shards).apply(mr.service.distribute(
-        processing_mode="distributed_epoch", service=args.service, job_name=args.job,
-        # Small, because the epochs are: a long queue here would be the other's share.
-        max_outstanding_requests=4))
+    ds = pipeline(args.shards).apply(
+        mr.service.distribute(
+            processing_mode="distributed_epoch",
+            service=args.service,
+            job_name=args.job,
+            # Small, because the epochs are: a long queue here would be the other's share.
+            max_outstanding_requests=4,
+        )
+    )
     with np.load(args.test) as test:
         test_images, test_labels = test["images"], test["labels"]
 
@@ -108,12 +118,23 @@ def main() -> None:
         for batch in ds.as_numpy_iterator():
             losses.append(model.step(batch["image"], batch["label"]))
             visited += batch["id"].tolist()
-            say(trainer=args.name, event="step", epoch=epoch, images=len(visited),
-                batch=len(batch["id"]), loss=float(np.mean(losses[-20:])))
+            say(
+                trainer=args.name,
+                event="step",
+                epoch=epoch,
+                images=len(visited),
+                batch=len(batch["id"]),
+                loss=float(np.mean(losses[-20:])),
+            )
             time.sleep(args.step_ms / 1000)
-        say(trainer=args.name, event="epoch", epoch=epoch, ids=visited,
+        say(
+            trainer=args.name,
+            event="epoch",
+            epoch=epoch,
+            ids=visited,
             loss=float(np.mean(losses)) if losses else None,
-            accuracy=model.accuracy(test_images, test_labels))
+            accuracy=model.accuracy(test_images, test_labels),
+        )
     say(trainer=args.name, event="done", accuracy=model.accuracy(test_images, test_labels))
 
 

@@ -30,6 +30,7 @@ class Cost:
         self.padding = 1 - words / computed
         self.per_word = computed / words
         self.waiting = waited / words
-        self.mixed = [i for i, step in enumerate(steps)
-                      if len({bucket(s["length"]) for s in step}) != 1]
+        self.mixed = [
+            i for i, step in enumerate(steps) if len({bucket(s["length"]) for s in step}) != 1
+        ]
         self.buckets = 1 - len(self.mixed) / len(steps)

@@ -27,7 +27,16 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "common"))
 from cluster import Cluster  # noqa: E402
 from stage import (  # noqa: E402
-    Child, Events, Failed, check_plot, need, need_gone, perform, plot_option, say)
+    Child,
+    Events,
+    Failed,
+    check_plot,
+    need,
+    need_gone,
+    perform,
+    plot_option,
+    say,
+)
 
 REPLICAS = 4
 WORKERS = 3
@@ -47,9 +56,9 @@ class Replica(Child):
         self.index = index
         self.steps: list[dict[str, Any]] = []
         self.at: list[float] = []  # the time of each
-        super().__init__([str(HERE / "consumer.py"), "--index", str(index), "--of", str(REPLICAS),
-                          *args],
-                         events)
+        super().__init__(
+            [str(HERE / "consumer.py"), "--index", str(index), "--of", str(REPLICAS), *args], events
+        )
 
 
 class Run:
@@ -59,8 +68,10 @@ class Run:
         self.cluster = cluster
         self.to_kill: list[tuple[int, str, Callable[[], str]]] = []
         if coordinated:
-            self.to_kill = [(KILL_WORKER, "a worker", self._kill_worker),
-                            (KILL_LEADER, "the leading dispatcher", self._kill_leader)]
+            self.to_kill = [
+                (KILL_WORKER, "a worker", self._kill_worker),
+                (KILL_LEADER, "the leading dispatcher", self._kill_leader),
+            ]
         self.killed: list[tuple[str, float]] = []  # (what, when)
         self.events: Events = queue.Queue()
         args = ["--service", cluster.service, "--directory", str(directory), "--steps", str(STEPS)]
@@ -111,8 +122,12 @@ class Run:
         """The longest time between two steps of a replica after each kill, in seconds."""
         found = []
         for _, at in self.killed:
-            gaps = [b - a for r in self.replicas for a, b in zip(r.at, r.at[1:])
-                    if b > at and a < at + 15]
+            gaps = [
+                b - a
+                for r in self.replicas
+                for a, b in zip(r.at, r.at[1:])
+                if b > at and a < at + 15
+            ]
             found.append(max(gaps))
         return found
 
@@ -122,11 +137,15 @@ class Run:
 
 def table(with_: Cost, without: Cost) -> None:
     print(f"\n    {'':44}{'coordinated':>14}{'uncoordinated':>16}{'saved':>9}")
-    print(f"    {'steps whose replicas all had one bucket':44}{with_.buckets:>14.0%}"
-          f"{without.buckets:>16.0%}")
-    rows = [("padding, share of what is computed", ".0%", "padding"),
-            ("step time for each word (1: no padding)", ".2f", "per_word"),
-            ("waiting for the longest replica, same unit", ".2f", "waiting")]
+    print(
+        f"    {'steps whose replicas all had one bucket':44}{with_.buckets:>14.0%}"
+        f"{without.buckets:>16.0%}"
+    )
+    rows = [
+        ("padding, share of what is computed", ".0%", "padding"),
+        ("step time for each word (1: no padding)", ".2f", "per_word"),
+        ("waiting for the longest replica, same unit", ".2f", "waiting"),
+    ]
     for name, form, field in rows:
         a, b = getattr(with_, field), getattr(without, field)
         print(f"    {name:44}{a:>14{form}}{b:>16{form}}{1 - a / b:>9.0%}")
@@ -142,10 +161,18 @@ def draw(path: str, run: Run, with_: Cost, without: Cost) -> None:
     for r in run.replicas:
         steps.plot([at - began for at in r.at], range(1, len(r.at) + 1), label=f"replica {r.index}")
     for (what, at), pause in zip(run.killed, run.pauses()):
-        mark(steps, at - began, f"SIGKILL to {what}\n(longest pause {1000 * pause:.0f} ms)",
-             height=0.14 if what == "a worker" else 0.32)
-    label(steps, "All stay in the same step, through both kills", "time since the first step [s]",
-          "steps done")
+        mark(
+            steps,
+            at - began,
+            f"SIGKILL to {what}\n(longest pause {1000 * pause:.0f} ms)",
+            height=0.14 if what == "a worker" else 0.32,
+        )
+    label(
+        steps,
+        "All stay in the same step, through both kills",
+        "time since the first step [s]",
+        "steps done",
+    )
     legend(steps)
     costs = {"coordinated": with_, "uncoordinated": without}
     bars(padding, {n: 100 * c.padding for n, c in costs.items()}, "{:.0f} %")
@@ -159,20 +186,26 @@ def draw(path: str, run: Run, with_: Cost, without: Cost) -> None:
 def check(run: Run, cost: Cost) -> None:
     need(len(run.killed) == 2, "not both were killed")
     need(len(run.steps()) == STEPS, f"{len(run.steps())} steps were made, not {STEPS}")
-    need(not cost.mixed,
-         f"the replicas had different buckets in {len(cost.mixed)} steps, first in step "
-                         f"{cost.mixed[:1]}")
-    say(f"in each of {STEPS} steps all {REPLICAS} replicas had batches of one bucket; longest "
+    need(
+        not cost.mixed,
+        f"the replicas had different buckets in {len(cost.mixed)} steps, first in step "
+        f"{cost.mixed[:1]}",
+    )
+    say(
+        f"in each of {STEPS} steps all {REPLICAS} replicas had batches of one bucket; longest "
         f"pause of a replica after the worker was killed {run.pauses()[0]:.2f} s, after the "
-        f"dispatcher {run.pauses()[1]:.2f} s")
+        f"dispatcher {run.pauses()[1]:.2f} s"
+    )
 
 
 def demo(directory: pathlib.Path, plot: str | None) -> None:
     lines, words = corpus.write(directory)
     say(f"{lines} paragraphs of the licences in {corpus.SOURCE}, {words} words")
     with Cluster(directory, "rounds", dispatchers=3, workers=WORKERS) as cluster:
-        say(f"etcd {cluster.etcd}, three dispatchers and {WORKERS} workers; {REPLICAS} replicas, "
-            f"{STEPS} steps of {BATCH} lines each")
+        say(
+            f"etcd {cluster.etcd}, three dispatchers and {WORKERS} workers; {REPLICAS} replicas, "
+            f"{STEPS} steps of {BATCH} lines each"
+        )
         try:
             say("coordinated: consumer i takes the i-th of four batches of one bucket")
             run = Run(cluster, directory, True).run()
@@ -187,10 +220,14 @@ def demo(directory: pathlib.Path, plot: str | None) -> None:
     table(with_, without)
     if plot is not None:
         draw(plot, run, with_, without)
-    need(with_.waiting < without.waiting / 2,
-         "coordination has not halved the waiting for the longest replica")
-    need(with_.per_word - 1 < (without.per_word - 1) / 2,
-         "coordination has not halved the time that goes into padding")
+    need(
+        with_.waiting < without.waiting / 2,
+        "coordination has not halved the waiting for the longest replica",
+    )
+    need(
+        with_.per_word - 1 < (without.per_word - 1) / 2,
+        "coordination has not halved the time that goes into padding",
+    )
     need_gone(directory, pids)
 
 

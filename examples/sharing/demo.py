@@ -28,7 +28,15 @@ sys.path.insert(0, str(HERE.parent / "digits"))
 sys.path.insert(0, str(HERE.parent / "common"))
 from data import load_digits, write_shards  # noqa: E402
 from stage import (  # noqa: E402
-    Child, Events, check_plot, need, need_gone, perform, plot_option, say)
+    Child,
+    Events,
+    check_plot,
+    need,
+    need_gone,
+    perform,
+    plot_option,
+    say,
+)
 
 SHARDS = 64
 EPOCHS = 4
@@ -59,13 +67,25 @@ class Service:
 
     def __enter__(self) -> Service:
         try:
-            dispatcher = self._add(mr.service.DispatchServer(mr.service.DispatcherConfig(
-                work_dir=str(self._home / "etcd"))))
+            dispatcher = self._add(
+                mr.service.DispatchServer(
+                    mr.service.DispatcherConfig(work_dir=str(self._home / "etcd"))
+                )
+            )
             self.target = dispatcher.target
-            self.workers = [self._add(mr.service.WorkerServer(mr.service.WorkerConfig(
-                dispatcher.address, heartbeat_interval_ms=100,
-                cache_dir=str(self._home / f"cache-{i}"),
-                cross_trainer_cache_size_bytes=CACHE_BYTES))) for i in range(WORKERS)]
+            self.workers = [
+                self._add(
+                    mr.service.WorkerServer(
+                        mr.service.WorkerConfig(
+                            dispatcher.address,
+                            heartbeat_interval_ms=100,
+                            cache_dir=str(self._home / f"cache-{i}"),
+                            cross_trainer_cache_size_bytes=CACHE_BYTES,
+                        )
+                    )
+                )
+                for i in range(WORKERS)
+            ]
         except BaseException:
             self.__exit__()
             raise
@@ -109,9 +129,9 @@ class Trainer(Child):
         self.points: list[tuple[float, int]] = []  # (time, images)
         self.done: dict[str, Any] = {}
         self.steps_allowed = 0
-        super().__init__([str(HERE / "search.py"), "--name", name, "--rate", str(RATES[name]),
-                          *args],
-                         events)
+        super().__init__(
+            [str(HERE / "search.py"), "--name", name, "--rate", str(RATES[name]), *args], events
+        )
 
     @property
     def images(self) -> int:
@@ -189,9 +209,11 @@ class Search:
 
     def _tell_end(self, trainer: Trainer) -> None:
         missed = trainer.done["skipped"]
-        say(f"trainer {trainer.name}: {trainer.images} images" + (
-            f", {missed} missed" if missed else "")
-            + f", test accuracy {trainer.done['accuracy']:.3f}")
+        say(
+            f"trainer {trainer.name}: {trainer.images} images"
+            + (f", {missed} missed" if missed else "")
+            + f", test accuracy {trainer.done['accuracy']:.3f}"
+        )
         if self.share and trainer.name == "A":
             self.trainers["slow"].close_input()
 
@@ -213,8 +235,10 @@ def search(service: Service, args: list[str], share: bool, n: int) -> Search:
 def check_shared(run: Search, service: Service) -> None:
     productions = service.productions()
     users = [sorted(u["job"] for u in p["users"]) for p in productions]
-    need(users == [sorted(f"search+trainer-{name}" for name in RATES)],
-         f"there is not one production for all, but {users}")
+    need(
+        users == [sorted(f"search+trainer-{name}" for name in RATES)],
+        f"there is not one production for all, but {users}",
+    )
     deadline = time.monotonic() + 10
     while produced(service.productions()) < run.n and time.monotonic() < deadline:
         time.sleep(0.05)  # the workers' next heartbeats
@@ -223,14 +247,22 @@ def check_shared(run: Search, service: Service) -> None:
     for t in run.trainers.values():
         ids = t.done["ids"]
         need(len(set(ids)) == len(ids), f"trainer {t.name} got images twice")
-        need(len(ids) + t.done["skipped"] == run.n,
-             f"trainer {t.name}: {len(ids)} images and {t.done['skipped']} missed are not {run.n}")
-        need(t.name == "slow" or t.done["skipped"] == 0,
-             f"trainer {t.name} missed {t.done['skipped']} images")
-        need(t.done["skipped"] > 0 or t.done["accuracy"] >= ACCURACY,
-             f"trainer {t.name}: accuracy {t.done['accuracy']:.3f} is below {ACCURACY}")
-    need(run.trainers["slow"].done["skipped"] > 0,
-         "the slow trainer missed nothing: the window was not too small for it")
+        need(
+            len(ids) + t.done["skipped"] == run.n,
+            f"trainer {t.name}: {len(ids)} images and {t.done['skipped']} missed are not {run.n}",
+        )
+        need(
+            t.name == "slow" or t.done["skipped"] == 0,
+            f"trainer {t.name} missed {t.done['skipped']} images",
+        )
+        need(
+            t.done["skipped"] > 0 or t.done["accuracy"] >= ACCURACY,
+            f"trainer {t.name}: accuracy {t.done['accuracy']:.3f} is below {ACCURACY}",
+        )
+    need(
+        run.trainers["slow"].done["skipped"] > 0,
+        "the slow trainer missed nothing: the window was not too small for it",
+    )
 
 
 def check_alone(run: Search) -> None:
@@ -242,8 +274,10 @@ def check_alone(run: Search) -> None:
 def table(shared: Search, alone: Search) -> None:
     print(f"\n    {'trainer':10}{'rate':>8}{'images':>10}{'missed':>10}{'accuracy':>10}")
     for t in shared.trainers.values():
-        print(f"    {t.name:10}{RATES[t.name]:8}{t.images:10,}{t.done['skipped']:10,}"
-              f"{t.done['accuracy']:10.3f}")
+        print(
+            f"    {t.name:10}{RATES[t.name]:8}{t.images:10,}{t.done['skipped']:10,}"
+            f"{t.done['accuracy']:10.3f}"
+        )
     delivered = [sum(t.images for t in run.trainers.values()) for run in (shared, alone)]
     print(f"\n    {'':24}{'shared':>12}{'four alone':>12}")
     print(f"    {'images produced':24}{shared.n:12,}{4 * alone.n:12,}")
@@ -261,8 +295,9 @@ def draw(path: str, shared: Search, alone: Search) -> None:
     images, cpu = figure.panels
 
     def line(points: list[tuple[float, int]], text: str, **style: Any) -> None:
-        images.plot([at - shared.began for at, _ in points], [n for _, n in points], label=text,
-                    **style)
+        images.plot(
+            [at - shared.began for at, _ in points], [n for _, n in points], label=text, **style
+        )
 
     line(shared.produced, "made by the workers, once for all", color=MARK, linewidth=12, alpha=0.3)
     # They lie on each other: the first ones are broader.
@@ -271,8 +306,13 @@ def draw(path: str, shared: Search, alone: Search) -> None:
         line(t.points, f"trainer {t.name}, rate {RATES[t.name]}{missed}", linewidth=width)
     late, first = shared.trainers["late"], shared.trainers["A"]
     mark(images, late.points[0][0] - shared.began, "the late trainer starts", height=0.62)
-    mark(images, first.points[-1][0] - shared.began, "A is done: the slow one hurries", height=0.3,
-         left=True)
+    mark(
+        images,
+        first.points[-1][0] - shared.began,
+        "A is done: the slow one hurries",
+        height=0.3,
+        left=True,
+    )
     label(images, "In the hands of each trainer", "time since the start [s]", "images")
     legend(images)
     bars(cpu, {"shared": shared.cpu_s, "four alone": alone.cpu_s}, "{:.0f} s")
@@ -286,18 +326,33 @@ def demo(directory: pathlib.Path, plot: str | None) -> None:
     order = np.random.default_rng(1).permutation(len(labels))
     test, rest = order[:360], order[360:]
     n = EPOCHS * len(rest)
-    say(f"{len(rest)} handwritten digits (UCI, CC BY 4.0), {EPOCHS} epochs of moved, enlarged and "
-        f"smoothed pictures: {n} images")
+    say(
+        f"{len(rest)} handwritten digits (UCI, CC BY 4.0), {EPOCHS} epochs of moved, enlarged and "
+        f"smoothed pictures: {n} images"
+    )
     write_shards(directory, images[rest], labels[rest], np.arange(len(rest)), SHARDS)
-    np.savez(directory / "test.npz", images=(images[test] / 16).astype(np.float32),
-             labels=labels[test])
+    np.savez(
+        directory / "test.npz", images=(images[test] / 16).astype(np.float32), labels=labels[test]
+    )
     with Service(directory) as service:
-        say(f"a dispatcher at {service.target} and {WORKERS} workers, each with "
-            f"{CACHE_BYTES >> 20} MiB of disk for windows")
-        args = ["--service", service.target, "--shards", str(directory / "*.tfrecord"),
-                "--test", str(directory / "test.npz"), "--epochs", str(EPOCHS)]
-        say("four trainers share one production; one of them comes late, one is five times slower "
-            "than the others")
+        say(
+            f"a dispatcher at {service.target} and {WORKERS} workers, each with "
+            f"{CACHE_BYTES >> 20} MiB of disk for windows"
+        )
+        args = [
+            "--service",
+            service.target,
+            "--shards",
+            str(directory / "*.tfrecord"),
+            "--test",
+            str(directory / "test.npz"),
+            "--epochs",
+            str(EPOCHS),
+        ]
+        say(
+            "four trainers share one production; one of them comes late, one is five times slower "
+            "than the others"
+        )
         shared = search(service, args, True, n)
         check_shared(shared, service)
         say("the same four, each with a production of its own, all as fast as they can")

@@ -67,8 +67,9 @@ def example(record: Any, epoch: Any) -> dict[str, Any]:
     """What the workers make of a record: another picture of the digit in each epoch."""
     parsed = mr.io.parse_single_example(record, FEATURES)
     image = enlarge(mr.reshape(mr.cast(parsed["image"], mr.float32) / 16.0, [SMALL, SMALL]))
-    dy, dx = (mr.cast((parsed["id"] * a + epoch * b) % 7 - 3, mr.int32)
-              for a, b in ((7, 3), (5, 2)))
+    dy, dx = (
+        mr.cast((parsed["id"] * a + epoch * b) % 7 - 3, mr.int32) for a, b in ((7, 3), (5, 2))
+    )
     image = move(image, dy, dx)
     for _ in range(SMOOTHING):
         image = mr.matmul(BLUR, mr.matmul(image, BLUR))
@@ -82,10 +83,12 @@ def pipeline(shards: str, epochs: int) -> mr.Dataset:
     """
     files = sorted(glob.glob(shards))
     pairs = mr.Dataset.from_tensor_slices(
-        (np.array(files * epochs, object), np.repeat(np.arange(epochs), len(files))))
+        (np.array(files * epochs, object), np.repeat(np.arange(epochs), len(files)))
+    )
     return pairs.interleave(
         lambda file, epoch: mr.TFRecordDataset(file).map(lambda record: example(record, epoch)),
-        cycle_length=4).shuffle(256)
+        cycle_length=4,
+    ).shuffle(256)
 
 
 class Softmax:
@@ -132,16 +135,26 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=0.1, help="its learning rate")
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--share", action="store_true", help="one production for all trainers")
-    parser.add_argument("--lines", choices=("start", "steps"),
-                        help="wait for a line on standard input before the start, or before the "
-                        "start and each step; the end of the input is as good as all of them")
+    parser.add_argument(
+        "--lines",
+        choices=("start", "steps"),
+        help="wait for a line on standard input before the start, or before the "
+        "start and each step; the end of the input is as good as all of them",
+    )
     args = parser.parse_args()
 
     name, cache = f"alone-{args.name}", None
     if args.share:
         name, cache = "search", mr.service.CrossTrainerCache(f"trainer-{args.name}")
-    ds = pipeline(args.shards, args.epochs).apply(mr.service.distribute(
-        "distributed_epoch", args.service, job_name=name, cross_trainer_cache=cache)).batch(32)
+    ds = (
+        pipeline(args.shards, args.epochs)
+        .apply(
+            mr.service.distribute(
+                "distributed_epoch", args.service, job_name=name, cross_trainer_cache=cache
+            )
+        )
+        .batch(32)
+    )
     warnings.simplefilter("ignore", mr.DataLossWarning)  # what was missed is said at the end
     images, labels = test_images(args.test)
     model = Softmax(args.rate)

@@ -28,38 +28,116 @@ from ._files import FixedLengthRecordDataset as FixedLengthRecordDataset
 from ._files import TextLineDataset as TextLineDataset, TFRecordDataset as TFRecordDataset
 from ._graph.tensor import Tensor as Tensor, convert_to_tensor as convert_to_tensor
 from ._ops.absent import (
-    case as case, cond as cond, map_fn as map_fn, missing_modules as _missing_modules,
-    numpy_function as numpy_function, py_function as py_function, switch_case as switch_case,
-    while_loop as while_loop)
+    case as case,
+    cond as cond,
+    map_fn as map_fn,
+    missing_modules as _missing_modules,
+    numpy_function as numpy_function,
+    py_function as py_function,
+    switch_case as switch_case,
+    while_loop as while_loop,
+)
 from ._ops.arrays import (
-    broadcast_to as broadcast_to, concat as concat, expand_dims as expand_dims, gather as gather,
-    pad as pad, rank as rank, reshape as reshape, reverse as reverse, shape as shape,
-    size as size, slice as slice, split as split, squeeze as squeeze, stack as stack,
-    tile as tile, transpose as transpose, unstack as unstack, where as where)
+    broadcast_to as broadcast_to,
+    concat as concat,
+    expand_dims as expand_dims,
+    gather as gather,
+    pad as pad,
+    rank as rank,
+    reshape as reshape,
+    reverse as reverse,
+    shape as shape,
+    size as size,
+    slice as slice,
+    split as split,
+    squeeze as squeeze,
+    stack as stack,
+    tile as tile,
+    transpose as transpose,
+    unstack as unstack,
+    where as where,
+)
 from ._ops.constants import (
-    cast as cast, constant as constant, fill as fill, one_hot as one_hot, ones as ones,
-    ones_like as ones_like, range as range, zeros as zeros, zeros_like as zeros_like)
+    cast as cast,
+    constant as constant,
+    fill as fill,
+    one_hot as one_hot,
+    ones as ones,
+    ones_like as ones_like,
+    range as range,
+    zeros as zeros,
+    zeros_like as zeros_like,
+)
 from ._ops.elementwise import (
-    abs as abs, add as add, clip_by_value as clip_by_value, cos as cos, divide as divide,
-    equal as equal, exp as exp, floor as floor, greater as greater, greater_equal as greater_equal,
-    identity as identity, less as less, less_equal as less_equal, logical_and as logical_and,
-    logical_not as logical_not, logical_or as logical_or, maximum as maximum, minimum as minimum,
-    multiply as multiply, negative as negative, not_equal as not_equal, pow as pow, round as round,
-    sigmoid as sigmoid, sign as sign, sin as sin, sqrt as sqrt, square as square,
-    subtract as subtract, tan as tan, tanh as tanh, truediv as truediv)
+    abs as abs,
+    add as add,
+    clip_by_value as clip_by_value,
+    cos as cos,
+    divide as divide,
+    equal as equal,
+    exp as exp,
+    floor as floor,
+    greater as greater,
+    greater_equal as greater_equal,
+    identity as identity,
+    less as less,
+    less_equal as less_equal,
+    logical_and as logical_and,
+    logical_not as logical_not,
+    logical_or as logical_or,
+    maximum as maximum,
+    minimum as minimum,
+    multiply as multiply,
+    negative as negative,
+    not_equal as not_equal,
+    pow as pow,
+    round as round,
+    sigmoid as sigmoid,
+    sign as sign,
+    sin as sin,
+    sqrt as sqrt,
+    square as square,
+    subtract as subtract,
+    tan as tan,
+    tanh as tanh,
+    truediv as truediv,
+)
 from ._ops.reductions import (
-    argmax as argmax, argmin as argmin, matmul as matmul, reduce_all as reduce_all,
-    reduce_any as reduce_any, reduce_max as reduce_max, reduce_mean as reduce_mean,
-    reduce_min as reduce_min, reduce_prod as reduce_prod, reduce_sum as reduce_sum)
+    argmax as argmax,
+    argmin as argmin,
+    matmul as matmul,
+    reduce_all as reduce_all,
+    reduce_any as reduce_any,
+    reduce_max as reduce_max,
+    reduce_mean as reduce_mean,
+    reduce_min as reduce_min,
+    reduce_prod as reduce_prod,
+    reduce_sum as reduce_sum,
+)
 from ._ops.text import as_string as as_string
 from ._version import __version__ as __version__
 from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARDINALITY
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset as Dataset
 from .dtypes import (
-    DType as DType, as_dtype as as_dtype, bfloat16 as bfloat16, bool_ as bool, double as double,
-    float16 as float16, float32 as float32, float64 as float64, half as half, int8 as int8,
-    int16 as int16, int32 as int32, int64 as int64, string as string, uint8 as uint8,
-    uint16 as uint16, uint32 as uint32, uint64 as uint64)
+    DType as DType,
+    as_dtype as as_dtype,
+    bfloat16 as bfloat16,
+    bool_ as bool,
+    double as double,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    half as half,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    string as string,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
 from .errors import DataLossWarning as DataLossWarning
 from .options import AutotuneOptions as AutotuneOptions, Options as Options
 from .options import ThreadingOptions as ThreadingOptions

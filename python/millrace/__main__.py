@@ -13,8 +13,10 @@ def main() -> NoReturn:
     """Become the program of this package. One of PATH would be this command again."""
     program = _ffi.own_program()
     if program is None:
-        sys.exit("millrace: this package was installed without the program; "
-                 "install it again, or say where it is in MILLRACE_PROGRAM")
+        sys.exit(
+            "millrace: this package was installed without the program; "
+            "install it again, or say where it is in MILLRACE_PROGRAM"
+        )
     os.execv(program, ["millrace", *sys.argv[1:]])
 
 

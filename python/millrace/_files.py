@@ -23,11 +23,18 @@ def _names(filenames: Any) -> Array:
     return np.atleast_1d(names).reshape(-1)
 
 
-def _record_files(op: str, filenames: Any, compression_type: Any, buffer_size: Any,
-                  num_parallel_reads: Any, **sizes: Any) -> Dataset:
+def _record_files(
+    op: str,
+    filenames: Any,
+    compression_type: Any,
+    buffer_size: Any,
+    num_parallel_reads: Any,
+    **sizes: Any,
+) -> Dataset:
     if isinstance(compression_type, str) and compression_type not in ("", "GZIP", "ZLIB"):
-        raise ValueError(f"compression type {compression_type!r}: files are \"\", \"GZIP\" or "
-                         "\"ZLIB\"")
+        raise ValueError(
+            f'compression type {compression_type!r}: files are "", "GZIP" or ' '"ZLIB"'
+        )
 
     def one_file(name: Any) -> Dataset:
         attrs = add_bytes(AttrTable(), "filename", name)
@@ -51,13 +58,18 @@ def _record_files(op: str, filenames: Any, compression_type: Any, buffer_size: A
     if num_parallel_reads is None:
         return files.flat_map(one_file)._named(f"{op}_files", inputs)
     cycle = None if num_parallel_reads == AUTOTUNE else num_parallel_reads
-    return files.interleave(one_file, cycle_length=cycle, block_length=1,
-                            num_parallel_calls=num_parallel_reads)._named(f"{op}_files", inputs)
+    return files.interleave(
+        one_file, cycle_length=cycle, block_length=1, num_parallel_calls=num_parallel_reads
+    )._named(f"{op}_files", inputs)
 
 
-def TFRecordDataset(filenames: Any, compression_type: Any = None,
-                    buffer_size: IntLike | None = None,
-                    num_parallel_reads: IntLike | None = None, name: str | None = None) -> Dataset:
+def TFRecordDataset(
+    filenames: Any,
+    compression_type: Any = None,
+    buffer_size: IntLike | None = None,
+    num_parallel_reads: IntLike | None = None,
+    name: str | None = None,
+) -> Dataset:
     """Read the records of TFRecord files, as ``tf.data.TFRecordDataset``.
 
     The files are the splits that a service hands out under DYNAMIC sharding.
@@ -99,9 +111,13 @@ def TFRecordDataset(filenames: Any, compression_type: Any = None,
     return _record_files("tfrecord", filenames, compression_type, buffer_size, num_parallel_reads)
 
 
-def TextLineDataset(filenames: Any, compression_type: Any = None,
-                    buffer_size: IntLike | None = None,
-                    num_parallel_reads: IntLike | None = None, name: str | None = None) -> Dataset:
+def TextLineDataset(
+    filenames: Any,
+    compression_type: Any = None,
+    buffer_size: IntLike | None = None,
+    num_parallel_reads: IntLike | None = None,
+    name: str | None = None,
+) -> Dataset:
     """Read the lines of text files, without their ends, as ``tf.data.TextLineDataset``.
 
     The files are the splits that a service hands out under DYNAMIC sharding.
@@ -142,13 +158,16 @@ def TextLineDataset(filenames: Any, compression_type: Any = None,
     return _record_files("text_line", filenames, compression_type, buffer_size, num_parallel_reads)
 
 
-def FixedLengthRecordDataset(filenames: Any, record_bytes: IntLike,
-                             header_bytes: IntLike | None = None,
-                             footer_bytes: IntLike | None = None,
-                             buffer_size: IntLike | None = None,
-                             compression_type: Any = None,
-                             num_parallel_reads: IntLike | None = None,
-                             name: str | None = None) -> Dataset:
+def FixedLengthRecordDataset(
+    filenames: Any,
+    record_bytes: IntLike,
+    header_bytes: IntLike | None = None,
+    footer_bytes: IntLike | None = None,
+    buffer_size: IntLike | None = None,
+    compression_type: Any = None,
+    num_parallel_reads: IntLike | None = None,
+    name: str | None = None,
+) -> Dataset:
     """Read records of one size, as ``tf.data.FixedLengthRecordDataset``.
 
     The files are the splits that a service hands out under DYNAMIC sharding.
@@ -190,8 +209,11 @@ def FixedLengthRecordDataset(filenames: Any, record_bytes: IntLike,
     >>> list(mr.FixedLengthRecordDataset("records.bin", 2))
     [b'aa', b'bb', b'cc']
     """
-    sizes = {"record_bytes": record_bytes,
-             "header_bytes": 0 if header_bytes is None else header_bytes,
-             "footer_bytes": 0 if footer_bytes is None else footer_bytes}
-    return _record_files("fixed_length_record", filenames, compression_type, buffer_size,
-                         num_parallel_reads, **sizes)
+    sizes = {
+        "record_bytes": record_bytes,
+        "header_bytes": 0 if header_bytes is None else header_bytes,
+        "footer_bytes": 0 if footer_bytes is None else footer_bytes,
+    }
+    return _record_files(
+        "fixed_length_record", filenames, compression_type, buffer_size, num_parallel_reads, **sizes
+    )

@@ -105,8 +105,10 @@ class Dataset(Functions, Batches, Order):
         [2, 5, 8]
         """
         if not 1 <= len(args) <= 3:
-            raise ValueError("Dataset.range takes stop; start, stop; or start, stop, step: got "
-                             f"{len(args)} arguments")
+            raise ValueError(
+                "Dataset.range takes stop; start, stop; or start, stop, step: got "
+                f"{len(args)} arguments"
+            )
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (*args, 1)[:3]
         attrs = AttrTable()
         for key, value in (("start", start), ("stop", stop), ("step", step)):
@@ -114,8 +116,9 @@ class Dataset(Functions, Batches, Order):
         return Dataset._of("range", attrs=attrs.dtype("dtype", output_type))
 
     @staticmethod
-    def counter(start: IntLike = 0, step: Any = 1, dtype: DTypeLike = "int64",
-                name: str | None = None) -> Dataset:
+    def counter(
+        start: IntLike = 0, step: Any = 1, dtype: DTypeLike = "int64", name: str | None = None
+    ) -> Dataset:
         """Count without an end: start, start + step, ... up to the limits of int64.
 
         Parameters
@@ -218,17 +221,24 @@ class Dataset(Functions, Batches, Order):
             raise ValueError("from_tensor_slices needs at least one tensor")
         for array in arrays:
             if array.ndim == 0:
-                raise ValueError("from_tensor_slices cuts tensors along their first axis: a scalar "
-                                 "has none")
+                raise ValueError(
+                    "from_tensor_slices cuts tensors along their first axis: a scalar " "has none"
+                )
         if len({len(array) for array in arrays}) > 1:
-            raise ValueError("from_tensor_slices: the first axes differ: "
-                             + ", ".join(str(a.shape) for a in arrays))
+            raise ValueError(
+                "from_tensor_slices: the first axes differ: "
+                + ", ".join(str(a.shape) for a in arrays)
+            )
         attrs.block("tensors", new_block(len(arrays[0]), arrays, per_row=True))
         return Dataset._of("from_tensor_slices", attrs=attrs)
 
     @staticmethod
-    def list_files(file_pattern: Any, shuffle: bool | None = None, seed: IntLike | None = None,
-                   name: str | None = None) -> Dataset:
+    def list_files(
+        file_pattern: Any,
+        shuffle: bool | None = None,
+        seed: IntLike | None = None,
+        name: str | None = None,
+    ) -> Dataset:
         """List the files that match a pattern, or any of several.
 
         The pattern is expanded now, here: the names are part of the dataset.
@@ -262,8 +272,10 @@ class Dataset(Functions, Batches, Order):
         [b'a.txt', b'b.txt']
         """
         if isinstance(file_pattern, Symbol):
-            raise errors.UnimplementedError("Dataset.list_files inside a function is not "
-                                            "supported: expand the pattern outside")
+            raise errors.UnimplementedError(
+                "Dataset.list_files inside a function is not "
+                "supported: expand the pattern outside"
+            )
         patterns = np.atleast_1d(as_tensor_array(paths(file_pattern))).reshape(-1).tolist()
         if not all(isinstance(p, bytes) for p in patterns):
             raise TypeError(f"file_pattern is a string or several, not {file_pattern!r}")
@@ -306,8 +318,9 @@ class Dataset(Functions, Batches, Order):
         [(0, 10), (1, 11), (2, 12)]
         """
         if bool(args) == (datasets is not None):
-            raise TypeError("Dataset.zip takes datasets as arguments, or one structure of them as "
-                            "`datasets`")
+            raise TypeError(
+                "Dataset.zip takes datasets as arguments, or one structure of them as " "`datasets`"
+            )
         if datasets is None:
             datasets = args[0] if len(args) == 1 else args
         if isinstance(datasets, list):
@@ -320,8 +333,9 @@ class Dataset(Functions, Batches, Order):
         return Dataset._of("zip", leaves, attrs)
 
     @staticmethod
-    def choose_from_datasets(datasets: Iterable[Dataset], choice_dataset: Dataset,
-                             stop_on_empty_dataset: bool = True) -> Dataset:
+    def choose_from_datasets(
+        datasets: Iterable[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+    ) -> Dataset:
         """Take elements of several datasets, as another dataset says.
 
         Parameters
@@ -350,12 +364,17 @@ class Dataset(Functions, Batches, Order):
             raise TypeError(f"choice_dataset is a Dataset, not {type(choice_dataset).__name__}")
         attrs = add_flag(AttrTable(), "stop_on_empty", stop_on_empty_dataset)
         return Dataset._of("choose", [choice_dataset, *parts], attrs)._named(
-            "choose_from_datasets", parts)
+            "choose_from_datasets", parts
+        )
 
     @staticmethod
-    def sample_from_datasets(datasets: Iterable[Dataset], weights: Any = None,
-                             seed: IntLike | None = None, stop_on_empty_dataset: bool = False,
-                             rerandomize_each_iteration: bool | None = None) -> Dataset:
+    def sample_from_datasets(
+        datasets: Iterable[Dataset],
+        weights: Any = None,
+        seed: IntLike | None = None,
+        stop_on_empty_dataset: bool = False,
+        rerandomize_each_iteration: bool | None = None,
+    ) -> Dataset:
         """Take elements of several datasets, each from one that is drawn at random.
 
         Parameters
@@ -392,14 +411,18 @@ class Dataset(Functions, Batches, Order):
         parts = given = _datasets(datasets, "sample_from_datasets")
         attrs = add_flag(AttrTable(), "stop_on_empty", stop_on_empty_dataset)
         if isinstance(weights, Dataset):
-            raise errors.UnimplementedError("sample_from_datasets with a dataset of weights is not "
-                                            "built: weights are constants")
+            raise errors.UnimplementedError(
+                "sample_from_datasets with a dataset of weights is not "
+                "built: weights are constants"
+            )
         if weights is not None:
             try:
                 weights = np.asarray(weights, np.float64).reshape(-1)
             except (TypeError, ValueError):
-                raise TypeError("sample_from_datasets: weights are numbers, one for each dataset, "
-                                f"not {weights!r}") from None
+                raise TypeError(
+                    "sample_from_datasets: weights are numbers, one for each dataset, "
+                    f"not {weights!r}"
+                ) from None
             if len(weights) != len(parts):
                 raise ValueError(f"{len(weights)} weights for {len(parts)} datasets")
             parts = [ds for ds, weight in zip(parts, weights) if weight != 0]
@@ -444,8 +467,9 @@ class Dataset(Functions, Batches, Order):
         ds._by_share = self._by_share  # any number goes with any element
         return ds._named("enumerate", [self])
 
-    def apply(self, transformation_func: Callable[[Dataset], Dataset],
-              name: str | None = None) -> Dataset:
+    def apply(
+        self, transformation_func: Callable[[Dataset], Dataset], name: str | None = None
+    ) -> Dataset:
         """Apply a function to the dataset itself, such as what mr.service.distribute() gives.
 
         Parameters
@@ -472,8 +496,9 @@ class Dataset(Functions, Batches, Order):
         """
         ds = transformation_func(self)
         if not isinstance(ds, Dataset):
-            raise TypeError(f"the transformation given to apply returned {type(ds).__name__}, not "
-                            "a Dataset")
+            raise TypeError(
+                f"the transformation given to apply returned {type(ds).__name__}, not " "a Dataset"
+            )
         return ds
 
     # ---- options ----
@@ -535,14 +560,15 @@ class Dataset(Functions, Batches, Order):
     # ---- not supported ----
 
     ragged_batch = absent("ragged_batch", "use padded_batch", "Dataset.")
-    rejection_resample = absent("rejection_resample",
-                                "filter by class and concatenate, or choose outside",
-                                "Dataset.")
+    rejection_resample = absent(
+        "rejection_resample", "filter by class and concatenate, or choose outside", "Dataset."
+    )
     save = absent("save", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     snapshot = absent("snapshot", "write TFRecord files with mr.io.TFRecordWriter", "Dataset.")
     sparse_batch = absent("sparse_batch", "there are no sparse tensors yet", "Dataset.")
-    from_generator = staticmethod(absent("from_generator", "use from_tensor_slices, or files",
-                                         "Dataset."))
+    from_generator = staticmethod(
+        absent("from_generator", "use from_tensor_slices, or files", "Dataset.")
+    )
     load = staticmethod(absent("load", "read TFRecord files with mr.TFRecordDataset", "Dataset."))
     random = staticmethod(absent("random", "shuffle a range", "Dataset."))
 

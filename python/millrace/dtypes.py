@@ -8,9 +8,26 @@ from typing import Any, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["DType", "as_dtype", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
-           "uint32", "uint64",
-           "float16", "half", "bfloat16", "float32", "float64", "double", "string"]
+__all__ = [
+    "DType",
+    "as_dtype",
+    "bool",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "half",
+    "bfloat16",
+    "float32",
+    "float64",
+    "double",
+    "string",
+]
 
 
 class DType:
@@ -72,8 +89,10 @@ class DType:
             try:
                 import ml_dtypes
             except ImportError:
-                raise TypeError("NumPy has no bfloat16: install the module ml_dtypes, or cast in "
-                                "the pipeline (mr.cast(x, mr.float32))") from None
+                raise TypeError(
+                    "NumPy has no bfloat16: install the module ml_dtypes, or cast in "
+                    "the pipeline (mr.cast(x, mr.float32))"
+                ) from None
             self._numpy = np.dtype(ml_dtypes.bfloat16)
         found: np.dtype[Any] = self._numpy
         return found
@@ -150,8 +169,22 @@ float64 = double = DType("float64", 13, 8, np.float64, "f")
 string = DType("string", 14, 0, object, "s")
 bool = bool_
 
-_ALL = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32,
-        float64, string)
+_ALL = (
+    bool_,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+    float16,
+    bfloat16,
+    float32,
+    float64,
+    string,
+)
 _BY_CODE = {t.code: t for t in _ALL}
 _BY_NAME = {**{t.name: t for t in _ALL}, "half": float16, "double": float64}
 _BY_NUMPY = {t._numpy: t for t in _ALL if t._numpy is not None}

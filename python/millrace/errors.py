@@ -12,12 +12,25 @@ from typing import Any
 from ._base.hints import missing_name as _missing_name
 
 __all__ = [
-    "MillraceError", "OpError", "CancelledError", "UnknownError", "InvalidArgumentError",
+    "MillraceError",
+    "OpError",
+    "CancelledError",
+    "UnknownError",
+    "InvalidArgumentError",
     "DeadlineExceededError",
-    "NotFoundError", "AlreadyExistsError", "PermissionDeniedError", "ResourceExhaustedError",
-    "FailedPreconditionError", "AbortedError", "OutOfRangeError", "UnimplementedError",
+    "NotFoundError",
+    "AlreadyExistsError",
+    "PermissionDeniedError",
+    "ResourceExhaustedError",
+    "FailedPreconditionError",
+    "AbortedError",
+    "OutOfRangeError",
+    "UnimplementedError",
     "InternalError",
-    "UnavailableError", "DataLossError", "UnauthenticatedError", "DataLossWarning",
+    "UnavailableError",
+    "DataLossError",
+    "UnauthenticatedError",
+    "DataLossWarning",
     "ShardingWarning",
     "from_code",
 ]
@@ -88,6 +101,7 @@ class MillraceError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.traits)
+
 
 OpError = MillraceError  # TensorFlow's name for the base
 

@@ -10,19 +10,45 @@ from .dataset import AUTOTUNE as AUTOTUNE, INFINITE_CARDINALITY as INFINITE_CARD
 from .dataset import UNKNOWN_CARDINALITY as UNKNOWN_CARDINALITY, Dataset, IntLike
 from .dtypes import DTypeLike
 from .options import (
-    AutoShardPolicy as AutoShardPolicy, AutotuneAlgorithm as AutotuneAlgorithm,
-    AutotuneOptions as AutotuneOptions, DistributeOptions as DistributeOptions,
-    ExternalStatePolicy as ExternalStatePolicy, OptimizationOptions as OptimizationOptions,
-    ThreadingOptions as ThreadingOptions)
+    AutoShardPolicy as AutoShardPolicy,
+    AutotuneAlgorithm as AutotuneAlgorithm,
+    AutotuneOptions as AutotuneOptions,
+    DistributeOptions as DistributeOptions,
+    ExternalStatePolicy as ExternalStatePolicy,
+    OptimizationOptions as OptimizationOptions,
+    ThreadingOptions as ThreadingOptions,
+)
 
 __all__ = [
-    "AUTOTUNE", "AutoShardPolicy", "AutotuneAlgorithm", "AutotuneOptions", "Counter",
-    "DistributeOptions", "ExternalStatePolicy", "INFINITE_CARDINALITY", "OptimizationOptions",
-    "ThreadingOptions", "UNKNOWN_CARDINALITY", "bucket_by_sequence_length", "cardinality",
-    "choose_from_datasets", "enumerate_dataset", "get_single_element", "get_structure",
-    "group_by_window", "ignore_errors", "map_and_batch", "parallel_interleave",
-    "sample_from_datasets", "scan", "service", "shuffle_and_repeat", "take_while", "unbatch",
-    "unique"]
+    "AUTOTUNE",
+    "AutoShardPolicy",
+    "AutotuneAlgorithm",
+    "AutotuneOptions",
+    "Counter",
+    "DistributeOptions",
+    "ExternalStatePolicy",
+    "INFINITE_CARDINALITY",
+    "OptimizationOptions",
+    "ThreadingOptions",
+    "UNKNOWN_CARDINALITY",
+    "bucket_by_sequence_length",
+    "cardinality",
+    "choose_from_datasets",
+    "enumerate_dataset",
+    "get_single_element",
+    "get_structure",
+    "group_by_window",
+    "ignore_errors",
+    "map_and_batch",
+    "parallel_interleave",
+    "sample_from_datasets",
+    "scan",
+    "service",
+    "shuffle_and_repeat",
+    "take_while",
+    "unbatch",
+    "unique",
+]
 
 _Transformation: TypeAlias = Callable[[Dataset], Dataset]
 
@@ -98,10 +124,14 @@ def get_structure(dataset_or_iterator: Any) -> Any:
 # ---- what tf.data deprecates in favour of methods of Dataset, for apply() ----
 
 
-def parallel_interleave(map_func: Callable[..., Any], cycle_length: IntLike,
-                        block_length: IntLike = 1,
-                        sloppy: bool = False, buffer_output_elements: Any = None,
-                        prefetch_input_elements: Any = None) -> _Transformation:
+def parallel_interleave(
+    map_func: Callable[..., Any],
+    cycle_length: IntLike,
+    block_length: IntLike = 1,
+    sloppy: bool = False,
+    buffer_output_elements: Any = None,
+    prefetch_input_elements: Any = None,
+) -> _Transformation:
     """Give ``Dataset.interleave`` in parallel. as a function for ``Dataset.apply``.
 
     Parameters
@@ -124,13 +154,18 @@ def parallel_interleave(map_func: Callable[..., Any], cycle_length: IntLike,
     >>> list(ds.apply(mr.experimental.parallel_interleave(mr.Dataset.range, 2)))
     [0, 0, 1, 0, 1, 2]
     """
-    return lambda dataset: dataset.interleave(map_func, cycle_length, block_length,
-                                              num_parallel_calls=AUTOTUNE, deterministic=not sloppy)
+    return lambda dataset: dataset.interleave(
+        map_func, cycle_length, block_length, num_parallel_calls=AUTOTUNE, deterministic=not sloppy
+    )
 
 
-def map_and_batch(map_func: Callable[..., Any], batch_size: IntLike,
-                  num_parallel_batches: IntLike | None = None, drop_remainder: bool = False,
-                  num_parallel_calls: IntLike | None = None) -> _Transformation:
+def map_and_batch(
+    map_func: Callable[..., Any],
+    batch_size: IntLike,
+    num_parallel_batches: IntLike | None = None,
+    drop_remainder: bool = False,
+    num_parallel_calls: IntLike | None = None,
+) -> _Transformation:
     """Give ``Dataset.map`` in parallel, and batch. as a function for ``Dataset.apply``.
 
     Parameters
@@ -162,8 +197,9 @@ def map_and_batch(map_func: Callable[..., Any], batch_size: IntLike,
     return lambda dataset: dataset.map(map_func, calls).batch(batch_size, drop_remainder)
 
 
-def shuffle_and_repeat(buffer_size: IntLike, count: IntLike | None = None,
-                       seed: IntLike | None = None) -> _Transformation:
+def shuffle_and_repeat(
+    buffer_size: IntLike, count: IntLike | None = None, seed: IntLike | None = None
+) -> _Transformation:
     """Give ``Dataset.shuffle`` and repeat. as a function for ``Dataset.apply``.
 
     Parameters
@@ -307,9 +343,12 @@ def scan(initial_state: Any, scan_func: Callable[..., Any]) -> _Transformation:
     return lambda dataset: dataset.scan(initial_state, scan_func)
 
 
-def group_by_window(key_func: Callable[..., Any], reduce_func: Callable[..., Any],
-                    window_size: IntLike | None = None,
-                    window_size_func: Callable[..., Any] | None = None) -> _Transformation:
+def group_by_window(
+    key_func: Callable[..., Any],
+    reduce_func: Callable[..., Any],
+    window_size: IntLike | None = None,
+    window_size_func: Callable[..., Any] | None = None,
+) -> _Transformation:
     """Give ``Dataset.group_by_window`` as a function for ``Dataset.apply``.
 
     Parameters
@@ -328,16 +367,21 @@ def group_by_window(key_func: Callable[..., Any], reduce_func: Callable[..., Any
     >>> list(ds.apply(mr.experimental.group_by_window(lambda x: x % 2, lambda k, g: g.batch(2), 2)))
     [array([0, 2]), array([1, 3])]
     """
-    return lambda dataset: dataset.group_by_window(key_func, reduce_func, window_size,
-                                                   window_size_func)
+    return lambda dataset: dataset.group_by_window(
+        key_func, reduce_func, window_size, window_size_func
+    )
 
 
-def bucket_by_sequence_length(element_length_func: Callable[..., Any],
-                              bucket_boundaries: Sequence[int],
-                              bucket_batch_sizes: Sequence[int], padded_shapes: Any = None,
-                              padding_values: Any = None, pad_to_bucket_boundary: bool = False,
-                              no_padding: bool = False,
-                              drop_remainder: bool = False) -> _Transformation:
+def bucket_by_sequence_length(
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Sequence[int],
+    bucket_batch_sizes: Sequence[int],
+    padded_shapes: Any = None,
+    padding_values: Any = None,
+    pad_to_bucket_boundary: bool = False,
+    no_padding: bool = False,
+    drop_remainder: bool = False,
+) -> _Transformation:
     """Give ``Dataset.bucket_by_sequence_length`` as a function for ``Dataset.apply``.
 
     Parameters
@@ -359,12 +403,20 @@ def bucket_by_sequence_length(element_length_func: Callable[..., Any],
     [array([0, 1]), array([2, 3])]
     """
     return lambda dataset: dataset.bucket_by_sequence_length(
-        element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes, padding_values,
-        pad_to_bucket_boundary, no_padding, drop_remainder)
+        element_length_func,
+        bucket_boundaries,
+        bucket_batch_sizes,
+        padded_shapes,
+        padding_values,
+        pad_to_bucket_boundary,
+        no_padding,
+        drop_remainder,
+    )
 
 
-def choose_from_datasets(datasets: Iterable[Dataset], choice_dataset: Dataset,
-                         stop_on_empty_dataset: bool = False) -> Dataset:
+def choose_from_datasets(
+    datasets: Iterable[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = False
+) -> Dataset:
     """Call ``Dataset.choose_from_datasets``, going on at the end of a dataset unless told to stop.
 
     Parameters
@@ -389,9 +441,12 @@ def choose_from_datasets(datasets: Iterable[Dataset], choice_dataset: Dataset,
     return Dataset.choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset)
 
 
-def sample_from_datasets(datasets: Iterable[Dataset], weights: Any = None,
-                         seed: IntLike | None = None,
-                         stop_on_empty_dataset: bool = False) -> Dataset:
+def sample_from_datasets(
+    datasets: Iterable[Dataset],
+    weights: Any = None,
+    seed: IntLike | None = None,
+    stop_on_empty_dataset: bool = False,
+) -> Dataset:
     """Call ``Dataset.sample_from_datasets``.
 
     Parameters

@@ -22,14 +22,29 @@ from ._graph.literals import to_array
 from ._graph.symbol import TensorLike
 from ._graph.tensor import apply
 from ._ops.absent import (
-    decode_image as decode_image, decode_jpeg as decode_jpeg, decode_png as decode_png,
-    read_file as read_file)
+    decode_image as decode_image,
+    decode_jpeg as decode_jpeg,
+    decode_png as decode_png,
+    read_file as read_file,
+)
 from ._ops.text import decode_raw as decode_raw
 from .dtypes import DTypeLike, as_dtype
 
-__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "RaggedFeature", "TFRecordOptions",
-           "TFRecordWriter", "VarLenFeature", "decode_image", "decode_jpeg", "decode_png",
-           "decode_raw", "parse_example", "parse_single_example", "read_file"]
+__all__ = [
+    "FixedLenFeature",
+    "FixedLenSequenceFeature",
+    "RaggedFeature",
+    "TFRecordOptions",
+    "TFRecordWriter",
+    "VarLenFeature",
+    "decode_image",
+    "decode_jpeg",
+    "decode_png",
+    "decode_raw",
+    "parse_example",
+    "parse_single_example",
+    "read_file",
+]
 
 
 class FixedLenFeature(NamedTuple):
@@ -136,20 +151,25 @@ def _feature_kind(name: str, feature: Any) -> tuple[int, list[int | None] | None
     if isinstance(feature, FixedLenFeature):
         dims = _dims(name, feature.shape)
         if None in dims[1:]:
-            raise ValueError(f"feature {name!r}: only the first dimension may be unknown, not "
-                             f"{tuple(dims)}")
+            raise ValueError(
+                f"feature {name!r}: only the first dimension may be unknown, not " f"{tuple(dims)}"
+            )
         return _FIXED, dims, feature.default_value
     if isinstance(feature, FixedLenSequenceFeature):
         if not feature.allow_missing:
-            raise ValueError(f"feature {name!r}: a FixedLenSequenceFeature outside of a sequence "
-                             "needs allow_missing=True")
+            raise ValueError(
+                f"feature {name!r}: a FixedLenSequenceFeature outside of a sequence "
+                "needs allow_missing=True"
+            )
         return _FIXED, [None, *_dims(name, feature.shape)], feature.default_value
     if isinstance(feature, VarLenFeature):
         return _VAR, None, None
     if isinstance(feature, RaggedFeature):
         return _RAGGED, None, None
-    raise TypeError(f"feature {name!r} is described by {type(feature).__name__}; use "
-                    "FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or RaggedFeature")
+    raise TypeError(
+        f"feature {name!r} is described by {type(feature).__name__}; use "
+        "FixedLenFeature, FixedLenSequenceFeature, VarLenFeature or RaggedFeature"
+    )
 
 
 def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[str, Any]:
@@ -163,8 +183,10 @@ def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[
         kind, dims, default = _feature_kind(name, features[name])
         dtype = as_dtype(features[name].dtype)
         if dtype.name not in ("int64", "float32", "string"):
-            raise ValueError(f"feature {name!r}: a tf.Example holds int64, float32 and string, not "
-                             f"{dtype.name}: parse one of them and cast")
+            raise ValueError(
+                f"feature {name!r}: a tf.Example holds int64, float32 and string, not "
+                f"{dtype.name}: parse one of them and cast"
+            )
         kinds.append(kind)
         codes.append(dtype.code)
         if dims is not None:
@@ -173,14 +195,18 @@ def _parse(serialized: TensorLike, features: Any, rank: int, what: str) -> dict[
             attrs.block(f"default{i}", new_block(1, [to_array(default, dtype)]))
     attrs.strings("names", names).ints("kinds", kinds).ints("dtypes", codes)
     results = apply("parse_example", [serialized], attrs)
-    parsed: dict[str, Any] = _structure.unflatten({name: _structure.LEAF for name in names},
-                                                  results)
+    parsed: dict[str, Any] = _structure.unflatten(
+        {name: _structure.LEAF for name in names}, results
+    )
     return parsed
 
 
-def parse_single_example(serialized: TensorLike, features: dict[str, Any],
-                         example_names: Any = None,
-                         name: str | None = None) -> dict[str, Any]:
+def parse_single_example(
+    serialized: TensorLike,
+    features: dict[str, Any],
+    example_names: Any = None,
+    name: str | None = None,
+) -> dict[str, Any]:
     """Read one serialized tf.Example.
 
     Parameters
@@ -218,8 +244,12 @@ def parse_single_example(serialized: TensorLike, features: dict[str, Any],
     return _parse(serialized, features, 0, "parse_single_example")
 
 
-def parse_example(serialized: TensorLike, features: dict[str, Any], example_names: Any = None,
-                  name: str | None = None) -> dict[str, Any]:
+def parse_example(
+    serialized: TensorLike,
+    features: dict[str, Any],
+    example_names: Any = None,
+    name: str | None = None,
+) -> dict[str, Any]:
     """Read a vector of serialized tf.Examples.
 
     Parameters
@@ -281,11 +311,18 @@ class TFRecordOptions:
     'GZIP'
     """
 
-    def __init__(self, compression_type: Any = None, flush_mode: Any = None,
-                 input_buffer_size: Any = None, output_buffer_size: Any = None,
-                 window_bits: Any = None,
-                 compression_level: int | None = None, compression_method: Any = None,
-                 mem_level: Any = None, compression_strategy: Any = None) -> None:
+    def __init__(
+        self,
+        compression_type: Any = None,
+        flush_mode: Any = None,
+        input_buffer_size: Any = None,
+        output_buffer_size: Any = None,
+        window_bits: Any = None,
+        compression_level: int | None = None,
+        compression_method: Any = None,
+        mem_level: Any = None,
+        compression_strategy: Any = None,
+    ) -> None:
         self.compression_type = self.get_compression_type_string(compression_type)
         self.compression_level = compression_level
 
@@ -315,8 +352,9 @@ class TFRecordOptions:
         """
         kind: str = getattr(options, "compression_type", options) or ""
         if kind not in ("", "GZIP", "ZLIB"):
-            raise ValueError(f"compression type {kind!r}: TFRecord files are \"\", \"GZIP\" or "
-                             "\"ZLIB\"")
+            raise ValueError(
+                f'compression type {kind!r}: TFRecord files are "", "GZIP" or ' '"ZLIB"'
+            )
         return kind
 
 
@@ -357,9 +395,16 @@ class TFRecordWriter:
         level = getattr(options, "compression_level", None)
         self._temporary = f"{self._path}.{self._pid}.tmp"
         self._writer: ctypes.c_void_p | None = ctypes.c_void_p()
-        check(lib.mr_tfrecord_writer_open(os.fsencode(self._temporary), kind.encode(),
-                                          -1 if level is None else level, byref(self._writer),
-                                          byref(error)), error)
+        check(
+            lib.mr_tfrecord_writer_open(
+                os.fsencode(self._temporary),
+                kind.encode(),
+                -1 if level is None else level,
+                byref(self._writer),
+                byref(error),
+            ),
+            error,
+        )
         self._opened = True
 
     def write(self, record: Any) -> None:
@@ -403,8 +448,9 @@ class TFRecordWriter:
         error = _ffi.Error()
         with self._lock:
             if not self._writer:
-                raise errors.FailedPreconditionError(f"writing to '{self._path}': the writer is "
-                                                     "closed")
+                raise errors.FailedPreconditionError(
+                    f"writing to '{self._path}': the writer is " "closed"
+                )
             check(function(self._writer, *arguments, byref(error)), error)
 
     def close(self) -> None:
@@ -444,8 +490,12 @@ class TFRecordWriter:
     def __enter__(self) -> TFRecordWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self._finish(keep=kind is None)
 
     def __repr__(self) -> str:

@@ -22,8 +22,13 @@ from ._ops.arrays import gather, where
 from ._ops.constants import cast, convert_to_array
 from .dtypes import DType, DTypeLike, as_dtype
 
-__all__ = ["KeyValueTensorInitializer", "StaticHashTable", "StaticVocabularyTable", "TextFileIndex",
-           "TextFileInitializer"]
+__all__ = [
+    "KeyValueTensorInitializer",
+    "StaticHashTable",
+    "StaticVocabularyTable",
+    "TextFileIndex",
+    "TextFileInitializer",
+]
 
 
 class TextFileIndex:
@@ -64,8 +69,14 @@ class KeyValueTensorInitializer:
     mr.int32
     """
 
-    def __init__(self, keys: TensorLike, values: TensorLike, key_dtype: DTypeLike | None = None,
-                 value_dtype: DTypeLike | None = None, name: str | None = None) -> None:
+    def __init__(
+        self,
+        keys: TensorLike,
+        values: TensorLike,
+        key_dtype: DTypeLike | None = None,
+        value_dtype: DTypeLike | None = None,
+        name: str | None = None,
+    ) -> None:
         self._keys = _vector("keys", keys, key_dtype)
         self._values = _vector("values", values, value_dtype)
         if len(self._keys) != len(self._values):
@@ -116,21 +127,33 @@ class TextFileInitializer:
     1
     """
 
-    def __init__(self, filename: str | os.PathLike[str], key_dtype: DTypeLike, key_index: int,
-                 value_dtype: DTypeLike, value_index: int, vocab_size: int | None = None,
-                 delimiter: str | bytes = "\t", name: str | None = None,
-                 value_index_offset: int = 0) -> None:
+    def __init__(
+        self,
+        filename: str | os.PathLike[str],
+        key_dtype: DTypeLike,
+        key_index: int,
+        value_dtype: DTypeLike,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str | bytes = "\t",
+        name: str | None = None,
+        value_index_offset: int = 0,
+    ) -> None:
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
-        for what, dtype, index in (("key", self.key_dtype, key_index),
-                                   ("value", self.value_dtype, value_index)):
+        for what, dtype, index in (
+            ("key", self.key_dtype, key_index),
+            ("value", self.value_dtype, value_index),
+        ):
             if index < TextFileIndex.WHOLE_LINE:
                 raise ValueError(
-                    f"{what}_index is a column, WHOLE_LINE or LINE_NUMBER, not {index}")
+                    f"{what}_index is a column, WHOLE_LINE or LINE_NUMBER, not {index}"
+                )
             if index == TextFileIndex.LINE_NUMBER and dtype.name != "int64":
                 raise ValueError(f"{what}_index LINE_NUMBER is int64, not {dtype.name}")
             if index == TextFileIndex.WHOLE_LINE and dtype.kind != "s" and not dtype.is_integer:
-                raise ValueError(f"{what}_index WHOLE_LINE is a string or an integer, not "
-                                 f"{dtype.name}")
+                raise ValueError(
+                    f"{what}_index WHOLE_LINE is a string or an integer, not " f"{dtype.name}"
+                )
         if vocab_size is not None and vocab_size < 1:
             raise ValueError(f"vocab_size is at least 1, not {vocab_size}")
         with open(filename, "rb") as f:
@@ -142,27 +165,32 @@ class TextFileInitializer:
         lines = [line.removesuffix(b"\r") for line in lines[:vocab_size]]
         delimiter = delimiter.encode() if isinstance(delimiter, str) else delimiter
         self._keys = _column(filename, lines, key_index, self.key_dtype, delimiter, 0)
-        self._values = _column(filename, lines, value_index, self.value_dtype, delimiter,
-                               value_index_offset)
+        self._values = _column(
+            filename, lines, value_index, self.value_dtype, delimiter, value_index_offset
+        )
 
 
-def _column(filename: Any, lines: list[bytes], index: int, dtype: DType, delimiter: bytes,
-            offset: int) -> Array:
+def _column(
+    filename: Any, lines: list[bytes], index: int, dtype: DType, delimiter: bytes, offset: int
+) -> Array:
     if index == TextFileIndex.LINE_NUMBER:
         return np.arange(offset, offset + len(lines), dtype=np.int64)
     out: Array = np.empty(len(lines), object)
     for i, line in enumerate(lines):
         columns = [line] if index == TextFileIndex.WHOLE_LINE else line.split(delimiter)
         if index >= len(columns):
-            raise ValueError(f"file {filename!r}, line {i + 1}: {len(columns)} columns, column "
-                             f"{index} is wanted")
+            raise ValueError(
+                f"file {filename!r}, line {i + 1}: {len(columns)} columns, column "
+                f"{index} is wanted"
+            )
         text = columns[max(index, 0)]
         try:
             number: Any = dtype.as_numpy_dtype
             out[i] = text if dtype.kind == "s" else number(text)
         except (ValueError, OverflowError):
             raise ValueError(
-                f"file {filename!r}, line {i + 1}: {text!r} is no {dtype.name}") from None
+                f"file {filename!r}, line {i + 1}: {text!r} is no {dtype.name}"
+            ) from None
     return out if dtype.kind == "s" else out.astype(dtype.numpy_dtype())
 
 
@@ -190,15 +218,18 @@ class _Table:
         keys = convert_to_tensor(keys, self.key_dtype if is_literal(keys) else None)
         dtype = dtype_of(keys)
         if dtype is not self.key_dtype:
-            raise TypeError(f"the table's keys are {self.key_dtype.name}, these are "
-                            f"{getattr(dtype, 'name', None)}")
+            raise TypeError(
+                f"the table's keys are {self.key_dtype.name}, these are "
+                f"{getattr(dtype, 'name', None)}"
+            )
         attrs = AttrTable().int("oov_buckets", buckets)
         if self.key_dtype.kind == "s":
             attrs.strings("keys", self._keys.tolist())
         else:
             attrs.ints("int_keys", self._keys.tolist())
-        return apply1("lookup_place",
-                      [keys if self.key_dtype.kind == "s" else cast(keys, "int64")], attrs)
+        return apply1(
+            "lookup_place", [keys if self.key_dtype.kind == "s" else cast(keys, "int64")], attrs
+        )
 
     def size(self, name: str | None = None) -> np.int64:
         raise NotImplementedError
@@ -210,8 +241,10 @@ class _Table:
         return self.lookup(keys)
 
     def __repr__(self) -> str:
-        return (f"<millrace.lookup.{type(self).__name__} of {self.size()}, {self.key_dtype.name} "
-                f"-> {self.value_dtype.name}>")
+        return (
+            f"<millrace.lookup.{type(self).__name__} of {self.size()}, {self.key_dtype.name} "
+            f"-> {self.value_dtype.name}>"
+        )
 
 
 class StaticHashTable(_Table):
@@ -245,8 +278,13 @@ class StaticHashTable(_Table):
     <millrace.lookup.StaticHashTable of 2, string -> int32>
     """
 
-    def __init__(self, initializer: Any, default_value: TensorLike, name: str | None = None,
-                 experimental_is_anonymous: bool = False) -> None:
+    def __init__(
+        self,
+        initializer: Any,
+        default_value: TensorLike,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
         super().__init__(initializer._keys, initializer._values, initializer.key_dtype)
         self.value_dtype = initializer.value_dtype
         default = convert_to_array(default_value, self.value_dtype)
@@ -339,12 +377,18 @@ class StaticVocabularyTable(_Table):
     array([1, 2])
     """
 
-    def __init__(self, initializer: Any, num_oov_buckets: int,
-                 lookup_key_dtype: DTypeLike | None = None,
-                 name: str | None = None, experimental_is_anonymous: bool = False) -> None:
+    def __init__(
+        self,
+        initializer: Any,
+        num_oov_buckets: int,
+        lookup_key_dtype: DTypeLike | None = None,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
         if integer("num_oov_buckets", num_oov_buckets) < 1:
-            raise ValueError(f"num_oov_buckets is at least 1, not {num_oov_buckets}: use "
-                             "StaticHashTable")
+            raise ValueError(
+                f"num_oov_buckets is at least 1, not {num_oov_buckets}: use " "StaticHashTable"
+            )
         if initializer is None and lookup_key_dtype is None:
             raise ValueError("without an initializer lookup_key_dtype is needed")
         if initializer is None:
@@ -353,12 +397,15 @@ class StaticVocabularyTable(_Table):
         else:
             keys, values, key_dtype = initializer._keys, initializer._values, initializer.key_dtype
             if initializer.value_dtype.name != "int64":
-                raise TypeError("the values of a vocabulary are int64, not "
-                                f"{initializer.value_dtype.name}")
+                raise TypeError(
+                    "the values of a vocabulary are int64, not " f"{initializer.value_dtype.name}"
+                )
         super().__init__(keys, values, key_dtype)
         if lookup_key_dtype is not None and as_dtype(lookup_key_dtype) is not key_dtype:
-            raise TypeError(f"lookup_key_dtype is {as_dtype(lookup_key_dtype).name}, the keys are "
-                            f"{key_dtype.name}")
+            raise TypeError(
+                f"lookup_key_dtype is {as_dtype(lookup_key_dtype).name}, the keys are "
+                f"{key_dtype.name}"
+            )
         self.value_dtype = as_dtype("int64")
         self._buckets = num_oov_buckets
 

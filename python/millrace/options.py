@@ -18,18 +18,25 @@ class _Group:
     _values: dict[str, Any]
 
     def __init_subclass__(cls) -> None:
-        hints = {name: hint for name, hint in typing.get_type_hints(cls).items()
-                 if not name.startswith("_")}
-        cls._FIELDS = {name: next((t for t in typing.get_args(hint) if t is not type(None)), hint)
-                       for name, hint in hints.items()}
+        hints = {
+            name: hint
+            for name, hint in typing.get_type_hints(cls).items()
+            if not name.startswith("_")
+        }
+        cls._FIELDS = {
+            name: next((t for t in typing.get_args(hint) if t is not type(None)), hint)
+            for name, hint in hints.items()
+        }
 
     def __init__(self) -> None:
         object.__setattr__(self, "_values", {})
 
     def _kind(self, name: str) -> type:
         if name.startswith("__") or name not in type(self)._FIELDS:
-            raise AttributeError(f"{type(self).__name__} has no option {name!r}: it has "
-                                 f"{', '.join(type(self)._FIELDS)}")
+            raise AttributeError(
+                f"{type(self).__name__} has no option {name!r}: it has "
+                f"{', '.join(type(self)._FIELDS)}"
+            )
         return type(self)._FIELDS[name]
 
     def __getattr__(self, name: str) -> Any:
@@ -43,8 +50,9 @@ class _Group:
         name = type(self)._ALIASES.get(name, name)
         kind = self._kind(name)
         if value is not None and not isinstance(value, kind):
-            raise TypeError(f"option {name!r} is {kind.__name__}, not {type(value).__name__} "
-                            f"({value!r})")
+            raise TypeError(
+                f"option {name!r} is {kind.__name__}, not {type(value).__name__} " f"({value!r})"
+            )
         self._values[name] = value
 
     def _given(self) -> dict[str, Any]:
@@ -65,8 +73,11 @@ class _Group:
             setattr(self, name, value)
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, _Group) and type(self) is type(other)
-                and self._given() == other._given())
+        return (
+            isinstance(other, _Group)
+            and type(self) is type(other)
+            and self._given() == other._given()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -85,6 +96,7 @@ class _Group:
 
 class AutotuneAlgorithm(enum.Enum):
     """How tf.data searches for parallelism. Accepted: nothing here depends on it."""
+
     DEFAULT = 0
     HILL_CLIMB = 1
     GRADIENT_DESCENT = 2
@@ -97,6 +109,7 @@ class AutoShardPolicy(enum.IntEnum):
     How tf.distribute cuts a dataset. Accepted: sharding here is that of mr.service.distribute, or
     Dataset.shard.
     """
+
     OFF = -1
     AUTO = 0
     FILE = 1
@@ -108,6 +121,7 @@ class ExternalStatePolicy(enum.Enum):
     """
     What becomes of state outside of a dataset that is serialized. Accepted: there is none here.
     """
+
     WARN = 0
     IGNORE = 1
     FAIL = 2
@@ -224,8 +238,10 @@ class Options(_Group):
     experimental_slack: Optional[bool]
     experimental_symbolic_checkpoint: Optional[bool]
     experimental_warm_start: Optional[bool]
-    _ALIASES = {"experimental_deterministic": "deterministic",
-                "experimental_threading": "threading"}
+    _ALIASES = {
+        "experimental_deterministic": "deterministic",
+        "experimental_threading": "threading",
+    }
 
     def merge(self, other: Options) -> Options:
         """Return both together.

@@ -20,13 +20,31 @@ from ._service import config as _config
 from ._service.config import DispatcherConfig as DispatcherConfig, WorkerConfig as WorkerConfig
 from ._service.flags import dispatcher_flags, worker_flags
 from ._service.job import (
-    CrossTrainerCache as CrossTrainerCache, JobArguments, ShardingPolicy as ShardingPolicy,
-    _check_compression, _check_service, _check_text, _is_dynamic, _job_attrs)
+    CrossTrainerCache as CrossTrainerCache,
+    JobArguments,
+    ShardingPolicy as ShardingPolicy,
+    _check_compression,
+    _check_service,
+    _check_text,
+    _is_dynamic,
+    _job_attrs,
+)
 from .dataset import Dataset
 
-__all__ = ["CrossTrainerCache", "DispatchServer", "DispatcherConfig", "ShardingPolicy",
-           "WorkerConfig", "WorkerServer", "delete_dataset", "delete_job", "distribute",
-           "from_dataset_id", "register_dataset", "status"]
+__all__ = [
+    "CrossTrainerCache",
+    "DispatchServer",
+    "DispatcherConfig",
+    "ShardingPolicy",
+    "WorkerConfig",
+    "WorkerServer",
+    "delete_dataset",
+    "delete_job",
+    "distribute",
+    "from_dataset_id",
+    "register_dataset",
+    "status",
+]
 
 COMPRESSION_AUTO = "AUTO"
 COMPRESSION_NONE = None
@@ -37,27 +55,43 @@ T = TypeVar("T")
 def _warn_of_shares(operators: frozenset[str]) -> None:
     counting, text = sorted(operators - {"zip"}), []
     if counting:
-        text.append(f"{', '.join(counting)} before distribute: with DYNAMIC sharding each worker "
-                    "has a share of the sources and counts in it by itself, so two workers give "
-                    "up to twice what take says, and parts of two jobs overlap. Put it behind "
-                    "distribute, or choose in what the pipeline starts from")
+        text.append(
+            f"{', '.join(counting)} before distribute: with DYNAMIC sharding each worker "
+            "has a share of the sources and counts in it by itself, so two workers give "
+            "up to twice what take says, and parts of two jobs overlap. Put it behind "
+            "distribute, or choose in what the pipeline starts from"
+        )
     if "zip" in operators:
-        text.append("zip of several sources before distribute: with DYNAMIC sharding each worker "
-                    "pairs what it gets of them, as it comes. Zip the sources themselves (range, "
-                    "tensors, map of these), or zip behind distribute")
+        text.append(
+            "zip of several sources before distribute: with DYNAMIC sharding each worker "
+            "pairs what it gets of them, as it comes. Zip the sources themselves (range, "
+            "tensors, map of these), or zip behind distribute"
+        )
     warn_here("; ".join(text), errors.ShardingWarning)
 
 
-def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, str],
-               job_name: str | None = None, consumer_index: int | None = None,
-               num_consumers: int | None = None, max_outstanding_requests: int | None = None,
-               data_transfer_protocol: str | None = None, compression: str | None = "AUTO",
-               cross_trainer_cache: CrossTrainerCache | None = None, target_workers: str = "AUTO",
-               *,
-               guarantee: str = "at_most_once", on_loss: str = "warn", sharing: str | None = None,
-               lag: str = "skip", last_round: str = "drop", resume_round: int | None = None,
-               connect_timeout_ms: int | None = None, heartbeat_interval_ms: int | None = None,
-               first_epoch: int = 0) -> Callable[[Dataset], Dataset]:
+def distribute(
+    processing_mode: ShardingPolicy | str,
+    service: str | tuple[str, str],
+    job_name: str | None = None,
+    consumer_index: int | None = None,
+    num_consumers: int | None = None,
+    max_outstanding_requests: int | None = None,
+    data_transfer_protocol: str | None = None,
+    compression: str | None = "AUTO",
+    cross_trainer_cache: CrossTrainerCache | None = None,
+    target_workers: str = "AUTO",
+    *,
+    guarantee: str = "at_most_once",
+    on_loss: str = "warn",
+    sharing: str | None = None,
+    lag: str = "skip",
+    last_round: str = "drop",
+    resume_round: int | None = None,
+    connect_timeout_ms: int | None = None,
+    heartbeat_interval_ms: int | None = None,
+    first_epoch: int = 0,
+) -> Callable[[Dataset], Dataset]:
     """Give a transformation for ``Dataset.apply``: what stands before it runs on workers.
 
     What follows it runs here. The arguments up to `target_workers` are those of
@@ -147,15 +181,29 @@ def distribute(processing_mode: ShardingPolicy | str, service: str | tuple[str, 
     ...         print(sorted(ds))
     [0, 1, 4, 9]
     """
-    attrs = _job_attrs(JobArguments(
-        processing_mode=processing_mode, service=service, job_name=job_name,
-        consumer_index=consumer_index, num_consumers=num_consumers,
-        max_outstanding_requests=max_outstanding_requests,
-        data_transfer_protocol=data_transfer_protocol, cross_trainer_cache=cross_trainer_cache,
-        target_workers=target_workers, guarantee=guarantee, on_loss=on_loss, sharing=sharing,
-        lag=lag,
-        last_round=last_round, resume_round=resume_round, connect_timeout_ms=connect_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms, first_epoch=first_epoch), _check_compression(compression))
+    attrs = _job_attrs(
+        JobArguments(
+            processing_mode=processing_mode,
+            service=service,
+            job_name=job_name,
+            consumer_index=consumer_index,
+            num_consumers=num_consumers,
+            max_outstanding_requests=max_outstanding_requests,
+            data_transfer_protocol=data_transfer_protocol,
+            cross_trainer_cache=cross_trainer_cache,
+            target_workers=target_workers,
+            guarantee=guarantee,
+            on_loss=on_loss,
+            sharing=sharing,
+            lag=lag,
+            last_round=last_round,
+            resume_round=resume_round,
+            connect_timeout_ms=connect_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            first_epoch=first_epoch,
+        ),
+        _check_compression(compression),
+    )
     address = _check_service(service)
     dynamic = _is_dynamic(processing_mode)
 
@@ -203,9 +251,14 @@ def _take_text(call: Callable[[Any, Any], Any]) -> str:
         lib.mr_free(ret)
 
 
-def register_dataset(service: str | tuple[str, str], dataset: Dataset,
-                     compression: str | None = "AUTO",
-                     dataset_id: str | None = None, *, timeout_ms: int = 0) -> str:
+def register_dataset(
+    service: str | tuple[str, str],
+    dataset: Dataset,
+    compression: str | None = "AUTO",
+    dataset_id: str | None = None,
+    *,
+    timeout_ms: int = 0,
+) -> str:
     """Register a dataset with the service, for `from_dataset_id`.
 
     As ``tf.data.experimental.service.register_dataset``. The same dataset under the same id again
@@ -246,30 +299,51 @@ def register_dataset(service: str | tuple[str, str], dataset: Dataset,
         raise TypeError(f"register_dataset takes a Dataset, not {type(dataset).__name__}")
     wanted = None if dataset_id is None else _check_text("dataset_id", dataset_id)
     name = compression.encode()
-    return _interruptible(lambda: _take_text(lambda ret, err: lib.mr_service_register(
-        address.encode(), dataset._handle.ptr, wanted, name, timeout_ms, ret, err)))
+    return _interruptible(
+        lambda: _take_text(
+            lambda ret, err: lib.mr_service_register(
+                address.encode(), dataset._handle.ptr, wanted, name, timeout_ms, ret, err
+            )
+        )
+    )
 
 
 def _fetch_spec(address: str, dataset_id: bytes, timeout_ms: int) -> tuple[Any, int]:
     """(element spec, cardinality) of a registered dataset."""
     ret, cardinality, err = ctypes.c_void_p(), ctypes.c_int64(), _ffi.Error()
-    check(lib.mr_service_dataset_spec(address.encode(), dataset_id, timeout_ms, byref(ret),
-                                      byref(cardinality), byref(err)), err)
+    check(
+        lib.mr_service_dataset_spec(
+            address.encode(), dataset_id, timeout_ms, byref(ret), byref(cardinality), byref(err)
+        ),
+        err,
+    )
     spec = _ffi.SpecHandle(ret)
     return _spec.element_spec_of(spec.ptr), cardinality.value
 
 
-def from_dataset_id(processing_mode: ShardingPolicy | str, service: str | tuple[str, str],
-                    dataset_id: str, element_spec: Any = None, job_name: str | None = None,
-                    consumer_index: int | None = None, num_consumers: int | None = None,
-                    max_outstanding_requests: int | None = None,
-                    data_transfer_protocol: str | None = None,
-                    cross_trainer_cache: CrossTrainerCache | None = None,
-                    target_workers: str = "AUTO", *, guarantee: str = "at_most_once",
-                    on_loss: str = "warn", sharing: str | None = None, lag: str = "skip",
-                    last_round: str = "drop", resume_round: int | None = None,
-                    connect_timeout_ms: int | None = None, heartbeat_interval_ms: int | None = None,
-                    first_epoch: int = 0) -> Dataset:
+def from_dataset_id(
+    processing_mode: ShardingPolicy | str,
+    service: str | tuple[str, str],
+    dataset_id: str,
+    element_spec: Any = None,
+    job_name: str | None = None,
+    consumer_index: int | None = None,
+    num_consumers: int | None = None,
+    max_outstanding_requests: int | None = None,
+    data_transfer_protocol: str | None = None,
+    cross_trainer_cache: CrossTrainerCache | None = None,
+    target_workers: str = "AUTO",
+    *,
+    guarantee: str = "at_most_once",
+    on_loss: str = "warn",
+    sharing: str | None = None,
+    lag: str = "skip",
+    last_round: str = "drop",
+    resume_round: int | None = None,
+    connect_timeout_ms: int | None = None,
+    heartbeat_interval_ms: int | None = None,
+    first_epoch: int = 0,
+) -> Dataset:
     """Read a dataset that was registered, as ``tf.data.experimental.service.from_dataset_id``.
 
     Parameters
@@ -308,19 +382,33 @@ def from_dataset_id(processing_mode: ShardingPolicy | str, service: str | tuple[
     ...         print(list(ds))
     [0, 1, 2]
     """
-    attrs = _job_attrs(JobArguments(
-        processing_mode=processing_mode, service=service, job_name=job_name,
-        consumer_index=consumer_index, num_consumers=num_consumers,
-        max_outstanding_requests=max_outstanding_requests,
-        data_transfer_protocol=data_transfer_protocol, cross_trainer_cache=cross_trainer_cache,
-        target_workers=target_workers, guarantee=guarantee, on_loss=on_loss, sharing=sharing,
-        lag=lag,
-        last_round=last_round, resume_round=resume_round, connect_timeout_ms=connect_timeout_ms,
-        heartbeat_interval_ms=heartbeat_interval_ms, first_epoch=first_epoch))
+    attrs = _job_attrs(
+        JobArguments(
+            processing_mode=processing_mode,
+            service=service,
+            job_name=job_name,
+            consumer_index=consumer_index,
+            num_consumers=num_consumers,
+            max_outstanding_requests=max_outstanding_requests,
+            data_transfer_protocol=data_transfer_protocol,
+            cross_trainer_cache=cross_trainer_cache,
+            target_workers=target_workers,
+            guarantee=guarantee,
+            on_loss=on_loss,
+            sharing=sharing,
+            lag=lag,
+            last_round=last_round,
+            resume_round=resume_round,
+            connect_timeout_ms=connect_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            first_epoch=first_epoch,
+        )
+    )
     address, id = _check_service(service), _check_text("dataset_id", dataset_id)
     if element_spec is None:
         element_spec, cardinality = _interruptible(
-            lambda: _fetch_spec(address, id, connect_timeout_ms or 0))
+            lambda: _fetch_spec(address, id, connect_timeout_ms or 0)
+        )
         attrs.int("cardinality", cardinality)
     attrs.bytes("dataset_id", id).bytes("spec", _spec.serialize_spec(element_spec))
     return Dataset._of("from_dataset_id", attrs=attrs, service=address)
@@ -349,8 +437,11 @@ def status(service: str | tuple[str, str], *, timeout_ms: int = 0) -> str:
     []
     """
     address = _check_service(service)
-    return _interruptible(lambda: _take_text(
-        lambda ret, err: lib.mr_service_status(address.encode(), timeout_ms, ret, err)))
+    return _interruptible(
+        lambda: _take_text(
+            lambda ret, err: lib.mr_service_status(address.encode(), timeout_ms, ret, err)
+        )
+    )
 
 
 def delete_dataset(service: str | tuple[str, str], dataset_id: str, *, timeout_ms: int = 0) -> None:
@@ -379,12 +470,16 @@ def delete_dataset(service: str | tuple[str, str], dataset_id: str, *, timeout_m
     ...     mr.service.delete_dataset(dispatcher.target, id)
     """
     address, id, err = _check_service(service), _check_text("dataset_id", dataset_id), _ffi.Error()
-    _interruptible(lambda: check(
-        lib.mr_service_delete_dataset(address.encode(), id, timeout_ms, byref(err)), err))
+    _interruptible(
+        lambda: check(
+            lib.mr_service_delete_dataset(address.encode(), id, timeout_ms, byref(err)), err
+        )
+    )
 
 
-def delete_job(service: str | tuple[str, str], job_name: str, *, force: bool = False,
-               timeout_ms: int = 0) -> None:
+def delete_job(
+    service: str | tuple[str, str], job_name: str, *, force: bool = False, timeout_ms: int = 0
+) -> None:
     """Delete a job, with all that is known of what was read of it.
 
     Parameters
@@ -414,8 +509,11 @@ def delete_job(service: str | tuple[str, str], job_name: str, *, force: bool = F
     millrace.errors.NotFoundError: ...
     """
     address, job, err = _check_service(service), _check_text("job_name", job_name), _ffi.Error()
-    _interruptible(lambda: check(
-        lib.mr_service_delete_job(address.encode(), job, force, timeout_ms, byref(err)), err))
+    _interruptible(
+        lambda: check(
+            lib.mr_service_delete_job(address.encode(), job, force, timeout_ms, byref(err)), err
+        )
+    )
 
 
 # ---- servers ----
@@ -459,8 +557,9 @@ class DispatchServer(_server.Server):
             raise TypeError(f"DispatchServer takes a DispatcherConfig, not {type(config).__name__}")
         _config.check_fields(config)
         if config.fault_tolerant_mode and not config.work_dir and not config.etcd_endpoints:
-            raise ValueError("fault_tolerant_mode needs a home for the state: give work_dir or "
-                             "etcd_endpoints")
+            raise ValueError(
+                "fault_tolerant_mode needs a home for the state: give work_dir or " "etcd_endpoints"
+            )
         _config.refuse_unbuilt(config, ["worker_addresses", "worker_max_concurrent_snapshots"])
         super().__init__(config, start)
 
@@ -514,13 +613,19 @@ class WorkerServer(_server.Server):
             raise ValueError("WorkerConfig needs a dispatcher_address")
         _config.refuse_unbuilt(config, ["data_transfer_address", "python"])
         if config.data_transfer_protocol not in (None, "grpc"):
-            raise errors.UnimplementedError("data_transfer_protocol "
-                                            f"{config.data_transfer_protocol!r} is not supported: "
-                                            "\"grpc\" is")
-        if config.worker_tags is not None and (isinstance(config.worker_tags, str) or not all(
-                isinstance(t, str) and t and "," not in t for t in config.worker_tags)):
-            raise ValueError("worker_tags are words, none empty and none with a comma: got "
-                             f"{config.worker_tags!r}")
+            raise errors.UnimplementedError(
+                "data_transfer_protocol "
+                f"{config.data_transfer_protocol!r} is not supported: "
+                '"grpc" is'
+            )
+        if config.worker_tags is not None and (
+            isinstance(config.worker_tags, str)
+            or not all(isinstance(t, str) and t and "," not in t for t in config.worker_tags)
+        ):
+            raise ValueError(
+                "worker_tags are words, none empty and none with a comma: got "
+                f"{config.worker_tags!r}"
+            )
         super().__init__(config, start)
 
     def start(self) -> None:

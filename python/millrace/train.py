@@ -41,10 +41,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, int, Any]]:
             value, at = _read_varint(data, at)
         elif wire in (1, 5):
             size = 8 if wire == 1 else 4
-            value, at = data[at:at + size], at + size
+            value, at = data[at : at + size], at + size
         elif wire == 2:
             size, at = _read_varint(data, at)
-            value, at = data[at:at + size], at + size
+            value, at = data[at : at + size], at + size
         else:
             raise ValueError(f"not a serialized tf.Example: wire type {wire}")
         if at > len(data):
@@ -78,8 +78,11 @@ class _Message:
         return self._bytes()
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, _Message) and type(self) is type(other)
-                and self.SerializeToString() == other.SerializeToString())
+        return (
+            isinstance(other, _Message)
+            and type(self) is type(other)
+            and self.SerializeToString() == other.SerializeToString()
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -233,7 +236,7 @@ class Int64List(_List):
     @staticmethod
     def _check(value: Any) -> int:
         number: int = value.__index__()
-        if not -2**63 <= number < 2**63:
+        if not -(2**63) <= number < 2**63:
             raise ValueError(f"{number} does not fit int64")
         return number
 
@@ -277,10 +280,17 @@ class Feature(_Message):
     """
 
     _KINDS: ClassVar[dict[str, tuple[int, type[_List]]]] = {
-        "bytes_list": (1, BytesList), "float_list": (2, FloatList), "int64_list": (3, Int64List)}
+        "bytes_list": (1, BytesList),
+        "float_list": (2, FloatList),
+        "int64_list": (3, Int64List),
+    }
 
-    def __init__(self, bytes_list: BytesList | None = None, float_list: FloatList | None = None,
-                 int64_list: Int64List | None = None) -> None:
+    def __init__(
+        self,
+        bytes_list: BytesList | None = None,
+        float_list: FloatList | None = None,
+        int64_list: Int64List | None = None,
+    ) -> None:
         lists = {"bytes_list": bytes_list, "float_list": float_list, "int64_list": int64_list}
         given: dict[str, Any] = {name: value for name, value in lists.items() if value is not None}
         self._kind: str | None
@@ -289,8 +299,10 @@ class Feature(_Message):
             raise ValueError(f"a Feature holds one list, not {' and '.join(given)}")
         self._kind, self._list = next(iter(given.items()), (None, None))
         if self._kind and not isinstance(self._list, self._KINDS[self._kind][1]):
-            raise TypeError(f"{self._kind} is a {self._KINDS[self._kind][1].__name__}, not "
-                            f"{type(self._list).__name__}")
+            raise TypeError(
+                f"{self._kind} is a {self._KINDS[self._kind][1].__name__}, not "
+                f"{type(self._list).__name__}"
+            )
 
     def _get(self, name: str) -> Any:
         return self._list if self._kind == name else self._KINDS[name][1]()

@@ -19,8 +19,7 @@ MOST = 3
 
 # The archives with a larger component, and its size. A number may only shrink; the row goes when it
 # is MOST or less.
-STILL_LARGER = {
-}
+STILL_LARGER = {}
 
 
 def components(graph):

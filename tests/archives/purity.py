@@ -31,8 +31,10 @@ PURE = {
     "mr_terms": r"mr_words?_.*",
     "mr_element": r"json_.*",
     # Numbers in text are read and written in a C locale that the call makes for itself.
-    "mr_ops": r"pcre2_.*|(newlocale|freelocale|uselocale|strto[df]_l)"
-    r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)",
+    "mr_ops": (
+        r"pcre2_.*|(newlocale|freelocale|uselocale|strto[df]_l)"
+        r"|(cos|exp|expm1|fmod|log|log1p|pow|roundeven|sin|tan|tanh)f?|__cpu_(model|indicator_init)"
+    ),
     # The operators' shapes are in their table, which the engine has.
     "mr_dataset": r"ZSTD_.*|mr_operator_find",
     "mr_dispatcher_model": r"mr_words?_.*",

@@ -14,8 +14,10 @@ import pytest
 import millrace as mr
 from test_names import ENTRIES, resolve
 
-MODULES = sorted({"millrace", *(m.name for m in pkgutil.walk_packages(mr.__path__, "millrace."))}
-                 - {"millrace.__main__"})
+MODULES = sorted(
+    {"millrace", *(m.name for m in pkgutil.walk_packages(mr.__path__, "millrace."))}
+    - {"millrace.__main__"}
+)
 # An example that begins servers names them by what the system gave them.
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -33,16 +35,24 @@ def public():
         yield name, found
         for member in dir(found) if inspect.isclass(found) else ():
             method = plain(inspect.getattr_static(found, member))
-            if (inspect.isfunction(method) and method.__module__.startswith("millrace")
-                    and not member.startswith("_")
-                    and inspect.signature(method).return_annotation not in ("NoReturn", NoReturn)):
+            if (
+                inspect.isfunction(method)
+                and method.__module__.startswith("millrace")
+                and not member.startswith("_")
+                and inspect.signature(method).return_annotation not in ("NoReturn", NoReturn)
+            ):
                 yield f"{name}.{member}", method
 
 
 PUBLIC = dict(public())
 # Their names say it all, or there is nothing to do with them.
-WITHOUT_EXAMPLES = (Exception, enum.Enum, mr.experimental.DistributeOptions,
-                    mr.experimental.OptimizationOptions, mr.lookup.TextFileIndex)
+WITHOUT_EXAMPLES = (
+    Exception,
+    enum.Enum,
+    mr.experimental.DistributeOptions,
+    mr.experimental.OptimizationOptions,
+    mr.lookup.TextFileIndex,
+)
 
 
 def section(text, title):
@@ -52,7 +62,7 @@ def section(text, title):
         return None
     lines = rest.split("\n")
     ends = [i for i, line in enumerate(lines[1:]) if line and set(line) == {"-"}]
-    return lines[:ends[0]] if ends else lines
+    return lines[: ends[0]] if ends else lines
 
 
 def test_there_is_much_to_document():
@@ -72,9 +82,15 @@ def test_functions_describe_arguments_and_results(name):
     assert section(text, "Examples"), "show how it is used"
 
 
-@pytest.mark.parametrize("name", [
-    name for name, found in PUBLIC.items() if inspect.isclass(found)
-    and (found is mr.errors.MillraceError or not issubclass(found, WITHOUT_EXAMPLES))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, found in PUBLIC.items()
+        if inspect.isclass(found)
+        and (found is mr.errors.MillraceError or not issubclass(found, WITHOUT_EXAMPLES))
+    ],
+)
 def test_classes_show_how_they_are_used(name):
     assert section(inspect.getdoc(PUBLIC[name]), "Examples")
 

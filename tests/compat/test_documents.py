@@ -12,7 +12,11 @@ def directories():
     """All of the tree that hold a file of it."""
     found = [ROOT]
     for path in found:
-        found += [p for p in sorted(path.iterdir()) if p.is_dir() and p.name not in GENERATED and not p.name.endswith(".egg-info")]
+        found += [
+            p
+            for p in sorted(path.iterdir())
+            if p.is_dir() and p.name not in GENERATED and not p.name.endswith(".egg-info")
+        ]
     return [p for p in found if any(f.is_file() for f in p.iterdir())]
 
 
@@ -28,7 +32,11 @@ def anchors(page):
 
 
 def links(page):
-    found = (target.partition("#") for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()) if "://" not in target)
+    found = (
+        target.partition("#")
+        for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+        if "://" not in target
+    )
     return [(page.parent / name if name else page, anchor) for name, _, anchor in found]
 
 

@@ -1,4 +1,7 @@
-"""The Python that README.md and the pages for users show runs as it stands, page by page, with the names that it takes for granted."""
+"""
+The Python that README.md and the pages for users show runs as it stands, page by page, with the
+names that it takes for granted.
+"""
 
 import itertools
 import pathlib
@@ -18,7 +21,9 @@ def examples(page):
     """(page, line, code) of every block that is Python."""
     text = page.read_text()
     found = [(m.start(1), m.group(1)) for m in FENCED.finditer(text)]
-    found += [(m.start(1), re.sub("^    ", "", m.group(1), flags=re.M)) for m in INDENTED.finditer(text)]
+    found += [
+        (m.start(1), re.sub("^    ", "", m.group(1), flags=re.M)) for m in INDENTED.finditer(text)
+    ]
     for at, block in sorted(found):
         line = text.count("\n", 0, at) + 1
         try:
@@ -28,7 +33,9 @@ def examples(page):
 
 
 # What stands in for PyTorch: a DataLoader without processes of its own.
-_data = types.SimpleNamespace(IterableDataset=object, DataLoader=lambda dataset, **arguments: dataset)
+_data = types.SimpleNamespace(
+    IterableDataset=object, DataLoader=lambda dataset, **arguments: dataset
+)
 TORCH = types.SimpleNamespace(utils=types.SimpleNamespace(data=_data))
 
 
@@ -40,22 +47,39 @@ def service(tmp_path, monkeypatch):
             yield dispatcher
 
 
-@pytest.mark.parametrize("page,count", [
-    ("README.md", 2), ("docs/use/pipelines.md", 5), ("docs/use/service.md", 2), ("docs/use/sharing.md", 2),
-    ("docs/use/coordinated-reads.md", 2),
-])
+@pytest.mark.parametrize(
+    "page,count",
+    [
+        ("README.md", 2),
+        ("docs/use/pipelines.md", 5),
+        ("docs/use/service.md", 2),
+        ("docs/use/sharing.md", 2),
+        ("docs/use/coordinated-reads.md", 2),
+    ],
+)
 def test_examples_run(page, count, service, tmp_path):
     (tmp_path / "vocab.txt").write_text("a\nstitch\nin\n")
     (tmp_path / "text.txt").write_text("a stitch in time\n" * 256)
     images = mr.Dataset.range(1000)
-    names = {"mr": mr, "service": service.target, "dispatcher": service.address, "num_replicas": 1, "replica": 0,
-             "images": images, "augment": lambda x: x, "train": lambda batch: None, "torch": TORCH}
+    names = {
+        "mr": mr,
+        "service": service.target,
+        "dispatcher": service.address,
+        "num_replicas": 1,
+        "replica": 0,
+        "images": images,
+        "augment": lambda x: x,
+        "train": lambda batch: None,
+        "torch": TORCH,
+    }
     ran = 0
     for line, code in examples(ROOT / page):
         before = dict(names)
         exec(code, names)
         ran += 1
-        for ds in (v for k, v in names.items() if v is not before.get(k) and isinstance(v, mr.Dataset)):
+        for ds in (
+            v for k, v in names.items() if v is not before.get(k) and isinstance(v, mr.Dataset)
+        ):
             with iter(ds) as it:  # a pipeline that reads nothing would prove little
                 assert len(list(itertools.islice(it, 1))) == 1, f"{page}:{line}: no element"
     assert ran >= count

@@ -1,4 +1,7 @@
-"""What tf.data 2.16 does, as expected values: behaviour that is 'same' in names.txt and that once was not."""
+"""
+What tf.data 2.16 does, as expected values: behaviour that is 'same' in names.txt and that once was
+not.
+"""
 
 import collections
 import pathlib
@@ -18,7 +21,12 @@ def values(ds):
 
 
 def shapes(ds):
-    return [tuple(s.shape.as_list()) for s in ([ds.element_spec] if isinstance(ds.element_spec, mr.TensorSpec) else ds.element_spec)]
+    return [
+        tuple(s.shape.as_list())
+        for s in (
+            [ds.element_spec] if isinstance(ds.element_spec, mr.TensorSpec) else ds.element_spec
+        )
+    ]
 
 
 # ---- functions: what they get and what they give ----
@@ -27,7 +35,10 @@ def shapes(ds):
 def test_a_list_that_a_function_returns_is_a_tuple():
     two = Dataset.range(2)
     assert values(two.map(lambda x: [x, 10])) == [(0, 10), (1, 10)]
-    assert values(two.map(lambda x: [x, "a"])) == [(0, b"a"), (1, b"a")]  # dtypes that no tensor holds together
+    assert values(two.map(lambda x: [x, "a"])) == [
+        (0, b"a"),
+        (1, b"a"),
+    ]  # dtypes that no tensor holds together
     assert values(two.map(lambda x: mr.split(mr.stack([x, x + 1]), 2)))[1][1].tolist() == [2]
     assert shapes(two.map(lambda x: [[x, x], x])) == [(2,), ()]  # the inner one is a tensor
     assert [a.tolist() for a, _ in two.map(lambda x: ([x, 10], x))] == [[0, 10], [1, 10]]
@@ -45,9 +56,15 @@ def test_a_named_tuple_is_one_argument():
     assert values(points.map(lambda p: p.x + p.y)) == [3]
     assert values(points.filter(lambda p: p.x < p.y)) == [(1, 2)]
     assert values(points.map(lambda p: Point(p.y, p.x)).map(lambda p: p.x)) == [2]
-    assert values(Dataset.zip(Point(Dataset.range(2), Dataset.range(2, 4))).flat_map(lambda p: Dataset.from_tensors(p.y))) == [2, 3]
+    assert values(
+        Dataset.zip(Point(Dataset.range(2), Dataset.range(2, 4))).flat_map(
+            lambda p: Dataset.from_tensors(p.y)
+        )
+    ) == [2, 3]
     assert values(points.scan(np.int32(0), lambda s, p: (s + p.x, p.y))) == [2]
-    assert values(Dataset.from_tensors((Point(1, 2), 3)).map(lambda p, z: p.x + z)) == [4]  # a plain tuple is unpacked
+    assert values(Dataset.from_tensors((Point(1, 2), 3)).map(lambda p, z: p.x + z)) == [
+        4
+    ]  # a plain tuple is unpacked
 
 
 # ---- options ----
@@ -61,10 +78,21 @@ def options(**given):
 
 
 def test_the_later_options_count():
-    ds = Dataset.range(3).with_options(options(deterministic=True)).with_options(options(deterministic=False))
+    ds = (
+        Dataset.range(3)
+        .with_options(options(deterministic=True))
+        .with_options(options(deterministic=False))
+    )
     assert ds.options().deterministic is False
-    assert ds.with_options(mr.Options()).options().deterministic is False  # what is not set changes nothing
-    assert Dataset.zip(ds, Dataset.range(3).with_options(options(deterministic=True))).options().deterministic is True
+    assert (
+        ds.with_options(mr.Options()).options().deterministic is False
+    )  # what is not set changes nothing
+    assert (
+        Dataset.zip(ds, Dataset.range(3).with_options(options(deterministic=True)))
+        .options()
+        .deterministic
+        is True
+    )
 
 
 def test_experimental_options_are_accepted():
@@ -75,10 +103,14 @@ def test_experimental_options_are_accepted():
     given.experimental_optimization.apply_default_optimizations = False
     given.experimental_distribute.auto_shard_policy = mr.experimental.AutoShardPolicy.DATA
     given.experimental_external_state_policy = mr.experimental.ExternalStatePolicy.IGNORE
-    given.experimental_slack = given.experimental_warm_start = given.experimental_symbolic_checkpoint = True
+    given.experimental_slack = (
+        given.experimental_warm_start
+    ) = given.experimental_symbolic_checkpoint = True
     given.autotune.autotune_algorithm = mr.experimental.AutotuneAlgorithm.HILL_CLIMB
     given.dataset_name = "train"
-    assert given.deterministic is False and given.threading.private_threadpool_size == 2  # the names of today
+    assert (
+        given.deterministic is False and given.threading.private_threadpool_size == 2
+    )  # the names of today
     ds = pickle.loads(pickle.dumps(Dataset.range(3).with_options(given)))
     assert ds.options() == given and values(ds) == [0, 1, 2]
     with pytest.raises(AttributeError, match="map_paralelization"):
@@ -92,12 +124,17 @@ def test_experimental_options_are_accepted():
 
 def test_deprecated_transformations():
     e, ten = mr.experimental, Dataset.range(10)
-    pieces = e.parallel_interleave(lambda x: Dataset.range(10 * x, 10 * x + 3), cycle_length=2, block_length=2)
+    pieces = e.parallel_interleave(
+        lambda x: Dataset.range(10 * x, 10 * x + 3), cycle_length=2, block_length=2
+    )
     assert values(Dataset.range(2).apply(pieces)) == [0, 1, 10, 11, 2, 12]
-    sloppy = e.parallel_interleave(lambda x: Dataset.range(10 * x, 10 * x + 3), 2, sloppy=True, buffer_output_elements=1)
+    sloppy = e.parallel_interleave(
+        lambda x: Dataset.range(10 * x, 10 * x + 3), 2, sloppy=True, buffer_output_elements=1
+    )
     assert sorted(values(Dataset.range(2).apply(sloppy))) == [0, 1, 2, 10, 11, 12]
-    assert values(ten.apply(e.map_and_batch(lambda x: x * x, 4, num_parallel_batches=2, drop_remainder=True))) == [
-        [0, 1, 4, 9], [16, 25, 36, 49]]
+    assert values(
+        ten.apply(e.map_and_batch(lambda x: x * x, 4, num_parallel_batches=2, drop_remainder=True))
+    ) == [[0, 1, 4, 9], [16, 25, 36, 49]]
     with pytest.raises(ValueError, match="num_parallel_calls"):
         e.map_and_batch(lambda x: x, 4, num_parallel_batches=2, num_parallel_calls=2)
     mixed = values(ten.apply(e.shuffle_and_repeat(10, count=2, seed=1)))
@@ -106,12 +143,22 @@ def test_deprecated_transformations():
     assert values(ten.batch(4).apply(e.unbatch())) == values(ten)
     assert values(ten.apply(e.take_while(lambda x: x < 3))) == [0, 1, 2]
     assert values(Dataset.from_tensor_slices([1, 2, 1]).apply(e.unique())) == [1, 2]
-    assert values(Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 4 // x).apply(e.ignore_errors())) == [4, 2]
+    assert values(
+        Dataset.from_tensor_slices([1, 0, 2]).map(lambda x: 4 // x).apply(e.ignore_errors())
+    ) == [4, 2]
     assert values(ten.take(3).apply(e.scan(np.int64(0), lambda s, x: (s + x, s)))) == [0, 0, 1]
-    assert values(ten.take(4).apply(e.group_by_window(lambda x: x % 2, lambda k, w: w.batch(2), 2))) == [[0, 2], [1, 3]]
-    assert values(ten.take(2).apply(e.bucket_by_sequence_length(lambda x: x, [5], [2, 2]))) == [[0, 1]]
+    assert values(
+        ten.take(4).apply(e.group_by_window(lambda x: x % 2, lambda k, w: w.batch(2), 2))
+    ) == [[0, 2], [1, 3]]
+    assert values(ten.take(2).apply(e.bucket_by_sequence_length(lambda x: x, [5], [2, 2]))) == [
+        [0, 1]
+    ]
     choice = Dataset.from_tensor_slices(np.array([0, 1, 1, 0]))
-    assert values(e.choose_from_datasets([Dataset.range(2), Dataset.range(5, 6)], choice)) == [0, 5, 1]
+    assert values(e.choose_from_datasets([Dataset.range(2), Dataset.range(5, 6)], choice)) == [
+        0,
+        5,
+        1,
+    ]
     assert values(e.sample_from_datasets([Dataset.range(3), ten], weights=[1.0, 0.0])) == [0, 1, 2]
     assert values(e.Counter(3, 2).take(2)) == [3, 5]
     assert e.get_structure(ten) == ten.element_spec == e.get_structure(iter(ten))
@@ -130,7 +177,10 @@ def test_one_hot_has_the_dtype_of_its_values():
     assert mr.one_hot([1], 2, on_value="y", off_value="n").tolist() == [[b"n", b"y"]]
     assert mr.one_hot([1], 2, on_value=True).tolist() == [[False, True]]
     assert mr.one_hot([1], 2, dtype=mr.bool).tolist() == [[False, True]]
-    assert values(Dataset.range(2).map(lambda x: mr.one_hot(x, 2, "y", "n"))) == [[b"y", b"n"], [b"n", b"y"]]
+    assert values(Dataset.range(2).map(lambda x: mr.one_hot(x, 2, "y", "n"))) == [
+        [b"y", b"n"],
+        [b"n", b"y"],
+    ]
     with pytest.raises(TypeError, match="off_value"):
         mr.one_hot([1], 2, on_value="y")
 
@@ -139,7 +189,11 @@ def test_reshape_of_what_is_empty():
     assert mr.reshape(np.zeros([0, 6]), [0, -1, 3]).shape == (0, 2, 3)
     assert mr.reshape(np.zeros([0, 6]), [-1, 3]).shape == (0, 3)
     assert mr.reshape(np.zeros([3, 0]), [0, -1]).shape == (0, 3)
-    batches = Dataset.range(2).batch(2).map(lambda x: mr.reshape(mr.zeros(mr.stack([mr.cast(x[0], "int32"), 6])), [0, -1, 3]))
+    batches = (
+        Dataset.range(2)
+        .batch(2)
+        .map(lambda x: mr.reshape(mr.zeros(mr.stack([mr.cast(x[0], "int32"), 6])), [0, -1, 3]))
+    )
     assert [x.shape for x in batches] == [(0, 2, 3)]
     for size, shape in (([0, 5], [0, -1, 3]), ([6], [0, -1])):
         with pytest.raises(mr.errors.InvalidArgumentError, match="cannot become"):
@@ -149,7 +203,9 @@ def test_reshape_of_what_is_empty():
 # ---- files ----
 
 
-@pytest.mark.parametrize("reader", [mr.TextLineDataset, mr.TFRecordDataset, lambda f: mr.FixedLengthRecordDataset(f, 1)])
+@pytest.mark.parametrize(
+    "reader", [mr.TextLineDataset, mr.TFRecordDataset, lambda f: mr.FixedLengthRecordDataset(f, 1)]
+)
 def test_no_files_are_an_empty_dataset(reader):
     for none in ([], (), np.empty(0, object)):
         ds = reader(none)
@@ -160,7 +216,11 @@ def test_files_are_named_by_paths(tmp_path):
     paths = [tmp_path / "a", tmp_path / "b"]
     for path in paths:
         path.write_text(path.name + "\n")
-    assert values(mr.TextLineDataset(paths)) == values(mr.TextLineDataset((str(paths[0]), paths[1]))) == [b"a", b"b"]
+    assert (
+        values(mr.TextLineDataset(paths))
+        == values(mr.TextLineDataset((str(paths[0]), paths[1])))
+        == [b"a", b"b"]
+    )
     assert values(mr.TextLineDataset(paths[1], num_parallel_reads=2)) == [b"b"]
     with pytest.raises(TypeError, match="filenames"):
         mr.TextLineDataset([3])
@@ -171,22 +231,35 @@ def test_files_are_named_by_paths(tmp_path):
 
 
 def test_padding_values_may_leave_out_whole_parts():
-    ds = Dataset.from_tensor_slices([1, 2]).map(lambda n: ({"a": mr.fill([n], n), "b": mr.fill([n], "x")}, mr.fill([n], n)))
+    ds = Dataset.from_tensor_slices([1, 2]).map(
+        lambda n: ({"a": mr.fill([n], n), "b": mr.fill([n], "x")}, mr.fill([n], n))
+    )
     ab, c = next(iter(ds.padded_batch(2, padding_values=(None, 7))))
     a, b = ab["a"], ab["b"]
-    assert (a.tolist(), b.tolist(), c.tolist()) == ([[1, 0], [2, 2]], [[b"x", b""], [b"x", b"x"]], [[1, 7], [2, 2]])
+    assert (a.tolist(), b.tolist(), c.tolist()) == (
+        [[1, 0], [2, 2]],
+        [[b"x", b""], [b"x", b"x"]],
+        [[1, 7], [2, 2]],
+    )
 
 
 def test_padded_shapes_that_are_no_vector_are_named():
     ds = Dataset.from_tensors(np.zeros((1, 1)))
     for shapes in ([[1, 1], [1, 1]], ["a"], [np.array([1, 2])]):
-        with pytest.raises(ValueError, match="padded shape .* of component 0 must be a vector of integers"):
+        with pytest.raises(
+            ValueError, match="padded shape .* of component 0 must be a vector of integers"
+        ):
             ds.padded_batch(1, padded_shapes=shapes)
 
 
 def test_rebatch_knows_when_no_remainder_is_left():
     whole = Dataset.range(8).batch(4, drop_remainder=True)
-    assert shapes(whole.rebatch(2)) == [(2,)] and values(whole.rebatch(2)) == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert shapes(whole.rebatch(2)) == [(2,)] and values(whole.rebatch(2)) == [
+        [0, 1],
+        [2, 3],
+        [4, 5],
+        [6, 7],
+    ]
     assert shapes(whole.rebatch(3)) == [(None,)] and values(whole.rebatch(3))[-1] == [6, 7]
     assert shapes(Dataset.range(8).batch(4).rebatch(2)) == [(None,)]
     assert shapes(whole.rebatch(3, drop_remainder=True)) == [(3,)]
@@ -194,7 +267,9 @@ def test_rebatch_knows_when_no_remainder_is_left():
 
 def test_weights_that_are_all_zero_give_nothing():
     ds = Dataset.sample_from_datasets([Dataset.range(3), Dataset.range(5)], weights=[0.0, 0.0])
-    assert values(ds) == [] and ds.cardinality() == 0 and ds.element_spec == mr.TensorSpec([], "int64")
+    assert (
+        values(ds) == [] and ds.cardinality() == 0 and ds.element_spec == mr.TensorSpec([], "int64")
+    )
 
 
 # ---- text ----
@@ -202,12 +277,19 @@ def test_weights_that_are_all_zero_give_nothing():
 
 def test_strings_of_nothing_and_of_strings():
     assert mr.strings.join([]) == b""
-    assert mr.strings.join([[], []]).tolist() == mr.strings.lower([]).tolist() == mr.strings.regex_replace([], "a", "b").tolist() == []
+    assert (
+        mr.strings.join([[], []]).tolist()
+        == mr.strings.lower([]).tolist()
+        == mr.strings.regex_replace([], "a", "b").tolist()
+        == []
+    )
     assert mr.strings.length([]).dtype == np.int32 and mr.strings.to_number([]).dtype == np.float32
     with pytest.raises(TypeError, match="does not fit string"):
         mr.strings.join(["a", 5])
     assert mr.as_string(["a", "é"]).tolist() == [b"a", "é".encode()]
-    assert values(Dataset.from_tensor_slices(["a", ""]).map(lambda s: mr.strings.join([mr.as_string(s), "b"]))) == [b"ab", b"b"]
+    assert values(
+        Dataset.from_tensor_slices(["a", ""]).map(lambda s: mr.strings.join([mr.as_string(s), "b"]))
+    ) == [b"ab", b"b"]
     assert values(Dataset.range(1).map(lambda x: mr.strings.join([]))) == [b""]
 
 
@@ -223,7 +305,10 @@ def test_whole_lines_may_be_integers(tmp_path):
     path = tmp_path / "numbers"
     path.write_text("40\n-2\n")
     index = mr.lookup.TextFileIndex
-    table = mr.lookup.StaticHashTable(mr.lookup.TextFileInitializer(path, "int64", index.WHOLE_LINE, "int64", index.LINE_NUMBER), -1)
+    table = mr.lookup.StaticHashTable(
+        mr.lookup.TextFileInitializer(path, "int64", index.WHOLE_LINE, "int64", index.LINE_NUMBER),
+        -1,
+    )
     assert table.lookup(np.array([-2, 40, 3])).tolist() == [1, 0, -1]
     with pytest.raises(ValueError, match="WHOLE_LINE is a string or an integer"):
         mr.lookup.TextFileInitializer(path, "float32", index.WHOLE_LINE, "int64", index.LINE_NUMBER)
@@ -246,35 +331,64 @@ def example(**lists):
 
 def test_sequences_of_a_batch_are_padded_with_their_default():
     sequence = mr.io.FixedLenSequenceFeature
-    features = {"n": sequence([], mr.int64, allow_missing=True, default_value=-1), "s": sequence([], mr.string, allow_missing=True),
-                "pair": sequence([2], mr.int64, allow_missing=True)}
-    records = [example(n=[1, 2, 3], s=[b"a"], pair=[1, 2]), example(s=[b"b", b"c"]), example(n=[4], pair=[3, 4, 5, 6])]
+    features = {
+        "n": sequence([], mr.int64, allow_missing=True, default_value=-1),
+        "s": sequence([], mr.string, allow_missing=True),
+        "pair": sequence([2], mr.int64, allow_missing=True),
+    }
+    records = [
+        example(n=[1, 2, 3], s=[b"a"], pair=[1, 2]),
+        example(s=[b"b", b"c"]),
+        example(n=[4], pair=[3, 4, 5, 6]),
+    ]
     got = mr.io.parse_example(np.array(records, object), features)
     assert got["n"].tolist() == [[1, 2, 3], [-1, -1, -1], [4, -1, -1]]
     assert got["s"].tolist() == [[b"a", b""], [b"b", b"c"], [b"", b""]]
     assert got["pair"].tolist() == [[[1, 2], [0, 0]], [[0, 0], [0, 0]], [[3, 4], [5, 6]]]
     ds = Dataset.from_tensor_slices(records)
-    assert [e["n"].tolist() for e in ds.map(lambda r: mr.io.parse_single_example(r, features))] == [[1, 2, 3], [], [4]]
+    assert [e["n"].tolist() for e in ds.map(lambda r: mr.io.parse_single_example(r, features))] == [
+        [1, 2, 3],
+        [],
+        [4],
+    ]
     batches = ds.repeat(2).batch(4).map(lambda r: mr.io.parse_example(r, features))
     assert batches.element_spec["n"].shape.as_list() == [None, None]
     assert [e["n"].shape for e in batches] == [(4, 3), (2, 1)]
-    assert [e["n"].tolist() for e in ds.batch(1).map(lambda r: mr.io.parse_example(r, features))] == [[[1, 2, 3]], [[]], [[4]]]
+    assert [
+        e["n"].tolist() for e in ds.batch(1).map(lambda r: mr.io.parse_example(r, features))
+    ] == [[[1, 2, 3]], [[]], [[4]]]
     with pytest.raises(mr.errors.InvalidArgumentError, match="'n'.*one value, not 2"):
         mr.io.parse_example(np.array(records, object), {"n": sequence([], mr.int64, True, [1, 2])})
 
 
-@pytest.mark.parametrize("wrong,name", [
-    (lambda: mr.TensorSpec([[1]]), "a dimension"), (lambda: mr.TensorShape([1.5]), "a dimension"),
-    (lambda: mr.TensorShape("ab"), "a dimension"), (lambda: mr.reshape(np.zeros(4), [[2, 2]]), "vectors of integers"),
-    (lambda: mr.reshape(np.zeros(4), [2.5, 2]), "vectors of integers"), (lambda: mr.reshape(np.zeros(4), [2, None]), "vectors"),
-    (lambda: mr.zeros([[2]]), "vectors of integers"), (lambda: mr.tile([1], ["a"]), "vectors of integers"),
-    (lambda: mr.expand_dims([1], [0]), "axis"), (lambda: mr.concat([[1]], 0.0), "axis"), (lambda: mr.reduce_sum([1], "a"), "axes"),
-    (lambda: mr.reduce_sum([[1]], [[0]]), "axes"), (lambda: mr.one_hot([1], [2]), "depth"), (lambda: mr.one_hot([1], 2.0), "depth"),
-    (lambda: mr.split([1, 2], [[1], [1]]), "num_or_size_splits"), (lambda: mr.pad([1], [["a", "b"]]), "paddings"),
-    (lambda: mr.as_string([1], precision="a"), "precision"), (lambda: mr.strings.to_hash_bucket_fast(["a"], "x"), "num_buckets"),
-    (lambda: mr.io.parse_single_example(b"", {"a": mr.io.FixedLenFeature([[1]], mr.int64)}), "a dimension"),
-    (lambda: Dataset.range(2).batch(1).padded_batch(1, padded_shapes=[1.5]), "a dimension"),
-])
+@pytest.mark.parametrize(
+    "wrong,name",
+    [
+        (lambda: mr.TensorSpec([[1]]), "a dimension"),
+        (lambda: mr.TensorShape([1.5]), "a dimension"),
+        (lambda: mr.TensorShape("ab"), "a dimension"),
+        (lambda: mr.reshape(np.zeros(4), [[2, 2]]), "vectors of integers"),
+        (lambda: mr.reshape(np.zeros(4), [2.5, 2]), "vectors of integers"),
+        (lambda: mr.reshape(np.zeros(4), [2, None]), "vectors"),
+        (lambda: mr.zeros([[2]]), "vectors of integers"),
+        (lambda: mr.tile([1], ["a"]), "vectors of integers"),
+        (lambda: mr.expand_dims([1], [0]), "axis"),
+        (lambda: mr.concat([[1]], 0.0), "axis"),
+        (lambda: mr.reduce_sum([1], "a"), "axes"),
+        (lambda: mr.reduce_sum([[1]], [[0]]), "axes"),
+        (lambda: mr.one_hot([1], [2]), "depth"),
+        (lambda: mr.one_hot([1], 2.0), "depth"),
+        (lambda: mr.split([1, 2], [[1], [1]]), "num_or_size_splits"),
+        (lambda: mr.pad([1], [["a", "b"]]), "paddings"),
+        (lambda: mr.as_string([1], precision="a"), "precision"),
+        (lambda: mr.strings.to_hash_bucket_fast(["a"], "x"), "num_buckets"),
+        (
+            lambda: mr.io.parse_single_example(b"", {"a": mr.io.FixedLenFeature([[1]], mr.int64)}),
+            "a dimension",
+        ),
+        (lambda: Dataset.range(2).batch(1).padded_batch(1, padded_shapes=[1.5]), "a dimension"),
+    ],
+)
 def test_what_is_no_integer_is_named(wrong, name):
     """No number is cut off, and no message is int()'s."""
     with pytest.raises((TypeError, ValueError), match=name):

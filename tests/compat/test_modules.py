@@ -51,13 +51,15 @@ def imports(name, node):
     here = [] if name == "__init__" else name.split(".")
     is_package = name == "__init__" or (PACKAGE / pathlib.Path(*here) / "__init__.py").exists()
     above = here if is_package else here[:-1]
-    base = above[:len(above) - (node.level - 1)] + (node.module.split(".") if node.module else [])
+    base = above[: len(above) - (node.level - 1)] + (node.module.split(".") if node.module else [])
     found = [".".join([*base, alias.name]) for alias in node.names]
     return [module if module in MODULES else ".".join(base) or "__init__" for module in found]
 
 
-GRAPH = {name: sorted({m for node in ast.walk(tree) for m in imports(name, node)} - {name})
-         for name, tree in MODULES.items()}
+GRAPH = {
+    name: sorted({m for node in ast.walk(tree) for m in imports(name, node)} - {name})
+    for name, tree in MODULES.items()
+}
 
 
 def cycle(graph):
@@ -66,7 +68,7 @@ def cycle(graph):
 
     def visit(module):
         if module in path:
-            return [*path[path.index(module):], module]
+            return [*path[path.index(module) :], module]
         if module in done:
             return None
         path.append(module)
@@ -93,14 +95,23 @@ def test_a_cycle_is_found():
 def test_arrows_point_one_way():
     line = {name: number for number, names in enumerate(LAYERS) for name in names}
     assert {module.split(".")[0] for module in MODULES} == set(line)
-    wrong = [f"{module} imports {other}" for module, others in GRAPH.items() for other in others
-             if line[other.split(".")[0]] > line[module.split(".")[0]]]
+    wrong = [
+        f"{module} imports {other}"
+        for module, others in GRAPH.items()
+        for other in others
+        if line[other.split(".")[0]] > line[module.split(".")[0]]
+    ]
     assert wrong == []
 
 
 def test_no_import_within_a_function():
     """One would hide a cycle until it runs."""
-    found = [f"{name}:{node.lineno}" for name, tree in MODULES.items()
-             for function in ast.walk(tree) if isinstance(function, ast.FunctionDef)
-             for node in ast.walk(function) if imports(name, node)]
+    found = [
+        f"{name}:{node.lineno}"
+        for name, tree in MODULES.items()
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if imports(name, node)
+    ]
     assert found == []

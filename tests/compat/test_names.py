@@ -1,11 +1,13 @@
 """
-The contract of names: every line of names.txt is `<name> same|differs|absent`, and the package agrees.
+The contract of names: every line of names.txt is `<name> same|differs|absent`, and the package
+agrees.
 
   same     exists and is built
   differs  exists, is built, and stands in docs/use/differences-from-tf-data.md
   absent   exists and raises UnimplementedError that says what to use
 
-What exists has TensorFlow's arguments and defaults (signatures.txt) and says what it does (docstrings).
+What exists has TensorFlow's arguments and defaults (signatures.txt) and says what it does
+(docstrings).
 """
 
 import inspect
@@ -34,7 +36,9 @@ def resolve(name):
     """The object behind "mr.a.b"; class attributes unbound."""
     found = mr
     for part in name.split(".")[1:]:
-        found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        found = (
+            inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        )
     return found.__func__ if isinstance(found, staticmethod) else found
 
 
@@ -50,10 +54,17 @@ def test_name_is_what_the_file_says(name):
     assert is_absent(found) == (kind == "absent")
     if kind == "absent":
         with pytest.raises(mr.errors.UnimplementedError, match=name.split(".")[-1]):
-            found(*[None] * sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
-                                for p in inspect.signature(found).parameters.values()))
+            found(
+                *[None]
+                * sum(
+                    p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+                    for p in inspect.signature(found).parameters.values()
+                )
+            )
     elif kind == "differs":
-        assert f"`{name.removeprefix('mr.')}`" in DIFFERENCES.read_text(), "not in docs/use/differences-from-tf-data.md"
+        assert (
+            f"`{name.removeprefix('mr.')}`" in DIFFERENCES.read_text()
+        ), "not in docs/use/differences-from-tf-data.md"
 
 
 def public(owner, prefix):
@@ -63,15 +74,38 @@ def public(owner, prefix):
             yield f"{prefix}.{name}"
 
 
-@pytest.mark.parametrize("owner,prefix", [
-    (mr.Dataset, "mr.Dataset"), *((module, "mr." + module.__name__.split(".")[1]) for module in (
-        mr.bitwise, mr.errors, mr.experimental, mr.io, mr.linalg, mr.lookup, mr.math, mr.nn, mr.service, mr.strings, mr.train)),
-    (mr, "mr"),
-])
+@pytest.mark.parametrize(
+    "owner,prefix",
+    [
+        (mr.Dataset, "mr.Dataset"),
+        *(
+            (module, "mr." + module.__name__.split(".")[1])
+            for module in (
+                mr.bitwise,
+                mr.errors,
+                mr.experimental,
+                mr.io,
+                mr.linalg,
+                mr.lookup,
+                mr.math,
+                mr.nn,
+                mr.service,
+                mr.strings,
+                mr.train,
+            )
+        ),
+        (mr, "mr"),
+    ],
+)
 def test_no_public_name_is_missing_from_the_file(owner, prefix):
     names = vars(owner).get("__all__") or [n.rsplit(".", 1)[1] for n in public(owner, prefix)]
-    missing = [f"{prefix}.{n}" for n in names if not n.startswith("_") and not inspect.ismodule(vars(owner).get(n))
-               and f"{prefix}.{n}" not in ENTRIES]
+    missing = [
+        f"{prefix}.{n}"
+        for n in names
+        if not n.startswith("_")
+        and not inspect.ismodule(vars(owner).get(n))
+        and f"{prefix}.{n}" not in ENTRIES
+    ]
     assert missing == []
 
 
@@ -93,9 +127,17 @@ def test_arguments_and_defaults_are_tensorflows(name, arguments):
 def test_what_exists_says_what_it_does(name):
     found = resolve(name)
     if inspect.isclass(found):
-        members = {f"{name}.{n}": inspect.getattr_static(found, n) for n in vars(found) if not n.startswith("_")}
-        silent = [n for n, m in members.items()
-                  if (isinstance(m, (property, staticmethod, classmethod)) or inspect.isfunction(m)) and not m.__doc__]
+        members = {
+            f"{name}.{n}": inspect.getattr_static(found, n)
+            for n in vars(found)
+            if not n.startswith("_")
+        }
+        silent = [
+            n
+            for n, m in members.items()
+            if (isinstance(m, (property, staticmethod, classmethod)) or inspect.isfunction(m))
+            and not m.__doc__
+        ]
         assert found.__doc__ and silent == []
     elif callable(found) or isinstance(found, property):
         assert found.__doc__
@@ -105,7 +147,9 @@ def test_every_listed_difference_is_a_name_or_a_topic_of_the_file():
     text = DIFFERENCES.read_text()
     for name, kind in ENTRIES.items():
         if kind == "same":
-            assert f"| `{name.removeprefix('mr.')}` |" not in text, f"{name} is 'same' and yet has a row of differences"
+            assert (
+                f"| `{name.removeprefix('mr.')}` |" not in text
+            ), f"{name} is 'same' and yet has a row of differences"
 
 
 def test_modules_that_are_missing_say_what_to_use():
@@ -117,13 +161,26 @@ def test_modules_that_are_missing_say_what_to_use():
         mr.no_such_name
 
 
-@pytest.mark.parametrize("name,hint", [
-    ("experimental.CsvDataset", "TextLineDataset"), ("experimental.snapshot", "TFRecordWriter"), ("io.parse_tensor", "decode_raw"),
-    ("strings.format", "mr.strings.join"), ("nn.softmax", "behind the iterator"), ("train.SequenceExample", "Example"),
-    ("service.experimental", "mr.service"), ("lookup.experimental", "StaticHashTable"), ("data", "mr itself"), ("log", "mr.math.log$"),
-    ("math.sqroot", "'sqrt'$"), ("errors.NotFoundEror", "'NotFoundError'$"), ("bitwise.left_shft", "'left_shift'$"),
-    ("linalg.reduce_sum", "mr.reduce_sum$"), ("linalg.no_such_name", "'no_such_name'$"),
-])
+@pytest.mark.parametrize(
+    "name,hint",
+    [
+        ("experimental.CsvDataset", "TextLineDataset"),
+        ("experimental.snapshot", "TFRecordWriter"),
+        ("io.parse_tensor", "decode_raw"),
+        ("strings.format", "mr.strings.join"),
+        ("nn.softmax", "behind the iterator"),
+        ("train.SequenceExample", "Example"),
+        ("service.experimental", "mr.service"),
+        ("lookup.experimental", "StaticHashTable"),
+        ("data", "mr itself"),
+        ("log", "mr.math.log$"),
+        ("math.sqroot", "'sqrt'$"),
+        ("errors.NotFoundEror", "'NotFoundError'$"),
+        ("bitwise.left_shft", "'left_shift'$"),
+        ("linalg.reduce_sum", "mr.reduce_sum$"),
+        ("linalg.no_such_name", "'no_such_name'$"),
+    ],
+)
 def test_names_that_are_missing_say_what_is_there(name, hint):
     module, _, last = name.rpartition(".")
     owner = getattr(mr, module) if module else mr

@@ -1,4 +1,7 @@
-"""proto/README.md holds: each field says what it is, each rpc who may call it and what a repetition gets."""
+"""
+proto/README.md holds: each field says what it is, each rpc who may call it and what a repetition
+gets.
+"""
 
 import pathlib
 import re
@@ -10,7 +13,9 @@ FILES = sorted([*PROTO.glob("millrace/*.proto"), *PROTO.glob("coord/*.proto")])
 
 
 def listed():
-    """The names of fields that mean the same in every message: tables of names at the top of a file."""
+    """
+    The names of fields that mean the same in every message: tables of names at the top of a file.
+    """
     names = set()
     for path in FILES:
         top = path.read_text().split("syntax =")[0]
@@ -40,11 +45,15 @@ def test_each_rpc_says_who_may_call_it_and_what_a_repetition_gets():
     rpcs = re.findall(r"((?:^  //.*\n)+)^  rpc (\w+)", text, re.M)
     assert len(rpcs) == len(re.findall(r"^  rpc ", text, re.M)) > 15
     for comment, name in rpcs:
-        assert re.search(r"// (Any caller|The client|The worker|Another dispatcher|A client)\b", comment), name
+        assert re.search(
+            r"// (Any caller|The client|The worker|Another dispatcher|A client)\b", comment
+        ), name
         assert "Repeated" in comment or name == "Read", name
         streams = re.search(rf"rpc {name}\(.*stream", text)
         assert bool(streams) == ("tream" in comment), name
 
 
 def test_lines_are_short():
-    assert [f"{p.name}: {line}" for p in FILES for line in p.read_text().splitlines() if len(line) > 100] == []
+    assert [
+        f"{p.name}: {line}" for p in FILES for line in p.read_text().splitlines() if len(line) > 100
+    ] == []

@@ -48,10 +48,13 @@ def table(found):
 
 def test_a_dataset_says_how_it_is_made_and_what_it_gives():
     ds = mr.Dataset.range(100).map(lambda x: x).batch(3)
-    assert repr(ds) == ("<millrace.Dataset range > map > batch, "
-                        "element spec TensorSpec(shape=(None,), dtype=mr.int64), cardinality 34>")
+    assert repr(ds) == (
+        "<millrace.Dataset range > map > batch, "
+        "element spec TensorSpec(shape=(None,), dtype=mr.int64), cardinality 34>"
+    )
     assert repr(mr.Dataset.range(3).repeat()) == (
-        f"<millrace.Dataset range > repeat, element spec {SCALAR}, cardinality infinite>")
+        f"<millrace.Dataset range > repeat, element spec {SCALAR}, cardinality infinite>"
+    )
     assert repr(mr.Dataset.range(3).filter(lambda x: x > 1)).endswith("cardinality unknown>")
 
 
@@ -92,7 +95,8 @@ def test_pipelines_that_a_loop_has_made_are_cut():
 def test_components_that_are_datasets_say_what_they_are():
     windows = mr.Dataset.range(4).window(2)
     assert repr(windows) == (
-        f"<millrace.Dataset range > window, element spec DatasetSpec({SCALAR}), cardinality 2>")
+        f"<millrace.Dataset range > window, element spec DatasetSpec({SCALAR}), cardinality 2>"
+    )
     assert of(next(iter(windows))) == "elements_of"
 
 

@@ -1,4 +1,7 @@
-"""The table of scenarios in tests/e2e/README.md names tests that exist, and leaves none of the scenarios out that are to hold."""
+"""
+The table of scenarios in tests/e2e/README.md names tests that exist, and leaves none of the
+scenarios out that are to hold.
+"""
 
 import pathlib
 import re
@@ -17,7 +20,9 @@ HOLD = """
 def table():
     """Of each scenario the (file, test) that show it."""
     rows = {}
-    for ids, tests in re.findall(r"^\| ((?:`[A-Z]+-\d+` ?)+)\| (.*) \|$", (E2E / "README.md").read_text(), re.M):
+    for ids, tests in re.findall(
+        r"^\| ((?:`[A-Z]+-\d+` ?)+)\| (.*) \|$", (E2E / "README.md").read_text(), re.M
+    ):
         found = []
         for part in tests.split(";"):
             file, names = re.search(r"`(\w+)`: (.*)", part).groups()
@@ -32,5 +37,9 @@ def test_every_scenario_has_a_test():
     assert [id for id in HOLD.split() if id not in rows] == []
     for id, tests in rows.items():
         for file, name in tests:
-            path = next(p for p in (E2E / f"test_service_{file}.py", E2E / f"test_{file}.py") if p.exists())
-            assert f"def test_{name}(" in path.read_text(), f"{id}: there is no {name} in {path.name}"
+            path = next(
+                p for p in (E2E / f"test_service_{file}.py", E2E / f"test_{file}.py") if p.exists()
+            )
+            assert (
+                f"def test_{name}(" in path.read_text()
+            ), f"{id}: there is no {name} in {path.name}"

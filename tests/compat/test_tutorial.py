@@ -1,4 +1,6 @@
-"""docs/use/tutorial.md, from the pipeline on: its files and its commands, as a reader types them."""
+"""
+docs/use/tutorial.md, from the pipeline on: its files and its commands, as a reader types them.
+"""
 
 import contextlib
 import os
@@ -20,7 +22,16 @@ def server(words):
     """A server of the page, on a free port; its address."""
     there, here = os.pipe()
     try:
-        argv = [_ffi.program_path(), *words, "--listen", "127.0.0.1:0", "--ready-fd", str(here), "--owner-pid", str(os.getpid())]
+        argv = [
+            _ffi.program_path(),
+            *words,
+            "--listen",
+            "127.0.0.1:0",
+            "--ready-fd",
+            str(here),
+            "--owner-pid",
+            str(os.getpid()),
+        ]
         process = subprocess.Popen(argv, pass_fds=[here])
     finally:
         os.close(here)
@@ -33,7 +44,14 @@ def server(words):
 
 
 def python(script, directory):
-    return subprocess.run([sys.executable, script], cwd=directory, check=True, capture_output=True, text=True, timeout=300).stdout
+    return subprocess.run(
+        [sys.executable, script],
+        cwd=directory,
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    ).stdout
 
 
 def test_tutorial(tmp_path):
@@ -50,10 +68,19 @@ def test_tutorial(tmp_path):
     with contextlib.ExitStack() as servers:
         address = servers.enter_context(server(["dispatcher"]))
         for command in worker:
-            servers.enter_context(server(shlex.split(command.replace("localhost:5050", address))[1:]))
+            servers.enter_context(
+                server(shlex.split(command.replace("localhost:5050", address))[1:])
+            )
         train = tmp_path / "train.py"
-        train.write_text(train.read_text().replace("localhost:5050", address).replace("time.sleep(0.05)", "pass"))
+        train.write_text(
+            train.read_text().replace("localhost:5050", address).replace("time.sleep(0.05)", "pass")
+        )
         assert "python3 train.py" in commands
         assert python("train.py", tmp_path).rstrip().endswith("10000 elements")
-        status = subprocess.run([_ffi.program_path(), "status", "--service", address], capture_output=True, text=True, timeout=60)
+        status = subprocess.run(
+            [_ffi.program_path(), "status", "--service", address],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         assert "tutorial" in status.stdout

@@ -1,8 +1,9 @@
 """
-What the end-to-end tests share: a private etcd for the session, clusters of real processes on it, a clock for waiting.
+What the end-to-end tests share: a private etcd for the session, clusters of real processes on it, a
+clock for waiting.
 
-The library and the program come from MILLRACE_LIBRARY and MILLRACE_PROGRAM. Everything that is started here ends with this
-process, even when it is killed.
+The library and the program come from MILLRACE_LIBRARY and MILLRACE_PROGRAM. Everything that is
+started here ends with this process, even when it is killed.
 """
 
 import base64
@@ -34,20 +35,31 @@ NO_STATE = 3  # nobody has led
 
 def with_parent(argv):
     """
-    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork and exec waits for ever when a
-    thread of the library's, which the child does not have, held a lock.
+    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork
+    and exec waits for ever when a thread of the library's, which the child does not have, held a
+    lock.
     """
     return ["setpriv", "--pdeathsig=KILL", *argv]
 
 
 class _Thaw:
-    """A process that lets go on, when this one has ended, however it did, whoever is frozen by then: servers end with their owner then."""
+    """
+    A process that lets go on, when this one has ended, however it did, whoever is frozen by then:
+    servers end with their owner then.
+    """
 
     def __init__(self):
-        wait_for_the_end = 'while read pid; do pids="$pids $pid"; done; kill -CONT $pids 2>/dev/null'
+        wait_for_the_end = (
+            'while read pid; do pids="$pids $pid"; done; kill -CONT $pids 2>/dev/null'
+        )
         read, self._pids = os.pipe()
-        os.posix_spawnp("sh", ["sh", "-c", wait_for_the_end], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, read, 0)],
-                        setsid=True)
+        os.posix_spawnp(
+            "sh",
+            ["sh", "-c", wait_for_the_end],
+            os.environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, read, 0)],
+            setsid=True,
+        )
         os.close(read)
 
     def note(self, pid):
@@ -73,8 +85,8 @@ def thaw(pid):
 
 def wait_until(condition, what, timeout_s=120):
     """
-    Wait for a condition; its value. @what: the condition in words, or a function that says them. The limit only bounds a
-    failing test: a machine may be many times slower than usual.
+    Wait for a condition; its value. @what: the condition in words, or a function that says them.
+    The limit only bounds a failing test: a machine may be many times slower than usual.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -97,8 +109,9 @@ _random = random.Random()  # nobody seeds this one
 
 def free_port():
     """
-    A port for a server that may go and come back: it is nobody else's meanwhile. For other test processes it is taken as long
-    as this one lives, by the name of a socket; other programs would have to ask for that number.
+    A port for a server that may go and come back: it is nobody else's meanwhile. For other test
+    processes it is taken as long as this one lives, by the name of a socket; other programs would
+    have to ask for that number.
     """
     ports = _ports()
     while True:
@@ -135,7 +148,9 @@ def run_state(etcd, cluster, *words):
     arguments = [f"--etcd-endpoints={etcd.endpoint}"] if etcd is not None else []
     arguments += [f"--cluster={cluster}"] if cluster is not None else []
     program = os.environ.get("MILLRACE_PROGRAM") or _ffi.program_path()
-    return subprocess.run([program, "state", *words, *arguments], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [program, "state", *words, *arguments], capture_output=True, text=True, timeout=120
+    )
 
 
 def children_of(pid):
@@ -156,8 +171,9 @@ def descendants_of(pid):
 
 def lives_lost(cluster):
     """
-    Lives of workers that were given up. Who is killed is among them; one that was silent for as long since it had to wait for a CPU,
-    too: it begins another life. A read counts those that had something to do for it.
+    Lives of workers that were given up. Who is killed is among them; one that was silent for as
+    long since it had to wait for a CPU, too: it begins another life. A read counts those that had
+    something to do for it.
     """
     return sum(bool(w.get("lost")) for w in cluster.status()["workers"])
 
@@ -173,14 +189,19 @@ def judge_private_state(dispatcher):
 
 
 def pytest_configure(config):
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # a shell's job in the background; what is started here inherits it
+    if (
+        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    ):  # a shell's job in the background; what is started here inherits it
         signal.signal(signal.SIGINT, signal.default_int_handler)
     config.stderr_fd = os.dup(2)  # not captured yet
 
 
 @pytest.fixture(autouse=True)
 def bounded(pytestconfig):
-    """A test that hangs ends the run, with a stack: later than anything in it gives up, which says what it was waiting for."""
+    """
+    A test that hangs ends the run, with a stack: later than anything in it gives up, which says
+    what it was waiting for.
+    """
     faulthandler.dump_traceback_later(600, exit=True, file=pytestconfig.stderr_fd)
     yield
     faulthandler.cancel_dump_traceback_later()
@@ -220,14 +241,34 @@ class Etcd:
         self.clusters = []  # of the running test
         self._log = open(directory / "etcd.log", "wb")
         self.process = subprocess.Popen(
-            with_parent(["etcd", "--name", "test", "--data-dir", str(directory / "data"),
-                         "--listen-client-urls", f"http://{self.endpoint}",
-                         "--advertise-client-urls", f"http://{self.endpoint}",
-                         "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-                         "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                         "--initial-cluster", f"test=http://127.0.0.1:{peer}", "--heartbeat-interval", "50",
-                         "--election-timeout", "250"]),
-            stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log, start_new_session=True)
+            with_parent(
+                [
+                    "etcd",
+                    "--name",
+                    "test",
+                    "--data-dir",
+                    str(directory / "data"),
+                    "--listen-client-urls",
+                    f"http://{self.endpoint}",
+                    "--advertise-client-urls",
+                    f"http://{self.endpoint}",
+                    "--listen-peer-urls",
+                    f"http://127.0.0.1:{peer}",
+                    "--initial-advertise-peer-urls",
+                    f"http://127.0.0.1:{peer}",
+                    "--initial-cluster",
+                    f"test=http://127.0.0.1:{peer}",
+                    "--heartbeat-interval",
+                    "50",
+                    "--election-timeout",
+                    "250",
+                ]
+            ),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=self._log,
+            start_new_session=True,
+        )
         wait_until(self._healthy, "etcd serves")
 
     def _healthy(self):
@@ -240,10 +281,14 @@ class Etcd:
     def dispatcher_config(self, cluster, **arguments):
         """A DispatcherConfig whose state is here; it is judged at the end of the test."""
         self.clusters.append(cluster)
-        return mr.service.DispatcherConfig(etcd_endpoints=self.endpoint, cluster=cluster, **arguments)
+        return mr.service.DispatcherConfig(
+            etcd_endpoints=self.endpoint, cluster=cluster, **arguments
+        )
 
     def _call(self, what, **body):
-        request = urllib.request.Request(f"http://{self.endpoint}/v3/{what}", json.dumps(body).encode())
+        request = urllib.request.Request(
+            f"http://{self.endpoint}/v3/{what}", json.dumps(body).encode()
+        )
         with urllib.request.urlopen(request, timeout=120) as answer:
             return json.load(answer)
 
@@ -257,9 +302,13 @@ class Etcd:
         self._call("kv/put", key=_encoded(f"/millrace/{cluster}/{key}"), value=_encoded(value))
 
     def end_lease(self, cluster, address):
-        """What a killed dispatcher left behind goes at once, as it would when its lease has run out."""
+        """
+        What a killed dispatcher left behind goes at once, as it would when its lease has run out.
+        """
         first = f"/millrace/{cluster}/dispatchers/"
-        for kv in self._call("kv/range", key=_encoded(first), range_end=_encoded(first[:-1] + "0")).get("kvs", []):
+        for kv in self._call(
+            "kv/range", key=_encoded(first), range_end=_encoded(first[:-1] + "0")
+        ).get("kvs", []):
             if json.loads(base64.b64decode(kv["value"]))["address"] == address:
                 self._call("lease/revoke", ID=kv["lease"])
 
@@ -297,8 +346,9 @@ class Cluster:
 
     def __init__(self, etcd, **dispatcher):
         self.name = "t-" + uuid.uuid4().hex[:12]
-        # Whoever has to wait for a CPU is not taken for dead, unless the test is about that. A new leader waits for half a lease before
-        # it gives a worker up: for a test in which one is, it is short.
+        # Whoever has to wait for a CPU is not taken for dead, unless the test is about that. A new
+        # leader waits for half a lease before it gives a worker up: for a test in which one is, it
+        # is short.
         dispatcher.setdefault("worker_timeout_ms", 60_000)
         dispatcher.setdefault("lease_ttl_s", 60 if dispatcher["worker_timeout_ms"] >= 60_000 else 3)
         self._etcd = etcd
@@ -307,7 +357,9 @@ class Cluster:
         self.workers = []
 
     def start_dispatcher(self):
-        server = mr.service.DispatchServer(dataclasses.replace(self._config, port=self._config.port or free_port()))
+        server = mr.service.DispatchServer(
+            dataclasses.replace(self._config, port=self._config.port or free_port())
+        )
         self.dispatchers.append(server)
         return server
 
@@ -320,7 +372,10 @@ class Cluster:
         return "grpc://" + self.addresses
 
     def restart_dispatcher(self, i=0, kill=True):
-        """The same address, cluster and etcd: a restart. By SIGKILL unless @kill is False. It leads without waiting for its own old lease."""
+        """
+        The same address, cluster and etcd: a restart. By SIGKILL unless @kill is False. It leads
+        without waiting for its own old lease.
+        """
         old = self.dispatchers[i]
         old.kill() if kill else old.stop()
         self._etcd.end_lease(self.name, old.address)
@@ -346,8 +401,13 @@ class Cluster:
 
     def tasks(self):
         """The tasks of all iterations that are not over, as status shows them."""
-        return [task for job in self.status().get("jobs", []) for iteration in job.get("iterations", [])
-                if not iteration.get("finished") for task in iteration.get("tasks", [])]
+        return [
+            task
+            for job in self.status().get("jobs", [])
+            for iteration in job.get("iterations", [])
+            if not iteration.get("finished")
+            for task in iteration.get("tasks", [])
+        ]
 
     def distribute(self, mode="parallel_epochs", **arguments):
         return mr.service.distribute(mode, self.service, **arguments)

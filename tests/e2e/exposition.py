@@ -1,4 +1,7 @@
-"""A strict reader of Prometheus' text format 0.0.4, for tests: what is not as the format wants it is an AssertionError."""
+"""
+A strict reader of Prometheus' text format 0.0.4, for tests: what is not as the format wants it is
+an AssertionError.
+"""
 
 import re
 import urllib.error
@@ -54,7 +57,9 @@ class Page:
                 current = name
             else:
                 self._take(line, current)
-        assert all(any(self._family(n) == family for n, _ in self.samples) for family in self.types), "a family without samples"
+        assert all(
+            any(self._family(n) == family for n, _ in self.samples) for family in self.types
+        ), "a family without samples"
         for family, kind in self.types.items():
             if kind == "histogram":
                 self._check_histogram(family)
@@ -98,7 +103,9 @@ class Page:
 
     def by(self, name, label):
         """{value of the label: sample}, for a metric with this label alone."""
-        return {dict(labels)[label]: value for (n, labels), value in self.samples.items() if n == name}
+        return {
+            dict(labels)[label]: value for (n, labels), value in self.samples.items() if n == name
+        }
 
 
 def page(address):

@@ -17,9 +17,9 @@ class Interrupt(Exception):
 
 def interrupted(read, handler=None):
     """
-    Calls @read() until it has nothing more to do, while signals come whose handler raises where it meets the package (else
-    the element that was returned would be the test's to lose). How often it did. Now and then they come less often, so
-    that slow machines get through a block, too.
+    Calls @read() until it has nothing more to do, while signals come whose handler raises where it
+    meets the package (else the element that was returned would be the test's to lose). How often it
+    did. Now and then they come less often, so that slow machines get through a block, too.
     """
     raised = 0
     reading = True
@@ -28,9 +28,11 @@ def interrupted(read, handler=None):
         nonlocal raised
         if not reading:
             return  # a late one must not set the timer again: nobody would be there for its signal
-        signal.setitimer(signal.ITIMER_REAL, 0.0005 * 2**(raised % 8))
+        signal.setitimer(signal.ITIMER_REAL, 0.0005 * 2 ** (raised % 8))
         codes = [f.f_code for f in stack(frame)]
-        if any(c.co_filename.startswith(PACKAGE) for c in codes) and not any(c.co_name in DEAF for c in codes):
+        if any(c.co_filename.startswith(PACKAGE) for c in codes) and not any(
+            c.co_name in DEAF for c in codes
+        ):
             raised += 1
             if handler is not None:
                 handler()
@@ -53,9 +55,11 @@ def interrupted(read, handler=None):
 
 def cut_off(call, step):
     """
-    Calls @call() and raises at the @step-th place in the package at which Python asks for signals: where a function begins, behind
-    a call, before a loop goes round. Whether it raised; else the call was through before that.
+    Calls @call() and raises at the @step-th place in the package at which Python asks for signals:
+    where a function begins, behind a call, before a loop goes round. Whether it raised; else the
+    call was through before that.
     """
+
     def cut():
         raise Interrupt
 
@@ -72,11 +76,16 @@ def during(call, step, handler):
 
     def trace(frame, event, arg):
         nonlocal places
-        if not frame.f_code.co_filename.startswith(PACKAGE) or any(f.f_code.co_name in DEAF for f in stack(frame)):
+        if not frame.f_code.co_filename.startswith(PACKAGE) or any(
+            f.f_code.co_name in DEAF for f in stack(frame)
+        ):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
-            before, last[frame] = last.get(frame, ""), dis.opname[frame.f_code.co_code[frame.f_lasti]]
+            before, last[frame] = (
+                last.get(frame, ""),
+                dis.opname[frame.f_code.co_code[frame.f_lasti]],
+            )
             places += before.startswith(("RESUME", "CALL", "JUMP_BACKWARD"))
             if places > step:
                 sys.settrace(None)

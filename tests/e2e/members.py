@@ -1,6 +1,6 @@
 """
-An etcd of several members, with TLS, a user and a quota on demand, whose members a test kills, freezes and restores; and
-programs of a cluster on it, with what they log.
+An etcd of several members, with TLS, a user and a quota on demand, whose members a test kills,
+freezes and restores; and programs of a cluster on it, with what they log.
 """
 
 import collections
@@ -43,7 +43,9 @@ class Members:
         self._generation = 0
         self.processes = [None] * n
         if tls:
-            subprocess.run(["sh", "-ec", _CERTIFICATES], cwd=directory, check=True, capture_output=True)
+            subprocess.run(
+                ["sh", "-ec", _CERTIFICATES], cwd=directory, check=True, capture_output=True
+            )
         self.start()
         if prefix is not None:
             self._authenticate(prefix)
@@ -60,8 +62,12 @@ class Members:
         """What a program needs to get in."""
         out = [f"--etcd-endpoints={self.endpoints}"]
         if self.tls:
-            out += [f"--etcd-ca={self.file('ca.pem')}", f"--etcd-cert={self.file('client.pem')}",
-                    f"--etcd-key={self.file('client.key')}", "--etcd-server-name=etcd.test"]
+            out += [
+                f"--etcd-ca={self.file('ca.pem')}",
+                f"--etcd-cert={self.file('client.pem')}",
+                f"--etcd-key={self.file('client.key')}",
+                "--etcd-server-name=etcd.test",
+            ]
         if self._authenticating:
             out += [f"--etcd-user={USER}", f"--etcd-password-file={self.file('password')}"]
         return out
@@ -78,20 +84,47 @@ class Members:
     def start_member(self, i):
         client, peer = self._ports[i]
         scheme = "https" if self.tls else "http"
-        argv = ["etcd", "--name", f"m{i}", "--data-dir", self._data(i),
-                "--listen-client-urls", f"{scheme}://127.0.0.1:{client}",
-                "--advertise-client-urls", f"{scheme}://127.0.0.1:{client}",
-                "--listen-peer-urls", f"http://127.0.0.1:{peer}",
-                "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                "--initial-cluster", self._initial_cluster, "--heartbeat-interval", "50", "--election-timeout", "250"]
+        argv = [
+            "etcd",
+            "--name",
+            f"m{i}",
+            "--data-dir",
+            self._data(i),
+            "--listen-client-urls",
+            f"{scheme}://127.0.0.1:{client}",
+            "--advertise-client-urls",
+            f"{scheme}://127.0.0.1:{client}",
+            "--listen-peer-urls",
+            f"http://127.0.0.1:{peer}",
+            "--initial-advertise-peer-urls",
+            f"http://127.0.0.1:{peer}",
+            "--initial-cluster",
+            self._initial_cluster,
+            "--heartbeat-interval",
+            "50",
+            "--election-timeout",
+            "250",
+        ]
         if self.quota is not None:
             argv += ["--quota-backend-bytes", str(self.quota)]
         if self.tls:
-            argv += ["--cert-file", self.file("server.pem"), "--key-file", self.file("server.key"),
-                     "--trusted-ca-file", self.file("ca.pem"), "--client-cert-auth"]
+            argv += [
+                "--cert-file",
+                self.file("server.pem"),
+                "--key-file",
+                self.file("server.key"),
+                "--trusted-ca-file",
+                self.file("ca.pem"),
+                "--client-cert-auth",
+            ]
         with open(self.file(f"etcd-{i}.log"), "ab") as log:
-            self.processes[i] = subprocess.Popen(with_parent(argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                                 start_new_session=True)
+            self.processes[i] = subprocess.Popen(
+                with_parent(argv),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
 
     def start(self):
         for i in range(len(self.processes)):
@@ -99,9 +132,13 @@ class Members:
         self.wait()
 
     def wait(self):
-        # Seldom more than one attempt: an early one may hang on a connection that was refused. Then each is given more time.
+        # Seldom more than one attempt: an early one may hang on a connection that was refused. Then
+        # each is given more time.
         limits = itertools.count(1)
-        wait_until(lambda: self.ctl("get", "x", check=False, limit_s=next(limits)).returncode == 0, "etcd answers")
+        wait_until(
+            lambda: self.ctl("get", "x", check=False, limit_s=next(limits)).returncode == 0,
+            "etcd answers",
+        )
 
     def kill(self, *which):
         for i in which or range(len(self.processes)):
@@ -122,11 +159,27 @@ class Members:
         self._generation += 1
         if snapshot is not None:
             for i, (_, peer) in enumerate(self._ports):
-                subprocess.run(["etcdctl", "snapshot", "restore", snapshot, "--name", f"m{i}",
-                                "--data-dir", self._data(i), "--initial-cluster", self._initial_cluster,
-                                "--initial-advertise-peer-urls", f"http://127.0.0.1:{peer}",
-                                "--initial-cluster-token", f"restored-{self._generation}"],
-                               env={**os.environ, "ETCDCTL_API": "3"}, check=True, capture_output=True)
+                subprocess.run(
+                    [
+                        "etcdctl",
+                        "snapshot",
+                        "restore",
+                        snapshot,
+                        "--name",
+                        f"m{i}",
+                        "--data-dir",
+                        self._data(i),
+                        "--initial-cluster",
+                        self._initial_cluster,
+                        "--initial-advertise-peer-urls",
+                        f"http://127.0.0.1:{peer}",
+                        "--initial-cluster-token",
+                        f"restored-{self._generation}",
+                    ],
+                    env={**os.environ, "ETCDCTL_API": "3"},
+                    check=True,
+                    capture_output=True,
+                )
         self.start()
 
     def stop(self):
@@ -138,16 +191,35 @@ class Members:
     # ---- etcdctl ----
 
     def ctl(self, *words, member=None, check=True, limit_s=60):
-        """A disk may be busy; and etcd has to calculate for a while to check a password, which is part of dialling."""
+        """
+        A disk may be busy; and etcd has to calculate for a while to check a password, which is part
+        of dialling.
+        """
         endpoints = self.endpoints if member is None else f"127.0.0.1:{self._ports[member][0]}"
-        argv = ["etcdctl", f"--endpoints={endpoints}", f"--command-timeout={limit_s}s", f"--dial-timeout={limit_s}s"]
+        argv = [
+            "etcdctl",
+            f"--endpoints={endpoints}",
+            f"--command-timeout={limit_s}s",
+            f"--dial-timeout={limit_s}s",
+        ]
         if self.tls:
-            argv += ["--insecure-skip-tls-verify", "--insecure-transport=false", f"--cacert={self.file('ca.pem')}",
-                     f"--cert={self.file('client.pem')}", f"--key={self.file('client.key')}"]
+            argv += [
+                "--insecure-skip-tls-verify",
+                "--insecure-transport=false",
+                f"--cacert={self.file('ca.pem')}",
+                f"--cert={self.file('client.pem')}",
+                f"--key={self.file('client.key')}",
+            ]
         if self._authenticating:
             argv += ["--user=root:rootpw"]
-        return subprocess.run(argv + list(words), env={**os.environ, "ETCDCTL_API": "3"}, check=check,
-                              capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            argv + list(words),
+            env={**os.environ, "ETCDCTL_API": "3"},
+            check=check,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     def revision(self):
         return json.loads(self.ctl("get", "x", "-w", "json").stdout)["header"]["revision"]
@@ -170,7 +242,10 @@ class Members:
 
 
 class Door:
-    """A port that leads to another one, and that can be shut: connects are refused then, and what was open breaks."""
+    """
+    A port that leads to another one, and that can be shut: connects are refused then, and what was
+    open breaks.
+    """
 
     def __init__(self):
         self.port = free_port()
@@ -218,8 +293,10 @@ class Door:
                 shut = self._listening is not listening
             if shut:  # while this one came in
                 self._break(pair)
-            copies = [threading.Thread(target=self._copy, args=(*ends, answers), daemon=True)
-                      for ends, answers in ((pair, 0), (pair[::-1], 1))]
+            copies = [
+                threading.Thread(target=self._copy, args=(*ends, answers), daemon=True)
+                for ends, answers in ((pair, 0), (pair[::-1], 1))
+            ]
             for copy in copies:
                 copy.start()
             threading.Thread(target=self._close, args=(pair, copies), daemon=True).start()
@@ -266,8 +343,13 @@ class Program:
         self.log_path = str(directory / f"{name}-{time.monotonic_ns()}.log")
         read, write = os.pipe()
         with open(self.log_path, "wb") as log:
-            self.process = subprocess.Popen(with_parent([*limit, PROGRAM, *words, f"--ready-fd={write}"]), stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log, pass_fds=[write])
+            self.process = subprocess.Popen(
+                with_parent([*limit, PROGRAM, *words, f"--ready-fd={write}"]),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[write],
+            )
         os.close(write)
         with os.fdopen(read) as f:
             line = f.readline()
@@ -279,7 +361,7 @@ class Program:
         """The whole lines of it."""
         with open(self.log_path, errors="replace") as f:
             text = f.read()
-        return text[:text.rfind("\n") + 1]
+        return text[: text.rfind("\n") + 1]
 
     def lines(self, *texts):
         """Those with all of @texts."""
@@ -287,7 +369,9 @@ class Program:
 
     def wait_for(self, *texts):
         """The first line with all of @texts."""
-        return wait_until(lambda: self.lines(*texts), lambda: f"{texts} are logged; it is:\n{self.log[-4000:]}")[0]
+        return wait_until(
+            lambda: self.lines(*texts), lambda: f"{texts} are logged; it is:\n{self.log[-4000:]}"
+        )[0]
 
     def stop(self):
         if self.process.poll() is None:
@@ -304,11 +388,15 @@ class Program:
 class Installation:
     """Dispatchers and workers on an etcd."""
 
-    def __init__(self, directory, etcd, name="prod", dispatchers=1, workers=1, lease="3s", **options):
+    def __init__(
+        self, directory, etcd, name="prod", dispatchers=1, workers=1, lease="3s", **options
+    ):
         self.directory = directory
         self.etcd = etcd
         self.name = name
-        self._options = [f"--lease-ttl={lease}"] + [f"--{k.replace('_', '-')}={v}" for k, v in options.items()]
+        self._options = [f"--lease-ttl={lease}"] + [
+            f"--{k.replace('_', '-')}={v}" for k, v in options.items()
+        ]
         self.dispatchers = []
         self.workers = []
         for _ in range(dispatchers):
@@ -317,13 +405,26 @@ class Installation:
             self.start_worker(self.addresses)
 
     def start_dispatcher(self, *arguments, port=0):
-        d = Program(self.directory, "dispatcher", "dispatcher", f"--listen=127.0.0.1:{port}", f"--cluster={self.name}",
-                    *self._options, *(arguments or self.etcd.arguments))
+        d = Program(
+            self.directory,
+            "dispatcher",
+            "dispatcher",
+            f"--listen=127.0.0.1:{port}",
+            f"--cluster={self.name}",
+            *self._options,
+            *(arguments or self.etcd.arguments),
+        )
         self.dispatchers.append(d)
         return d
 
     def start_worker(self, dispatchers):
-        w = Program(self.directory, "worker", "worker", f"--dispatcher={dispatchers}", "--listen=127.0.0.1:0")
+        w = Program(
+            self.directory,
+            "worker",
+            "worker",
+            f"--dispatcher={dispatchers}",
+            "--listen=127.0.0.1:0",
+        )
         self.workers.append(w)
         return w
 
@@ -336,8 +437,12 @@ class Installation:
         return "grpc://" + self.addresses
 
     def state(self, *words):
-        return subprocess.run([PROGRAM, "state", *words, f"--cluster={self.name}", *self.etcd.arguments],
-                              capture_output=True, text=True, timeout=120)
+        return subprocess.run(
+            [PROGRAM, "state", *words, f"--cluster={self.name}", *self.etcd.arguments],
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
     def judge(self):
         """Whatever the test has done, killed or cut off: what it leaves behind is sound."""

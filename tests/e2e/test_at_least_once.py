@@ -1,4 +1,7 @@
-"""At least once, through processes that are killed: every element is taken up by the application of some client."""
+"""
+At least once, through processes that are killed: every element is taken up by the application of
+some client.
+"""
 
 import itertools
 import subprocess
@@ -14,7 +17,8 @@ from interrupts import interrupted
 
 Dataset = mr.Dataset
 
-# What a reader was given counts when it is written down: it is killed at any instant, in the middle of a block too.
+# What a reader was given counts when it is written down: it is killed at any instant, in the middle
+# of a block too.
 READER = """
     import os, sys, time
     import millrace as mr
@@ -34,13 +38,26 @@ READER = """
 
 
 class Reader:
-    """A reader of the shared job in a process of its own, which waits after its first batch, and rests before all others."""
+    """
+    A reader of the shared job in a process of its own, which waits after its first batch, and rests
+    before all others.
+    """
 
     def __init__(self, cluster, path, n, pause, go):
         self.path = path
         self.path.touch()
-        argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(READER), cluster.service, str(path), str(n), str(pause),
-                str(go)]
+        argv = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            textwrap.dedent(READER),
+            cluster.service,
+            str(path),
+            str(n),
+            str(pause),
+            str(go),
+        ]
         self.process = subprocess.Popen(with_parent(argv))
 
     def got(self):
@@ -49,11 +66,14 @@ class Reader:
     def lines(self):
         """The whole ones: a reader that was killed may not have finished its last."""
         text = self.path.read_text()
-        return [line for line in text[:text.rfind("\n") + 1].splitlines() if line != "end"]
+        return [line for line in text[: text.rfind("\n") + 1].splitlines() if line != "end"]
 
     def has_read(self, elements):
         """Or others were so much faster that there are no more."""
-        wait_until(lambda: len(self.got()) >= elements or self.process.poll() is not None, f"a reader has {elements} elements")
+        wait_until(
+            lambda: len(self.got()) >= elements or self.process.poll() is not None,
+            f"a reader has {elements} elements",
+        )
 
     def kill(self):
         self.process.kill()
@@ -69,7 +89,10 @@ def readers(tmp_path):
     started = []
 
     def start(cluster, n, pauses):
-        started.extend(Reader(cluster, tmp_path / f"reader-{i}", n, pause, tmp_path / "go") for i, pause in enumerate(pauses))
+        started.extend(
+            Reader(cluster, tmp_path / f"reader-{i}", n, pause, tmp_path / "go")
+            for i, pause in enumerate(pauses)
+        )
         for reader in started:
             reader.has_read(1)
         (tmp_path / "go").touch()
@@ -85,7 +108,10 @@ def everything(readers):
 
 
 def make(make_cluster, **arguments):
-    """A cluster that soon sees who was killed. Who was only slow is taken for dead, too: then elements come twice."""
+    """
+    A cluster that soon sees who was killed. Who was only slow is taken for dead, too: then elements
+    come twice.
+    """
     return make_cluster(client_timeout_ms=3000, worker_timeout_ms=3000, **arguments)
 
 
@@ -111,12 +137,17 @@ def test_a_client_is_killed(make_cluster, readers):
 
 
 def test_a_client_is_killed_with_the_last_elements_in_its_hands(make_cluster, readers):
-    """All was handed out and sent; the other one waits for the end, and gets what is left instead."""
+    """
+    All was handed out and sent; the other one waits for the end, and gets what is left instead.
+    """
     cluster = make(make_cluster, workers=1)
     slow, fast = readers(cluster, 600, [3600, 0])
     batches = 600 // 7 + 1
-    wait_until(lambda: sum(int(task.get("delivered", 0)) for task in cluster.tasks()) >= batches or fast.process.poll() is not None,
-               "all of it is with the readers")
+    wait_until(
+        lambda: sum(int(task.get("delivered", 0)) for task in cluster.tasks()) >= batches
+        or fast.process.poll() is not None,
+        "all of it is with the readers",
+    )
     slow.kill()
     fast.ends()
     assert everything([slow, fast]) == set(range(600))
@@ -149,17 +180,26 @@ def test_a_worker_is_stopped(make_cluster, readers):
 def test_few_elements_in_flight(make_cluster, outstanding):
     """Credits and what is kept by the workers do not wait for each other."""
     cluster = make_cluster(workers=2)
-    ds = Dataset.range(300).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once",
-                                                     max_outstanding_requests=outstanding))
+    ds = Dataset.range(300).apply(
+        cluster.distribute(
+            "distributed_epoch", guarantee="at_least_once", max_outstanding_requests=outstanding
+        )
+    )
     assert sorted(int(x) for x in ds) == list(range(300))
 
 
 def test_who_leaves_early_leaves_the_rest_to_others(make_cluster):
     cluster = make_cluster(workers=1)
-    ds = Dataset.range(500).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once", job_name="shared"))
+    ds = Dataset.range(500).apply(
+        cluster.distribute("distributed_epoch", guarantee="at_least_once", job_name="shared")
+    )
     first = iter(ds)
     got = [int(x) for x in itertools.islice(first, 20)]
-    second = iter(Dataset.range(500).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once", job_name="shared")))
+    second = iter(
+        Dataset.range(500).apply(
+            cluster.distribute("distributed_epoch", guarantee="at_least_once", job_name="shared")
+        )
+    )
     got += [int(next(second))]
     del first
     with warnings.catch_warnings():
@@ -171,7 +211,8 @@ def test_who_leaves_early_leaves_the_rest_to_others(make_cluster):
 def test_interrupts_leave_nothing_out(make_cluster):
     cluster, raised = make_cluster(workers=2), 0
     ds = Dataset.range(20000).apply(
-        mr.service.distribute("distributed_epoch", cluster.service, guarantee="at_least_once"))
+        mr.service.distribute("distributed_epoch", cluster.service, guarantee="at_least_once")
+    )
     while raised < 30:
         it, got = iter(ds), []
 

@@ -1,4 +1,6 @@
-"""Pipelines that run here, in the C engine: sources, transformations, structures, specs, pickles."""
+"""
+Pipelines that run here, in the C engine: sources, transformations, structures, specs, pickles.
+"""
 
 import collections
 import dataclasses
@@ -53,8 +55,23 @@ def test_from_tensors_and_slices():
         Dataset.from_tensor_slices(3)
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-                                   "float16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        "bool",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "uint8",
+        "uint16",
+        "uint32",
+        "uint64",
+        "float16",
+        "float32",
+        "float64",
+    ],
+)
 def test_every_dtype_comes_back_as_it_went_in(dtype):
     x = np.arange(6).reshape(3, 2).astype(dtype)
     for got, row in zip(Dataset.from_tensor_slices(x), x, strict=True):
@@ -69,10 +86,18 @@ def test_every_dtype_comes_back_as_it_went_in(dtype):
 def test_map_filter_take_skip_repeat_concatenate():
     ds = Dataset.range(10)
     assert values(ds.filter(lambda x: x % 3 == 0)) == [0, 3, 6, 9]
-    assert values(ds.take(3)) == [0, 1, 2] and values(ds.take(-1)) == list(range(10)) and values(ds.take(99)) == list(range(10))
+    assert (
+        values(ds.take(3)) == [0, 1, 2]
+        and values(ds.take(-1)) == list(range(10))
+        and values(ds.take(99)) == list(range(10))
+    )
     assert values(ds.skip(8)) == [8, 9] and values(ds.skip(-1)) == []
-    assert values(ds.take(-7)) == list(range(10)) and values(ds.repeat(-7).take(11)) == list(range(10)) + [0]
-    assert values(ds.repeat().skip(-7)) == [] and ds.repeat().skip(-1).cardinality() == 0  # without reading what has no end
+    assert values(ds.take(-7)) == list(range(10)) and values(ds.repeat(-7).take(11)) == list(
+        range(10)
+    ) + [0]
+    assert (
+        values(ds.repeat().skip(-7)) == [] and ds.repeat().skip(-1).cardinality() == 0
+    )  # without reading what has no end
     assert values(ds.take(2).repeat(3)) == [0, 1] * 3
     assert values(ds.take(2).repeat().take(5)) == [0, 1, 0, 1, 0]
     assert values(ds.take(2).concatenate(ds.skip(8))) == [0, 1, 8, 9]
@@ -84,13 +109,18 @@ def test_batch_keeps_or_drops_the_rest():
     ds = Dataset.range(7)
     assert values(ds.batch(3)) == [[0, 1, 2], [3, 4, 5], [6]]
     assert values(ds.batch(3, drop_remainder=True)) == [[0, 1, 2], [3, 4, 5]]
-    assert ds.batch(3).element_spec.shape == (None,) and ds.batch(3, drop_remainder=True).element_spec.shape == (3,)
+    assert ds.batch(3).element_spec.shape == (None,) and ds.batch(
+        3, drop_remainder=True
+    ).element_spec.shape == (3,)
     assert len(ds.batch(3)) == 3 and len(ds.batch(3, drop_remainder=True)) == 2
     assert [b.tolist() for b in ds.take(6).batch(2).batch(2)] == [[[0, 1], [2, 3]], [[4, 5]]]
 
 
 def test_batches_of_strings_and_of_unequal_shapes():
-    assert [list(b) for b in Dataset.from_tensor_slices(["a", "bb", ""]).batch(2)] == [[b"a", b"bb"], [b""]]
+    assert [list(b) for b in Dataset.from_tensor_slices(["a", "bb", ""]).batch(2)] == [
+        [b"a", b"bb"],
+        [b""],
+    ]
     ragged = Dataset.range(1, 4).map(lambda n: mr.range(n))
     assert values(ragged) == [[0], [0, 1], [0, 1, 2]]
     assert ragged.element_spec.shape == (None,)
@@ -101,8 +131,14 @@ def test_batches_of_strings_and_of_unequal_shapes():
 def test_zip_takes_a_structure():
     a, b = Dataset.range(3), Dataset.range(10, 20)
     assert values(Dataset.zip(a, b)) == [(0, 10), (1, 11), (2, 12)]
-    assert values(Dataset.zip((a, b))) == values(Dataset.zip(datasets=(a, b))) == values(Dataset.zip(a, b))
-    assert values(Dataset.zip({"x": a, "y": (b, a)})) == [{"x": i, "y": (10 + i, i)} for i in range(3)]
+    assert (
+        values(Dataset.zip((a, b)))
+        == values(Dataset.zip(datasets=(a, b)))
+        == values(Dataset.zip(a, b))
+    )
+    assert values(Dataset.zip({"x": a, "y": (b, a)})) == [
+        {"x": i, "y": (10 + i, i)} for i in range(3)
+    ]
     assert len(Dataset.zip(a, b)) == 3
     assert values(Dataset.zip(a)) == values(a) and values(Dataset.zip((a,))) == [(0,), (1,), (2,)]
     with pytest.raises(TypeError):
@@ -111,44 +147,79 @@ def test_zip_takes_a_structure():
 
 def test_flat_map_and_interleave():
     assert values(Dataset.range(4).flat_map(lambda x: Dataset.range(x))) == [0, 0, 1, 0, 1, 2]
-    ds = Dataset.range(1, 5).interleave(lambda x: Dataset.from_tensors(x).repeat(3), cycle_length=2, block_length=2)
+    ds = Dataset.range(1, 5).interleave(
+        lambda x: Dataset.from_tensors(x).repeat(3), cycle_length=2, block_length=2
+    )
     assert values(ds) == [1, 1, 2, 2, 1, 2, 3, 3, 4, 4, 3, 4]
-    parallel = Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=mr.AUTOTUNE)
-    assert values(parallel) == values(Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3))
-    loose = Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=3, deterministic=False)
+    parallel = Dataset.range(8).interleave(
+        lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=mr.AUTOTUNE
+    )
+    assert values(parallel) == values(
+        Dataset.range(8).interleave(lambda x: Dataset.range(x), cycle_length=3)
+    )
+    loose = Dataset.range(8).interleave(
+        lambda x: Dataset.range(x), cycle_length=3, num_parallel_calls=3, deterministic=False
+    )
     assert sorted(values(loose)) == sorted(values(parallel))
-    assert values(Dataset.from_tensor_slices([[1, 2], [3, 4]]).flat_map(Dataset.from_tensor_slices)) == [1, 2, 3, 4]
+    assert values(
+        Dataset.from_tensor_slices([[1, 2], [3, 4]]).flat_map(Dataset.from_tensor_slices)
+    ) == [1, 2, 3, 4]
     with pytest.raises(TypeError, match="Dataset"):
         Dataset.range(3).flat_map(lambda x: x)
 
 
 def test_every_argument_may_be_a_value_of_the_function_around():
-    ds = Dataset.range(1, 3).flat_map(lambda n: Dataset.range(n, 5 * n, n).skip(n).take(2).repeat(n).batch(n))
+    ds = Dataset.range(1, 3).flat_map(
+        lambda n: Dataset.range(n, 5 * n, n).skip(n).take(2).repeat(n).batch(n)
+    )
     assert values(ds) == [[2], [3], [6, 8], [6, 8]]
 
 
 ten = Dataset.range(10)
 
 
-@pytest.mark.parametrize("make", [
-    lambda n: Dataset.range(n), lambda n: Dataset.range(n, 10), lambda n: Dataset.range(0, 10, n),
-    lambda n: Dataset.from_tensors((n, [n, n])), lambda n: Dataset.from_tensor_slices([n, 7, n]), lambda n: ten.take(n),
-    lambda n: ten.skip(n), lambda n: ten.repeat(n), lambda n: ten.batch(n), lambda n: ten.shuffle(n, seed=3),
-    lambda n: ten.shuffle(10, seed=n), lambda n: ten.prefetch(n), lambda n: ten.shard(4, n), lambda n: ten.shard(n + 1, 1),
-    lambda n: ten.map(lambda x: x + n, num_parallel_calls=n), lambda n: ten.filter(lambda x: x % n == 0),
-    lambda n: ten.interleave(Dataset.range, cycle_length=n), lambda n: ten.flat_map(lambda x: Dataset.range(n)),
-    lambda n: ten.interleave(Dataset.range, cycle_length=3, block_length=n),
-    lambda n: ten.interleave(Dataset.range, cycle_length=3, num_parallel_calls=n),
-    lambda n: ten.batch(4).rebatch(n), lambda n: ten.enumerate(n), lambda n: Dataset.counter(n, n).take(3),
-    lambda n: ten.take_while(lambda x: x < n), lambda n: Dataset.zip(ten, Dataset.range(n)),
-    lambda n: ten.concatenate(Dataset.range(n)), lambda n: ten.padded_batch(n),
-    lambda n: ten.window(n, n + 1, 2, True).flat_map(lambda w: w.batch(5)),
-    lambda n: ten.group_by_window(lambda x: x % n, lambda k, g: g.batch(n), n),
-    lambda n: ten.group_by_window(lambda x: x % n, lambda k, g: g.batch(4), window_size_func=lambda k: k + n),
-    lambda n: ten.bucket_by_sequence_length(lambda x: x + n, [3, 5], [1, 2, 3]),
-    lambda n: Dataset.sample_from_datasets([ten, ten], seed=n),
-    lambda n: Dataset.choose_from_datasets([ten, Dataset.range(7, 7 + n)], Dataset.range(2).repeat(n)),
-])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: Dataset.range(n),
+        lambda n: Dataset.range(n, 10),
+        lambda n: Dataset.range(0, 10, n),
+        lambda n: Dataset.from_tensors((n, [n, n])),
+        lambda n: Dataset.from_tensor_slices([n, 7, n]),
+        lambda n: ten.take(n),
+        lambda n: ten.skip(n),
+        lambda n: ten.repeat(n),
+        lambda n: ten.batch(n),
+        lambda n: ten.shuffle(n, seed=3),
+        lambda n: ten.shuffle(10, seed=n),
+        lambda n: ten.prefetch(n),
+        lambda n: ten.shard(4, n),
+        lambda n: ten.shard(n + 1, 1),
+        lambda n: ten.map(lambda x: x + n, num_parallel_calls=n),
+        lambda n: ten.filter(lambda x: x % n == 0),
+        lambda n: ten.interleave(Dataset.range, cycle_length=n),
+        lambda n: ten.flat_map(lambda x: Dataset.range(n)),
+        lambda n: ten.interleave(Dataset.range, cycle_length=3, block_length=n),
+        lambda n: ten.interleave(Dataset.range, cycle_length=3, num_parallel_calls=n),
+        lambda n: ten.batch(4).rebatch(n),
+        lambda n: ten.enumerate(n),
+        lambda n: Dataset.counter(n, n).take(3),
+        lambda n: ten.take_while(lambda x: x < n),
+        lambda n: Dataset.zip(ten, Dataset.range(n)),
+        lambda n: ten.concatenate(Dataset.range(n)),
+        lambda n: ten.padded_batch(n),
+        lambda n: ten.window(n, n + 1, 2, True).flat_map(lambda w: w.batch(5)),
+        lambda n: ten.group_by_window(lambda x: x % n, lambda k, g: g.batch(n), n),
+        lambda n: ten.group_by_window(
+            lambda x: x % n, lambda k, g: g.batch(4), window_size_func=lambda k: k + n
+        ),
+        lambda n: ten.bucket_by_sequence_length(lambda x: x + n, [3, 5], [1, 2, 3]),
+        lambda n: Dataset.sample_from_datasets([ten, ten], seed=n),
+        lambda n: Dataset.choose_from_datasets(
+            [ten, Dataset.range(7, 7 + n)], Dataset.range(2).repeat(n)
+        ),
+    ],
+)
 def test_any_number_may_be_a_value_of_the_function_around(make):
     for n in (1, 2, 3):
         there = Dataset.from_tensor_slices(np.array([n])).flat_map(make)
@@ -180,21 +251,29 @@ def test_shuffle_is_a_permutation_and_a_function_of_its_seed():
     assert values(still) == values(still)
     assert values(ds.shuffle(100, seed=4)) != first
     assert values(ds.shuffle(1)) == list(range(1000))
-    assert all(x < i + 100 for i, x in enumerate(first))  # no element comes before the buffer can hold it
+    assert all(
+        x < i + 100 for i, x in enumerate(first)
+    )  # no element comes before the buffer can hold it
     assert values(ds.shuffle(10).repeat(2)).count(7) == 2
 
 
 def test_a_shuffle_of_unknown_size_is_one_of_everything():
     ds = Dataset.range(600).filter(lambda x: x % 7 == 0)
     assert ds.cardinality() == mr.UNKNOWN_CARDINALITY
-    assert values(ds.shuffle(ds.cardinality(), seed=3)) == values(ds.shuffle(10**6, seed=3)) != values(ds)
+    assert (
+        values(ds.shuffle(ds.cardinality(), seed=3))
+        == values(ds.shuffle(10**6, seed=3))
+        != values(ds)
+    )
     with pytest.raises(mr.errors.InvalidArgumentError, match="buffer_size.*-1"):
         list(Dataset.range(-1, 0).flat_map(lambda n: Dataset.range(3).shuffle(n)))
 
 
 def test_prefetch_changes_nothing():
     assert values(Dataset.range(1000).prefetch(10)) == list(range(1000))
-    assert values(Dataset.range(1000).prefetch(mr.AUTOTUNE).batch(7).prefetch(1))[-1] == list(range(994, 1000))
+    assert values(Dataset.range(1000).prefetch(mr.AUTOTUNE).batch(7).prefetch(1))[-1] == list(
+        range(994, 1000)
+    )
 
 
 def test_apply_and_options():
@@ -204,7 +283,10 @@ def test_apply_and_options():
     options.deterministic = True
     options.threading.private_threadpool_size = 1
     ds = double.with_options(options)
-    assert ds.options().deterministic is True and ds.map(lambda x: x).options().threading.private_threadpool_size == 1
+    assert (
+        ds.options().deterministic is True
+        and ds.map(lambda x: x).options().threading.private_threadpool_size == 1
+    )
     assert values(ds) == [0, 2, 4, 6]
     with pytest.raises(AttributeError, match="determinstic"):
         options.determinstic = True
@@ -231,26 +313,52 @@ def test_what_is_not_built_says_so_and_what_to_use():
         Dataset.from_generator(lambda: iter([]), output_types=None)
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda ds: ds.batch(0), lambda ds: ds.batch(-1), lambda ds: ds.shuffle(0), lambda ds: ds.shuffle(-1), lambda ds: ds.interleave(
-        lambda x: Dataset.range(x), cycle_length=0), lambda ds: Dataset.range(0, 1, 0)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda ds: ds.batch(0),
+        lambda ds: ds.batch(-1),
+        lambda ds: ds.shuffle(0),
+        lambda ds: ds.shuffle(-1),
+        lambda ds: ds.interleave(lambda x: Dataset.range(x), cycle_length=0),
+        lambda ds: Dataset.range(0, 1, 0),
+    ],
+)
 def test_arguments_out_of_range_are_refused_when_built(wrong):
     with pytest.raises((mr.errors.InvalidArgumentError, ValueError)):
         wrong(Dataset.range(3))
 
 
 def test_arguments_out_of_range_are_refused_when_they_are_known():
-    with pytest.raises(mr.errors.InvalidArgumentError, match="batch_size' is 0, it must be at least 1"):
+    with pytest.raises(
+        mr.errors.InvalidArgumentError, match="batch_size' is 0, it must be at least 1"
+    ):
         list(Dataset.range(1).flat_map(lambda n: Dataset.range(3).batch(n)))
-    with pytest.raises(mr.errors.InvalidArgumentError, match="cycle_length' is 4097, it must be at most 4096"):
-        list(Dataset.range(4097, 4098).flat_map(lambda n: Dataset.range(3).interleave(Dataset.range, n)))
+    with pytest.raises(
+        mr.errors.InvalidArgumentError, match="cycle_length' is 4097, it must be at most 4096"
+    ):
+        list(
+            Dataset.range(4097, 4098).flat_map(
+                lambda n: Dataset.range(3).interleave(Dataset.range, n)
+            )
+        )
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda ds: ds.map(lambda x: x, num_parallel_calls=2.5), lambda ds: ds.bucket_by_sequence_length(lambda x: x, [1.5], [1, 1]),
-    lambda ds: ds.batch("2"), lambda ds: ds.take(1.5), lambda ds: ds.batch(2, drop_remainder=3), lambda ds: ds.map(3),
-    lambda ds: ds.concatenate(3), lambda ds: ds.with_options(3), lambda ds: Dataset(3),
-    lambda ds: Dataset.list_files(3)])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda ds: ds.map(lambda x: x, num_parallel_calls=2.5),
+        lambda ds: ds.bucket_by_sequence_length(lambda x: x, [1.5], [1, 1]),
+        lambda ds: ds.batch("2"),
+        lambda ds: ds.take(1.5),
+        lambda ds: ds.batch(2, drop_remainder=3),
+        lambda ds: ds.map(3),
+        lambda ds: ds.concatenate(3),
+        lambda ds: ds.with_options(3),
+        lambda ds: Dataset(3),
+        lambda ds: Dataset.list_files(3),
+    ],
+)
 def test_arguments_of_the_wrong_kind_are_type_errors(wrong):
     with pytest.raises(TypeError):
         wrong(Dataset.range(3))
@@ -278,7 +386,11 @@ def test_structures_come_back_as_they_went_in():
     ds = Dataset.range(2).map(lambda i: {"p": Point(i, (i + 1, i + 2)), "a": [i, i]})
     element = list(ds)[1]
     assert list(element) == ["a", "p"]  # sorted by key
-    assert isinstance(element["p"], Point) and element["p"].y == (2, 3) and element["a"].tolist() == [1, 1]
+    assert (
+        isinstance(element["p"], Point)
+        and element["p"].y == (2, 3)
+        and element["a"].tolist() == [1, 1]
+    )
     record = list(Dataset.range(2).map(lambda i: Sample(image=i, label=-i)))[1]
     assert isinstance(record, Sample) and record.label == -1
     assert values(Dataset.range(2).map(lambda i: (i,))) == [(0,), (1,)]
@@ -287,19 +399,29 @@ def test_structures_come_back_as_they_went_in():
 def test_tuples_are_unpacked_into_arguments_and_dicts_are_not():
     ds = Dataset.zip(Dataset.range(3), Dataset.range(3, 6))
     assert values(ds.map(lambda a, b: a + b)) == [3, 5, 7]
-    assert values(ds.map(lambda a, b: {"a": a, "b": b}).map(lambda d: d["a"] * d["b"])) == [0, 4, 10]
+    assert values(ds.map(lambda a, b: {"a": a, "b": b}).map(lambda d: d["a"] * d["b"])) == [
+        0,
+        4,
+        10,
+    ]
     assert values(ds.map(lambda a, b: Point(a, b)).map(lambda p: p.y - p.x)) == [3, 3, 3]
     assert values(Dataset.zip(ds, ds).map(lambda p, q: p[0] + q[1])) == [3, 5, 7]
 
 
 def test_element_specs_nest_like_the_elements():
     ds = Dataset.range(2).map(lambda i: {"a": (i, mr.cast(i, mr.float32)), "b": "s"})
-    assert ds.element_spec == {"a": (mr.TensorSpec([], mr.int64), mr.TensorSpec([], mr.float32)),
-                               "b": mr.TensorSpec([], mr.string)}
+    assert ds.element_spec == {
+        "a": (mr.TensorSpec([], mr.int64), mr.TensorSpec([], mr.float32)),
+        "b": mr.TensorSpec([], mr.string),
+    }
     assert mr.TensorSpec([2, None], mr.int32) == mr.TensorSpec((2, None), np.int32)
     assert mr.TensorSpec([2], mr.int32) != mr.TensorSpec([None], mr.int32)
     assert mr.TensorSpec([2, None], mr.int32).is_compatible_with(np.zeros((2, 5), np.int32))
-    assert mr.int64 == np.int64 and np.dtype("int64") == mr.int64.as_numpy_dtype and mr.string != mr.int64
+    assert (
+        mr.int64 == np.int64
+        and np.dtype("int64") == mr.int64.as_numpy_dtype
+        and mr.string != mr.int64
+    )
 
 
 def test_odd_keys_are_refused():
@@ -312,8 +434,13 @@ def test_odd_keys_are_refused():
 
 
 def pipeline():
-    return (Dataset.range(20).map(lambda x: {"a": x * x, "b": mr.strings.as_string(x)}).filter(lambda d: d["a"] % 2 == 0)
-            .shuffle(5, seed=1).batch(3))
+    return (
+        Dataset.range(20)
+        .map(lambda x: {"a": x * x, "b": mr.strings.as_string(x)})
+        .filter(lambda d: d["a"] % 2 == 0)
+        .shuffle(5, seed=1)
+        .batch(3)
+    )
 
 
 def test_equal_pipelines_have_equal_fingerprints():
@@ -352,22 +479,25 @@ def test_options_pickle_with_the_dataset():
 
 def test_a_definition_above_the_limit_is_refused_with_its_size():
     big = np.zeros((264, 1 << 20), np.uint8)  # the limit is 256 MiB
-    with pytest.raises((mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"):
+    with pytest.raises(
+        (mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"
+    ):
         Dataset.from_tensors(big)._serialize()
     assert values(Dataset.range(3)) == [0, 1, 2]
 
 
 def test_damaged_definitions_are_refused():
     from millrace.dataset import _parse
+
     good = pipeline()._serialize()
     for n in range(0, len(good), 7):
-        bad = good[:n] + bytes([good[n] ^ 0x55]) + good[n + 1:]
+        bad = good[:n] + bytes([good[n] ^ 0x55]) + good[n + 1 :]
         try:
             _parse(bad)
         except mr.errors.MillraceError:
             pass
     with pytest.raises(mr.errors.InvalidArgumentError):
-        _parse(good[:len(good) // 2])
+        _parse(good[: len(good) // 2])
 
 
 def test_a_trace_that_is_cut_off_leaves_nothing_behind():

@@ -1,4 +1,7 @@
-"""Workers that are stopped gracefully: what they have not opened goes to others, what they have begun is read first."""
+"""
+Workers that are stopped gracefully: what they have not opened goes to others, what they have begun
+is read first.
+"""
 
 import collections
 import itertools
@@ -40,7 +43,8 @@ ALL = collections.Counter(b"%d-%d-" % (i, k) for i in range(FILES) for k in rang
 
 def read(cluster, files, **arguments):
     ds = mr.TFRecordDataset(files).apply(
-        cluster.distribute("distributed_epoch", max_outstanding_requests=4, **arguments))
+        cluster.distribute("distributed_epoch", max_outstanding_requests=4, **arguments)
+    )
     return iter(ds)
 
 
@@ -51,18 +55,29 @@ def stop_in_background(server):
 
 
 def worker_of(cluster, i):
-    return next(w for w in cluster.status()["workers"] if w["address"] == cluster.workers[i].address)
+    return next(
+        w for w in cluster.status()["workers"] if w["address"] == cluster.workers[i].address
+    )
 
 
 def splits_of(cluster, i):
     """Handed out to it and not given back."""
-    return sum(int(t.get("splits", 0)) for t in cluster.tasks() if t["workerAddress"] == cluster.workers[i].address)
+    return sum(
+        int(t.get("splits", 0))
+        for t in cluster.tasks()
+        if t["workerAddress"] == cluster.workers[i].address
+    )
 
 
 def both_read(cluster, it):
-    """The first element; both workers have opened a split then, and have more than they open for a reader that rests."""
+    """
+    The first element; both workers have opened a split then, and have more than they open for a
+    reader that rests.
+    """
     got = [name(next(it))]
-    wait_until(lambda: sum(int(t.get("delivered", 0)) > 0 for t in cluster.tasks()) == 2, "both have begun")
+    wait_until(
+        lambda: sum(int(t.get("delivered", 0)) > 0 for t in cluster.tasks()) == 2, "both have begun"
+    )
     return got
 
 
@@ -96,17 +111,23 @@ def test_without_time_only_what_it_has_opened_is_lost(make_cluster, files):
     it = read(cluster, files)
     got = both_read(cluster, it)
     cluster.workers[1].stop()
-    given_back = page(cluster.dispatchers[0].metrics_address).value("millrace_splits_returned_total", reason="given_back")
+    given_back = page(cluster.dispatchers[0].metrics_address).value(
+        "millrace_splits_returned_total", reason="given_back"
+    )
     with pytest.warns(mr.DataLossWarning, match="1 worker lost"):
         got += [name(record) for record in it]
     assert not collections.Counter(got) - ALL
-    # The dispatcher has two seconds to take something back: that it does when it has more is seen below.
+    # The dispatcher has two seconds to take something back: that it does when it has more is seen
+    # below.
     assert opened_by_who_went(got) <= it.losses.lost_splits <= FILES - given_back
     assert it.losses.lost_workers == 1
 
 
 def test_nobody_waits_for_a_worker_that_has_not_begun(make_cluster, files):
-    """What it is told of while it drains it does not open: it goes without being read, whatever time it has."""
+    """
+    What it is told of while it drains it does not open: it goes without being read, whatever time
+    it has.
+    """
     cluster = make_cluster(worker_timeout_ms=60_000, lease_ttl_s=60)
     idle = cluster.start_worker(shutdown_quiet_period_ms=PATIENT_MS, metrics_port=0)
     freeze(idle.pid)  # it does not see its task yet

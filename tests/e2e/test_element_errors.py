@@ -1,4 +1,7 @@
-"""Elements that fail: what stands behind them has the place that it would have, whatever puts elements together or counts them."""
+"""
+Elements that fail: what stands behind them has the place that it would have, whatever puts elements
+together or counts them.
+"""
 
 import contextlib
 import itertools
@@ -21,7 +24,9 @@ SHAPES_OF_PIPELINES = {
     "shard": lambda ds: ds.shard(3, 1),
     "batch": lambda ds: ds.batch(2),
     "batch of three": lambda ds: ds.batch(3, drop_remainder=True),
-    "no remainder, and others": lambda ds: ds.batch(4, drop_remainder=True).concatenate(Dataset.range(20, 30).batch(2)),
+    "no remainder, and others": lambda ds: ds.batch(4, drop_remainder=True).concatenate(
+        Dataset.range(20, 30).batch(2)
+    ),
     "padded_batch": lambda ds: ds.map(lambda x: mr.fill([x % 3], x)).padded_batch(3),
     "prefetch": lambda ds: ds.prefetch(2),
     "parallel map": lambda ds: ds.map(lambda x: x, num_parallel_calls=3),
@@ -31,8 +36,12 @@ SHAPES_OF_PIPELINES = {
     "zip": lambda ds: Dataset.zip(Dataset.range(100), ds).map(lambda i, x: x),
     "cache, three times": lambda ds: ds.cache().repeat(3),
     "interleave": lambda ds: Dataset.range(2).interleave(lambda _: ds, cycle_length=2),
-    "blocks of two": lambda ds: Dataset.range(3).interleave(lambda _: ds, cycle_length=2, block_length=2),
-    "parallel interleave": lambda ds: Dataset.range(3).interleave(lambda _: ds, cycle_length=2, num_parallel_calls=2),
+    "blocks of two": lambda ds: Dataset.range(3).interleave(
+        lambda _: ds, cycle_length=2, block_length=2
+    ),
+    "parallel interleave": lambda ds: Dataset.range(3).interleave(
+        lambda _: ds, cycle_length=2, num_parallel_calls=2
+    ),
     "choose": lambda ds: Dataset.choose_from_datasets([ds, ds], Dataset.range(2).repeat()),
     "sample": lambda ds: Dataset.sample_from_datasets([ds, ds], seed=3),
 }
@@ -61,7 +70,9 @@ LOSES_PLACES = {
     "rebatch": lambda ds: ds.batch(2).rebatch(3),
     "flat_map": lambda ds: ds.flat_map(Dataset.range),
     "interleave": lambda ds: ds.interleave(Dataset.range, cycle_length=2),
-    "parallel interleave": lambda ds: ds.interleave(Dataset.range, cycle_length=2, num_parallel_calls=2),
+    "parallel interleave": lambda ds: ds.interleave(
+        Dataset.range, cycle_length=2, num_parallel_calls=2
+    ),
     "filter": lambda ds: ds.filter(lambda x: x != 9),
     "a failing filter": lambda ds: ds.filter(lambda x: check(x - 5) != 9),
     "take_while": lambda ds: ds.take_while(lambda x: x < 10),
@@ -70,8 +81,12 @@ LOSES_PLACES = {
     "group_by_window": lambda ds: ds.group_by_window(lambda x: x % 2, lambda key, group: group, 2),
     "buckets": lambda ds: ds.bucket_by_sequence_length(lambda x: x % 9, [3, 6], [2, 2, 2]),
     "windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)),
-    "windows that overlap": lambda ds: ds.window(3, shift=1, drop_remainder=True).flat_map(lambda w: w.batch(3)),
-    "choices": lambda ds: Dataset.choose_from_datasets([Dataset.range(20), Dataset.range(20, 40)], ds.map(lambda x: x % 2)),
+    "windows that overlap": lambda ds: ds.window(3, shift=1, drop_remainder=True).flat_map(
+        lambda w: w.batch(3)
+    ),
+    "choices": lambda ds: Dataset.choose_from_datasets(
+        [Dataset.range(20), Dataset.range(20, 40)], ds.map(lambda x: x % 2)
+    ),
 }
 
 
@@ -84,12 +99,20 @@ def test_where_the_places_are_lost_nothing_is_paired(name):
     for ds in (Dataset.zip(failing, whole), Dataset.zip(whole, failing), numbered):
         it = iter(ds.ignore_errors())
         pairs = []
-        with pytest.raises(mr.errors.FailedPreconditionError, match="zip .step [0-9]+.: it pairs nothing behind an error") as e:
+        with pytest.raises(
+            mr.errors.FailedPreconditionError,
+            match="zip .step [0-9]+.: it pairs nothing behind an error",
+        ) as e:
             pairs.extend(it)
         assert e.value.permanent
-        assert "put ignore_errors() in front of it): " in e.value.message and "floor_div" in e.value.message
+        assert (
+            "put ignore_errors() in front of it): " in e.value.message
+            and "floor_div" in e.value.message
+        )
         it.set_state(it.get_state())  # there is no way past it, nor by way of its position
-        with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"):
+        with pytest.warns(
+            mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"
+        ):
             assert list(it) == []
         for n, (x, y) in enumerate(pairs):
             np.testing.assert_array_equal(x, n if ds is numbered else y)
@@ -101,7 +124,9 @@ def test_who_goes_on_after_every_error_comes_to_an_end():
     numbers = Dataset.from_tensor_slices(np.array(NUMBERS, np.int64)).map(check)
     it = iter(Dataset.zip(numbers.filter(lambda x: x != 9), Dataset.range(20)))
     pairs, failed = [], []
-    with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip") as said:
+    with pytest.warns(
+        mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"
+    ) as said:
         while True:
             try:
                 pairs.append(next(it))
@@ -123,7 +148,9 @@ def test_a_pass_that_broke_off_ends_so_where_its_position_is_restored():
     original = iter(ds)
 
     def ends_early(it):
-        with pytest.warns(mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"):
+        with pytest.warns(
+            mr.DataLossWarning, match="this pass ended early: FailedPreconditionError: zip"
+        ):
             with pytest.raises(StopIteration):
                 next(it)
 
@@ -193,16 +220,32 @@ def test_an_error_that_ends_a_file_is_of_any_number_of_records(tmp_path):
     for file in (names[0], str(tmp_path / "none")):
         ds = Dataset.from_tensor_slices([file, names[1]]).flat_map(mr.TFRecordDataset).enumerate()
         seen = []
-        with pytest.raises(mr.errors.FailedPreconditionError, match="it pairs nothing behind an error"):
+        with pytest.raises(
+            mr.errors.FailedPreconditionError, match="it pairs nothing behind an error"
+        ):
             seen.extend(ds.ignore_errors())
-        assert len(list(Dataset.from_tensor_slices([file, names[1]]).flat_map(mr.TFRecordDataset).ignore_errors().enumerate())) >= 3
+        assert (
+            len(
+                list(
+                    Dataset.from_tensor_slices([file, names[1]])
+                    .flat_map(mr.TFRecordDataset)
+                    .ignore_errors()
+                    .enumerate()
+                )
+            )
+            >= 3
+        )
 
 
 def test_who_has_no_pairs_goes_on():
     a = Dataset.from_tensor_slices([1, 0, 3, 4])
     assert list(a.map(check).filter(lambda x: x != 3).ignore_errors().map(lambda x: x)) == [1, 4]
     assert list(a.filter(lambda x: check(x) > 0).batch(2).ignore_errors().unbatch()) == [3, 4]
-    assert list(Dataset.zip((a.filter(lambda x: check(x) > 0),)).ignore_errors()) == [(1,), (3,), (4,)]
+    assert list(Dataset.zip((a.filter(lambda x: check(x) > 0),)).ignore_errors()) == [
+        (1,),
+        (3,),
+        (4,),
+    ]
 
 
 def test_what_is_left_out_fails_for_nobody():
@@ -217,13 +260,20 @@ def test_what_is_left_out_fails_for_nobody():
 def test_windows_that_fail_again_and_again_are_told_without_an_end():
     never = Dataset.range(5).repeat().map(lambda x: x // (x - x))
     fifth = Dataset.range(5).repeat().map(lambda x: 100 // x)
-    for ds in (never.window(4, drop_remainder=True), fifth.window(10, drop_remainder=True), fifth.window(10, shift=3, stride=2, drop_remainder=True)):
+    for ds in (
+        never.window(4, drop_remainder=True),
+        fifth.window(10, drop_remainder=True),
+        fifth.window(10, shift=3, stride=2, drop_remainder=True),
+    ):
         with iter(ds) as it:
             for _ in range(6):
                 with pytest.raises(mr.errors.InvalidArgumentError):
                     next(it)
     for size, windows in ((4, 4), (10, 2), (20, 1), (21, 0)):  # of a remainder nobody is told
-        assert outcomes(fifth.take(20).window(size, drop_remainder=True).map(lambda w: 0)).count(None) == windows
+        assert (
+            outcomes(fifth.take(20).window(size, drop_remainder=True).map(lambda w: 0)).count(None)
+            == windows
+        )
 
 
 def test_enumerate_counts_elements_that_fail():
@@ -302,22 +352,31 @@ def test_errors_of_a_parallel_interleave_overtake_nothing():
             return Dataset.range(x).map(lambda i: check(i - 2) + 10 * x)
 
         one = outer.interleave(several, cycle_length=cycle, block_length=block)
-        many = outer.interleave(several, cycle_length=cycle, block_length=block, num_parallel_calls=cycle)
+        many = outer.interleave(
+            several, cycle_length=cycle, block_length=block, num_parallel_calls=cycle
+        )
         assert outcomes(many) == outcomes(one)
 
 
-@pytest.mark.parametrize("pipeline", [
-    lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1),
-    lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1, num_parallel_calls=1),
-    lambda ds: Dataset.choose_from_datasets([ds], Dataset.from_tensors(np.int64(0)).repeat(7)),
-    lambda ds: ds.shuffle(1),
-    lambda ds: ds.batch(1).unbatch(),
-    lambda ds: ds.filter(lambda x: mr.size(x) > 0),
-    lambda ds: ds.scan(np.int64(0), lambda s, x: (s, x)),
-])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1),
+        lambda ds: Dataset.range(1).interleave(lambda _: ds, cycle_length=1, num_parallel_calls=1),
+        lambda ds: Dataset.choose_from_datasets([ds], Dataset.from_tensors(np.int64(0)).repeat(7)),
+        lambda ds: ds.shuffle(1),
+        lambda ds: ds.batch(1).unbatch(),
+        lambda ds: ds.filter(lambda x: mr.size(x) > 0),
+        lambda ds: ds.scan(np.int64(0), lambda s, x: (s, x)),
+    ],
+)
 def test_errors_overtake_no_element_of_another_rank(pipeline):
-    ranks = (Dataset.range(3).map(lambda x: mr.fill([2], x)).concatenate(Dataset.range(3, 4).map(lambda x: mr.fill([1, 2], x)))
-             .concatenate(Dataset.range(4, 7).map(lambda x: mr.fill([2], check(x - 5)))))
+    ranks = (
+        Dataset.range(3)
+        .map(lambda x: mr.fill([2], x))
+        .concatenate(Dataset.range(3, 4).map(lambda x: mr.fill([1, 2], x)))
+        .concatenate(Dataset.range(4, 7).map(lambda x: mr.fill([2], check(x - 5))))
+    )
     want = [[0, 0], [1, 1], [2, 2], [[3, 3]], [-1, -1], None, [1, 1]]
     assert outcomes(ranks) == want
     assert outcomes(pipeline(ranks)) == want
@@ -328,7 +387,9 @@ def test_errors_overtake_no_element_of_another_rank(pipeline):
 
 @pytest.fixture
 def lines(tmp_path):
-    """Two files of lines; the fifth of each is not a number. Their names, and where those lines begin."""
+    """
+    Two files of lines; the fifth of each is not a number. Their names, and where those lines begin.
+    """
     names = []
     for f in range(2):
         names.append(str(tmp_path / f"{f}.txt"))
@@ -367,8 +428,11 @@ FILES_TO_NUMBERS = {
     "scan": lambda ds: ds.scan(np.int64(0), lambda s, line: (s + number(line), s)),
     "labels": lambda ds: Dataset.zip(Dataset.range(100), ds).map(lambda i, line: (i, number(line))),
     "prefetch": lambda ds: ds.prefetch(3).skip(1).map(number),
-    "behind ignore_errors": lambda ds: ds.map(lambda line: (line, 100 // (mr.strings.length(line) - 1))).ignore_errors().map(
-        lambda line, _: number(line)),
+    "behind ignore_errors": lambda ds: ds.map(
+        lambda line: (line, 100 // (mr.strings.length(line) - 1))
+    )
+    .ignore_errors()
+    .map(lambda line, _: number(line)),
 }
 
 
@@ -387,16 +451,28 @@ SEVERAL_LINES = {
     "parallel": lambda ds: ds.batch(3).map(numbers, num_parallel_calls=2),
     "batches of batches": lambda ds: ds.batch(1).batch(3).map(numbers),
     "padded_batch": lambda ds: ds.padded_batch(3).map(numbers),
-    "cache": lambda ds: ds.batch(3).map(lambda b: (b, mr.fill([100], 1))).cache().map(lambda b, _: numbers(b)),
+    "cache": lambda ds: ds.batch(3)
+    .map(lambda b: (b, mr.fill([100], 1)))
+    .cache()
+    .map(lambda b, _: numbers(b)),
     "unbatch": lambda ds: ds.batch(3).unbatch().map(number),
     "prefetch": lambda ds: ds.batch(3).prefetch(2).skip(1).map(numbers),
     "shuffle of batches": lambda ds: ds.batch(3).shuffle(3, seed=1).map(numbers),
     "filter of batches": lambda ds: ds.batch(3).filter(lambda b: mr.size(b) > 0).map(numbers),
-    "interleave of batches": lambda ds: Dataset.range(2).interleave(lambda _: ds.batch(3).map(numbers), cycle_length=2),
+    "interleave of batches": lambda ds: Dataset.range(2).interleave(
+        lambda _: ds.batch(3).map(numbers), cycle_length=2
+    ),
     "batches of windows": lambda ds: ds.window(3).flat_map(lambda w: w.batch(3)).map(numbers),
-    "groups": lambda ds: ds.group_by_window(lambda line: 0, lambda key, group: group.batch(3), 3).map(numbers),
-    "slices of a batch": lambda ds: ds.batch(3).flat_map(lambda b: Dataset.from_tensor_slices(b)).map(number),
-    "behind ignore_errors": lambda ds: ds.batch(3).map(lambda b: (b, 100 // (mr.size(b) - 9))).ignore_errors().map(lambda b, _: numbers(b)),
+    "groups": lambda ds: ds.group_by_window(
+        lambda line: 0, lambda key, group: group.batch(3), 3
+    ).map(numbers),
+    "slices of a batch": lambda ds: ds.batch(3)
+    .flat_map(lambda b: Dataset.from_tensor_slices(b))
+    .map(number),
+    "behind ignore_errors": lambda ds: ds.batch(3)
+    .map(lambda b: (b, 100 // (mr.size(b) - 9)))
+    .ignore_errors()
+    .map(lambda b, _: numbers(b)),
 }
 
 
@@ -408,7 +484,9 @@ def numbers(lines):
 def test_an_error_names_the_records_of_several_elements(lines, name):
     files, _ = lines
     found = [m for m in messages(SEVERAL_LINES[name](mr.TextLineDataset(files[1]))) if "none" in m]
-    assert found and all(f"(file '{files[1]}', records 3 to 5, offset 9)" in m for m in found), found
+    assert found and all(
+        f"(file '{files[1]}', records 3 to 5, offset 9)" in m for m in found
+    ), found
 
 
 def test_records_that_do_not_follow_one_another_are_counted(lines):
@@ -419,12 +497,18 @@ def test_records_that_do_not_follow_one_another_are_counted(lines):
 
 
 FROM_ONE_LINE = {
-    "flat_map": lambda ds: ds.flat_map(lambda line: Dataset.range(2).map(lambda i: (i, line))).map(lambda i, line: number(line)),
+    "flat_map": lambda ds: ds.flat_map(lambda line: Dataset.range(2).map(lambda i: (i, line))).map(
+        lambda i, line: number(line)
+    ),
     "tensors": lambda ds: ds.flat_map(lambda line: Dataset.from_tensors(line)).map(number),
     "within": lambda ds: ds.flat_map(lambda line: Dataset.from_tensors(line).map(number)),
     "scan": lambda ds: ds.scan(np.int64(0), lambda s, line: (s + 1, line)).map(number),
-    "cache": lambda ds: ds.map(lambda line: (line, mr.fill([100], 1))).cache().map(lambda line, _: number(line)),
-    "choose": lambda ds: Dataset.choose_from_datasets([ds, Dataset.from_tensors(b"1")], Dataset.from_tensors(np.int64(0)).repeat(20)).map(number),
+    "cache": lambda ds: ds.map(lambda line: (line, mr.fill([100], 1)))
+    .cache()
+    .map(lambda line, _: number(line)),
+    "choose": lambda ds: Dataset.choose_from_datasets(
+        [ds, Dataset.from_tensors(b"1")], Dataset.from_tensors(np.int64(0)).repeat(20)
+    ).map(number),
     "shard": lambda ds: ds.shard(2, 0).map(number),
     "unique": lambda ds: ds.unique().map(number),
     "repeat": lambda ds: ds.repeat(2).map(number),
@@ -437,17 +521,26 @@ FROM_ONE_LINE = {
 def test_what_is_made_of_a_record_names_it(lines, name):
     files, offsets = lines
     found = [m for m in messages(FROM_ONE_LINE[name](mr.TextLineDataset(files[1]))) if "none" in m]
-    assert found and all(f"(file '{files[1]}', record 4, offset {offsets[1]})" in m for m in found), found
+    assert found and all(
+        f"(file '{files[1]}', record 4, offset {offsets[1]})" in m for m in found
+    ), found
 
 
 def test_an_error_names_records_of_each_format(tmp_path):
-    with mr.io.TFRecordWriter(str(tmp_path / "t"), mr.io.TFRecordOptions(compression_type="GZIP")) as w:
+    with mr.io.TFRecordWriter(
+        str(tmp_path / "t"), mr.io.TFRecordOptions(compression_type="GZIP")
+    ) as w:
         for i in range(4):
             w.write(b"none" if i == 2 else b"%d" % i)
     (tmp_path / "f").write_bytes(b"head" + b"001002xxx004")
     (error,) = messages(mr.TFRecordDataset(str(tmp_path / "t"), "GZIP").map(number))
-    assert "map (step 3), element 2 (file '" in error and "/t', record 2, offset 34 (uncompressed))" in error
-    (error,) = messages(mr.FixedLengthRecordDataset(str(tmp_path / "f"), 3, header_bytes=4).map(number))
+    assert (
+        "map (step 3), element 2 (file '" in error
+        and "/t', record 2, offset 34 (uncompressed))" in error
+    )
+    (error,) = messages(
+        mr.FixedLengthRecordDataset(str(tmp_path / "f"), 3, header_bytes=4).map(number)
+    )
     assert "/f', record 2, offset 10)" in error
 
 
@@ -455,7 +548,9 @@ NUMBERS_OF_LINES = {
     "shuffle": lambda ds: ds.shuffle(5, seed=1),
     "shuffle of all": lambda ds: ds.shuffle(1000, seed=1),
     "shuffle of a shuffle": lambda ds: ds.shuffle(3, seed=1).shuffle(4, seed=2),
-    "shuffle of pairs": lambda ds: Dataset.zip(Dataset.range(100), ds).shuffle(5, seed=1).map(lambda i, n: n),
+    "shuffle of pairs": lambda ds: Dataset.zip(Dataset.range(100), ds)
+    .shuffle(5, seed=1)
+    .map(lambda i, n: n),
     "shuffle, and others": lambda ds: Dataset.range(5, 30).concatenate(ds).shuffle(20, seed=1),
     "cache": lambda ds: ds.cache(),
     "cache, again": lambda ds: ds.cache().repeat(2),
@@ -467,16 +562,23 @@ NUMBERS_OF_LINES = {
 @pytest.mark.parametrize("name", NUMBERS_OF_LINES)
 def test_an_error_of_a_number_names_the_record(lines, name):
     files, offsets = lines
-    read = Dataset.from_tensor_slices(files).interleave(mr.TextLineDataset, cycle_length=2).map(
-        lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    read = (
+        Dataset.from_tensor_slices(files)
+        .interleave(mr.TextLineDataset, cycle_length=2)
+        .map(lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    )
     found = messages(NUMBERS_OF_LINES[name](read).map(lambda n: 100 // (n - 4)))
-    records = {f"(file '{file}', record 4, offset {offset})" for file, offset in zip(files, offsets)}
+    records = {
+        f"(file '{file}', record 4, offset {offset})" for file, offset in zip(files, offsets)
+    }
     assert {re.search(r"\(file [^)]*\)|$", m)[0] for m in found} == records, found
 
 
 CUTS = {
     "shuffle": lambda ds: ds.shuffle(5, seed=1),
-    "shuffle of lines": lambda ds: ds.map(lambda n: (n, b"")).shuffle(5, seed=1).map(lambda n, _: n),
+    "shuffle of lines": lambda ds: ds.map(lambda n: (n, b""))
+    .shuffle(5, seed=1)
+    .map(lambda n, _: n),
     "cache": lambda ds: ds.cache().repeat(2),
     "batch": lambda ds: ds.batch(2).unbatch(),
     "prefetch": lambda ds: ds.prefetch(8),
@@ -486,7 +588,9 @@ CUTS = {
 
 @pytest.mark.parametrize("name", CUTS)
 def test_an_error_behind_a_state_names_the_record(lines, name):
-    read = mr.TextLineDataset(lines[0][1]).map(lambda line: mr.cast(mr.strings.length(line), mr.int64))
+    read = mr.TextLineDataset(lines[0][1]).map(
+        lambda line: mr.cast(mr.strings.length(line), mr.int64)
+    )
     ds = CUTS[name](read).map(lambda n: 100 // (n - 4))
     for cut in range(4):
         with iter(ds) as it, iter(ds) as other:
@@ -516,7 +620,11 @@ def test_of_records_of_two_files_the_first_is_named(lines, name):
 
 
 def test_an_element_keeps_its_number_behind_an_error():
-    ds = Dataset.from_tensor_slices([1, 0, 3, 4]).map(lambda x: (x, 100 // x), num_parallel_calls=1).prefetch(1)
+    ds = (
+        Dataset.from_tensor_slices([1, 0, 3, 4])
+        .map(lambda x: (x, 100 // x), num_parallel_calls=1)
+        .prefetch(1)
+    )
     for calls in (None, 2):
         errors = messages(ds.map(lambda x, _: 100 // (x - 4), num_parallel_calls=calls))
         assert "element 1: " in errors[0] and "element 3: " in errors[1]

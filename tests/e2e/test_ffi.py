@@ -17,21 +17,46 @@ PATHS = [f"-I{INCLUDE}", f"-I{BUILT}"]
 HEADERS = ["base.h", "spec.h", "block.h", "tfrecord.h", "dataset.h", "iterator.h", "service.h"]
 INCLUDES = "".join(f"#include <millrace/{h}>\n" for h in HEADERS)
 
-pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with")
+pytestmark = pytest.mark.skipif(
+    shutil.which("gcc") is None, reason="SKIPPED ALOUD: there is no gcc to read the headers with"
+)
 
 # In the headers, of no use to Python.
-UNUSED = {"mr_spec_ref", "mr_spec_equal", "mr_block_ref", "mr_dataset_ref", "mr_function_ref",
-          "mr_function_spec", "mr_function_returns_dataset", "mr_iterator_next"}
+UNUSED = {
+    "mr_spec_ref",
+    "mr_spec_equal",
+    "mr_block_ref",
+    "mr_dataset_ref",
+    "mr_function_ref",
+    "mr_function_spec",
+    "mr_function_returns_dataset",
+    "mr_iterator_next",
+}
 
-SCALARS = {"int": ctypes.c_int, "int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64,
-           "uint64_t": ctypes.c_uint64, "size_t": ctypes.c_size_t, "_Bool": ctypes.c_bool, "mr_dtype": ctypes.c_int,
-           "void": None, "uint8_t": ctypes.c_uint8, "double": ctypes.c_double}
+SCALARS = {
+    "int": ctypes.c_int,
+    "int32_t": ctypes.c_int32,
+    "uint32_t": ctypes.c_uint32,
+    "int64_t": ctypes.c_int64,
+    "uint64_t": ctypes.c_uint64,
+    "size_t": ctypes.c_size_t,
+    "_Bool": ctypes.c_bool,
+    "mr_dtype": ctypes.c_int,
+    "void": None,
+    "uint8_t": ctypes.c_uint8,
+    "double": ctypes.c_double,
+}
 STRUCTS = {name.removeprefix("struct "): cls for name, cls in _ffi.STRUCTURES.items()}
 
 
 def accepted(c_type):
     """The ctypes types that may stand for a C type."""
-    words = [w for w in re.sub(r"\bconst\b|\bstruct\b|\benum\b|\bregister\b", " ", c_type).replace("*", " * ").split()]
+    words = [
+        w
+        for w in re.sub(r"\bconst\b|\bstruct\b|\benum\b|\bregister\b", " ", c_type)
+        .replace("*", " * ")
+        .split()
+    ]
     stars = words.count("*")
     base = " ".join(w for w in words if w != "*")
     if stars == 0:
@@ -49,8 +74,18 @@ def accepted(c_type):
 
 def declarations(tmp_path):
     (tmp_path / "all.c").write_text(INCLUDES)
-    subprocess.run(["gcc", "-std=gnu17", *PATHS, "-aux-info", str(tmp_path / "all.aux"), "-fsyntax-only",
-                    str(tmp_path / "all.c")], check=True)
+    subprocess.run(
+        [
+            "gcc",
+            "-std=gnu17",
+            *PATHS,
+            "-aux-info",
+            str(tmp_path / "all.aux"),
+            "-fsyntax-only",
+            str(tmp_path / "all.c"),
+        ],
+        check=True,
+    )
     for line in (tmp_path / "all.aux").read_text().splitlines():
         found = re.match(r"/\* .*millrace/.* \*/ extern (.*?)\b(mr_\w+) \((.*)\);", line)
         if found:
@@ -78,13 +113,22 @@ def test_structures_have_the_layout_of_the_headers(tmp_path):
     lines = []
     for name, cls in _ffi.STRUCTURES.items():
         lines.append(f'printf("%zu ", sizeof({name}));')
-        lines += [f'printf("%zu %zu ", offsetof({name}, {f}), sizeof((({name} *)0)->{f}));' for f, *_ in cls._fields_]
+        lines += [
+            f'printf("%zu %zu ", offsetof({name}, {f}), sizeof((({name} *)0)->{f}));'
+            for f, *_ in cls._fields_
+        ]
         lines.append('printf("\\n");')
     source = tmp_path / "layout.c"
-    source.write_text(f"#include <stdio.h>\n{INCLUDES}int main(void)\n{{\n" + "\n".join(lines) + "\nreturn 0;\n}\n")
+    source.write_text(
+        f"#include <stdio.h>\n{INCLUDES}int main(void)\n{{\n"
+        + "\n".join(lines)
+        + "\nreturn 0;\n}\n"
+    )
     program = tmp_path / "layout"
     subprocess.run(["gcc", *PATHS, "-o", str(program), str(source)], check=True)
-    said = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout.splitlines()
+    said = subprocess.run(
+        [str(program)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
     for (name, cls), line in zip(_ffi.STRUCTURES.items(), said, strict=True):
         ours = [ctypes.sizeof(cls)]
         for field, *_ in cls._fields_:
@@ -94,8 +138,11 @@ def test_structures_have_the_layout_of_the_headers(tmp_path):
 
 def test_codes_of_attributes_and_dtypes_match_the_headers(tmp_path):
     from millrace import dtypes
+
     text = (INCLUDE / "millrace" / "spec.h").read_text()
-    for name, code in re.findall(r"MR_(\w+) = (\d+),", text.split("typedef enum mr_dtype")[1].split("}")[0]):
+    for name, code in re.findall(
+        r"MR_(\w+) = (\d+),", text.split("typedef enum mr_dtype")[1].split("}")[0]
+    ):
         if name != "DTYPE_NONE":
             assert dtypes.as_dtype(name.lower()).code == int(code)
             assert _ffi.lib.mr_dtype_name(int(code)).decode() == name.lower()
@@ -107,8 +154,11 @@ def test_codes_of_attributes_and_dtypes_match_the_headers(tmp_path):
 
 def test_errors_of_all_codes_have_a_class():
     from millrace import errors
+
     for code in range(1, 17):
         name = _ffi.lib.mr_code_name(-code).decode()
         error = errors.from_code(-code, "why", 1)
-        assert type(error).__name__.removesuffix("Error").lower() == name.replace("_", "").lower().replace("canceled", "cancelled")
+        assert type(error).__name__.removesuffix("Error").lower() == name.replace(
+            "_", ""
+        ).lower().replace("canceled", "cancelled")
         assert error.code == code and error.message == "why" and error.retryable

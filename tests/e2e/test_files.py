@@ -1,4 +1,6 @@
-"""TFRecord files and tf.Example: written here, read by the engine; what is damaged names its place."""
+"""
+TFRecord files and tf.Example: written here, read by the engine; what is damaged names its place.
+"""
 
 import os
 import re
@@ -50,29 +52,47 @@ def in_a_mebibyte(ds):
 
 def test_what_a_function_needs_besides_its_results_is_in_the_budget():
     refused = "do not fit into the memory budget of 1048576 bytes"
-    features = {f"f{i}": mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True) for i in range(64)}
-    ds = Dataset.from_tensors(np.array([b""] * 4096)).map(lambda x: mr.io.parse_example(x, features))  # a table of places
+    features = {
+        f"f{i}": mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True) for i in range(64)
+    }
+    ds = Dataset.from_tensors(np.array([b""] * 4096)).map(
+        lambda x: mr.io.parse_example(x, features)
+    )  # a table of places
     assert next(iter(ds))["f0"].shape == (4096, 0)
-    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"map \(step 2\), element 0: parse_example: [0-9]+ bytes more " + refused):
+    with pytest.raises(
+        mr.errors.ResourceExhaustedError,
+        match=r"map \(step 2\), element 0: parse_example: [0-9]+ bytes more " + refused,
+    ):
         next(iter(in_a_mebibyte(ds)))
     keys = mr.lookup.KeyValueTensorInitializer(np.arange(200_000), np.arange(200_000))
     table = mr.lookup.StaticHashTable(keys, -1)
     ds = Dataset.range(3).map(table.lookup)
     assert list(ds) == [0, 1, 2]
-    with pytest.raises(mr.errors.ResourceExhaustedError, match=r"map \(step 2\): lookup_place: [0-9]+ bytes more " + refused):
+    with pytest.raises(
+        mr.errors.ResourceExhaustedError,
+        match=r"map \(step 2\): lookup_place: [0-9]+ bytes more " + refused,
+    ):
         list(in_a_mebibyte(ds))
     lines = Dataset.range(40).map(lambda x: mr.fill([3000], x))
     assert len(list(lines.window(40).flat_map(lambda w: w))) == 40
-    with pytest.raises(mr.errors.ResourceExhaustedError, match=refused + "|the memory budget is 1048576"):
+    with pytest.raises(
+        mr.errors.ResourceExhaustedError, match=refused + "|the memory budget is 1048576"
+    ):
         list(in_a_mebibyte(lines.window(40)))
 
 
 @pytest.mark.parametrize("compression", ["", "GZIP"])
 def test_a_record_that_fits_no_memory_keeps_its_place(tmp_path, compression):
-    path = write(tmp_path / "a", [b"one", bytes(3 << 20), b"three"], mr.io.TFRecordOptions(compression))
-    with iter(in_a_mebibyte(mr.TFRecordDataset(path, compression).ignore_errors().enumerate())) as it:
+    path = write(
+        tmp_path / "a", [b"one", bytes(3 << 20), b"three"], mr.io.TFRecordOptions(compression)
+    )
+    with iter(
+        in_a_mebibyte(mr.TFRecordDataset(path, compression).ignore_errors().enumerate())
+    ) as it:
         assert next(it) == (0, b"one")
-        with pytest.raises(mr.errors.ResourceExhaustedError, match="record 1: "):  # nothing is wrong with it: no reason to drop it
+        with pytest.raises(
+            mr.errors.ResourceExhaustedError, match="record 1: "
+        ):  # nothing is wrong with it: no reason to drop it
             next(it)
         assert list(it) == [(2, b"three")]
 
@@ -111,13 +131,22 @@ def masked_crc32c(data):
 
 def framed(record):
     length = struct.pack("<Q", len(record))
-    return length + struct.pack("<I", masked_crc32c(length)) + record + struct.pack("<I", masked_crc32c(record))
+    return (
+        length
+        + struct.pack("<I", masked_crc32c(length))
+        + record
+        + struct.pack("<I", masked_crc32c(record))
+    )
 
 
 def test_the_bytes_of_a_file(tmp_path):
     long = np.random.default_rng(1).bytes(300_001)
-    path = write(tmp_path / "x", [b"", b"a\0b", bytearray(b"123456789"), memoryview(long), "Zürich"])
-    assert open(path, "rb").read() == b"".join(map(framed, (b"", b"a\0b", b"123456789", long, "Zürich".encode())))
+    path = write(
+        tmp_path / "x", [b"", b"a\0b", bytearray(b"123456789"), memoryview(long), "Zürich"]
+    )
+    assert open(path, "rb").read() == b"".join(
+        map(framed, (b"", b"a\0b", b"123456789", long, "Zürich".encode()))
+    )
     for other in (5, None, [1, 2]):  # bytes(5) would be five zero bytes
         with pytest.raises(TypeError):
             write(tmp_path / "y", [other])
@@ -129,7 +158,9 @@ def test_a_writer_until_it_is_closed(tmp_path):
     writer.write(b"a" * 1000)
     writer.flush()
     (temporary,) = tmp_path.iterdir()
-    assert temporary != path and zlib.decompressobj(31).decompress(temporary.read_bytes()) == framed(b"a" * 1000)
+    assert temporary != path and zlib.decompressobj(31).decompress(
+        temporary.read_bytes()
+    ) == framed(b"a" * 1000)
     child = os.fork()
     if child == 0:  # the file is the parent's
         writer.__del__()
@@ -138,7 +169,9 @@ def test_a_writer_until_it_is_closed(tmp_path):
     assert list(tmp_path.iterdir()) == [temporary]
     writer.close()
     writer.close()
-    assert list(tmp_path.iterdir()) == [path] and list(mr.TFRecordDataset(str(path), "GZIP")) == [b"a" * 1000]
+    assert list(tmp_path.iterdir()) == [path] and list(mr.TFRecordDataset(str(path), "GZIP")) == [
+        b"a" * 1000
+    ]
     for call in (lambda: writer.write(b"b"), writer.flush):
         with pytest.raises(mr.errors.FailedPreconditionError, match="closed"):
             call()
@@ -158,19 +191,27 @@ def test_what_is_written_is_read(tmp_path, compression):
 
 
 def test_many_files_in_parallel(tmp_path):
-    paths = [write(tmp_path / f"{i}.tfrecord", [b"%d-%d" % (i, k) for k in range(5)]) for i in range(4)]
+    paths = [
+        write(tmp_path / f"{i}.tfrecord", [b"%d-%d" % (i, k) for k in range(5)]) for i in range(4)
+    ]
     everything = sorted(b"%d-%d" % (i, k) for i in range(4) for k in range(5))
     assert sorted(mr.TFRecordDataset(paths, num_parallel_reads=2)) == everything
-    ds = Dataset.from_tensor_slices(paths).interleave(mr.TFRecordDataset, cycle_length=2, block_length=5)
+    ds = Dataset.from_tensor_slices(paths).interleave(
+        mr.TFRecordDataset, cycle_length=2, block_length=5
+    )
     assert list(ds) == [b"%d-%d" % (i, k) for i in range(4) for k in range(5)]
-    assert sorted(mr.TFRecordDataset(Dataset.list_files(str(tmp_path / "*.tfrecord")))) == everything
+    assert (
+        sorted(mr.TFRecordDataset(Dataset.list_files(str(tmp_path / "*.tfrecord")))) == everything
+    )
 
 
 def test_list_files_expands_when_called_and_shuffles_by_default(tmp_path):
     for i in range(20):
         (tmp_path / f"{i:02}.txt").write_text("")
     pattern = str(tmp_path / "*.txt")
-    shuffled, ordered = Dataset.list_files(pattern, seed=1), Dataset.list_files(pattern, shuffle=False)
+    shuffled, ordered = Dataset.list_files(pattern, seed=1), Dataset.list_files(
+        pattern, shuffle=False
+    )
     (tmp_path / "99.txt").write_text("")
     names = [str(tmp_path / f"{i:02}.txt").encode() for i in range(20)]
     assert list(ordered) == names
@@ -185,7 +226,10 @@ def test_list_files_takes_paths(tmp_path):
         (tmp_path / name).write_text("")
     expected = [str(tmp_path / name).encode() for name in names]
     assert list(Dataset.list_files(tmp_path / "*.txt", shuffle=False)) == expected[1:]
-    assert list(Dataset.list_files([tmp_path / "*.csv", str(tmp_path / "b*")], shuffle=False)) == expected[::2]
+    assert (
+        list(Dataset.list_files([tmp_path / "*.csv", str(tmp_path / "b*")], shuffle=False))
+        == expected[::2]
+    )
 
 
 def test_a_writer_that_fails_leaves_nothing_behind(tmp_path):
@@ -205,7 +249,9 @@ def test_a_writer_whose_closing_was_cut_off_is_closed_again(tmp_path):
         through = not cut_off(writer.close, step)
         step += 1
         writer.close()
-        assert list(mr.TFRecordDataset(str(path))) == [b"fine"] and list(tmp_path.iterdir()) == [path]
+        assert list(mr.TFRecordDataset(str(path))) == [b"fine"] and list(tmp_path.iterdir()) == [
+            path
+        ]
 
 
 def test_a_writer_whose_opening_was_cut_off_leaves_the_file(tmp_path):
@@ -245,7 +291,9 @@ def test_an_absurd_length_allocates_nothing(tmp_path):
     length = struct.pack("<Q", 1 << 60)
     path = tmp_path / "huge.tfrecord"
     path.write_bytes(length + struct.pack("<I", masked_crc32c(length)) + b"xx")
-    with pytest.raises((mr.errors.DataLossError, mr.errors.ResourceExhaustedError), match="huge.tfrecord"):
+    with pytest.raises(
+        (mr.errors.DataLossError, mr.errors.ResourceExhaustedError), match="huge.tfrecord"
+    ):
         list(mr.TFRecordDataset(str(path)))
 
 
@@ -255,11 +303,15 @@ def test_a_file_that_is_not_there_is_named(tmp_path):
 
 
 def example(i):
-    return Example(features=Features(feature={
-        "id": Feature(int64_list=Int64List(value=[i])),
-        "xy": Feature(float_list=FloatList(value=[i / 2, -i])),
-        "name": Feature(bytes_list=BytesList(value=[b"n%d" % i])),
-    }))
+    return Example(
+        features=Features(
+            feature={
+                "id": Feature(int64_list=Int64List(value=[i])),
+                "xy": Feature(float_list=FloatList(value=[i / 2, -i])),
+                "name": Feature(bytes_list=BytesList(value=[b"n%d" % i])),
+            }
+        )
+    )
 
 
 def test_examples_round_trip():
@@ -277,41 +329,65 @@ def test_examples_round_trip():
             pass
 
 
-FEATURES = {"id": mr.io.FixedLenFeature([], mr.int64), "xy": mr.io.FixedLenFeature([2], mr.float32),
-            "name": mr.io.FixedLenFeature([], mr.string),
-            "weight": mr.io.FixedLenFeature([], mr.float32, default_value=1.5)}
+FEATURES = {
+    "id": mr.io.FixedLenFeature([], mr.int64),
+    "xy": mr.io.FixedLenFeature([2], mr.float32),
+    "name": mr.io.FixedLenFeature([], mr.string),
+    "weight": mr.io.FixedLenFeature([], mr.float32, default_value=1.5),
+}
 
 
 def test_parse_single_example_and_parse_example(tmp_path):
     path = write(tmp_path / "e.tfrecord", [example(i).SerializeToString() for i in range(5)])
     ds = mr.TFRecordDataset(path).map(lambda s: mr.io.parse_single_example(s, FEATURES))
-    assert ds.element_spec == {"id": mr.TensorSpec([], mr.int64), "xy": mr.TensorSpec([2], mr.float32),
-                               "name": mr.TensorSpec([], mr.string), "weight": mr.TensorSpec([], mr.float32)}
+    assert ds.element_spec == {
+        "id": mr.TensorSpec([], mr.int64),
+        "xy": mr.TensorSpec([2], mr.float32),
+        "name": mr.TensorSpec([], mr.string),
+        "weight": mr.TensorSpec([], mr.float32),
+    }
     rows = list(ds)
-    assert [r["id"] for r in rows] == list(range(5)) and rows[3]["xy"].tolist() == [1.5, -3] and rows[2]["name"] == b"n2"
+    assert (
+        [r["id"] for r in rows] == list(range(5))
+        and rows[3]["xy"].tolist() == [1.5, -3]
+        and rows[2]["name"] == b"n2"
+    )
     assert rows[0]["weight"] == 1.5
-    batched = list(mr.TFRecordDataset(path).batch(5).map(lambda s: mr.io.parse_example(s, FEATURES)))
+    batched = list(
+        mr.TFRecordDataset(path).batch(5).map(lambda s: mr.io.parse_example(s, FEATURES))
+    )
     assert batched[0]["id"].tolist() == list(range(5)) and batched[0]["xy"].shape == (5, 2)
     assert list(batched[0]["name"]) == [b"n%d" % i for i in range(5)]
 
 
-@pytest.mark.parametrize("features,word", [
-    ({"absent": mr.io.FixedLenFeature([], mr.int64)}, "absent"), ({"id": mr.io.FixedLenFeature([], mr.float32)}, "id"),
-    ({"xy": mr.io.FixedLenFeature([3], mr.float32)}, "xy")])
+@pytest.mark.parametrize(
+    "features,word",
+    [
+        ({"absent": mr.io.FixedLenFeature([], mr.int64)}, "absent"),
+        ({"id": mr.io.FixedLenFeature([], mr.float32)}, "id"),
+        ({"xy": mr.io.FixedLenFeature([3], mr.float32)}, "xy"),
+    ],
+)
 def test_examples_that_do_not_fit_name_the_feature(features, word):
-    ds = Dataset.from_tensors(example(1).SerializeToString()).map(lambda s: mr.io.parse_single_example(s, features))
+    ds = Dataset.from_tensors(example(1).SerializeToString()).map(
+        lambda s: mr.io.parse_single_example(s, features)
+    )
     with pytest.raises(mr.errors.InvalidArgumentError, match=word):
         list(ds)
 
 
 def test_what_is_no_example_is_refused():
-    ds = Dataset.from_tensors(b"\xff\xff\xff").map(lambda s: mr.io.parse_single_example(s, FEATURES))
+    ds = Dataset.from_tensors(b"\xff\xff\xff").map(
+        lambda s: mr.io.parse_single_example(s, FEATURES)
+    )
     with pytest.raises(mr.errors.InvalidArgumentError):
         list(ds)
 
 
 def test_features_that_cannot_be_are_refused_at_once():
-    parse = lambda f: Dataset.from_tensors(b"").map(lambda s: mr.io.parse_single_example(s, f))  # noqa: E731
+    parse = lambda f: Dataset.from_tensors(b"").map(
+        lambda s: mr.io.parse_single_example(s, f)
+    )  # noqa: E731
     with pytest.raises(ValueError, match="int64, float32 and string"):
         parse({"a": mr.io.FixedLenFeature([], mr.int32)})
     with pytest.raises(TypeError):
@@ -324,7 +400,13 @@ def test_features_that_cannot_be_are_refused_at_once():
 
 def test_sequences_of_any_length():
     features = {"v": mr.io.FixedLenSequenceFeature([], mr.int64, allow_missing=True)}
-    messages = [Example(features=Features(feature={"v": Feature(int64_list=Int64List(value=range(n)))})).SerializeToString()
-                for n in range(3)]
-    ds = Dataset.from_tensor_slices(messages).map(lambda s: mr.io.parse_single_example(s, features)["v"])
+    messages = [
+        Example(
+            features=Features(feature={"v": Feature(int64_list=Int64List(value=range(n)))})
+        ).SerializeToString()
+        for n in range(3)
+    ]
+    ds = Dataset.from_tensor_slices(messages).map(
+        lambda s: mr.io.parse_single_example(s, features)["v"]
+    )
     assert [r.tolist() for r in ds] == [[], [0], [0, 1]]

@@ -1,4 +1,7 @@
-"""One host takes all that it may of a dispatcher and a worker, and another one is served. Each 127.0.0.x is a host of its own."""
+"""
+One host takes all that it may of a dispatcher and a worker, and another one is served. Each
+127.0.0.x is a host of its own.
+"""
 
 import collections
 import contextlib
@@ -24,7 +27,10 @@ CALLS_EACH, CALLERS = 400, 4
 IDLE = 300  # with what a server has open anyway less than DESCRIPTORS: it shall have to choose
 ELEMENTS = 1000
 STORM_DESCRIPTORS = 256  # of one server
-STORM, STANDING = 4000, 400  # connections that are opened, and of them those that are not closed at once
+STORM, STANDING = (
+    4000,
+    400,
+)  # connections that are opened, and of them those that are not closed at once
 
 HOLD_TASKS = """
 import sys, threading
@@ -55,12 +61,18 @@ def _frame(kind, flags, stream, body=b""):
 
 
 def _literal(name, value):
-    """A field of HPACK, which no table keeps; @name as it is written, with its length or as a number of the static table."""
+    """
+    A field of HPACK, which no table keeps; @name as it is written, with its length or as a number
+    of the static table.
+    """
     return name + bytes((len(value),)) + value.encode()
 
 
 class Peer:
-    """A connection from the other host, with calls that say nothing. It answers pings, so that nobody takes it for dead."""
+    """
+    A connection from the other host, with calls that say nothing. It answers pings, so that nobody
+    takes it for dead.
+    """
 
     def __init__(self, address):
         host, port = address.rsplit(":", 1)
@@ -76,12 +88,19 @@ class Peer:
         return self._calls if self.closed else self._ended
 
     def _send(self, data):
-        with self._sending, contextlib.suppress(OSError):  # The server has ended the connection: hear() finds it so.
+        with self._sending, contextlib.suppress(
+            OSError
+        ):  # The server has ended the connection: hear() finds it so.
             self.socket.sendall(data)
 
     def call(self, path):
-        block = (b"\x83\x86" + _literal(b"\x04", path) + _literal(b"\x01", "test") + _literal(b"\x0f\x10", "application/grpc")
-                 + _literal(b"\0\x02te", "trailers"))
+        block = (
+            b"\x83\x86"
+            + _literal(b"\x04", path)
+            + _literal(b"\x01", "test")
+            + _literal(b"\x0f\x10", "application/grpc")
+            + _literal(b"\0\x02te", "trailers")
+        )
         self._send(_frame(HEADERS, END_HEADERS, 2 * self._calls + 1, block))
         self._calls += 1
 
@@ -93,9 +112,11 @@ class Peer:
             got = b""
         self.closed = not got
         self._in += got
-        while len(self._in) >= 9 and len(self._in) >= 9 + (size := int.from_bytes(self._in[:3], "big")):
-            self._take(self._in[3], self._in[4], self._in[9:9 + size])
-            self._in = self._in[9 + size:]
+        while len(self._in) >= 9 and len(self._in) >= 9 + (
+            size := int.from_bytes(self._in[:3], "big")
+        ):
+            self._take(self._in[3], self._in[4], self._in[9 : 9 + size])
+            self._in = self._in[9 + size :]
 
     def _take(self, kind, flags, body):
         self.heard = True
@@ -106,7 +127,10 @@ class Peer:
 
 
 class Flood:
-    """Connections to one server, and calls. A thread of its own listens to all; what it dies of, the test is told by check()."""
+    """
+    Connections to one server, and calls. A thread of its own listens to all; what it dies of, the
+    test is told by check().
+    """
 
     def __init__(self, address):
         self._address = address
@@ -171,21 +195,45 @@ def closing():
 def servers(request, etcd, tmp_path, closing):
     """A dispatcher and a worker, with few descriptors and few tasks at work."""
     descriptors = getattr(request, "param", DESCRIPTORS)
-    cluster = f"flood-{descriptors}"  # its own: a dispatcher that was killed leads for as long as its lease
+    # Its own: a dispatcher that was killed leads for as long as its lease
+    cluster = f"flood-{descriptors}"
     etcd.clusters.append(cluster)
-    dispatcher = Program(tmp_path, "dispatcher", "dispatcher", "--listen=127.0.0.1:0", f"--etcd-endpoints={etcd.endpoint}",
-                         f"--cluster={cluster}", "--worker-timeout=60s", "--lease-ttl=60s", descriptors=descriptors)
+    dispatcher = Program(
+        tmp_path,
+        "dispatcher",
+        "dispatcher",
+        "--listen=127.0.0.1:0",
+        f"--etcd-endpoints={etcd.endpoint}",
+        f"--cluster={cluster}",
+        "--worker-timeout=60s",
+        "--lease-ttl=60s",
+        descriptors=descriptors,
+    )
     closing.append(dispatcher.kill)
-    worker = Program(tmp_path, "worker", "worker", f"--dispatcher={dispatcher.address}", "--listen=127.0.0.1:0",
-                     f"--tasks-max={TASKS}", "--log-level=debug", descriptors=descriptors)
+    worker = Program(
+        tmp_path,
+        "worker",
+        "worker",
+        f"--dispatcher={dispatcher.address}",
+        "--listen=127.0.0.1:0",
+        f"--tasks-max={TASKS}",
+        "--log-level=debug",
+        descriptors=descriptors,
+    )
     closing.append(worker.kill)
     return dispatcher, worker
 
 
 def take_tasks(service, worker, closing):
-    """A client of the other host opens jobs and reads hardly anything of them, until the worker refuses one."""
-    client = subprocess.Popen(with_parent([sys.executable, "-c", HOLD_TASKS, service, str(2 * TASKS)]),
-                              stdin=subprocess.DEVNULL, env={**os.environ, "LD_PRELOAD": os.environ["MILLRACE_OTHER_HOST"]})
+    """
+    A client of the other host opens jobs and reads hardly anything of them, until the worker
+    refuses one.
+    """
+    client = subprocess.Popen(
+        with_parent([sys.executable, "-c", HOLD_TASKS, service, str(2 * TASKS)]),
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "LD_PRELOAD": os.environ["MILLRACE_OTHER_HOST"]},
+    )
     closing.append(client.wait)
     closing.append(client.kill)
     worker.wait_for("read refused", f"host {OTHER_HOST} has", f"of {TASKS} tasks at work")
@@ -193,26 +241,41 @@ def take_tasks(service, worker, closing):
 
 
 def take_calls(flood, path):
-    """Calls without a message, until those that are too many were ended. On connections that came early, and stay for it."""
+    """
+    Calls without a message, until those that are too many were ended. On connections that came
+    early, and stay for it.
+    """
     for _ in range(CALLERS):
         peer = flood.connect()
-        wait_until(lambda: flood.check() and (peer.heard or peer.closed), "the server says something")
+        wait_until(
+            lambda: flood.check() and (peer.heard or peer.closed), "the server says something"
+        )
         for _ in range(CALLS_EACH):
             peer.call(path)
     surplus = CALLERS * CALLS_EACH - SILENT_CALLS
-    wait_until(lambda: flood.check() and flood.ended_calls >= surplus, lambda: f"{surplus} calls are ended, not {flood.ended_calls}")
+    wait_until(
+        lambda: flood.check() and flood.ended_calls >= surplus,
+        lambda: f"{surplus} calls are ended, not {flood.ended_calls}",
+    )
 
 
 def take_connections(flood):
     for _ in range(IDLE):
         flood.connect()
-    wait_until(lambda: flood.check() and flood.connections <= CONNECTIONS_SHARE,
-               lambda: f"{CONNECTIONS_SHARE} connections are left, not {flood.connections}")
+    wait_until(
+        lambda: flood.check() and flood.connections <= CONNECTIONS_SHARE,
+        lambda: f"{CONNECTIONS_SHARE} connections are left, not {flood.connections}",
+    )
 
 
 def read_an_epoch(service, job):
-    done = subprocess.run(with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]), stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, text=True, timeout=240)
+    done = subprocess.run(
+        with_parent([sys.executable, "-c", READ_AN_EPOCH, service, str(ELEMENTS), job]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=240,
+    )
     assert done.returncode == 0
     assert sorted(map(int, done.stdout.split())) == list(range(ELEMENTS))
 
@@ -226,17 +289,26 @@ def storm(address):
             oldest = standing.popleft()
             oldest.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             oldest.close()
-        with contextlib.suppress(ConnectionResetError):  # It may be refused before it knows that it is connected.
-            standing.append(socket.create_connection((host, int(port)), source_address=(OTHER_HOST, 0)))
+        with contextlib.suppress(
+            ConnectionResetError
+        ):  # It may be refused before it knows that it is connected.
+            standing.append(
+                socket.create_connection((host, int(port)), source_address=(OTHER_HOST, 0))
+            )
     return standing
 
 
-@pytest.mark.skipif("MILLRACE_OTHER_HOST" not in os.environ, reason="a sanitizer wants to be the first library")
+@pytest.mark.skipif(
+    "MILLRACE_OTHER_HOST" not in os.environ, reason="a sanitizer wants to be the first library"
+)
 def test_a_host_that_takes_all_it_may_leaves_room(servers, closing):
     dispatcher, worker = servers
     service = "grpc://" + dispatcher.address
     take_tasks(service, worker, closing)
-    for server, path in [(dispatcher, "/millrace.Dispatcher/GetDataset"), (worker, "/millrace.Worker/Read")]:
+    for server, path in [
+        (dispatcher, "/millrace.Dispatcher/GetDataset"),
+        (worker, "/millrace.Worker/Read"),
+    ]:
         flood = Flood(server.address)
         closing.append(flood.stop)
         take_calls(flood, path)

@@ -1,4 +1,7 @@
-"""What `make install` gives: a program against it is compiled with pkg-config and runs, and so does the installed one."""
+"""
+What `make install` gives: a program against it is compiled with pkg-config and runs, and so does
+the installed one.
+"""
 
 import os
 import pathlib
@@ -14,8 +17,10 @@ from millrace._capi import ffi as _ffi
 BUILD = pathlib.Path(_ffi.library_path).resolve().parents[1]
 EXAMPLE = pathlib.Path(__file__).parents[2] / "examples" / "quickstart.c"
 
-pytestmark = pytest.mark.skipif(not (BUILD / "cmake_install.cmake").exists(),
-                                reason="SKIPPED ALOUD: the library is not of a build tree")
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "cmake_install.cmake").exists(),
+    reason="SKIPPED ALOUD: the library is not of a build tree",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,14 +31,32 @@ def prefix(tmp_path_factory):
 
 
 def run(*argv, **environment):
-    return subprocess.run(argv, capture_output=True, text=True, timeout=200, env={**os.environ, **environment})
+    return subprocess.run(
+        argv, capture_output=True, text=True, timeout=200, env={**os.environ, **environment}
+    )
 
 
 def test_the_example_in_c_reads_here_and_from_a_service(prefix, tmp_path, cluster):
-    flags = run("pkg-config", "--cflags", "--libs", "millrace", PKG_CONFIG_PATH=str(next(prefix.rglob("pkgconfig"))))
+    flags = run(
+        "pkg-config",
+        "--cflags",
+        "--libs",
+        "millrace",
+        PKG_CONFIG_PATH=str(next(prefix.rglob("pkgconfig"))),
+    )
     assert flags.returncode == 0, flags.stderr
-    built = run("cc", "-std=c11", "-Wall", "-Wextra", "-pedantic", "-Werror", str(EXAMPLE), "-o", str(tmp_path / "quickstart"),
-                *flags.stdout.split())
+    built = run(
+        "cc",
+        "-std=c11",
+        "-Wall",
+        "-Wextra",
+        "-pedantic",
+        "-Werror",
+        str(EXAMPLE),
+        "-o",
+        str(tmp_path / "quickstart"),
+        *flags.stdout.split(),
+    )
     assert (built.returncode, built.stderr) == (0, "")
     where = {"LD_LIBRARY_PATH": str(next(prefix.rglob("libmillrace.so")).parent)}
     expected = f"{sum(x * x for x in range(1000))}\n"
@@ -50,7 +73,11 @@ def test_what_is_installed(prefix):
     headers = sorted(p.name for p in (prefix / "include" / "millrace").iterdir())
     there = [p.name for p in (EXAMPLE.parents[1] / "src" / "include" / "millrace").glob("*.h")]
     assert headers == sorted([*there, "version.h"])
-    assert shutil.which("readelf") is None or "libmillrace.so.0" in run("readelf", "-d", str(next(prefix.rglob("libmillrace.so")))).stdout
+    assert (
+        shutil.which("readelf") is None
+        or "libmillrace.so.0"
+        in run("readelf", "-d", str(next(prefix.rglob("libmillrace.so")))).stdout
+    )
 
 
 def test_the_package_brings_the_program_along(tmp_path):
@@ -69,7 +96,10 @@ SCRIPTS = EXAMPLE.parents[1] / "scripts"
 
 @pytest.fixture
 def bare(tmp_path):
-    """A PATH of a Debian on which nothing is installed, and whose apt-get leaves a note when it is run."""
+    """
+    A PATH of a Debian on which nothing is installed, and whose apt-get leaves a note when it is
+    run.
+    """
     for name, text in {"dpkg-query": "exit 1", "apt-get": f"touch {tmp_path}/apt-ran"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
@@ -80,8 +110,17 @@ def bare(tmp_path):
 def test_pip_says_what_is_missing_and_installs_nothing(bare, tmp_path):
     pytest.importorskip("setuptools", reason="SKIPPED ALOUD: no setuptools")
     pytest.importorskip("wheel", reason="SKIPPED ALOUD: no wheel")
-    done = subprocess.run([sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path / "build")], cwd=SCRIPTS.parent / "python",
-                          capture_output=True, text=True, timeout=200, env={**os.environ, **bare})
+    done = subprocess.run(
+        [sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path / "build")],
+        cwd=SCRIPTS.parent / "python",
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env={**os.environ, **bare},
+    )
     assert done.returncode != 0
-    assert "it cannot be built here" in done.stderr and "apt-get update && apt-get install" in done.stderr
+    assert (
+        "it cannot be built here" in done.stderr
+        and "apt-get update && apt-get install" in done.stderr
+    )
     assert "librocksdb-dev" in done.stderr and "pytest" not in done.stderr

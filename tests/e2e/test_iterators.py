@@ -52,6 +52,7 @@ def test_a_view_of_a_view_keeps_the_block_alive():
 
 def test_blocks_are_released_with_their_last_view():
     from millrace._data import block as _block
+
     born = []
     original = _block.Block.__init__
 
@@ -160,8 +161,13 @@ def test_errors_come_after_the_rows_before_them_and_name_the_operator():
 
 
 def long_pipeline():
-    return (Dataset.range(500).shuffle(50, seed=9).map(lambda x: (x, mr.strings.as_string(x), mr.range(x % 5)))
-            .interleave(lambda x, s, r: Dataset.from_tensors((x, s, r)).repeat(2), cycle_length=4).prefetch(3))
+    return (
+        Dataset.range(500)
+        .shuffle(50, seed=9)
+        .map(lambda x: (x, mr.strings.as_string(x), mr.range(x % 5)))
+        .interleave(lambda x, s, r: Dataset.from_tensors((x, s, r)).repeat(2), cycle_length=4)
+        .prefetch(3)
+    )
 
 
 def plain(elements):
@@ -242,21 +248,26 @@ def test_a_state_may_be_set_at_any_time():
 def test_ctrl_c_works_in_a_blocked_read(tmp_path):
     """SIGINT to a process that waits for a service that says nothing."""
     script = tmp_path / "reader.py"
-    script.write_text(textwrap.dedent("""
-        import signal, sys
-        import millrace as mr
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # also where it was ignored when this process began
-        ds = mr.Dataset.range(10).apply(mr.service.distribute("parallel_epochs", sys.argv[1]))
-        try:
+    script.write_text(
+        textwrap.dedent(
+            """
+        import signal, sys import millrace as mr signal.signal(signal.SIGINT,
+        signal.default_int_handler)  # also where it was ignored when this process began ds =
+        mr.Dataset.range(10).apply(mr.service.distribute("parallel_epochs", sys.argv[1])) try:
             next(iter(ds))
         except KeyboardInterrupt:
             print("interrupted", flush=True)
             sys.exit(7)
-    """))
+    """
+        )
+    )
     with socket.create_server(("127.0.0.1", 0)) as mute:
         mute.settimeout(120)
-        child = subprocess.Popen([sys.executable, str(script), f"grpc://127.0.0.1:{mute.getsockname()[1]}"],
-                                 stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            [sys.executable, str(script), f"grpc://127.0.0.1:{mute.getsockname()[1]}"],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
         try:
             connection, _ = mute.accept()  # it reads
             wait_until(lambda: is_waiting(child.pid), "the child waits")
@@ -270,7 +281,10 @@ def test_ctrl_c_works_in_a_blocked_read(tmp_path):
 
 
 def test_signal_handlers_run_while_a_read_computes_for_long():
-    """One of them ends it, but only where it is called within a read and others were called there before it."""
+    """
+    One of them ends it, but only where it is called within a read and others were called there
+    before it.
+    """
     ticks = []
 
     def tick(_, frame):
@@ -289,10 +303,9 @@ def test_signal_handlers_run_while_a_read_computes_for_long():
         signal.signal(signal.SIGALRM, old)
 
 
-@pytest.mark.parametrize("element", [
-    lambda x: x,
-    lambda x: {"a": x, "b": (x, mr.strings.as_string(x))},
-])
+@pytest.mark.parametrize(
+    "element", [lambda x: x, lambda x: {"a": x, "b": (x, mr.strings.as_string(x))}]
+)
 def test_interrupts_drop_and_double_nothing(element):
     raised = 0
     while raised < 50:
@@ -310,7 +323,9 @@ def test_interrupts_drop_and_double_nothing(element):
 @pytest.mark.parametrize("left", ["in the middle", "closed", "at its end", "by an error"])
 def test_what_goes_runs_no_python(left):
     """A signal handler would run there, too, and Python drops what is raised in a destructor."""
-    it = iter(Dataset.range(6 if left == "by an error" else 5).map(lambda x: mr.fill([2], 6 // (5 - x))))
+    it = iter(
+        Dataset.range(6 if left == "by an error" else 5).map(lambda x: mr.fill([2], 6 // (5 - x)))
+    )
     kept = [next(it) for _ in range(3)]
     if left == "closed":
         it.close()
@@ -320,7 +335,9 @@ def test_what_goes_runs_no_python(left):
     gone = weakref.ref(it)
     called = []
     old = sys.getprofile()
-    sys.setprofile(lambda frame, event, arg: called.append(frame.f_code) if event == "call" else None)
+    sys.setprofile(
+        lambda frame, event, arg: called.append(frame.f_code) if event == "call" else None
+    )
     try:
         del kept
         del it
@@ -396,7 +413,10 @@ def interrupted_states():
 @pytest.mark.parametrize("read_before", [0, 2, 20])
 @pytest.mark.parametrize("which", range(3))
 def test_a_state_that_is_set_when_an_exception_comes_is_set_or_not(read_before, which):
-    """Whatever instruction a signal handler's exception comes at, of an iterator at its start, in the middle, at its end."""
+    """
+    Whatever instruction a signal handler's exception comes at, of an iterator at its start, in the
+    middle, at its end.
+    """
     ds, everything, states = interrupted_states()
     taken, state = states[which]
     outcomes, through, step = set(), False, 0
@@ -407,14 +427,24 @@ def test_a_state_that_is_set_when_an_exception_comes_is_set_or_not(read_before, 
             assert next(it, None) is None
         through = not cut_off(lambda: it.set_state(state), step)
         rest = [int(x) for x, _ in it]
-        assert rest == everything[taken:] or rest == everything[read_before:] and not through, (step, rest)
+        assert rest == everything[taken:] or rest == everything[read_before:] and not through, (
+            step,
+            rest,
+        )
         outcomes.add(rest == everything[taken:])
         step += 1
     assert True in outcomes and (False in outcomes or taken == read_before)
 
 
-@pytest.mark.parametrize("call,closes", [(mr.NumpyIterator.get_state, False), (mr.NumpyIterator.close, True), (next, False),
-                                         (lambda it: (it.round, it.skipped, it.losses), False)])
+@pytest.mark.parametrize(
+    "call,closes",
+    [
+        (mr.NumpyIterator.get_state, False),
+        (mr.NumpyIterator.close, True),
+        (next, False),
+        (lambda it: (it.round, it.skipped, it.losses), False),
+    ],
+)
 def test_whatever_is_cut_off_by_an_exception_can_be_done_again(call, closes):
     ds, everything, _ = interrupted_states()
     through, step = False, 0
@@ -432,19 +462,29 @@ def test_whatever_is_cut_off_by_an_exception_can_be_done_again(call, closes):
         resumed.set_state(it.get_state())
         rest = [int(x) for x, _ in it]
         assert rest == [int(x) for x, _ in resumed]
-        assert got + rest == everything or call is next and got + rest == everything[:3] + everything[4:]
+        assert (
+            got + rest == everything
+            or call is next
+            and got + rest == everything[:3] + everything[4:]
+        )
 
 
 def failing(n):
     return Dataset.range(n).map(lambda x: 100 // (x % 5))
 
 
-@pytest.mark.parametrize("ds,everything", [(Dataset.range(40), list(range(40))),
-                                           (Dataset.range(20).batch(3).unbatch(), list(range(20))),
-                                           (failing(20), ["error" if x % 5 == 0 else 100 // (x % 5) for x in range(20)])])
+@pytest.mark.parametrize(
+    "ds,everything",
+    [
+        (Dataset.range(40), list(range(40))),
+        (Dataset.range(20).batch(3).unbatch(), list(range(20))),
+        (failing(20), ["error" if x % 5 == 0 else 100 // (x % 5) for x in range(20)]),
+    ],
+)
 @pytest.mark.parametrize("handled", [1, 7])
 def test_a_signal_handler_reads_from_the_iterator_it_interrupts(ds, everything, handled):
     """Wherever it comes: in the first call, and where a block was used up."""
+
     def read(n):
         for _ in range(n):
             try:
@@ -469,6 +509,7 @@ def test_a_signal_handler_reads_from_the_iterator_it_interrupts(ds, everything, 
 @pytest.mark.parametrize("handled", [1, 3])
 def test_a_signal_handler_reads_while_the_position_is_asked_for(before, handled):
     """It is the one before that or the one behind it, and no mixture."""
+
     def state():
         nonlocal kept
         kept = it.get_state()
@@ -480,7 +521,10 @@ def test_a_signal_handler_reads_while_the_position_is_asked_for(before, handled)
         through = not during(state, step, lambda: [next(it) for _ in range(handled)])
         again = iter(Dataset.range(20))
         again.set_state(kept)
-        assert [int(x) for x in again] in (list(range(before, 20)), list(range(before + handled, 20))), step
+        assert [int(x) for x in again] in (
+            list(range(before, 20)),
+            list(range(before + handled, 20)),
+        ), step
         step += 1
 
 
@@ -574,9 +618,13 @@ def test_an_iterator_is_refused_in_a_child_and_goes_on_in_the_parent():
     ds = Dataset.range(1000).prefetch(4)
     it = iter(ds)
     kept = next(it)
-    assert "FailedPreconditionError" in in_child(lambda: next(it)) and "fork" in in_child(lambda: next(it))
+    assert "FailedPreconditionError" in in_child(lambda: next(it)) and "fork" in in_child(
+        lambda: next(it)
+    )
     assert "fork" in in_child(lambda: it.get_state())
-    assert in_child(lambda: (gc.collect(), kept)[1]) == "0"  # what the parent opened is not released there
+    assert (
+        in_child(lambda: (gc.collect(), kept)[1]) == "0"
+    )  # what the parent opened is not released there
     assert list(it) == list(range(1, 1000))
 
 
@@ -617,7 +665,9 @@ def test_python_ends_cleanly_with_iterators_and_arrays_alive():
         import sys; sys.modules["keep"] = (keep, arrays)
         print("end")
     """
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=200)
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=200
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
 
 
@@ -636,7 +686,9 @@ def test_a_long_cycle_does_not_start_a_thread_for_each_of_its_datasets(calls):
     with iter(ds) as it:
         it.set_state(state)
         assert list(it) == got[700:]
-    plain = Dataset.range(600).interleave(lambda x: Dataset.range(2), cycle_length=600, num_parallel_calls=mr.AUTOTUNE)
+    plain = Dataset.range(600).interleave(
+        lambda x: Dataset.range(2), cycle_length=600, num_parallel_calls=mr.AUTOTUNE
+    )
     with iter(plain) as it:
         next(it)
         assert len(os.listdir("/proc/self/task")) < 100 + 2 * (os.cpu_count() or 1)

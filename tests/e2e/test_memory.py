@@ -1,4 +1,7 @@
-"""Whose memory an element's arrays are: the user's. Writing through any view of it changes nothing that is read later."""
+"""
+Whose memory an element's arrays are: the user's. Writing through any view of it changes nothing
+that is read later.
+"""
 
 import copy
 import ctypes
@@ -16,14 +19,18 @@ TABLE = np.arange(60, dtype=np.int32).reshape(20, 3)
 def overwrite(array):
     """As a consumer does that goes by the address and asks for no leave (torch.from_numpy)."""
     address, _ = array.__array_interface__["data"]
-    ctypes.memset(address, 0x5a, array.nbytes)
+    ctypes.memset(address, 0x5A, array.nbytes)
 
 
 def arrays_of(element):
     if isinstance(element, dict):
         element = tuple(element.values())
-    return [a for part in (element if isinstance(element, tuple) else (element,)) for a in
-            (arrays_of(part) if isinstance(part, (tuple, dict)) else [part]) if isinstance(a, np.ndarray)]
+    return [
+        a
+        for part in (element if isinstance(element, tuple) else (element,))
+        for a in (arrays_of(part) if isinstance(part, (tuple, dict)) else [part])
+        if isinstance(a, np.ndarray)
+    ]
 
 
 def ragged(x):
@@ -39,16 +46,30 @@ PIPELINES = {
     "cache of one": Dataset.from_tensors(BIG).map(lambda x: x + 1).cache().repeat(3),
     "cache of batches": Dataset.range(64).batch(8).cache().repeat(2),
     "rows of many lengths": Dataset.range(40).map(ragged).cache().repeat(2),
-    "twice the same": Dataset.range(8).map(lambda x: (mr.fill([7], x), x)).map(lambda a, x: (a, x, a)),
-    "a part of the same": Dataset.range(8).map(lambda x: mr.fill([2, 7], x)).map(lambda a: {"all": a, "row": a[0]}),
+    "twice the same": Dataset.range(8)
+    .map(lambda x: (mr.fill([7], x), x))
+    .map(lambda a, x: (a, x, a)),
+    "a part of the same": Dataset.range(8)
+    .map(lambda x: mr.fill([2, 7], x))
+    .map(lambda a: {"all": a, "row": a[0]}),
     "a captured array": Dataset.range(8).map(lambda x: (x, TABLE)),
-    "a captured value": Dataset.from_tensors(TABLE).flat_map(lambda t: Dataset.range(4).map(lambda x: (t, x))),
-    "elements of an element": Dataset.from_tensor_slices(TABLE).interleave(lambda t: Dataset.from_tensors(t).repeat(3)),
+    "a captured value": Dataset.from_tensors(TABLE).flat_map(
+        lambda t: Dataset.range(4).map(lambda x: (t, x))
+    ),
+    "elements of an element": Dataset.from_tensor_slices(TABLE).interleave(
+        lambda t: Dataset.from_tensors(t).repeat(3)
+    ),
     "state of a scan": Dataset.range(8).scan(np.zeros(5, np.int64), lambda s, x: (s + x, s + x)),
-    "shuffle": Dataset.from_tensor_slices(TABLE).shuffle(7, seed=1, reshuffle_each_iteration=False).repeat(2),
+    "shuffle": Dataset.from_tensor_slices(TABLE)
+    .shuffle(7, seed=1, reshuffle_each_iteration=False)
+    .repeat(2),
     "prefetch": Dataset.from_tensor_slices(TABLE).prefetch(4).repeat(2),
-    "parallel map": Dataset.from_tensor_slices(TABLE).map(lambda x: x, num_parallel_calls=2).repeat(2),
-    "zip with itself": Dataset.zip(Dataset.from_tensor_slices(TABLE), Dataset.from_tensor_slices(TABLE)),
+    "parallel map": Dataset.from_tensor_slices(TABLE)
+    .map(lambda x: x, num_parallel_calls=2)
+    .repeat(2),
+    "zip with itself": Dataset.zip(
+        Dataset.from_tensor_slices(TABLE), Dataset.from_tensor_slices(TABLE)
+    ),
     "windows": Dataset.from_tensor_slices(TABLE).window(3, shift=1).flat_map(lambda w: w.batch(3)),
     "filter": Dataset.from_tensor_slices(TABLE).filter(lambda x: x[0] % 2 == 0).repeat(2),
     "unbatch": Dataset.from_tensors(TABLE).repeat(2).unbatch(),
@@ -73,7 +94,11 @@ def test_writing_to_an_element_changes_no_other(name):
 
 
 def test_components_of_one_element_share_no_memory():
-    for element in Dataset.range(4).map(lambda x: mr.fill([6], x)).map(lambda a: (a, a, mr.reshape(a, [2, 3]), a[:3])):
+    for element in (
+        Dataset.range(4)
+        .map(lambda x: mr.fill([6], x))
+        .map(lambda a: (a, a, mr.reshape(a, [2, 3]), a[:3]))
+    ):
         for i, a in enumerate(element):
             assert not any(np.shares_memory(a, b) for b in element[:i])
 
@@ -111,7 +136,11 @@ def test_what_nobody_else_holds_is_not_copied():
 
 
 def test_from_dlpack():
-    for ds in (Dataset.from_tensors(BIG).repeat(2), Dataset.range(100).batch(10), Dataset.range(9).map(ragged)):
+    for ds in (
+        Dataset.from_tensors(BIG).repeat(2),
+        Dataset.range(100).batch(10),
+        Dataset.range(9).map(ragged),
+    ):
         for x, y in zip(ds, ds):
             assert np.array_equal(np.from_dlpack(x), y)
 

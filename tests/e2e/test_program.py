@@ -18,7 +18,9 @@ PROGRAM = _ffi.program_path()
 
 
 def run(*args, **env):
-    return subprocess.run([PROGRAM, *args], capture_output=True, text=True, env={**os.environ, **env}, timeout=120)
+    return subprocess.run(
+        [PROGRAM, *args], capture_output=True, text=True, env={**os.environ, **env}, timeout=120
+    )
 
 
 # ---- usage ----
@@ -31,7 +33,9 @@ def test_bare_call_is_short_help_and_usage():
     assert "millrace dev" in done.stderr
 
 
-@pytest.mark.parametrize("command", ["dispatcher", "worker", "dev", "status", "state", "dataset", "job"])
+@pytest.mark.parametrize(
+    "command", ["dispatcher", "worker", "dev", "status", "state", "dataset", "job"]
+)
 def test_help_has_examples_first(command):
     for args in ([command, "--help"], ["help", command]):
         done = run(*args)
@@ -45,42 +49,113 @@ def test_version():
     assert json.loads(run("version", "--json").stdout)["version"] == mr.__version__
 
 
-@pytest.mark.parametrize("args, said", [
-    (["stats"], "no command 'stats'; did you mean 'status'?"),
-    (["status", "--jsn"], "no option --jsn; did you mean --json?"),
-    (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
-    (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
-    (["worker"], "--dispatcher is needed: host:port of a dispatcher"),
-    (["worker", "--dispatcher", ""], "--dispatcher is needed: host:port of a dispatcher"),
-    (["dispatcher", "--etcd-endpoints", ""], "--etcd-endpoints is needed"),
-    (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
-    (["job", "delete"], "delete which job?"),
-    (["job", "show"], "show which job?"),
-    (["worker", "--dispatcher", "localhost"], "'localhost' is not an address: host:port is wanted"),
-    (["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"], "with a port from 0 to 65535"),
-    (["worker", "--dispatcher", "localhost:1", "--listen", "5051"], "--listen '5051': host:port is wanted"),
-    (["dispatcher", "--listen", "::1:5050"], "--listen '::1:5050': host:port is wanted"),
-    (["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"],
-     "--advertise-address 'host:%port%x': host:port is wanted"),
-    (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address", "host"],
-     "--advertise-address 'host': host:port is wanted"),
-    *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}"],
-       f"--advertise-address '{address}': host:port is wanted, with a port from 1 to 65535")
-      for address in ("x:y", ":1", "localhost:0", "localhost:99999", "unix:/tmp/x:1", "dns:///x:1")],
-    *[(["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}:7000"],
-       f"'{address}:7000' is not an address to advertise: nobody can connect to it")
-      for address in ("0.0.0.0", "[::]", "[0::0]", "0")],
-    (["worker", "--dispatcher", "localhost:1", "--advertise-address=0.0.0.0:%port%"], "nobody can connect to it"),
-    (["dispatcher", "--listen", "127.0.0.1:0", "--etcd-endpoints", "localhost:1", "--advertise-address=0.0.0.0:5050"],
-     "'0.0.0.0:5050' is not an address to advertise: nobody can connect to it"),
-    (["dispatcher", "--etcd-endpoints", "localhost:1", "--worker-timeout", "1s"],
-     "--worker-timeout 1000 ms: at least three heartbeats (3000 ms) are needed"),
-    (["dispatcher", "--etcd-endpoints", "localhost:1", "--client-timeout", "7s", "--heartbeat", "3s"],
-     "--client-timeout 7000 ms: at least three heartbeats (9000 ms) are needed"),
-    (["dispatcher", "--etcd-endpoints", "localhost:1", "--lease-ttl", "1.5s"],
-     "--lease-ttl 1500 ms: whole seconds from 1s to 60s are allowed"),
-    (["dev", "--work-dir", "x", "--etcd-endpoints", "y"], "--work-dir is the home of a private etcd"),
-])
+@pytest.mark.parametrize(
+    "args, said",
+    [
+        (["stats"], "no command 'stats'; did you mean 'status'?"),
+        (["status", "--jsn"], "no option --jsn; did you mean --json?"),
+        (["dispatcher", "--lease-ttl", "10"], "--lease-ttl '10': the unit is missing"),
+        (["dispatcher", "--lease-ttl", "1d"], "must be from 1s to 60s"),
+        (["worker"], "--dispatcher is needed: host:port of a dispatcher"),
+        (["worker", "--dispatcher", ""], "--dispatcher is needed: host:port of a dispatcher"),
+        (["dispatcher", "--etcd-endpoints", ""], "--etcd-endpoints is needed"),
+        (["dataset", "remove", "x"], "dataset what? there is: delete ID"),
+        (["job", "delete"], "delete which job?"),
+        (["job", "show"], "show which job?"),
+        (
+            ["worker", "--dispatcher", "localhost"],
+            "'localhost' is not an address: host:port is wanted",
+        ),
+        (
+            ["worker", "--dispatcher", "localhost:1", "--listen", "127.0.0.1:99999"],
+            "with a port from 0 to 65535",
+        ),
+        (
+            ["worker", "--dispatcher", "localhost:1", "--listen", "5051"],
+            "--listen '5051': host:port is wanted",
+        ),
+        (["dispatcher", "--listen", "::1:5050"], "--listen '::1:5050': host:port is wanted"),
+        (
+            ["worker", "--dispatcher", "localhost:1", "--advertise-address", "host:%port%x"],
+            "--advertise-address 'host:%port%x': host:port is wanted",
+        ),
+        (
+            [
+                "dispatcher",
+                "--listen",
+                "127.0.0.1:0",
+                "--etcd-endpoints",
+                "localhost:1",
+                "--advertise-address",
+                "host",
+            ],
+            "--advertise-address 'host': host:port is wanted",
+        ),
+        *[
+            (
+                ["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}"],
+                (
+                    f"--advertise-address '{address}': host:port is wanted, with a port from 1 to"
+                    " 65535"
+                ),
+            )
+            for address in (
+                "x:y",
+                ":1",
+                "localhost:0",
+                "localhost:99999",
+                "unix:/tmp/x:1",
+                "dns:///x:1",
+            )
+        ],
+        *[
+            (
+                ["worker", "--dispatcher", "localhost:1", f"--advertise-address={address}:7000"],
+                f"'{address}:7000' is not an address to advertise: nobody can connect to it",
+            )
+            for address in ("0.0.0.0", "[::]", "[0::0]", "0")
+        ],
+        (
+            ["worker", "--dispatcher", "localhost:1", "--advertise-address=0.0.0.0:%port%"],
+            "nobody can connect to it",
+        ),
+        (
+            [
+                "dispatcher",
+                "--listen",
+                "127.0.0.1:0",
+                "--etcd-endpoints",
+                "localhost:1",
+                "--advertise-address=0.0.0.0:5050",
+            ],
+            "'0.0.0.0:5050' is not an address to advertise: nobody can connect to it",
+        ),
+        (
+            ["dispatcher", "--etcd-endpoints", "localhost:1", "--worker-timeout", "1s"],
+            "--worker-timeout 1000 ms: at least three heartbeats (3000 ms) are needed",
+        ),
+        (
+            [
+                "dispatcher",
+                "--etcd-endpoints",
+                "localhost:1",
+                "--client-timeout",
+                "7s",
+                "--heartbeat",
+                "3s",
+            ],
+            "--client-timeout 7000 ms: at least three heartbeats (9000 ms) are needed",
+        ),
+        (
+            ["dispatcher", "--etcd-endpoints", "localhost:1", "--lease-ttl", "1.5s"],
+            "--lease-ttl 1500 ms: whole seconds from 1s to 60s are allowed",
+        ),
+        (
+            ["dev", "--work-dir", "x", "--etcd-endpoints", "y"],
+            "--work-dir is the home of a private etcd",
+        ),
+    ],
+)
 def test_usage_errors(args, said):
     done = run(*args)
     assert done.returncode == 2
@@ -91,19 +166,42 @@ def test_usage_errors(args, said):
 LONG = "a" * 5000
 
 
-@pytest.mark.parametrize("args", [
-    ["{}"], ["help", "{}"], ["state", "{}"], ["state", "tree", "{}"], ["job", "delete", "x", "{}"], ["status", "--{}"],
-    ["status", "-{}"], ["status", "--timeout={}"], ["status", "--service={}"], ["status", "--json={}"],
-    ["dispatcher", "--lease-ttl={}"], ["dispatcher", "--lease-ttl-ms={}"], ["dispatcher", "--etcd-quota={}"],
-    ["dispatcher", "--log-level={}"], ["dispatcher", "--listen={}"], ["dispatcher", "--advertise-address={}"],
-    ["dispatcher", "--metrics-address={}"], ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints={}"],
-    ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
-    ["dispatcher", "--etcd-server-name={}"], ["worker", "--dispatcher={}"], ["worker", "--threads={}"],
-    ["worker", "--dispatcher=127.0.0.1:1", "--cluster={}"],
-    ["dev", "--workers={}"], ["dev", "--etcd-endpoints={}"], ["dev", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
-    ["dev", "--etcd-server-name={}"], ["state", "tree", "--cluster={}"], ["state", "tree", "--etcd-endpoints={}"],
-    ["state", "tree", "--etcd-server-name={}"],
-], ids=" ".join)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["{}"],
+        ["help", "{}"],
+        ["state", "{}"],
+        ["state", "tree", "{}"],
+        ["job", "delete", "x", "{}"],
+        ["status", "--{}"],
+        ["status", "-{}"],
+        ["status", "--timeout={}"],
+        ["status", "--service={}"],
+        ["status", "--json={}"],
+        ["dispatcher", "--lease-ttl={}"],
+        ["dispatcher", "--lease-ttl-ms={}"],
+        ["dispatcher", "--etcd-quota={}"],
+        ["dispatcher", "--log-level={}"],
+        ["dispatcher", "--listen={}"],
+        ["dispatcher", "--advertise-address={}"],
+        ["dispatcher", "--metrics-address={}"],
+        ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints={}"],
+        ["dispatcher", "--listen=127.0.0.1:0", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
+        ["dispatcher", "--etcd-server-name={}"],
+        ["worker", "--dispatcher={}"],
+        ["worker", "--threads={}"],
+        ["worker", "--dispatcher=127.0.0.1:1", "--cluster={}"],
+        ["dev", "--workers={}"],
+        ["dev", "--etcd-endpoints={}"],
+        ["dev", "--etcd-endpoints=127.0.0.1:1", "--cluster={}"],
+        ["dev", "--etcd-server-name={}"],
+        ["state", "tree", "--cluster={}"],
+        ["state", "tree", "--etcd-endpoints={}"],
+        ["state", "tree", "--etcd-server-name={}"],
+    ],
+    ids=" ".join,
+)
 @pytest.mark.parametrize("value", [LONG, "\x1b[31mX\nY\r\udcff"], ids=["long", "no text"])
 def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value):
     done = run(*(a.format(value) for a in args))
@@ -114,8 +212,12 @@ def test_a_wrong_value_is_shown_in_one_line_that_says_what_is_wanted(args, value
     assert ("a" * 60 + "..." if value == LONG else "\\x1b[31mX\\nY\\x0d\\xff") in lines[0]
 
 
-@pytest.mark.parametrize("name", ["a" * 254, "a" * 300, LONG, "a b", "[::1", "[::1]", "x:1", "\u00fc"])
-@pytest.mark.parametrize("args", [["dispatcher", "--listen=127.0.0.1:0"], ["state", "tree"], ["dev"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "name", ["a" * 254, "a" * 300, LONG, "a b", "[::1", "[::1]", "x:1", "\u00fc"]
+)
+@pytest.mark.parametrize(
+    "args", [["dispatcher", "--listen=127.0.0.1:0"], ["state", "tree"], ["dev"]], ids=" ".join
+)
 def test_what_is_no_host_is_nobody_whom_a_certificate_names(args, name):
     done = run(*args, "--etcd-endpoints=127.0.0.1:1", f"--etcd-server-name={name}")
     assert done.returncode == 2
@@ -125,26 +227,55 @@ def test_what_is_no_host_is_nobody_whom_a_certificate_names(args, name):
     assert by_variable.returncode == 2 and "--etcd-server-name" in by_variable.stderr
 
 
-@pytest.mark.parametrize("options", [["--etcd-server-name=" + "a" * 253], ["--etcd-server-name=127.0.0.1"],
-                                     ["--etcd-server-name=::1"], []], ids=["longest", "IPv4", "IPv6", "of the endpoint"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--etcd-server-name=" + "a" * 253],
+        ["--etcd-server-name=127.0.0.1"],
+        ["--etcd-server-name=::1"],
+        [],
+    ],
+    ids=["longest", "IPv4", "IPv6", "of the endpoint"],
+)
 @pytest.mark.parametrize("host", ["127.0.0.1", "a" * 253], ids=["an address", "longest host"])
 def test_a_host_of_any_length_that_there_is_can_be_tried(host, options):
     done = run("state", "tree", f"--etcd-endpoints=https://{host}:1", "--timeout=200ms", *options)
     assert done.returncode in (4, 124), done.stderr
-    longer = run("state", "tree", f"--etcd-endpoints=https://{'a' * 254}:1", "--timeout=200ms", *options)
+    longer = run(
+        "state", "tree", f"--etcd-endpoints=https://{'a' * 254}:1", "--timeout=200ms", *options
+    )
     assert longer.returncode == 2 and "host:port is wanted" in longer.stderr
 
 
-@pytest.mark.parametrize("args", [["help"], ["--help"], ["help", "dev"], ["dev", "--help"], ["version"], ["--version"],
-                                  ["version", "--json"], ["job", "-h"]], ids=" ".join)
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["help"],
+        ["--help"],
+        ["help", "dev"],
+        ["dev", "--help"],
+        ["version"],
+        ["--version"],
+        ["version", "--json"],
+        ["job", "-h"],
+    ],
+    ids=" ".join,
+)
 def test_output_that_cannot_be_written_is_an_error(args):
     with open("/dev/full", "w") as full:
-        done = subprocess.run([PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        done = subprocess.run(
+            [PROGRAM, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60
+        )
     assert done.returncode == 1
     assert done.stderr.endswith(": standard output cannot be written: No space left on device\n")
     assert done.stderr.count("\n") == 1
-    closed = subprocess.run([PROGRAM, *args], stderr=subprocess.PIPE, text=True, timeout=60,
-                            preexec_fn=lambda: os.close(1))
+    closed = subprocess.run(
+        [PROGRAM, *args],
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        preexec_fn=lambda: os.close(1),
+    )
     assert closed.returncode == 1
     assert closed.stderr.endswith(": standard output cannot be written: Bad file descriptor\n")
     assert closed.stderr.count("\n") == 1
@@ -162,23 +293,37 @@ def test_status_of_nobody_is_unreachable():
     assert "127.0.0.1:1" in done.stderr
 
 
-@pytest.mark.parametrize("options, said", [
-    (["--etcd-endpoints=BAD"], "dispatcher 1: starting a dispatcher: etcd endpoint 'BAD': host:port is wanted"),
-    (["--cluster=A B"], "cluster 'A B': 1 to "),
-])
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (
+            ["--etcd-endpoints=BAD"],
+            "dispatcher 1: starting a dispatcher: etcd endpoint 'BAD': host:port is wanted",
+        ),
+        (["--cluster=A B"], "cluster 'A B': 1 to "),
+    ],
+)
 def test_why_dev_does_not_start_is_told_once(options, said):
     done = run("dev", *options)
     assert done.returncode == 2
     assert done.stderr.count(said) == 1, done.stderr
     assert "See: millrace help dev" in done.stderr and "where it serves" not in done.stderr
-    assert len([line for line in done.stderr.splitlines() if line.startswith("millrace ")]) == 1, done.stderr
+    assert (
+        len([line for line in done.stderr.splitlines() if line.startswith("millrace ")]) == 1
+    ), done.stderr
 
 
-@pytest.mark.parametrize("args", [["dispatcher", "--etcd-endpoints=127.0.0.1:1"], ["worker", "--dispatcher=127.0.0.1:1"]],
-                         ids=["dispatcher", "worker"])
+@pytest.mark.parametrize(
+    "args",
+    [["dispatcher", "--etcd-endpoints=127.0.0.1:1"], ["worker", "--dispatcher=127.0.0.1:1"]],
+    ids=["dispatcher", "worker"],
+)
 def test_a_server_does_not_say_that_it_serves_before_it_can(args):
-    process = subprocess.Popen([PROGRAM, *args, "--listen=127.0.0.1:0", f"--owner-pid={os.getpid()}", "--log-format=text"],
-                               stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [PROGRAM, *args, "--listen=127.0.0.1:0", f"--owner-pid={os.getpid()}", "--log-format=text"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     said = []
     while not said or "listening; serves once" not in said[-1]:
         said.append(process.stderr.readline())
@@ -190,7 +335,10 @@ def test_a_server_does_not_say_that_it_serves_before_it_can(args):
 
 
 def test_taken_address_is_told(tmp_path):
-    with serving("dispatcher", "--listen=127.0.0.1:0", f"--work-dir={tmp_path / 'one'}") as (process, said):
+    with serving("dispatcher", "--listen=127.0.0.1:0", f"--work-dir={tmp_path / 'one'}") as (
+        process,
+        said,
+    ):
         done = run("dispatcher", f"--listen={said['address']}", f"--work-dir={tmp_path / 'two'}")
         assert done.returncode == 4
         assert said["address"] in done.stderr
@@ -198,9 +346,22 @@ def test_taken_address_is_told(tmp_path):
 
 def test_a_cache_directory_that_cannot_be_used_is_told_at_the_start(tmp_path):
     (tmp_path / "file").touch()
-    for where, why in ((tmp_path / "none" / "cache", "No such file or directory"), (tmp_path / "file", "Not a directory")):
-        process = subprocess.Popen([PROGRAM, "worker", "--dispatcher=127.0.0.1:1", f"--cache-dir={where}",
-                                    f"--owner-pid={os.getpid()}", "--log-format=text"], stderr=subprocess.PIPE, text=True)
+    for where, why in (
+        (tmp_path / "none" / "cache", "No such file or directory"),
+        (tmp_path / "file", "Not a directory"),
+    ):
+        process = subprocess.Popen(
+            [
+                PROGRAM,
+                "worker",
+                "--dispatcher=127.0.0.1:1",
+                f"--cache-dir={where}",
+                f"--owner-pid={os.getpid()}",
+                "--log-format=text",
+            ],
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         first = process.stderr.readline()
         process.terminate()
         process.stderr.read()
@@ -217,9 +378,14 @@ def serving(*args, **env):
     if shutil.which("etcd") is None:
         pytest.skip("SKIPPED ALOUD: there is no etcd here")
     ready, child_end = os.pipe()
-    process = subprocess.Popen([PROGRAM, *args, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}"],
-                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, pass_fds=[child_end],
-                               start_new_session=True, env={**os.environ, **env})
+    process = subprocess.Popen(
+        [PROGRAM, *args, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        pass_fds=[child_end],
+        start_new_session=True,
+        env={**os.environ, **env},
+    )
     os.close(child_end)
     try:
         with open(ready) as f:
@@ -266,13 +432,29 @@ def test_dev_may_be_stopped_while_it_starts(tmp_path, waits_for):
     (tmp_path / "bin" / "etcd").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "bin" / "etcd").chmod(0o755)
     (tmp_path / "tmp").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as mute:  # an etcd that takes connections and says nothing
-        etcd = [] if waits_for == "etcd" else [f"--etcd-endpoints=127.0.0.1:{mute.getsockname()[1]}"]
-        process = subprocess.Popen([PROGRAM, "dev", "--dispatchers=1", "--workers=1", f"--owner-pid={os.getpid()}", *etcd],
-                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                   env={**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "TMPDIR": f"{tmp_path}/tmp"})
+    with socket.create_server(
+        ("127.0.0.1", 0)
+    ) as mute:  # an etcd that takes connections and says nothing
+        etcd = (
+            [] if waits_for == "etcd" else [f"--etcd-endpoints=127.0.0.1:{mute.getsockname()[1]}"]
+        )
+        process = subprocess.Popen(
+            [PROGRAM, "dev", "--dispatchers=1", "--workers=1", f"--owner-pid={os.getpid()}", *etcd],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
+                "TMPDIR": f"{tmp_path}/tmp",
+            },
+        )
         try:
-            wait_until(lambda: len(children_of(process.pid)) == (1 if waits_for == "etcd" else 2), "it waits")
+            wait_until(
+                lambda: len(children_of(process.pid)) == (1 if waits_for == "etcd" else 2),
+                "it waits",
+            )
             children = children_of(process.pid)
             process.send_signal(signal.SIGTERM)
             said = process.communicate(timeout=120)[1]
@@ -286,14 +468,35 @@ def test_dev_may_be_stopped_while_it_starts(tmp_path, waits_for):
             process.wait()
 
 
-@pytest.mark.skipif("MILLRACE_SIGNAL_AT_START" not in os.environ, reason="a sanitizer wants to be the first library")
-@pytest.mark.parametrize("argv", [["worker", "--dispatcher=127.0.0.1:1"], ["dispatcher", "--listen=127.0.0.1:0"],
-                                  ["dev", "--dispatchers=1", "--workers=1"]], ids=lambda argv: argv[0])
+@pytest.mark.skipif(
+    "MILLRACE_SIGNAL_AT_START" not in os.environ, reason="a sanitizer wants to be the first library"
+)
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["worker", "--dispatcher=127.0.0.1:1"],
+        ["dispatcher", "--listen=127.0.0.1:0"],
+        ["dev", "--dispatchers=1", "--workers=1"],
+    ],
+    ids=lambda argv: argv[0],
+)
 def test_a_signal_at_the_very_start_is_an_orderly_end(argv, tmp_path):
     """It comes while the libraries are loaded, before main(): from one of them."""
-    done = subprocess.run([PROGRAM, *argv], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
-                          env={**os.environ, "LD_PRELOAD": os.environ["MILLRACE_SIGNAL_AT_START"], "TMPDIR": str(tmp_path)})
-    said, status = ("SIGTERM", 0) if argv[0] == "worker" else ("stopped while starting", 130)  # an etcd of its own
+    done = subprocess.run(
+        [PROGRAM, *argv],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={
+            **os.environ,
+            "LD_PRELOAD": os.environ["MILLRACE_SIGNAL_AT_START"],
+            "TMPDIR": str(tmp_path),
+        },
+    )
+    said, status = (
+        ("SIGTERM", 0) if argv[0] == "worker" else ("stopped while starting", 130)
+    )  # an etcd of its own
     assert done.returncode == status, done.stderr
     assert said in done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -304,16 +507,26 @@ def test_everything_dies_with_dev():
         children = descendants_of(process.pid)
         assert len(children) == 3
         process.kill()
-        wait_until(lambda: all(pid_gone(pid) for pid in children), "the children of a killed dev have ended")
+        wait_until(
+            lambda: all(pid_gone(pid) for pid in children),
+            "the children of a killed dev have ended",
+        )
 
 
 def test_dev_starts_a_crashed_worker_again():
     with serving("dev", "--dispatchers=1", "--workers=1") as (process, said):
         worker = next(s for s in said["servers"] if s["kind"] == "worker")
         os.kill(worker["pid"], signal.SIGKILL)
-        wait_until(lambda: len([p for p in descendants_of(process.pid) if not pid_gone(p) and p != worker["pid"]]) == 3,
-                   "there is a worker again")
-        ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
+        wait_until(
+            lambda: len(
+                [p for p in descendants_of(process.pid) if not pid_gone(p) and p != worker["pid"]]
+            )
+            == 3,
+            "there is a worker again",
+        )
+        ds = mr.Dataset.range(5).apply(
+            mr.service.distribute("distributed_epoch", "grpc://" + said["address"])
+        )
         assert sorted(ds.as_numpy_iterator()) == list(range(5))
         check_state_of_dev(said)
 
@@ -321,7 +534,9 @@ def test_dev_starts_a_crashed_worker_again():
 def test_state_outlives_a_restart_in_the_work_dir(tmp_path):
     home = f"--work-dir={tmp_path / 'home'}"
     with serving("dev", "--dispatchers=1", "--workers=0", home) as (process, said):
-        mr.service.register_dataset("grpc://" + said["address"], mr.Dataset.range(3), dataset_id="three")
+        mr.service.register_dataset(
+            "grpc://" + said["address"], mr.Dataset.range(3), dataset_id="three"
+        )
         process.kill()  # etcd has to recover, too
     with serving("dev", "--dispatchers=1", "--workers=1", home) as (process, said):
         ds = mr.service.from_dataset_id("distributed_epoch", "grpc://" + said["address"], "three")
@@ -358,7 +573,9 @@ def test_stray_signals_end_nobody():
         for pid in [*servers, process.pid]:
             os.kill(pid, signal.SIGUSR1)
             os.kill(pid, signal.SIGUSR2)
-        ds = mr.Dataset.range(5).apply(mr.service.distribute("distributed_epoch", "grpc://" + said["address"]))
+        ds = mr.Dataset.range(5).apply(
+            mr.service.distribute("distributed_epoch", "grpc://" + said["address"])
+        )
         assert sorted(ds.as_numpy_iterator()) == list(range(5))
         assert not any(pid_gone(pid) for pid in servers)
         process.send_signal(signal.SIGTERM)  # seen after the others, which came first
@@ -368,8 +585,17 @@ def test_stray_signals_end_nobody():
 def test_a_server_ends_with_its_owner(tmp_path):
     owner = subprocess.Popen(["sleep", "1000"])
     ready, child_end = os.pipe()
-    server = subprocess.Popen([PROGRAM, "dispatcher", "--listen=127.0.0.1:0", f"--work-dir={tmp_path}",
-                               f"--owner-pid={owner.pid}", f"--ready-fd={child_end}"], pass_fds=[child_end])
+    server = subprocess.Popen(
+        [
+            PROGRAM,
+            "dispatcher",
+            "--listen=127.0.0.1:0",
+            f"--work-dir={tmp_path}",
+            f"--owner-pid={owner.pid}",
+            f"--ready-fd={child_end}",
+        ],
+        pass_fds=[child_end],
+    )
     os.close(child_end)
     try:
         with open(ready) as f:

@@ -1,6 +1,7 @@
 """
-Random pipelines with elements that fail at random places, each beside a list of what comes of it: an element, ERROR (which
-stands for one), LOST (which stands for nobody knows how many), or STOP at the end (nothing is paired behind a LOST).
+Random pipelines with elements that fail at random places, each beside a list of what comes of it:
+an element, ERROR (which stands for one), LOST (which stands for nobody knows how many), or STOP at
+the end (nothing is paired behind a LOST).
 
 MR_SEED=n tries that pipeline alone; a failure says its number and its steps.
 """
@@ -80,7 +81,11 @@ def fail(r, depth, ds, items):
     n, calls = r.randrange(2, 9), r.choice([None, None, 2])
     k = r.randrange(n)
     want = each(items, lambda x: [ERROR if is_value(x) and x % n == k else x])
-    return ds.map(lambda x: checked(x, n, k), num_parallel_calls=calls), want, f"fail({n}, {k}, {calls})"
+    return (
+        ds.map(lambda x: checked(x, n, k), num_parallel_calls=calls),
+        want,
+        f"fail({n}, {k}, {calls})",
+    )
 
 
 @step
@@ -91,7 +96,11 @@ def map_(r, depth, ds, items):
 @step
 def filter_(r, depth, ds, items):
     n = r.randrange(2, 5)
-    return ds.filter(lambda x: x % n != 0), each(items, lost_or(lambda x: [x] * (x % n != 0))), f"filter({n})"
+    return (
+        ds.filter(lambda x: x % n != 0),
+        each(items, lost_or(lambda x: [x] * (x % n != 0))),
+        f"filter({n})",
+    )
 
 
 @step
@@ -140,7 +149,11 @@ def take_while(r, depth, ds, items):
 @step
 def unique(r, depth, ds, items):
     seen = set()
-    return ds.unique(), each(items, lost_or(lambda x: [] if x in seen else seen.add(x) or [x])), "unique"
+    return (
+        ds.unique(),
+        each(items, lost_or(lambda x: [] if x in seen else seen.add(x) or [x])),
+        "unique",
+    )
 
 
 @step
@@ -208,8 +221,10 @@ def padded_batch(r, depth, ds, items):
 @step
 def rebatch(r, depth, ds, items):
     n, m = r.randrange(1, 5), r.randrange(1, 5)
-    want = each(batches(each(batches(items, n, False), lost_or(lambda rows: rows)), m, False),
-                lambda x: [sum(x)] if is_value(x) else [x])
+    want = each(
+        batches(each(batches(items, n, False), lost_or(lambda rows: rows)), m, False),
+        lambda x: [sum(x)] if is_value(x) else [x],
+    )
     return ds.batch(n).rebatch(m).map(mr.reduce_sum), want, f"batch({n}).rebatch({m}).sum"
 
 
@@ -217,7 +232,7 @@ def windows_between(items, n, shift, stride, drop, ended):
     """Of items without LOST. Not @ended: what is given before it is known what follows."""
     span, out = (n - 1) * stride + 1, []
     for i in range(0, len(items), shift):
-        reach = items[i:i + span]
+        reach = items[i : i + span]
         if len(reach) < span and (drop or not (ended or ERROR in reach)):
             break
         out.append(ERROR if ERROR in reach else reach[::stride])
@@ -232,27 +247,47 @@ def windows(items, n, shift, stride, drop):
         if item in (LOST, STOP):
             out += [*windows_between(items[begin:at], n, shift, stride, drop, False), item]
             begin = at + 1
-    return out if STOP in items else out + windows_between(items[begin:], n, shift, stride, drop, True)
+    return (
+        out if STOP in items else out + windows_between(items[begin:], n, shift, stride, drop, True)
+    )
 
 
 @step
 def window(r, depth, ds, items):
-    n, shift, stride, drop = r.randrange(1, 5), r.randrange(1, 5), r.randrange(1, 3), r.random() < 0.5
+    n, shift, stride, drop = (
+        r.randrange(1, 5),
+        r.randrange(1, 5),
+        r.randrange(1, 3),
+        r.random() < 0.5,
+    )
     want = each(windows(items, n, shift, stride, drop), lost_or(lambda rows: rows))
-    return ds.window(n, shift, stride, drop).flat_map(lambda w: w), want, f"window({n}, {shift}, {stride}, {drop})"
+    return (
+        ds.window(n, shift, stride, drop).flat_map(lambda w: w),
+        want,
+        f"window({n}, {shift}, {stride}, {drop})",
+    )
 
 
 @step
 def pairs_of_windows(r, depth, ds, items):
     """Which have their places: the second one has what the first would have without errors."""
-    n, shift, stride, drop = r.randrange(1, 5), r.randrange(1, 5), r.randrange(1, 3), r.random() < 0.5
+    n, shift, stride, drop = (
+        r.randrange(1, 5),
+        r.randrange(1, 5),
+        r.randrange(1, 3),
+        r.random() < 0.5,
+    )
     if any(not is_value(x) for x in items):
         return prefetch(r, depth, ds, items)
     failing = ds.map(lambda x: checked(x, 5, 2)).window(n, shift, stride, drop)
     pairs = Dataset.zip(failing, ds.window(n, shift, stride, drop)).ignore_errors()
     ds = pairs.flat_map(lambda a, b: Dataset.zip(a, b)).map(lambda a, b: a * 1000 + b)
     want = windows([ERROR if x % 5 == 2 else x for x in items], n, shift, stride, drop)
-    return ds, [x * 1001 for w in want if w != ERROR for x in w], f"pairs_of_windows({n}, {shift}, {stride}, {drop})"
+    return (
+        ds,
+        [x * 1001 for w in want if w != ERROR for x in w],
+        f"pairs_of_windows({n}, {shift}, {stride}, {drop})",
+    )
 
 
 @step
@@ -267,7 +302,11 @@ def group_by_window(r, depth, ds, items):
     want = each(items, lost_or(put))
     if STOP not in want:
         want += [x for _, group in sorted(groups.items()) for x in group]
-    return ds.group_by_window(lambda x: x % keys, lambda key, group: group, n), want, f"group_by_window({keys}, {n})"
+    return (
+        ds.group_by_window(lambda x: x % keys, lambda key, group: group, n),
+        want,
+        f"group_by_window({keys}, {n})",
+    )
 
 
 # ---- several datasets ----
@@ -314,7 +353,9 @@ def choose(r, depth, ds, items):
         want += [item] if item is not None else []
         if item in (None, STOP):
             break
-    numbers = Dataset.from_tensor_slices(np.array(choices, np.int64)).map(lambda i: checked(i, 10, 5))
+    numbers = Dataset.from_tensor_slices(np.array(choices, np.int64)).map(
+        lambda i: checked(i, 10, 5)
+    )
     return Dataset.choose_from_datasets([ds, other], numbers), want, f"choose({choices})<{text}>"
 
 
@@ -323,7 +364,9 @@ def choose(r, depth, ds, items):
 
 def expanded(x):
     """What flat_map and interleave make of @x here, and the same as a list."""
-    return (lambda x: Dataset.range(x % 5).map(lambda y: checked(y, 4, 2) + x)), [ERROR if y == 2 else y + x for y in range(x % 5)]
+    return (lambda x: Dataset.range(x % 5).map(lambda y: checked(y, 4, 2) + x)), [
+        ERROR if y == 2 else y + x for y in range(x % 5)
+    ]
 
 
 @step
@@ -359,7 +402,9 @@ def interleaved(items, cycle, block):
         if places[at] is not None:
             got = list(itertools.islice(places[at], block))
             out += got
-            places[at] = places[at] if len(got) == block else None  # one that has ended is exchanged in the next turn
+            places[at] = (
+                places[at] if len(got) == block else None
+            )  # one that has ended is exchanged in the next turn
         at = (at + 1) % cycle
     return out
 
@@ -398,7 +443,10 @@ def shuffle(r, depth, ds, items):
 
 
 def test_pairs_are_pairs():
-    """The same steps of numbers of which some fail, and of the same numbers: what is paired belongs together."""
+    """
+    The same steps of numbers of which some fail, and of the same numbers: what is paired belongs
+    together.
+    """
     steps = [shuffle, *(s for s in STEPS if s not in (choose, ignore_errors, pairs_of_windows))]
     pairs = 0
     for seed in SEEDS:

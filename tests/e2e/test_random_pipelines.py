@@ -1,6 +1,7 @@
 """
-Random pipelines of scalars, each beside a list that goes through the same steps in Python: the values, the cardinality, the
-definition through a pickle, a position saved anywhere, and (a few of them) what one worker or several make of it.
+Random pipelines of scalars, each beside a list that goes through the same steps in Python: the
+values, the cardinality, the definition through a pickle, a position saved anywhere, and (a few of
+them) what one worker or several make of it.
 
 MR_SEED=n tries that pipeline alone; a failure says its number and its steps.
 """
@@ -32,7 +33,7 @@ def values(ds):
 
 
 def slices(numbers, n):
-    return [numbers[i:i + n] for i in range(0, len(numbers), n)]
+    return [numbers[i : i + n] for i in range(0, len(numbers), n)]
 
 
 # ---- sources ----
@@ -41,11 +42,20 @@ def slices(numbers, n):
 def source(r):
     kind = r.randrange(3)
     if kind == 0:
-        arguments = r.choice([(r.randrange(30),), (r.randrange(-5, 20), r.randrange(-5, 40), r.choice([1, 2, 3, -1, -4]))])
+        arguments = r.choice(
+            [
+                (r.randrange(30),),
+                (r.randrange(-5, 20), r.randrange(-5, 40), r.choice([1, 2, 3, -1, -4])),
+            ]
+        )
         return Dataset.range(*arguments), list(range(*arguments)), f"range{arguments}"
     if kind == 1:
         numbers = [r.randrange(-9, 50) for _ in range(r.randrange(12))]
-        return Dataset.from_tensor_slices(np.array(numbers, np.int64)), numbers, f"slices({numbers})"
+        return (
+            Dataset.from_tensor_slices(np.array(numbers, np.int64)),
+            numbers,
+            f"slices({numbers})",
+        )
     number = r.randrange(100)
     return Dataset.from_tensors(np.int64(number)), [number], f"tensors({number})"
 
@@ -63,8 +73,21 @@ def divisible_pipeline(r):
     """One that makes the same elements whoever makes them."""
     ds, numbers, text = source(r)
     for _ in range(r.randrange(7)):
-        ds, numbers, name = r.choice([map_, map_of_structures, filter_, ignore_errors, prefetch, cache, shuffle, flat_map,
-                                      interleave, bucket_by_sequence_length, whole_windows])(r, 0, ds, numbers)
+        ds, numbers, name = r.choice(
+            [
+                map_,
+                map_of_structures,
+                filter_,
+                ignore_errors,
+                prefetch,
+                cache,
+                shuffle,
+                flat_map,
+                interleave,
+                bucket_by_sequence_length,
+                whole_windows,
+            ]
+        )(r, 0, ds, numbers)
         text += "." + name
     return ds, numbers, text
 
@@ -75,7 +98,11 @@ def divisible_pipeline(r):
 @step
 def map_(r, depth, ds, numbers):
     n, calls = r.randrange(1, 6), r.choice([None, 1, 3, mr.AUTOTUNE])
-    return ds.map(lambda x: x * n + 1, num_parallel_calls=calls), [x * n + 1 for x in numbers], f"map({n}, {calls})"
+    return (
+        ds.map(lambda x: x * n + 1, num_parallel_calls=calls),
+        [x * n + 1 for x in numbers],
+        f"map({n}, {calls})",
+    )
 
 
 @step
@@ -92,7 +119,11 @@ def filter_(r, depth, ds, numbers):
 
 @step
 def ignore_errors(r, depth, ds, numbers):
-    return ds.map(lambda x: 100 // (x % 7)).ignore_errors(), [100 // (x % 7) for x in numbers if x % 7], "ignore_errors"
+    return (
+        ds.map(lambda x: 100 // (x % 7)).ignore_errors(),
+        [100 // (x % 7) for x in numbers if x % 7],
+        "ignore_errors",
+    )
 
 
 @step
@@ -104,13 +135,17 @@ def scan(r, depth, ds, numbers):
 @step
 def take_skip(r, depth, ds, numbers):
     n, m = r.randrange(20), r.randrange(40)
-    return ds.skip(n).take(m), numbers[n:n + m], f"skip({n}).take({m})"
+    return ds.skip(n).take(m), numbers[n : n + m], f"skip({n}).take({m})"
 
 
 @step
 def take_while(r, depth, ds, numbers):
     n = r.randrange(40)
-    return ds.take_while(lambda x: x < n), list(itertools.takewhile(lambda x: x < n, numbers)), f"take_while({n})"
+    return (
+        ds.take_while(lambda x: x < n),
+        list(itertools.takewhile(lambda x: x < n, numbers)),
+        f"take_while({n})",
+    )
 
 
 @step
@@ -128,7 +163,11 @@ def unique(r, depth, ds, numbers):
 @step
 def enumerate_(r, depth, ds, numbers):
     n = r.randrange(5)
-    return ds.enumerate(n).map(lambda i, x: i * x), [i * x for i, x in enumerate(numbers, n)], f"enumerate({n})"
+    return (
+        ds.enumerate(n).map(lambda i, x: i * x),
+        [i * x for i, x in enumerate(numbers, n)],
+        f"enumerate({n})",
+    )
 
 
 @step
@@ -163,7 +202,11 @@ def shuffle(r, depth, ds, numbers):
 @step
 def zip_(r, depth, ds, numbers):
     other, more, text = pipeline(r, depth + 1, 2)
-    return Dataset.zip(ds, other).map(lambda a, b: a * 3 + b), [a * 3 + b for a, b in zip(numbers, more)], f"zip<{text}>"
+    return (
+        Dataset.zip(ds, other).map(lambda a, b: a * 3 + b),
+        [a * 3 + b for a, b in zip(numbers, more)],
+        f"zip<{text}>",
+    )
 
 
 @step
@@ -182,7 +225,9 @@ def choose(r, depth, ds, numbers):
         if number is None:
             break
         want.append(number)
-    ds = Dataset.choose_from_datasets([ds, other], Dataset.from_tensor_slices(np.array(choice, np.int64)))
+    ds = Dataset.choose_from_datasets(
+        [ds, other], Dataset.from_tensor_slices(np.array(choice, np.int64))
+    )
     return ds, want, f"choose({choice})<{text}>"
 
 
@@ -206,14 +251,18 @@ def interleaved(lists, cycle, block):
             if places[i] is not None:
                 got = list(itertools.islice(places[i], block))
                 out += got
-                places[i] = places[i] if len(got) == block else None  # one that has ended is exchanged in the next turn
+                places[i] = (
+                    places[i] if len(got) == block else None
+                )  # one that has ended is exchanged in the next turn
     return out
 
 
 @step
 def interleave(r, depth, ds, numbers):
     cycle, block, calls = r.randrange(1, 6), r.randrange(1, 4), r.choice([None, 1, 2, mr.AUTOTUNE])
-    ds = ds.interleave(lambda x: Dataset.range(x % 5).map(lambda y: y * 10 + x), cycle, block, calls)
+    ds = ds.interleave(
+        lambda x: Dataset.range(x % 5).map(lambda y: y * 10 + x), cycle, block, calls
+    )
     want = interleaved([[y * 10 + x for y in range(x % 5)] for x in numbers], cycle, block)
     return ds, want, f"interleave({cycle}, {block}, {calls})"
 
@@ -231,23 +280,43 @@ def batch(r, depth, ds, numbers):
 @step
 def rebatch(r, depth, ds, numbers):
     n, m = r.randrange(1, 6), r.randrange(1, 5)
-    return ds.batch(n).rebatch(m).map(mr.reduce_sum), [sum(b) for b in slices(numbers, m)], f"batch({n}).rebatch({m})"
+    return (
+        ds.batch(n).rebatch(m).map(mr.reduce_sum),
+        [sum(b) for b in slices(numbers, m)],
+        f"batch({n}).rebatch({m})",
+    )
 
 
 @step
 def padded_batch(r, depth, ds, numbers):
     n = r.randrange(1, 6)
-    ds = ds.map(lambda x: mr.range(x % 4 + 1)).padded_batch(n, padding_values=np.int64(7)).map(mr.reduce_sum)
-    want = [sum(sum(range(x % 4 + 1)) + 7 * (max(y % 4 for y in b) - x % 4) for x in b) for b in slices(numbers, n)]
+    ds = (
+        ds.map(lambda x: mr.range(x % 4 + 1))
+        .padded_batch(n, padding_values=np.int64(7))
+        .map(mr.reduce_sum)
+    )
+    want = [
+        sum(sum(range(x % 4 + 1)) + 7 * (max(y % 4 for y in b) - x % 4) for x in b)
+        for b in slices(numbers, n)
+    ]
     return ds, want, f"padded_batch({n})"
 
 
 @step
 def window(r, depth, ds, numbers):
-    n, shift, stride, drop = r.randrange(1, 6), r.randrange(1, 5), r.randrange(1, 3), r.random() < 0.5
-    want = [numbers[i:i + n * stride:stride] for i in range(0, len(numbers), shift)]
+    n, shift, stride, drop = (
+        r.randrange(1, 6),
+        r.randrange(1, 5),
+        r.randrange(1, 3),
+        r.random() < 0.5,
+    )
+    want = [numbers[i : i + n * stride : stride] for i in range(0, len(numbers), shift)]
     want = [x for w in want if len(w) == n or not drop for x in w]
-    return ds.window(n, shift, stride, drop).flat_map(lambda w: w), want, f"window({n}, {shift}, {stride}, {drop})"
+    return (
+        ds.window(n, shift, stride, drop).flat_map(lambda w: w),
+        want,
+        f"window({n}, {shift}, {stride}, {drop})",
+    )
 
 
 def whole_windows(r, depth, ds, numbers):
@@ -269,9 +338,15 @@ def groups(numbers, key, size):
 def group_by_window(r, depth, ds, numbers):
     keys, n = r.randrange(1, 4), r.choice([None, 1, 3, 5])
     sizes = {"window_size": n} if n else {"window_size_func": lambda key: key + 1}
-    ds = ds.group_by_window(lambda x: x % keys, lambda key, group: group.map(lambda x: x + 100 * key), **sizes)
+    ds = ds.group_by_window(
+        lambda x: x % keys, lambda key, group: group.map(lambda x: x + 100 * key), **sizes
+    )
     want = groups(numbers, lambda x: x % keys, lambda key: n or key + 1)
-    return ds, [x + 100 * key for key, group in want for x in group], f"group_by_window({keys}, {n})"
+    return (
+        ds,
+        [x + 100 * key for key, group in want for x in group],
+        f"group_by_window({keys}, {n})",
+    )
 
 
 @step
@@ -319,5 +394,7 @@ def test_several_workers_make_each_element_once(make_cluster, guarantee):
 def test_a_worker_makes_the_same(cluster, mode):
     for seed in SEEDS[:60]:
         ds, want, text = pipeline(random.Random(seed))
-        if mode == "parallel_epochs" or "shuffle" not in text:  # which may hold back less where splits are shared
+        if (
+            mode == "parallel_epochs" or "shuffle" not in text
+        ):  # which may hold back less where splits are shared
             assert values(ds.apply(cluster.distribute(mode))) == want, f"{seed}: {text}"

@@ -1,6 +1,6 @@
 """
-What time does, and what goes by command: a leader that hears nobody; datasets and jobs that were given a name. What is
-collected by itself is in test_service_retention.py.
+What time does, and what goes by command: a leader that hears nobody; datasets and jobs that were
+given a name. What is collected by itself is in test_service_retention.py.
 """
 
 import json
@@ -18,8 +18,12 @@ Dataset = mr.Dataset
 
 
 def millrace(cluster, *words):
-    return subprocess.run([_ffi.program_path(), *words, f"--service={cluster.service.split('://')[1]}"],
-                          capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [_ffi.program_path(), *words, f"--service={cluster.service.split('://')[1]}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def keys(etcd, cluster, below):
@@ -29,14 +33,21 @@ def keys(etcd, cluster, below):
 
 def test_a_dataset_is_deleted_when_nothing_uses_it(etcd, cluster):
     mr.service.register_dataset(cluster.service, Dataset.range(10), dataset_id="digits")
-    read = mr.service.from_dataset_id(mr.service.ShardingPolicy.OFF, cluster.service, "digits", job_name="train")
+    read = mr.service.from_dataset_id(
+        mr.service.ShardingPolicy.OFF, cluster.service, "digits", job_name="train"
+    )
     assert sorted(int(x) for x in read) == list(range(10))
     refused = millrace(cluster, "dataset", "delete", "digits")
     assert refused.returncode == 6
     assert "is used by job 'train'" in refused.stderr
     shown = millrace(cluster, "job", "show", "train")
-    assert shown.returncode == 0 and "iterations" in shown.stdout and "digits" in shown.stdout, shown
-    assert [job["name"] for job in json.loads(millrace(cluster, "job", "show", "train", "--json").stdout)["jobs"]] == ["train"]
+    assert (
+        shown.returncode == 0 and "iterations" in shown.stdout and "digits" in shown.stdout
+    ), shown
+    assert [
+        job["name"]
+        for job in json.loads(millrace(cluster, "job", "show", "train", "--json").stdout)["jobs"]
+    ] == ["train"]
     assert millrace(cluster, "job", "delete", "train").returncode == 0
     assert millrace(cluster, "job", "show", "train").returncode == 3
     assert millrace(cluster, "dataset", "delete", "digits").returncode == 0
@@ -60,13 +71,19 @@ def test_a_job_is_deleted_under_its_reader_by_force(cluster):
 
 
 def test_a_leader_that_hears_no_worker_lets_another_one_lead(etcd, make_cluster):
-    """All of them silent at once: that may be the leader's own fault. Nobody is given up before another one has listened."""
-    # The next leader waits for half a lease before it gives anybody up: they are there again long before.
+    """
+    All of them silent at once: that may be the leader's own fault. Nobody is given up before
+    another one has listened.
+    """
+    # The next leader waits for half a lease before it gives anybody up: they are there again long
+    # before.
     cluster = make_cluster(workers=3, dispatchers=2, worker_timeout_ms=4000, lease_ttl_s=60)
     reader = iter(Dataset.range(100_000).apply(cluster.distribute("distributed_epoch")))
     seen = [int(next(reader))]
     leader = cluster.status()["leader"]
-    freeze(*(worker.pid for worker in cluster.workers))  # within half their time, or it is the fault of those that are silent
+    freeze(
+        *(worker.pid for worker in cluster.workers)
+    )  # within half their time, or it is the fault of those that are silent
     wait_until(lambda: cluster.status()["leader"] != leader, "another dispatcher leads")
     for worker in cluster.workers:
         thaw(worker.pid)

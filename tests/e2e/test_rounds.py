@@ -1,4 +1,6 @@
-"""Coordinated reads: consumers in step, whatever happens to workers, dispatchers and to themselves."""
+"""
+Coordinated reads: consumers in step, whatever happens to workers, dispatchers and to themselves.
+"""
 
 import json
 import threading
@@ -19,13 +21,25 @@ GATE = threading.Lock()  # what consumers have seen stands still for whoever hol
 class Consumer(threading.Thread):
     """Reads as one consumer of a job until it is told to stop, or to its end."""
 
-    def __init__(self, cluster, index, of, ds=None, job="rounds", mode="parallel_epochs", **options):
+    def __init__(
+        self, cluster, index, of, ds=None, job="rounds", mode="parallel_epochs", **options
+    ):
         super().__init__(daemon=True)
         self.index, self.of, self.seen, self.numbers, self.error = index, of, [], [], None
         self.limit = None
         ds = Dataset.range(ENDLESS) if ds is None else ds
-        self.iterator = iter(ds.apply(mr.service.distribute(
-            mode, cluster.service, job_name=job, num_consumers=of, consumer_index=index, **options)))
+        self.iterator = iter(
+            ds.apply(
+                mr.service.distribute(
+                    mode,
+                    cluster.service,
+                    job_name=job,
+                    num_consumers=of,
+                    consumer_index=index,
+                    **options,
+                )
+            )
+        )
 
     def run(self):
         try:
@@ -44,7 +58,10 @@ class Consumer(threading.Thread):
     def read(self, n):
         """Wait until that many more rounds were returned."""
         goal = len(self.seen) + n
-        wait_until(lambda: len(self.seen) >= goal or self.error or not self.is_alive(), f"consumer {self.index} has {goal}")
+        wait_until(
+            lambda: len(self.seen) >= goal or self.error or not self.is_alive(),
+            f"consumer {self.index} has {goal}",
+        )
         if self.error:
             raise self.error
         assert len(self.seen) >= goal
@@ -77,8 +94,14 @@ class Consumers(list):
 
     def rounds(self):
         assert len({len(c.seen) for c in self}) == 1, [len(c.seen) for c in self]
-        for consumer in self:  # all of them know in which rounds they are, and so does a consumer that has come to its end
-            assert consumer.numbers == self[0].numbers and consumer.numbers == sorted(set(consumer.numbers))
+        for (
+            consumer
+        ) in (
+            self
+        ):  # all of them know in which rounds they are, and so does a consumer that has come to its end
+            assert consumer.numbers == self[0].numbers and consumer.numbers == sorted(
+                set(consumer.numbers)
+            )
             assert consumer.iterator.round == consumer.numbers[-1]
         return list(zip(*(c.seen for c in self)))
 
@@ -134,15 +157,24 @@ def test_reading_goes_on_while_a_worker_is_away(make_cluster):  # COORD-06
     readers.read(20)
     cluster.restart_worker(0)
     for consumer in readers:
-        wait_until(lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "the new worker was seen")
+        wait_until(
+            lambda c=consumer: c.seen.count(c.index) == 4 or c.error, "the new worker was seen"
+        )
     readers.read(20)
     readers.stop()
     check_groups(readers.rounds())
 
 
 def test_cardinality_of_an_endless_source(cluster):  # COORD-09
-    ds = Dataset.range(5).repeat().apply(
-        mr.service.distribute("parallel_epochs", cluster.service, job_name="j", num_consumers=2, consumer_index=0))
+    ds = (
+        Dataset.range(5)
+        .repeat()
+        .apply(
+            mr.service.distribute(
+                "parallel_epochs", cluster.service, job_name="j", num_consumers=2, consumer_index=0
+            )
+        )
+    )
     assert ds.cardinality() == mr.INFINITE_CARDINALITY
 
 
@@ -176,7 +208,9 @@ def test_the_leading_dispatcher_is_killed_while_consumers_read(make_cluster):
 
 @pytest.mark.parametrize("workers", [1, 2, 3])
 @pytest.mark.parametrize("last_round", ["drop", "pad"])
-def test_a_finite_dataset_ends_for_all_at_the_same_round(make_cluster, workers, last_round):  # COORD-02 works here
+def test_a_finite_dataset_ends_for_all_at_the_same_round(
+    make_cluster, workers, last_round
+):  # COORD-02 works here
     cluster = make_cluster(workers=workers)
     readers = Consumers(cluster, 3, ds=Dataset.range(100), last_round=last_round)
     readers.join()
@@ -190,7 +224,9 @@ def test_a_finite_dataset_ends_for_all_at_the_same_round(make_cluster, workers, 
 
 def test_splits_go_to_whoever_has_the_turn(make_cluster):
     cluster = make_cluster(workers=2)
-    readers = Consumers(cluster, 2, ds=Dataset.range(1000), mode="distributed_epoch", last_round="pad")
+    readers = Consumers(
+        cluster, 2, ds=Dataset.range(1000), mode="distributed_epoch", last_round="pad"
+    )
     readers.join()
     seen = {x for group in readers.rounds() for x in group}
     assert seen == set(range(1000))
@@ -198,7 +234,14 @@ def test_splits_go_to_whoever_has_the_turn(make_cluster):
 
 def test_at_least_once_void_rounds_come_again(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=3000, heartbeat_interval_ms=200)
-    readers = Consumers(cluster, 2, ds=Dataset.range(20000), mode="distributed_epoch", last_round="pad", guarantee="at_least_once")
+    readers = Consumers(
+        cluster,
+        2,
+        ds=Dataset.range(20000),
+        mode="distributed_epoch",
+        last_round="pad",
+        guarantee="at_least_once",
+    )
     readers.read(50)
     cluster.workers[0].kill()
     readers.join()
@@ -224,7 +267,9 @@ def test_a_consumer_that_restarts_takes_its_place_again(cluster):
     readers[1] = new
     readers.read(100)
     first = (new.seen[0] - 1) // 3  # of one worker a round has the elements 3 r, 3 r + 1, 3 r + 2
-    assert first >= len(old.seen)  # where the others were: they may have been ahead by what was complete
+    assert first >= len(
+        old.seen
+    )  # where the others were: they may have been ahead by what was complete
     with GATE:
         goal = max(len(readers[0].seen), len(readers[2].seen), first + len(new.seen)) + 100
         for consumer, limit in ((readers[0], goal), (readers[2], goal), (new, goal - first)):
@@ -249,14 +294,19 @@ def test_a_second_set_of_consumers_is_told_that_the_rounds_are_past(cluster):  #
 
 
 def test_a_second_set_does_not_replace_a_first_one_that_rests(cluster):  # COORD-04
-    """What the first ones have received lets a second one read on for some rounds: that does not make it one of them."""
+    """
+    What the first ones have received lets a second one read on for some rounds: that does not make
+    it one of them.
+    """
     first = [Consumer(cluster, i, 3) for i in range(3)]
     for _ in range(20):
         assert len({int(next(c.iterator)) // 3 for c in first}) == 1
     second = Consumers(cluster, 3)
     wait_until(lambda: any(c.error for c in second), "one of the second set is told")
     for consumer in second:
-        assert not consumer.error or isinstance(consumer.error, mr.errors.FailedPreconditionError), consumer.error
+        assert not consumer.error or isinstance(
+            consumer.error, mr.errors.FailedPreconditionError
+        ), consumer.error
         consumer.limit = 0
     assert not all(c.seen for c in second)
     for consumer in first:
@@ -314,8 +364,19 @@ def test_who_goes_on_behind_the_last_round_has_the_end(cluster):
 
 
 def test_a_later_epoch_begins_with_its_first_round(cluster):
-    both = [Dataset.range(20).apply(mr.service.distribute(
-        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i, resume_round=5)) for i in range(2)]
+    both = [
+        Dataset.range(20).apply(
+            mr.service.distribute(
+                "parallel_epochs",
+                cluster.service,
+                job_name="rounds",
+                num_consumers=2,
+                consumer_index=i,
+                resume_round=5,
+            )
+        )
+        for i in range(2)
+    ]
     for first in (10, 0):
         its = [iter(ds) for ds in both]
         groups = [[x, x + 1] for x in range(first, 20, 2)]
@@ -327,9 +388,21 @@ def test_a_later_epoch_begins_with_its_first_round(cluster):
 @pytest.mark.parametrize("leaves", ["one", "all"])
 def test_an_orderly_close_in_the_middle_loses_no_round(cluster, leaves):
     """What those who go had received and not returned comes to those who take their places."""
+
     def consumer(i, **options):
-        return iter(Dataset.range(200).apply(mr.service.distribute(
-            "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i, on_loss="error", **options)))
+        return iter(
+            Dataset.range(200).apply(
+                mr.service.distribute(
+                    "parallel_epochs",
+                    cluster.service,
+                    job_name="rounds",
+                    num_consumers=2,
+                    consumer_index=i,
+                    on_loss="error",
+                    **options,
+                )
+            )
+        )
 
     its = [consumer(i) for i in range(2)]
     seen = [[int(next(it)) for it in its] for _ in range(20)]
@@ -350,8 +423,22 @@ def test_the_round_is_known_behind_what_reads_ahead(cluster):
     def ahead(ds):
         return ds.map(lambda x: (x, x // 2), num_parallel_calls=2).prefetch(8).take(1000)
 
-    its = [iter(ahead(Dataset.range(ENDLESS).apply(mr.service.distribute(
-        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=2, consumer_index=i)))) for i in range(2)]
+    its = [
+        iter(
+            ahead(
+                Dataset.range(ENDLESS).apply(
+                    mr.service.distribute(
+                        "parallel_epochs",
+                        cluster.service,
+                        job_name="rounds",
+                        num_consumers=2,
+                        consumer_index=i,
+                    )
+                )
+            )
+        )
+        for i in range(2)
+    ]
     assert [it.round for it in its] == [None, None]
     for _ in range(200):
         for it in its:
@@ -364,10 +451,16 @@ def test_the_round_is_known_behind_what_reads_ahead(cluster):
 
 def test_the_round_is_not_known_behind_what_mixes(cluster):
     unordered = {"num_parallel_calls": 2, "deterministic": False}
-    for mix, name in ((lambda ds: ds.shuffle(2), "shuffle"), (lambda ds: ds.batch(2).prefetch(1), "batch"),
-                      (lambda ds: ds.map(lambda x: x + 1, **unordered), "map")):
-        ds = Dataset.range(ENDLESS).apply(mr.service.distribute(
-            "parallel_epochs", cluster.service, job_name=name, num_consumers=1, consumer_index=0))
+    for mix, name in (
+        (lambda ds: ds.shuffle(2), "shuffle"),
+        (lambda ds: ds.batch(2).prefetch(1), "batch"),
+        (lambda ds: ds.map(lambda x: x + 1, **unordered), "map"),
+    ):
+        ds = Dataset.range(ENDLESS).apply(
+            mr.service.distribute(
+                "parallel_epochs", cluster.service, job_name=name, num_consumers=1, consumer_index=0
+            )
+        )
         with iter(mix(ds)) as it:
             next(it)
             with pytest.raises(mr.errors.FailedPreconditionError, match=f"behind '{name}'"):
@@ -383,7 +476,9 @@ def test_consumers_agree_on_their_number(cluster):
     other.start()
     other.join(LONG_S)
     assert isinstance(other.error, mr.errors.InvalidArgumentError)
-    plain = Dataset.range(ENDLESS).apply(mr.service.distribute("parallel_epochs", cluster.service, job_name="rounds"))
+    plain = Dataset.range(ENDLESS).apply(
+        mr.service.distribute("parallel_epochs", cluster.service, job_name="rounds")
+    )
     with pytest.raises(mr.errors.InvalidArgumentError):
         next(iter(plain))
     readers.stop()
@@ -395,7 +490,9 @@ def test_an_error_of_the_pipeline_reaches_everybody(cluster):
     for consumer in readers:
         consumer.join(LONG_S)
         assert not consumer.is_alive()
-        assert isinstance(consumer.error, mr.errors.MillraceError)  # also of one that opened when it had failed already
+        assert isinstance(
+            consumer.error, mr.errors.MillraceError
+        )  # also of one that opened when it had failed already
 
 
 def test_who_keeps_the_others_waiting_is_named(cluster):
@@ -407,15 +504,22 @@ def test_who_keeps_the_others_waiting_is_named(cluster):
     slow.join(LONG_S)
 
     def waited_for():
-        return [c.get("index", 0) for c in status_of(cluster)["consumers"] if int(c.get("missedMs", 0)) > 0 or not c.get("client")]
+        return [
+            c.get("index", 0)
+            for c in status_of(cluster)["consumers"]
+            if int(c.get("missedMs", 0)) > 0 or not c.get("client")
+        ]
 
     wait_until(lambda: waited_for() == [1], "the place without a process is named")
     fast.iterator.close()
 
 
 def _consume(service, index, pipe):
-    ds = Dataset.range(ENDLESS).apply(mr.service.distribute(
-        "parallel_epochs", service, job_name="rounds", num_consumers=4, consumer_index=index))
+    ds = Dataset.range(ENDLESS).apply(
+        mr.service.distribute(
+            "parallel_epochs", service, job_name="rounds", num_consumers=4, consumer_index=index
+        )
+    )
     with iter(ds) as it:
         pipe.send([int(next(it)) for _ in range(300)])
         pipe.recv()  # the others may still want what is kept for this one
@@ -447,8 +551,11 @@ def test_four_consumers_in_four_processes(make_cluster):
 
 def test_interrupts_leave_no_round_out(make_cluster):
     cluster, raised = make_cluster(workers=1), 0
-    ds = Dataset.range(300).apply(mr.service.distribute(
-        "parallel_epochs", cluster.service, job_name="rounds", num_consumers=1, consumer_index=0))
+    ds = Dataset.range(300).apply(
+        mr.service.distribute(
+            "parallel_epochs", cluster.service, job_name="rounds", num_consumers=1, consumer_index=0
+        )
+    )
     while raised < 30:
         it, got, rounds = iter(ds), [], []
 

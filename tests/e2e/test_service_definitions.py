@@ -14,7 +14,9 @@ MIB = 1 << 20
 
 
 def test_a_large_array_in_memory_is_read_from_workers(cluster):
-    rows = np.random.default_rng(1).integers(0, 2**63, (40, 131072), np.int64)  # 40 MiB that do not compress
+    rows = np.random.default_rng(1).integers(
+        0, 2**63, (40, 131072), np.int64
+    )  # 40 MiB that do not compress
     total = 0
     for i, row in enumerate(Dataset.from_tensor_slices(rows).apply(cluster.distribute())):
         assert np.array_equal(row, rows[i])
@@ -74,11 +76,17 @@ class Reader(threading.Thread):
 def test_definitions_beyond_the_memory_budget_take_turns(small_worker):
     holders = []
     for seed in range(3):  # they read on for ever: room for a fourth one there is none
-        holders.append(iter(Dataset.from_tensor_slices(table(seed, 4)).repeat().apply(small_worker.distribute())))
+        holders.append(
+            iter(
+                Dataset.from_tensor_slices(table(seed, 4)).repeat().apply(small_worker.distribute())
+            )
+        )
         next(holders[-1])
     readers = [Reader(small_worker, table(seed, 4)) for seed in range(3, 5)]
     wait_until(lambda: memory(small_worker)[1] == 2, "two tasks wait for room")
-    small = Reader(small_worker, table(6, 1)[:, :1000])  # who needs little does not wait behind them
+    small = Reader(
+        small_worker, table(6, 1)[:, :1000]
+    )  # who needs little does not wait behind them
     small.judge()
     assert memory(small_worker)[1] == 2
     for holder in holders:
@@ -89,7 +97,10 @@ def test_definitions_beyond_the_memory_budget_take_turns(small_worker):
 
 
 def test_a_definition_that_never_fits_is_named(small_worker):
-    with pytest.raises(mr.errors.ResourceExhaustedError, match="dataset '.*': its definition takes 157.* bytes, more than 7/8 "
-                       "of the memory budget of 16777216: give more .--memory-budget."):
+    with pytest.raises(
+        mr.errors.ResourceExhaustedError,
+        match="dataset '.*': its definition takes 157.* bytes, more than 7/8 "
+        "of the memory budget of 16777216: give more .--memory-budget.",
+    ):
         list(Dataset.from_tensor_slices(table(1, 15)).apply(small_worker.distribute()))
     assert memory(small_worker)[0] < MIB

@@ -1,4 +1,7 @@
-"""Dispatchers and workers that stop, restart, come late or never; what is said, and that nothing is lost or hangs."""
+"""
+Dispatchers and workers that stop, restart, come late or never; what is said, and that nothing is
+lost or hangs.
+"""
 
 import collections
 import contextlib
@@ -21,8 +24,18 @@ import pytest
 import millrace as mr
 from millrace._capi import ffi as _ffi
 from millrace._process import server as _server
-from conftest import (children_of, free_port, freeze, is_waiting, judge_private_state, lives_lost, pid_gone, thaw, wait_until,
-                      with_parent)
+from conftest import (
+    children_of,
+    free_port,
+    freeze,
+    is_waiting,
+    judge_private_state,
+    lives_lost,
+    pid_gone,
+    thaw,
+    wait_until,
+    with_parent,
+)
 from interrupts import cut_off
 
 Dataset = mr.Dataset
@@ -98,7 +111,9 @@ def test_registrations_survive_restarts(cluster):
     sizes = [10] * 10 + [10, 11, 12, 13, 14]
     made = []
     for i, n in enumerate(sizes):
-        made.append(Dataset.range(n).map(lambda x: x + i).apply(cluster.distribute(job_name=f"job{i}")))
+        made.append(
+            Dataset.range(n).map(lambda x: x + i).apply(cluster.distribute(job_name=f"job{i}"))
+        )
         iter(made[-1]).close()
         cluster.restart_dispatcher()
     for i, (ds, n) in enumerate(zip(made, sizes)):
@@ -108,11 +123,15 @@ def test_registrations_survive_restarts(cluster):
 def test_ids_survive_a_restart(cluster):
     mr.service.register_dataset(cluster.service, Dataset.range(10), dataset_id="kept")
     cluster.restart_dispatcher()
-    assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, "kept")) == list(range(10))
+    assert values(mr.service.from_dataset_id("parallel_epochs", cluster.service, "kept")) == list(
+        range(10)
+    )
 
 
 def test_dispatcher_and_worker_restart(make_cluster):
-    cluster = make_cluster(worker_timeout_ms=10_000)  # for half of it the next leader keeps the address for who had it
+    cluster = make_cluster(
+        worker_timeout_ms=10_000
+    )  # for half of it the next leader keeps the address for who had it
     ds = Dataset.range(100).apply(cluster.distribute())
     for _ in range(2):
         cluster.restart_dispatcher()
@@ -133,13 +152,17 @@ def test_another_dispatcher_takes_over_and_readers_follow(make_cluster):
 
 
 def test_a_private_etcd_in_work_dir_recovers(tmp_path):
-    config = mr.service.DispatcherConfig(port=free_port(), work_dir=str(tmp_path / "state"), fault_tolerant_mode=True)
+    config = mr.service.DispatcherConfig(
+        port=free_port(), work_dir=str(tmp_path / "state"), fault_tolerant_mode=True
+    )
     with mr.service.DispatchServer(config) as first:
         mr.service.register_dataset(first.target, Dataset.range(10), dataset_id="kept")
     with mr.service.DispatchServer(config) as second:
         assert second.address == first.address
         with mr.service.WorkerServer(mr.service.WorkerConfig(second.address)):
-            assert values(mr.service.from_dataset_id("parallel_epochs", second.target, "kept")) == list(range(10))
+            assert values(
+                mr.service.from_dataset_id("parallel_epochs", second.target, "kept")
+            ) == list(range(10))
         second.kill()
     with mr.service.DispatchServer(config) as third:
         ds = mr.service.from_dataset_id("parallel_epochs", third.target, "kept")
@@ -161,7 +184,9 @@ def test_a_client_waits_for_servers_that_come_later(etcd):
     timer = threading.Timer(0.5, start)
     timer.start()
     try:
-        ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", f"grpc://127.0.0.1:{port}"))
+        ds = Dataset.range(10).apply(
+            mr.service.distribute("parallel_epochs", f"grpc://127.0.0.1:{port}")
+        )
         assert values(ds) == list(range(10))
     finally:
         timer.join()
@@ -170,7 +195,9 @@ def test_a_client_waits_for_servers_that_come_later(etcd):
 
 
 def test_a_worker_that_joins_produces_a_copy_of_its_own(cluster):
-    n = 20000  # more than a reader that took 50 asks for ahead: the first worker cannot be done when the second joins
+    # More than a reader that took 50 asks for ahead: the first worker cannot be done when the
+    # second joins
+    n = 20000
     it = iter(Dataset.range(n).apply(cluster.distribute()))
     head = [int(x) for x in itertools.islice(it, 50)]
     cluster.start_worker()
@@ -196,20 +223,29 @@ def test_a_worker_that_restarts_begins_its_copy_anew(make_cluster, where, dispat
     with pytest.warns(mr.DataLossWarning, match="workers? lost"):  # the rest of the first copy
         rest = [int(x) for x in it]
     assert 1 <= it.losses.lost_workers <= lives_lost(cluster)
-    if it.losses.lost_workers > 1:  # the new one, too, was silent for too long: it had to wait for a CPU
+    if (
+        it.losses.lost_workers > 1
+    ):  # the new one, too, was silent for too long: it had to wait for a CPU
         assert set(rest) >= set(range(50, n))
         return
-    on_its_way = collections.Counter(range(50, 50 + len(rest) - n))  # of the first copy, before or among the other's
+    on_its_way = collections.Counter(
+        range(50, 50 + len(rest) - n)
+    )  # of the first copy, before or among the other's
     assert collections.Counter(rest) == on_its_way + collections.Counter(range(n))
 
 
 def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=5000)
-    each = 300  # elements of a split: more than a reader that took 10 asks for ahead, so whoever has a split is not done
+    # Elements of a split: more than a reader that took 10 asks for ahead, so whoever has a split is
+    # not done
+    each = 300
     ds = Dataset.range(300).flat_map(lambda x: Dataset.range(each * x, each * (x + 1)))
     it = iter(ds.apply(cluster.distribute("distributed_epoch")))
     got = [int(x) for x in itertools.islice(it, 10)]
-    wait_until(lambda: [int(t.get("splits", 0)) > 0 for t in cluster.tasks()] == [True, True], "both workers have splits")
+    wait_until(
+        lambda: [int(t.get("splits", 0)) > 0 for t in cluster.tasks()] == [True, True],
+        "both workers have splits",
+    )
     cluster.workers[0].kill()
     with pytest.warns(mr.DataLossWarning, match="workers? lost"):
         got += [int(x) for x in it]  # ends
@@ -219,10 +255,15 @@ def test_a_finite_read_ends_when_a_worker_is_lost(make_cluster):
 
 
 def test_a_worker_that_is_stopped_says_so(make_cluster):
-    cluster = make_cluster(workers=2, worker_timeout_ms=3_600_000)  # nobody learns it from its silence
+    cluster = make_cluster(
+        workers=2, worker_timeout_ms=3_600_000
+    )  # nobody learns it from its silence
     cluster.workers[0].stop()
-    wait_until(lambda: [w["address"] for w in cluster.status()["workers"] if w.get("lost")] == [cluster.workers[0].address],
-               "its goodbye has come")
+    wait_until(
+        lambda: [w["address"] for w in cluster.status()["workers"] if w.get("lost")]
+        == [cluster.workers[0].address],
+        "its goodbye has come",
+    )
     assert values(Dataset.range(10).apply(cluster.distribute())) == list(range(10))
 
 
@@ -231,7 +272,9 @@ def test_a_worker_that_is_stopped_says_so(make_cluster):
 
 def test_no_dispatcher_is_unavailable_and_named():
     address = f"127.0.0.1:{free_port()}"
-    ds = Dataset.range(10).apply(mr.service.distribute("parallel_epochs", address, connect_timeout_ms=1000))
+    ds = Dataset.range(10).apply(
+        mr.service.distribute("parallel_epochs", address, connect_timeout_ms=1000)
+    )
     with pytest.raises(mr.errors.UnavailableError, match=address):
         next(iter(ds))
     with pytest.raises(mr.errors.UnavailableError, match=address):
@@ -242,14 +285,23 @@ def test_no_dispatcher_is_unavailable_and_named():
 
 def test_a_worker_that_nobody_takes_on_is_unavailable():
     address = f"127.0.0.1:{free_port()}"
-    with pytest.raises(mr.errors.UnavailableError, match=f"{address} took this worker on within 300 ms"):
+    with pytest.raises(
+        mr.errors.UnavailableError, match=f"{address} took this worker on within 300 ms"
+    ):
         mr.service.WorkerServer(mr.service.WorkerConfig(address, dispatcher_timeout_ms=300))
 
 
 def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted():
-    """A dispatcher that takes connections and says nothing; the default time is a minute, but for a status. Each call in a process of its own, all at once."""
-    calls = ("next(iter(ds))", "mr.service.register_dataset(service, ds)",
-             "mr.service.from_dataset_id('parallel_epochs', service, 'id')", "mr.service.status(service, timeout_ms=60000)")
+    """
+    A dispatcher that takes connections and says nothing; the default time is a minute, but for a
+    status. Each call in a process of its own, all at once.
+    """
+    calls = (
+        "next(iter(ds))",
+        "mr.service.register_dataset(service, ds)",
+        "mr.service.from_dataset_id('parallel_epochs', service, 'id')",
+        "mr.service.status(service, timeout_ms=60000)",
+    )
     with socket.create_server(("127.0.0.1", 0)) as silent, contextlib.ExitStack() as started:
         service = "127.0.0.1:%d" % silent.getsockname()[1]
         children = []
@@ -263,11 +315,20 @@ def test_waiting_for_a_dispatcher_is_said_and_can_be_interrupted():
                 except KeyboardInterrupt:
                     print("interrupted")
             """
-            children.append(subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]),
-                                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            children.append(
+                subprocess.Popen(
+                    with_parent([sys.executable, "-c", textwrap.dedent(source)]),
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                )
+            )
             started.callback(children[-1].kill)
         for call, child in zip(calls, children):
-            assert child.stderr.readline() == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n", call
+            assert (
+                child.stderr.readline()
+                == f"millrace: no dispatcher answers at grpc://{service} yet, waiting up to 60 s\n"
+            ), call
             child.send_signal(signal.SIGINT)
         for call, child in zip(calls, children):
             assert child.communicate(timeout=120) == ("interrupted\n", ""), call
@@ -280,11 +341,18 @@ def test_a_service_without_workers_is_said_and_waited_for(make_cluster):
         ds = mr.Dataset.range(3).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
         print([int(x) for x in ds])
     """
-    child = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdout=subprocess.PIPE,
-                             stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        with_parent([sys.executable, "-c", textwrap.dedent(source)]),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     try:
         said = child.stderr.readline()
-        assert "a read waits" in said and f'why="no worker has joined the service at {cluster.service} yet"' in said
+        assert (
+            "a read waits" in said
+            and f'why="no worker has joined the service at {cluster.service} yet"' in said
+        )
         cluster.start_worker()
         out, err = child.communicate(timeout=120)
         assert out == "[0, 1, 2]\n" and "a read goes on" in err.splitlines()[-1]
@@ -305,7 +373,10 @@ def test_a_frozen_dispatcher_is_unavailable_and_found_again(cluster):
 
 
 def test_what_is_no_dispatcher_is_unavailable_and_says_why(cluster, etcd):
-    for address, why in ((cluster.workers[0].address, "no method"), (etcd.endpoint, "unknown service")):
+    for address, why in (
+        (cluster.workers[0].address, "no method"),
+        (etcd.endpoint, "unknown service"),
+    ):
         said, timeout_ms = "", 500
         while why not in said and timeout_ms < 30_000:  # there must be time for an answer
             with pytest.raises(mr.errors.UnavailableError, match=f"{address} after ") as raised:
@@ -339,8 +410,11 @@ def test_a_file_that_the_worker_does_not_see_is_named(cluster, tmp_path):
 
 def test_a_definition_above_the_limit_is_refused(cluster):
     import numpy as np
+
     big = np.zeros((264, 1 << 20), np.uint8)  # the limit is 256 MiB
-    with pytest.raises((mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"):
+    with pytest.raises(
+        (mr.errors.InvalidArgumentError, mr.errors.ResourceExhaustedError), match="MiB|bytes"
+    ):
         list(Dataset.from_tensors(big).apply(cluster.distribute()))
     assert values(Dataset.range(3).apply(cluster.distribute())) == [0, 1, 2]
 
@@ -366,8 +440,12 @@ def test_servers_and_the_private_etcd_end_with_their_owner(end):
         sys.stdin.read(1)
         import os; os._exit(0)
     """
-    owner = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                             text=True)
+    owner = subprocess.Popen(
+        with_parent([sys.executable, "-c", textwrap.dedent(source)]),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     pids = [int(p) for p in owner.stdout.readline().split()]
     everything = pids + children_of(pids[0])  # the private etcd is a child of the dispatcher
     assert len(everything) == 3 and not any(pid_gone(p) for p in everything)
@@ -388,8 +466,14 @@ def test_a_script_that_just_ends_takes_its_workers_before_their_dispatcher():
         for x in mr.Dataset.range(100).apply(mr.service.distribute("parallel_epochs", dispatcher.target)):
             break
     """
-    run = subprocess.run([sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120)
-    assert (run.returncode, run.stdout, run.stderr) == (0, "", "")  # a worker that finds nobody at its end says so
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=120
+    )
+    assert (run.returncode, run.stdout, run.stderr) == (
+        0,
+        "",
+        "",
+    )  # a worker that finds nobody at its end says so
 
 
 def test_killing_a_dispatcher_takes_its_private_etcd_along():
@@ -422,29 +506,50 @@ def test_the_life_of_a_server(etcd):
 
 
 def test_every_setting_of_a_dispatcher_is_an_option_of_the_program(etcd):
-    times = {f.name: 5000 for f in dataclasses.fields(mr.service.DispatcherConfig)
-             if f.name.endswith("_ms") and f.name != "job_gc_check_interval_ms"}
-    config = etcd.dispatcher_config("settings", gc_dynamic_sharding_jobs=True, etcd_write_budget_bytes=500_000,
-                                    etcd_quota_bytes=1 << 30, **{**times, "heartbeat_interval_ms": 500})
+    times = {
+        f.name: 5000
+        for f in dataclasses.fields(mr.service.DispatcherConfig)
+        if f.name.endswith("_ms") and f.name != "job_gc_check_interval_ms"
+    }
+    config = etcd.dispatcher_config(
+        "settings",
+        gc_dynamic_sharding_jobs=True,
+        etcd_write_budget_bytes=500_000,
+        etcd_quota_bytes=1 << 30,
+        **{**times, "heartbeat_interval_ms": 500},
+    )
     with mr.service.DispatchServer(config) as server:
         assert server.running
-    access = dataclasses.replace(config, etcd_ca_file="a", etcd_cert_file="b", etcd_key_file="c", etcd_server_name="d",
-                                 etcd_user="e", etcd_password_file="f")
-    help = subprocess.run([_ffi.program_path(), "dispatcher", "--help"], capture_output=True, text=True, timeout=120).stdout
+    access = dataclasses.replace(
+        config,
+        etcd_ca_file="a",
+        etcd_cert_file="b",
+        etcd_key_file="c",
+        etcd_server_name="d",
+        etcd_user="e",
+        etcd_password_file="f",
+    )
+    help = subprocess.run(
+        [_ffi.program_path(), "dispatcher", "--help"], capture_output=True, text=True, timeout=120
+    ).stdout
     flags = [flag.split("=")[0] for flag in mr.service.DispatchServer(access, start=False)._flags()]
     assert len(flags) == len(set(flags)) and [f for f in flags if f + " " not in help] == []
     with pytest.raises(mr.errors.MillraceError):
-        mr.service.DispatchServer(dataclasses.replace(config, etcd_ca_file="/there/is/no/such/file"))
+        mr.service.DispatchServer(
+            dataclasses.replace(config, etcd_ca_file="/there/is/no/such/file")
+        )
 
 
 def test_a_start_that_is_cut_off_leaves_no_process(tmp_path, monkeypatch):
     """Whatever moment a signal handler's exception comes at."""
     program = tmp_path / "program"
-    program.write_text("""#!/usr/bin/python3
+    program.write_text(
+        """#!/usr/bin/python3
 import os, signal, sys
 os.write(int(sys.argv[2].split("=")[1]), b'{"address": "127.0.0.1:1"}\\n')
 signal.pause()
-""")
+"""
+    )
     program.chmod(0o755)
     monkeypatch.setenv("MILLRACE_PROGRAM", str(program))
     mine = set(children_of(os.getpid()))
@@ -454,14 +559,19 @@ signal.pause()
         through = not cut_off(server.start, step)
         step += 1
         server.kill()
-        wait_until(lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine), f"nothing is left of step {step}")
+        wait_until(
+            lambda: all(pid_gone(pid) for pid in set(children_of(os.getpid())) - mine),
+            f"nothing is left of step {step}",
+        )
 
 
 def test_a_death_is_told_with_the_last_lines_of_the_log(monkeypatch):
     monkeypatch.setenv("MILLRACE_LOG_LEVEL", "info")
     dispatcher = mr.service.DispatchServer(mr.service.DispatcherConfig(port=0))
     os.kill(dispatcher.pid, signal.SIGKILL)
-    with pytest.raises(mr.errors.UnavailableError, match="died: killed by SIGKILL. Its log ends with:\n") as e:
+    with pytest.raises(
+        mr.errors.UnavailableError, match="died: killed by SIGKILL. Its log ends with:\n"
+    ) as e:
         dispatcher.join()
     lines = e.value.message.splitlines()[1:]
     assert 1 <= len(lines) <= 10
@@ -469,20 +579,36 @@ def test_a_death_is_told_with_the_last_lines_of_the_log(monkeypatch):
 
 
 def test_a_server_that_died_by_itself_says_how(make_cluster):
-    cluster = make_cluster(worker_timeout_ms=3000)  # for half of it the next leader keeps the address for who had it
+    cluster = make_cluster(
+        worker_timeout_ms=3000
+    )  # for half of it the next leader keeps the address for who had it
     dispatcher, worker = cluster.dispatchers[0], cluster.workers[0]
     read = mr.Dataset.range(3).apply(cluster.distribute()).map(lambda x: x + 1)
     within = mr.Dataset.range(2).flat_map(lambda _: read).prefetch(1)
-    by_id = mr.service.from_dataset_id("parallel_epochs", cluster.service, mr.service.register_dataset(cluster.service, mr.Dataset.range(3)))
+    by_id = mr.service.from_dataset_id(
+        "parallel_epochs",
+        cluster.service,
+        mr.service.register_dataset(cluster.service, mr.Dataset.range(3)),
+    )
     os.kill(worker.pid, signal.SIGKILL)
-    with pytest.raises(mr.errors.UnavailableError, match=f"millrace worker at {worker.address}.* died: killed by SIGKILL"):
+    with pytest.raises(
+        mr.errors.UnavailableError,
+        match=f"millrace worker at {worker.address}.* died: killed by SIGKILL",
+    ):
         worker.join()
     assert "died" in repr(worker)
     os.kill(dispatcher.pid, signal.SIGKILL)
     with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
         dispatcher.join()
-    for use in (cluster.status, cluster.distribute, lambda: mr.service.register_dataset(cluster.service, mr.Dataset.range(1)),
-                worker.start, lambda: iter(read), lambda: iter(within), lambda: iter(by_id)):
+    for use in (
+        cluster.status,
+        cluster.distribute,
+        lambda: mr.service.register_dataset(cluster.service, mr.Dataset.range(1)),
+        worker.start,
+        lambda: iter(read),
+        lambda: iter(within),
+        lambda: iter(by_id),
+    ):
         with pytest.raises(mr.errors.UnavailableError, match="millrace dispatcher .* died"):
             use()
     cluster.restart_dispatcher()
@@ -527,7 +653,9 @@ def test_a_server_that_gets_no_room_for_its_log_leaves_no_pipe_behind(monkeypatc
 
 def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
     script = tmp_path / "reader.py"
-    script.write_text(textwrap.dedent(f"""
+    script.write_text(
+        textwrap.dedent(
+            f"""
         import itertools, sys
         import millrace as mr
         ds = mr.Dataset.range(10**9).apply(mr.service.distribute("parallel_epochs", "{cluster.service}"))
@@ -538,8 +666,12 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
             for x in it: pass
         except KeyboardInterrupt:
             print("interrupted", flush=True)
-    """))
-    child = subprocess.Popen(with_parent([sys.executable, str(script)]), stdout=subprocess.PIPE, text=True)
+    """
+        )
+    )
+    child = subprocess.Popen(
+        with_parent([sys.executable, str(script)]), stdout=subprocess.PIPE, text=True
+    )
     assert child.stdout.readline() == "reading\n"
     freeze(cluster.workers[0].pid)
     try:
@@ -556,9 +688,12 @@ def test_ctrl_c_in_a_read_from_a_stopped_worker(cluster, tmp_path):
 
 def test_a_forked_pool_reads_from_the_service_when_nothing_is_open(make_cluster):
     import multiprocessing
+
     cluster = make_cluster(workers=2)
     ds = Dataset.range(200).apply(cluster.distribute("distributed_epoch", job_name="pool"))
-    assert sorted(values(Dataset.range(20).apply(cluster.distribute("distributed_epoch")))) == list(range(20))  # used, closed
+    assert sorted(values(Dataset.range(20).apply(cluster.distribute("distributed_epoch")))) == list(
+        range(20)
+    )  # used, closed
     gc.collect()  # iterators of other tests, in a cycle with the error that they raised
     context = multiprocessing.get_context("fork")
     queue, both_read = context.Queue(), context.Barrier(2)

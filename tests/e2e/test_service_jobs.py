@@ -56,6 +56,7 @@ def test_who_leaves_early_loses_nothing(make_cluster, batch, leave, monkeypatch)
         if len(got) == n and leave != "take":
             break
     if leave == "close twice":  # an exception out of a signal handler ended the first one
+
         def interrupt(iterator):
             raise KeyboardInterrupt
 
@@ -106,8 +107,9 @@ def test_operators_behind_the_read_that_hold_nothing_lose_nothing(cluster, guara
 @pytest.mark.parametrize("prefetch", [0, 10])
 def test_readers_come_and_go_and_lose_nothing(make_cluster, prefetch):
     """
-    Each closes at another place; who meets the end was there when the others had closed. If this process had to wait for a CPU for
-    so long that the end did not wait for one of them, what that one closes with is counted.
+    Each closes at another place; who meets the end was there when the others had closed. If this
+    process had to wait for a CPU for so long that the end did not wait for one of them, what that
+    one closes with is counted.
     """
     cluster, out, gone, lock = make_cluster(workers=2), [], [], threading.Lock()
     dice = random.Random(7)
@@ -115,7 +117,12 @@ def test_readers_come_and_go_and_lose_nothing(make_cluster, prefetch):
 
     def read(limits):
         for limit in limits:
-            ds, mine = Dataset.range(20_000).apply(cluster.distribute("distributed_epoch", job_name="shared")), []
+            ds, mine = (
+                Dataset.range(20_000).apply(
+                    cluster.distribute("distributed_epoch", job_name="shared")
+                ),
+                [],
+            )
             it = iter(ds.prefetch(prefetch) if prefetch else ds)
             if limit != 0:
                 try:
@@ -152,7 +159,9 @@ def test_jobs_of_different_names_are_independent(cluster):
 
 
 def test_shared_jobs_repeat_together(cluster):
-    readers = [iter(Dataset.range(100).apply(cluster.distribute(job_name="r")).repeat(3)) for _ in range(2)]
+    readers = [
+        iter(Dataset.range(100).apply(cluster.distribute(job_name="r")).repeat(3)) for _ in range(2)
+    ]
     head = [int(x) for r in readers for x in itertools.islice(r, 20)]
     assert collections.Counter(head + alternate(*readers)) == copies(range(100), 3)
 
@@ -166,11 +175,17 @@ def test_one_object_with_a_name_can_be_read_again_and_again(cluster):
 def test_who_begins_anew_under_a_used_name_is_told_what_to_write(cluster, capfd):
     first, anew = [Dataset.range(10).apply(cluster.distribute(job_name="used")) for _ in range(2)]
     assert values(first) == list(range(10))
-    with pytest.raises(mr.errors.FailedPreconditionError, match="job 'used' had ended its epoch 0 .* another job_name"):
+    with pytest.raises(
+        mr.errors.FailedPreconditionError,
+        match="job 'used' had ended its epoch 0 .* another job_name",
+    ):
         list(anew)
     assert values(anew) == list(range(10))  # the next epoch
     assert values(first) == []  # which this object has come too late for
-    assert "an epoch of a job is over: nothing is left for this read of it job=used epoch=1\n" in capfd.readouterr().err
+    assert (
+        "an epoch of a job is over: nothing is left for this read of it job=used epoch=1\n"
+        in capfd.readouterr().err
+    )
 
 
 def _read_epochs(ds, epochs, everybody, queue):
@@ -186,11 +201,18 @@ def _read_epochs(ds, epochs, everybody, queue):
 
 
 def _run_loader(ds, processes, epochs=1):
-    """What @processes new processes read of @epochs epochs: a list of what each one got, for each epoch."""
-    gc.collect()  # an iterator that an earlier test's exception still holds would be open in the children
+    """
+    What @processes new processes read of @epochs epochs: a list of what each one got, for each
+    epoch.
+    """
+    # An iterator that an earlier test's exception still holds would be open in the children
+    gc.collect()
     context = multiprocessing.get_context("fork")
     queue, everybody = context.Queue(), context.Barrier(processes)
-    children = [context.Process(target=_read_epochs, args=(ds, epochs, everybody, queue)) for _ in range(processes)]
+    children = [
+        context.Process(target=_read_epochs, args=(ds, epochs, everybody, queue))
+        for _ in range(processes)
+    ]
     for child in children:
         child.start()
     got = [[] for _ in range(epochs)]
@@ -221,14 +243,18 @@ def test_processes_that_begin_anew_say_which_epoch_is_theirs(make_cluster, proce
         assert sorted(x for elements in readers for x in elements) == list(range(500))
         orders.add(tuple(map(tuple, readers)))
     assert len(orders) == 3  # the order is that of the epoch
-    [readers] = _run_loader(ds, processes)  # who forgets to count has an error, not an epoch without elements
+    [readers] = _run_loader(
+        ds, processes
+    )  # who forgets to count has an error, not an epoch without elements
     assert all("had ended its epoch 2" in said and "first_epoch=3" in said for said in readers)
 
 
 def test_a_first_epoch_is_counted_on_from(cluster):
     ds = Dataset.range(5).apply(cluster.distribute(job_name="j", first_epoch=7))
     assert values(ds) == values(ds) == list(range(5))
-    with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 8 .* first_epoch=9"):
+    with pytest.raises(
+        mr.errors.FailedPreconditionError, match="had ended its epoch 8 .* first_epoch=9"
+    ):
         list(Dataset.range(5).apply(cluster.distribute(job_name="j", first_epoch=8)))
     for wrong in (-1, 1.5, True, "0", 2**60):
         with pytest.raises(ValueError, match="first_epoch"):
@@ -242,18 +268,34 @@ def shares(ds, mode="distributed_epoch"):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         ds.apply(mr.service.distribute(mode, "grpc://nobody:1"))
-    assert all(w.category is mr.errors.ShardingWarning and w.filename == __file__ for w in caught) and len(caught) <= 1
+    assert (
+        all(w.category is mr.errors.ShardingWarning and w.filename == __file__ for w in caught)
+        and len(caught) <= 1
+    )
     return "".join(str(w.message) for w in caught)
 
 
 def test_what_counts_by_share_is_warned_of_once():
     ten, mixed = Dataset.range(10), Dataset.range(10).shuffle(10)
-    assert "take before distribute" in shares(ten.take(3)) and "behind distribute" in shares(ten.take(3))
-    assert "shard, skip, take before" in shares(ten.take(3).skip(1).map(lambda x: x).shard(2, 1).with_options(mr.Options()).batch(2))
+    assert "take before distribute" in shares(ten.take(3)) and "behind distribute" in shares(
+        ten.take(3)
+    )
+    assert "shard, skip, take before" in shares(
+        ten.take(3).skip(1).map(lambda x: x).shard(2, 1).with_options(mr.Options()).batch(2)
+    )
     assert "zip of several sources" in shares(Dataset.zip(mixed, ten))
-    assert "take before" in shares(Dataset.zip(mixed.take(2), ten)) and "zip of" in shares(Dataset.zip(mixed.take(2), ten))
-    for harmless in (ten, Dataset.zip(ten, ten.map(lambda x: x)), ten.take(-1).skip(0).shard(1, 0), mixed.enumerate(), ten.repeat().batch(2),
-                     ten.flat_map(lambda x: Dataset.range(x).take(2)), Dataset.sample_from_datasets([ten, ten], [1.0, 0.0])):
+    assert "take before" in shares(Dataset.zip(mixed.take(2), ten)) and "zip of" in shares(
+        Dataset.zip(mixed.take(2), ten)
+    )
+    for harmless in (
+        ten,
+        Dataset.zip(ten, ten.map(lambda x: x)),
+        ten.take(-1).skip(0).shard(1, 0),
+        mixed.enumerate(),
+        ten.repeat().batch(2),
+        ten.flat_map(lambda x: Dataset.range(x).take(2)),
+        Dataset.sample_from_datasets([ten, ten], [1.0, 0.0]),
+    ):
         assert shares(harmless) == ""
     assert shares(ten.take(3), "parallel_epochs") == ""
 
@@ -280,7 +322,9 @@ def test_jobs_of_different_modes_side_by_side(cluster, names):
 @pytest.mark.parametrize("name", [None, "job"])
 def test_dynamic_gives_each_element_once_over_all_workers(make_cluster, name):
     cluster = make_cluster(workers=2)
-    assert sorted(values(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name=name)))) == list(range(100))
+    assert sorted(
+        values(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name=name)))
+    ) == list(range(100))
 
 
 def test_dynamic_with_repeat_before_the_service(make_cluster):
@@ -310,12 +354,21 @@ def test_dynamic_keeps_the_pairs_of_a_zip(cluster, sizes):
 
 def test_a_zip_is_one_source_also_with_several_workers(make_cluster):
     cluster = make_cluster(workers=2)
-    ds = Dataset.zip(Dataset.range(50), Dataset.range(100, 200)).apply(cluster.distribute("distributed_epoch"))
+    ds = Dataset.zip(Dataset.range(50), Dataset.range(100, 200)).apply(
+        cluster.distribute("distributed_epoch")
+    )
     assert sorted((int(a), int(b)) for a, b in ds) == [(i, 100 + i) for i in range(50)]
 
 
-@pytest.mark.parametrize("what", [lambda ds: ds.filter(lambda x: x >= 0), lambda ds: ds.shuffle(5), lambda ds: ds.repeat(1),
-                                  lambda ds: ds.batch(1).unbatch()])
+@pytest.mark.parametrize(
+    "what",
+    [
+        lambda ds: ds.filter(lambda x: x >= 0),
+        lambda ds: ds.shuffle(5),
+        lambda ds: ds.repeat(1),
+        lambda ds: ds.batch(1).unbatch(),
+    ],
+)
 def test_enumerate_numbers_what_each_worker_makes(make_cluster, what):
     cluster = make_cluster(workers=2)
     got = list(what(Dataset.range(64)).enumerate(7).apply(cluster.distribute("distributed_epoch")))
@@ -327,29 +380,45 @@ def test_enumerate_numbers_what_each_worker_makes(make_cluster, what):
 
 def test_enumerate_numbers_the_elements_of_a_source(make_cluster):
     cluster = make_cluster(workers=2)
-    ds = Dataset.range(100, 150).map(lambda x: x + 1).enumerate().apply(cluster.distribute("distributed_epoch"))
+    ds = (
+        Dataset.range(100, 150)
+        .map(lambda x: x + 1)
+        .enumerate()
+        .apply(cluster.distribute("distributed_epoch"))
+    )
     assert sorted((int(i), int(x)) for i, x in ds) == [(i, 101 + i) for i in range(50)]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_dynamic_over_a_concatenation(make_cluster, workers):
     cluster = make_cluster(workers=workers)
-    got = values(Dataset.range(100).concatenate(Dataset.range(100, 200)).apply(cluster.distribute("distributed_epoch")))
+    got = values(
+        Dataset.range(100)
+        .concatenate(Dataset.range(100, 200))
+        .apply(cluster.distribute("distributed_epoch"))
+    )
     assert (got if workers == 1 else sorted(got)) == list(range(200))
 
 
 def test_dynamic_over_datasets_of_elements(make_cluster):
     cluster = make_cluster(workers=2)
     ds = Dataset.from_tensor_slices([1, 5, 0])
-    for made in (ds.interleave(Dataset.from_tensors), ds.flat_map(Dataset.from_tensors),
-                 ds.interleave(Dataset.from_tensors, cycle_length=10, num_parallel_calls=10)):
+    for made in (
+        ds.interleave(Dataset.from_tensors),
+        ds.flat_map(Dataset.from_tensors),
+        ds.interleave(Dataset.from_tensors, cycle_length=10, num_parallel_calls=10),
+    ):
         assert sorted(values(made.apply(cluster.distribute("distributed_epoch")))) == [0, 1, 5]
 
 
 def test_dynamic_samples_keep_their_weights(make_cluster):
     cluster = make_cluster(workers=3)
-    ds = Dataset.sample_from_datasets([Dataset.from_tensors(i).repeat() for i in range(3)], [0.6, 0.3, 0.1], seed=1)
-    seen = collections.Counter(int(x) for x in itertools.islice(ds.apply(cluster.distribute("distributed_epoch")), 200))
+    ds = Dataset.sample_from_datasets(
+        [Dataset.from_tensors(i).repeat() for i in range(3)], [0.6, 0.3, 0.1], seed=1
+    )
+    seen = collections.Counter(
+        int(x) for x in itertools.islice(ds.apply(cluster.distribute("distributed_epoch")), 200)
+    )
     assert seen[0] > seen[1] > seen[2]
 
 
@@ -372,21 +441,35 @@ def test_dynamic_over_files(make_cluster, tmp_path):
             for k in range(5):
                 writer.write(b"%d" % (5 * i + k))
     cluster = make_cluster(workers=3)
-    ds = Dataset.list_files(str(tmp_path / "*.tfrecord"), shuffle=True).interleave(mr.TFRecordDataset)
-    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(range(25))
+    ds = Dataset.list_files(str(tmp_path / "*.tfrecord"), shuffle=True).interleave(
+        mr.TFRecordDataset
+    )
+    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(
+        range(25)
+    )
     ds = mr.TFRecordDataset(sorted(str(p) for p in tmp_path.iterdir()))
-    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(range(25))
+    assert sorted(int(x) for x in ds.apply(cluster.distribute("distributed_epoch"))) == list(
+        range(25)
+    )
 
 
 def test_the_old_names_of_the_modes(make_cluster):
     cluster = make_cluster(workers=2)
-    for mode, n in (("distributed_epoch", 1), ("parallel_epochs", 2), (mr.service.ShardingPolicy.DYNAMIC, 1),
-                    (mr.service.ShardingPolicy.OFF, 2)):
-        assert collections.Counter(values(Dataset.range(100).apply(cluster.distribute(mode)))) == copies(range(100), n)
+    for mode, n in (
+        ("distributed_epoch", 1),
+        ("parallel_epochs", 2),
+        (mr.service.ShardingPolicy.DYNAMIC, 1),
+        (mr.service.ShardingPolicy.OFF, 2),
+    ):
+        assert collections.Counter(
+            values(Dataset.range(100).apply(cluster.distribute(mode)))
+        ) == copies(range(100), n)
 
 
 def test_seeded_off_copies_are_equal_and_unseeded_ones_differ(make_cluster):
     cluster = make_cluster(workers=1)
-    read = lambda seed: values(Dataset.range(200).shuffle(200, seed=seed).apply(cluster.distribute()))  # noqa: E731
+    read = lambda seed: values(
+        Dataset.range(200).shuffle(200, seed=seed).apply(cluster.distribute())
+    )  # noqa: E731
     assert read(5) == read(5)
     assert read(None) != read(None)

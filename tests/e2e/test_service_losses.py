@@ -1,4 +1,7 @@
-"""What a read ends without and how it says so; guarantees; workers out of reach; clients that were away for too long."""
+"""
+What a read ends without and how it says so; guarantees; workers out of reach; clients that were
+away for too long.
+"""
 
 import collections
 import itertools
@@ -20,7 +23,9 @@ from conftest import free_port, freeze, lives_lost, thaw, wait_until, with_paren
 Dataset = mr.Dataset
 GUARANTEES = ("at_most_once", "at_least_once")
 CLIENT_MS = 2000
-IN_HAND = 64 + 64  # max_outstanding_requests, and a block: so much is gone with a client that is given up
+IN_HAND = (
+    64 + 64
+)  # max_outstanding_requests, and a block: so much is gone with a client that is given up
 
 
 def values(it):
@@ -28,12 +33,20 @@ def values(it):
 
 
 def slowly(n):
-    """A dataset of 0..n-1 that takes a worker a while: what is under way when something happens is not a matter of luck."""
-    return Dataset.range(n).map(lambda x: x + mr.cast(mr.reduce_sum(mr.range(20_000)) * 0, mr.int64))
+    """
+    A dataset of 0..n-1 that takes a worker a while: what is under way when something happens is not
+    a matter of luck.
+    """
+    return Dataset.range(n).map(
+        lambda x: x + mr.cast(mr.reduce_sum(mr.range(20_000)) * 0, mr.int64)
+    )
 
 
 def wait_for_tasks(cluster, what):
-    """Until every worker has a task with some of @what; one that was given up since it had to wait for a CPU has another one."""
+    """
+    Until every worker has a task with some of @what; one that was given up since it had to wait for
+    a CPU has another one.
+    """
 
     def begun():
         tasks = [t for t in cluster.tasks() if t["state"] == "open"]
@@ -54,21 +67,32 @@ def test_guarantees_and_what_to_do_about_losses():
     spec = mr.TensorSpec([], mr.int64)
     for guarantee, on_loss in itertools.product(GUARANTEES, ("warn", "error")):
         mr.service.distribute("distributed_epoch", service, guarantee=guarantee, on_loss=on_loss)
-        mr.service.from_dataset_id("distributed_epoch", service, "id", spec, guarantee=guarantee, on_loss=on_loss)
-    for arguments in ({"guarantee": "at_will"}, {"guarantee": None}, {"on_loss": "ignore"}, {"on_loss": None}):
+        mr.service.from_dataset_id(
+            "distributed_epoch", service, "id", spec, guarantee=guarantee, on_loss=on_loss
+        )
+    for arguments in (
+        {"guarantee": "at_will"},
+        {"guarantee": None},
+        {"on_loss": "ignore"},
+        {"on_loss": None},
+    ):
         with pytest.raises(ValueError):
             mr.service.distribute("distributed_epoch", service, **arguments)
         with pytest.raises(ValueError):
             mr.service.from_dataset_id("distributed_epoch", service, "id", spec, **arguments)
     with pytest.raises(mr.errors.UnimplementedError, match="exactly_once"):
-        mr.service.from_dataset_id("distributed_epoch", service, "id", spec, guarantee="exactly_once")
+        mr.service.from_dataset_id(
+            "distributed_epoch", service, "id", spec, guarantee="exactly_once"
+        )
     with pytest.raises(ValueError, match="DYNAMIC"):
         mr.service.distribute("parallel_epochs", service, guarantee="at_least_once")
 
 
 def test_a_job_has_one_guarantee(cluster):
     a = Dataset.range(10).apply(cluster.distribute("distributed_epoch", job_name="g"))
-    b = Dataset.range(10).apply(cluster.distribute("distributed_epoch", job_name="g", guarantee="at_least_once"))
+    b = Dataset.range(10).apply(
+        cluster.distribute("distributed_epoch", job_name="g", guarantee="at_least_once")
+    )
     with pytest.raises(mr.errors.InvalidArgumentError, match="guarantee"):
         list(Dataset.zip(a, b))
 
@@ -79,7 +103,9 @@ def test_a_job_has_one_guarantee(cluster):
 def test_nothing_is_said_when_nothing_is_lost(cluster):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        it = iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", on_loss="error")))
+        it = iter(
+            Dataset.range(100).apply(cluster.distribute("distributed_epoch", on_loss="error"))
+        )
         assert values(it) == list(range(100))
     assert it.losses == mr.Losses() and str(it.losses) == "nothing lost"
     assert it.skipped == 0
@@ -99,7 +125,9 @@ def test_at_most_once_leaves_out_what_a_lost_worker_had(make_cluster):
     assert len(got) == len(set(got)) and set(got) < set(range(3000))
     assert 3000 - len(got) <= it.losses.lost_splits < 3000
     assert it.losses.lost_elements == it.losses.lost_splits
-    assert f"lost (at most {it.losses.lost_elements} element" in str(it.losses) and str(it.losses) in str(said[0].message)
+    assert f"lost (at most {it.losses.lost_elements} element" in str(it.losses) and str(
+        it.losses
+    ) in str(said[0].message)
     assert 1 <= it.losses.lost_workers <= lives_lost(cluster)
     assert (it.losses.incomplete_reads, it.losses.repeated_splits) == (1, 0)
 
@@ -117,7 +145,9 @@ def test_a_loss_can_be_an_error_in_place_of_the_end(make_cluster, mode):
     assert it.losses.incomplete_reads == 1
     lost = lives_lost(cluster)
     assert 1 <= it.losses.lost_workers <= lost
-    assert max(collections.Counter(got).values()) <= (1 if mode == "distributed_epoch" else 1 + lost)
+    assert max(collections.Counter(got).values()) <= (
+        1 if mode == "distributed_epoch" else 1 + lost
+    )
     if mode == "parallel_epochs":
         assert set(got) == set(range(3000))  # the copy of the other one
 
@@ -138,7 +168,9 @@ def test_a_read_that_is_left_early_is_not_told_of(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=2000)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch", on_loss="error")).take(500))
+        it = iter(
+            slowly(3000).apply(cluster.distribute("distributed_epoch", on_loss="error")).take(500)
+        )
         values(itertools.islice(it, 10))
         wait_for_splits(cluster)
         cluster.workers[0].kill()
@@ -147,7 +179,11 @@ def test_a_read_that_is_left_early_is_not_told_of(make_cluster):
 
 def test_at_least_once_has_others_do_it_again(make_cluster):
     cluster = make_cluster(workers=3, worker_timeout_ms=2000)
-    it = iter(slowly(3000).apply(cluster.distribute("distributed_epoch", guarantee="at_least_once", on_loss="error")))
+    it = iter(
+        slowly(3000).apply(
+            cluster.distribute("distributed_epoch", guarantee="at_least_once", on_loss="error")
+        )
+    )
     got = values(itertools.islice(it, 10))
     wait_for_splits(cluster)
     cluster.workers[0].kill()
@@ -157,18 +193,27 @@ def test_at_least_once_has_others_do_it_again(make_cluster):
     times = collections.Counter(got)
     assert times.keys() == set(range(3000))
     assert len(got) - 3000 <= it.losses.repeated_splits
-    assert it.losses.lost_splits == 0 and it.losses.incomplete_reads == 0 and 1 <= it.losses.lost_workers <= lives_lost(cluster)
+    assert (
+        it.losses.lost_splits == 0
+        and it.losses.incomplete_reads == 0
+        and 1 <= it.losses.lost_workers <= lives_lost(cluster)
+    )
     assert [w.category for w in said] == [mr.DataLossWarning] * (it.losses.repeated_splits > 0)
 
 
 def test_at_least_once_when_the_last_elements_are_in_two_shuffle_buffers(make_cluster):
-    """No split is left to hand out; the survivor has been told so. Another task takes what comes back."""
+    """
+    No split is left to hand out; the survivor has been told so. Another task takes what comes back.
+    """
     cluster = make_cluster(workers=2, worker_timeout_ms=2000)
     n = 2000
     ds = Dataset.range(n).shuffle(n).batch(7)
     it = iter(ds.apply(cluster.distribute("distributed_epoch", guarantee="at_least_once")))
     got = list(next(it))
-    wait_until(lambda: sum(int(t.get("splits", 0)) for t in cluster.tasks()) == n, "all splits are handed out")
+    wait_until(
+        lambda: sum(int(t.get("splits", 0)) for t in cluster.tasks()) == n,
+        "all splits are handed out",
+    )
     cluster.workers[0].kill()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.DataLossWarning)
@@ -211,7 +256,10 @@ def test_a_worker_that_is_replaced_at_its_address(make_cluster, guarantee):
 
 @pytest.mark.parametrize("ignores", [False, True], ids=["", "ignore_errors"])
 def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, ignores):
-    """A file whose reader is killed, whoever it is: after four of them the others are let live, and the file is named."""
+    """
+    A file whose reader is killed, whoever it is: after four of them the others are let live, and
+    the file is named.
+    """
     cluster = make_cluster(workers=1)
     paths = [str(tmp_path / f"{i}.tfrecord") for i in range(5)]
     deadly = paths.pop(2)
@@ -239,10 +287,16 @@ def test_a_split_that_kills_its_workers_is_given_up(make_cluster, tmp_path, igno
         if ignores:
             assert set(got.result(60)) == {b"0", b"1", b"2", b"3"}
         else:
-            with pytest.raises(mr.errors.MillraceError, match="split 2 of .* is given up: 4 workers were lost"):
+            with pytest.raises(
+                mr.errors.MillraceError, match="split 2 of .* is given up: 4 workers were lost"
+            ):
                 got.result(60)
     if ignores:
-        assert (it.losses.quarantined_splits, it.losses.lost_splits, it.losses.incomplete_reads) == (1, 1, 1)
+        assert (
+            it.losses.quarantined_splits,
+            it.losses.lost_splits,
+            it.losses.incomplete_reads,
+        ) == (1, 1, 1)
         assert it.losses.lost_elements == 0  # who knows what the file has
 
 
@@ -254,19 +308,32 @@ IN_ORDER = {
     "map": lambda ds: ds.map(lambda x: x, num_parallel_calls=4),
     "prefetch": lambda ds: ds.prefetch(10),
     "prefetch as it likes": lambda ds: ds.prefetch(mr.AUTOTUNE),
-    "several": lambda ds: ds.map(lambda x: x, num_parallel_calls=3).prefetch(50).take(900).map(lambda x: x).prefetch(2),
+    "several": (
+        lambda ds: ds.map(lambda x: x, num_parallel_calls=3)
+        .prefetch(50)
+        .take(900)
+        .map(lambda x: x)
+        .prefetch(2)
+    ),
 }
 # One for each, but nobody knows which: those that are held back are counted.
 MIXED = {
     "map": lambda ds: ds.map(lambda x: x, num_parallel_calls=4, deterministic=False),
     "shuffle": lambda ds: ds.shuffle(100),
-    "shuffle and others": lambda ds: ds.prefetch(7).shuffle(50).enumerate().map(lambda i, x: x).prefetch(3),
+    "shuffle and others": (
+        lambda ds: ds.prefetch(7).shuffle(50).enumerate().map(lambda i, x: x).prefetch(3)
+    ),
 }
 
 
 def leave(cluster, behind, guarantee, n=1000, first=100):
-    """A reader takes @first elements and is closed, another one reads the rest. What each got; both iterators; what was said."""
-    ds = Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee))
+    """
+    A reader takes @first elements and is closed, another one reads the rest. What each got; both
+    iterators; what was said.
+    """
+    ds = Dataset.range(n).apply(
+        cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee)
+    )
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         it = iter(behind(ds))
@@ -274,8 +341,11 @@ def leave(cluster, behind, guarantee, n=1000, first=100):
         it.close()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.DataLossWarning)
-        rest = iter(Dataset.range(n).apply(
-            cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee)))
+        rest = iter(
+            Dataset.range(n).apply(
+                cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee)
+            )
+        )
         return got, values(rest), it, rest, said
 
 
@@ -304,7 +374,11 @@ def test_what_is_held_back_in_another_order_is_counted(make_cluster, name, guara
 
 @pytest.mark.parametrize("closes", ["another thread", "a signal handler"])
 def test_a_close_in_the_middle_of_a_read_tells_its_losses(cluster, monkeypatch, closes):
-    it = iter(Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name="closed")).shuffle(100))
+    it = iter(
+        Dataset.range(1000)
+        .apply(cluster.distribute("distributed_epoch", job_name="closed"))
+        .shuffle(100)
+    )
     next(it)
     read, cancel = _ffi.lib.mr_iterator_next_block, _ffi.lib.mr_iterator_cancel
     closer, cancelled = threading.Thread(target=it.close), threading.Event()
@@ -337,7 +411,9 @@ def test_a_close_in_the_middle_of_a_read_tells_its_losses(cluster, monkeypatch, 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_what_a_shuffle_holds_when_its_epoch_is_over_is_in_the_record(cluster, guarantee):
-    ds = Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="last", guarantee=guarantee))
+    ds = Dataset.range(100).apply(
+        cluster.distribute("distributed_epoch", job_name="last", guarantee=guarantee)
+    )
     it = iter(ds.shuffle(101))
     next(it)  # the shuffle has looked for one more than there are: the epoch is over
     assert abandoned(cluster) == 0
@@ -349,7 +425,13 @@ def test_what_a_shuffle_holds_when_its_epoch_is_over_is_in_the_record(cluster, g
 
 def test_what_may_be_held_back_is_told_where_it_is_not_counted(cluster, capfd):
     def read(job_name, behind, n):
-        it = iter(behind(Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name=job_name))))
+        it = iter(
+            behind(
+                Dataset.range(1000).apply(
+                    cluster.distribute("distributed_epoch", job_name=job_name)
+                )
+            )
+        )
         assert len(list(itertools.islice(it, n))) == n
         it.close()
         return "its number is not known" in capfd.readouterr().err
@@ -375,7 +457,9 @@ ONE_BY_ONE = {
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 @pytest.mark.parametrize("name", ONE_BY_ONE)
-def test_what_was_taken_when_an_interrupt_came_goes_to_others(cluster, monkeypatch, name, guarantee):
+def test_what_was_taken_when_an_interrupt_came_goes_to_others(
+    cluster, monkeypatch, name, guarantee
+):
     """Ctrl-C, and the iterator is left: the element that it waited for was made already."""
     read, armed = _ffi.lib.mr_iterator_next_block, False
 
@@ -386,7 +470,9 @@ def test_what_was_taken_when_an_interrupt_came_goes_to_others(cluster, monkeypat
         return result
 
     def dataset():
-        return Dataset.range(300).apply(cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee))
+        return Dataset.range(300).apply(
+            cluster.distribute("distributed_epoch", job_name="left", guarantee=guarantee)
+        )
 
     monkeypatch.setattr(_ffi.lib, "mr_iterator_next_block", interrupted)
     it, got = iter(ONE_BY_ONE[name](dataset())), []
@@ -411,19 +497,29 @@ def test_what_was_taken_when_an_interrupt_came_goes_to_others(cluster, monkeypat
 @pytest.mark.filterwarnings("ignore::millrace.DataLossWarning")
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_batches_of_more_than_is_kept_for_them(monkeypatch, make_cluster, guarantee):
-    """32 MiB each, of workers that keep 4 MiB for a reader: what is taken is used before the batch is full."""
+    """
+    32 MiB each, of workers that keep 4 MiB for a reader: what is taken is used before the batch is
+    full.
+    """
     monkeypatch.setenv("MILLRACE_WORKER_MEMORY_BUDGET", "16MiB")
     cluster = make_cluster(workers=2)
-    ds = Dataset.range(256).map(lambda x: mr.broadcast_to(x, [32 * 1024])).apply(
-        cluster.distribute("distributed_epoch", job_name="large", guarantee=guarantee))
+    ds = (
+        Dataset.range(256)
+        .map(lambda x: mr.broadcast_to(x, [32 * 1024]))
+        .apply(cluster.distribute("distributed_epoch", job_name="large", guarantee=guarantee))
+    )
     got = [int(x) for batch in ds.batch(128) for x in batch[:, 0]]
     assert sorted(got) == list(range(256))
 
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_an_element_that_failed_was_used(cluster, guarantee):
-    ds = Dataset.range(1000).apply(cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee))
-    it = iter(ds.map(lambda x: 1 // mr.cast(x % 7 > 0, mr.int64) * x, num_parallel_calls=3).prefetch(20))
+    ds = Dataset.range(1000).apply(
+        cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee)
+    )
+    it = iter(
+        ds.map(lambda x: 1 // mr.cast(x % 7 > 0, mr.int64) * x, num_parallel_calls=3).prefetch(20)
+    )
     got = []
     while len(got) < 90:
         try:
@@ -431,8 +527,12 @@ def test_an_element_that_failed_was_used(cluster, guarantee):
         except mr.errors.InvalidArgumentError:
             got.append(None)
     it.close()
-    others = [int(x) for x in Dataset.range(1000).apply(
-        cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee))]
+    others = [
+        int(x)
+        for x in Dataset.range(1000).apply(
+            cluster.distribute("distributed_epoch", job_name="failing", guarantee=guarantee)
+        )
+    ]
     failed = set(range(1000)) - set(got) - set(others)
     assert len(failed) == got.count(None) > 0 and all(x % 7 == 0 for x in failed)
     assert len(got) + len(others) == 1000 and str(it.losses) == "nothing lost"
@@ -440,11 +540,17 @@ def test_an_element_that_failed_was_used(cluster, guarantee):
 
 def test_a_prefetch_that_is_larger_than_what_is_kept_for_it(cluster):
     """It holds fewer elements; whoever takes them is served to the end."""
-    n, numbers = 40, 1 << 20  # of 8 MiB: four of them fill what a reader leaves with the application
+    n, numbers = (
+        40,
+        1 << 20,
+    )  # of 8 MiB: four of them fill what a reader leaves with the application
     ds = Dataset.range(n).map(lambda x: mr.fill([numbers], x))
     it = iter(ds.apply(cluster.distribute("distributed_epoch", job_name="large")).prefetch(1000))
     got = [int(next(it)[0])]
-    wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) >= 4, "the prefetch holds what it may")
+    wait_until(
+        lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) >= 4,
+        "the prefetch holds what it may",
+    )
     got += [int(x[-1]) for x in it]
     assert got == list(range(n)) and str(it.losses) == "nothing lost"
 
@@ -457,10 +563,14 @@ def test_no_worker_can_be_reached(make_cluster):
     wrong = f"127.0.0.1:{free_port()}"
     cluster.start_worker(worker_address=wrong)
     it = iter(Dataset.range(10).apply(cluster.distribute(connect_timeout_ms=1000)))
-    with pytest.raises(mr.errors.UnavailableError, match=f"no worker reachable .*tried {wrong}") as e:
+    with pytest.raises(
+        mr.errors.UnavailableError, match=f"no worker reachable .*tried {wrong}"
+    ) as e:
         next(it)
     assert e.value.permanent
-    with pytest.warns(mr.DataLossWarning, match="this pass ended early: UnavailableError: .*no worker reachable"):
+    with pytest.warns(
+        mr.DataLossWarning, match="this pass ended early: UnavailableError: .*no worker reachable"
+    ):
         assert list(it) == []
 
 
@@ -469,8 +579,14 @@ def test_a_worker_that_no_client_reaches_is_closed(make_cluster, guarantee):
     cluster = make_cluster(workers=1, worker_timeout_ms=3000)
     wrong = f"127.0.0.1:{free_port()}"
     cluster.start_worker(worker_address=wrong)
-    readers = [iter(Dataset.range(500).apply(cluster.distribute("distributed_epoch", job_name="j", guarantee=guarantee)))
-               for _ in range(2)]
+    readers = [
+        iter(
+            Dataset.range(500).apply(
+                cluster.distribute("distributed_epoch", job_name="j", guarantee=guarantee)
+            )
+        )
+        for _ in range(2)
+    ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.DataLossWarning)
         with futures.ThreadPoolExecutor() as pool:
@@ -503,7 +619,16 @@ class Reader:
     """A reader in a process of its own, which can be stopped."""
 
     def __init__(self, cluster, guarantee, n):
-        argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(READER), cluster.service, guarantee, str(n)]
+        argv = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-c",
+            textwrap.dedent(READER),
+            cluster.service,
+            guarantee,
+            str(n),
+        ]
         self.process = subprocess.Popen(with_parent(argv), stdout=subprocess.PIPE, text=True)
         self.got = []
 
@@ -526,7 +651,9 @@ class Reader:
 
     @staticmethod
     def clients(cluster):
-        return sum(i.get("clients", 0) for j in cluster.status().get("jobs", []) for i in j["iterations"])
+        return sum(
+            i.get("clients", 0) for j in cluster.status().get("jobs", []) for i in j["iterations"]
+        )
 
     def go_on(self):
         thaw(self.process.pid)
@@ -565,8 +692,11 @@ def test_a_client_that_was_away_goes_on(make_cluster, start_reader, guarantee):
     reader.go_on()
     reader.read_to_the_end()
     if guarantee == "at_most_once":
-        # What it was sent and had not acknowledged when it was given up is nobody's, if it did not read it any more.
-        assert len(reader.got) == len(set(reader.got)) and n - len(set(reader.got)) <= abandoned(cluster)
+        # What it was sent and had not acknowledged when it was given up is nobody's, if it did not
+        # read it any more.
+        assert len(reader.got) == len(set(reader.got)) and n - len(set(reader.got)) <= abandoned(
+            cluster
+        )
     else:
         assert set(reader.got) == set(range(n))
 
@@ -597,14 +727,21 @@ def test_what_goes_with_a_client_is_counted(make_cluster, start_reader):
     for r in (reader, other):
         r.read(100)
     reader.kill()
-    gone = wait_until(lambda: sum(int(t.get("abandoned", 0)) for t in cluster.tasks()), "what it held is counted")
-    assert gone <= 2 * IN_HAND  # the other one may have been silent for too long, too: it had to wait for a CPU
+    gone = wait_until(
+        lambda: sum(int(t.get("abandoned", 0)) for t in cluster.tasks()), "what it held is counted"
+    )
+    assert (
+        gone <= 2 * IN_HAND
+    )  # the other one may have been silent for too long, too: it had to wait for a CPU
 
 
 def test_what_a_killed_reader_takes_along_is_told_to_the_others(make_cluster, start_reader):
-    n = 20_000  # more than fits into the pipe that it writes to: it has not read them all when it is stopped
+    # More than fits into the pipe that it writes to: it has not read them all when it is stopped
+    n = 20_000
     cluster = make_cluster(client_timeout_ms=CLIENT_MS)
-    ds = Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="shared", max_outstanding_requests=64))
+    ds = Dataset.range(n).apply(
+        cluster.distribute("distributed_epoch", job_name="shared", max_outstanding_requests=64)
+    )
     killed = start_reader(cluster, "at_most_once", n)
     killed.read(100)
     killed.stop(cluster)
@@ -614,15 +751,21 @@ def test_what_a_killed_reader_takes_along_is_told_to_the_others(make_cluster, st
         got += [int(x) for x in it]
     missing = set(range(n)) - set(got) - set(killed.got)
     assert len(got) == len(set(got)) and not set(got) & set(killed.got)
-    assert missing and len(missing) <= it.losses.abandoned_elements <= 2 * IN_HAND and it.losses.incomplete_reads == 1
+    assert (
+        missing
+        and len(missing) <= it.losses.abandoned_elements <= 2 * IN_HAND
+        and it.losses.incomplete_reads == 1
+    )
     assert abandoned(cluster) == it.losses.abandoned_elements
 
 
 def test_what_a_reader_closes_with_after_the_end_is_told_to_it(make_cluster):
     """The other one has ended without it, so nobody gets what it holds."""
     cluster = make_cluster()
-    rests, other = [iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="shared")))
-                    for _ in range(2)]
+    rests, other = [
+        iter(Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="shared")))
+        for _ in range(2)
+    ]
     used = [int(next(rests))]
     used += [int(x) for x in other]
     if len(used) == 100:
@@ -652,11 +795,17 @@ HOLDER = """
 """
 
 
-@pytest.mark.parametrize("uses", [False, True], ids=["killed with them", "killed when it had used them"])
+@pytest.mark.parametrize(
+    "uses", [False, True], ids=["killed with them", "killed when it had used them"]
+)
 def test_what_a_reader_holds_that_is_killed_after_the_others_ended(make_cluster, uses):
-    """They did not wait for it for ever, and what it may still use is not lost. It is when the reader is."""
+    """
+    They did not wait for it for ever, and what it may still use is not lost. It is when the reader
+    is.
+    """
     n = 2000
-    # It is there all the time until it is killed: that it waits for a CPU is no reason to give it up.
+    # It is there all the time until it is killed: that it waits for a CPU is no reason to give it
+    # up.
     cluster = make_cluster() if uses else make_cluster(client_timeout_ms=5 * CLIENT_MS)
     argv = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(HOLDER), cluster.service, str(n)]
 
@@ -666,11 +815,18 @@ def test_what_a_reader_holds_that_is_killed_after_the_others_ended(make_cluster,
 
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         used = [int(holder.stdout.readline())]
-        wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > 1, "it was sent more than it took")
-        it = iter(Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="shared")))
+        wait_until(
+            lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > 1,
+            "it was sent more than it took",
+        )
+        it = iter(
+            Dataset.range(n).apply(cluster.distribute("distributed_epoch", job_name="shared"))
+        )
         used += values(it)
         assert it.losses == mr.Losses()
-        iteration = wait_until(lambda: end() if end().get("finished") else None, "the iteration has ended")
+        iteration = wait_until(
+            lambda: end() if end().get("finished") else None, "the iteration has ended"
+        )
         assert "abandoned" not in iteration["end"]
         it.close()
         if uses:
@@ -683,14 +839,23 @@ def test_what_a_reader_holds_that_is_killed_after_the_others_ended(make_cluster,
         if uses:
             wait_until(lambda: "clients" not in end(), "it has left")
         holder.kill()
-    iteration = wait_until(lambda: end() if "clients" not in end() else None, "the dispatcher gives it up")
+    iteration = wait_until(
+        lambda: end() if "clients" not in end() else None, "the dispatcher gives it up"
+    )
     assert len(missing) <= int(iteration["end"].get("abandoned", 0)) <= (0 if uses else 64 + 64)
 
 
 def test_a_slow_heartbeat_is_no_reason_to_be_given_up(make_cluster, start_reader):
-    """The client's own interval is longer than the dispatcher's patience: it is told so, and reports more often."""
+    """
+    The client's own interval is longer than the dispatcher's patience: it is told so, and reports
+    more often.
+    """
     cluster = make_cluster(client_timeout_ms=CLIENT_MS)
-    it = iter(Dataset.range(10**9).apply(cluster.distribute(job_name="own", heartbeat_interval_ms=3_600_000)))
+    it = iter(
+        Dataset.range(10**9).apply(
+            cluster.distribute(job_name="own", heartbeat_interval_ms=3_600_000)
+        )
+    )
     assert next(it) == 0
     for _ in range(2):  # each time one that was attached later is given up
         reader = start_reader(cluster, "at_most_once", 10**9)

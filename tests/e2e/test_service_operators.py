@@ -1,4 +1,6 @@
-"""Operators beyond the basic ones on workers: buckets of text, windows on either side of distribute."""
+"""
+Operators beyond the basic ones on workers: buckets of text, windows on either side of distribute.
+"""
 
 import numpy as np
 import pytest
@@ -20,11 +22,14 @@ def test_lines_become_buckets_of_ids_on_two_workers(make_cluster, tmp_path):
             out.write("".join(line + "\r\n" for line in lines))
         texts += lines
     table = mr.lookup.StaticVocabularyTable(
-        mr.lookup.KeyValueTensorInitializer(vocabulary, np.arange(50, dtype=np.int64)), 1)
-    ds = (mr.TextLineDataset(Dataset.from_tensor_slices(files))
-          .map(lambda line: table.lookup(mr.strings.split(line)) + 1)
-          .bucket_by_sequence_length(mr.size, [4, 8], [3, 3, 3])
-          .apply(cluster.distribute("distributed_epoch")))
+        mr.lookup.KeyValueTensorInitializer(vocabulary, np.arange(50, dtype=np.int64)), 1
+    )
+    ds = (
+        mr.TextLineDataset(Dataset.from_tensor_slices(files))
+        .map(lambda line: table.lookup(mr.strings.split(line)) + 1)
+        .bucket_by_sequence_length(mr.size, [4, 8], [3, 3, 3])
+        .apply(cluster.distribute("distributed_epoch"))
+    )
     got = []
     for batch in ds:
         lengths = (batch != 0).sum(axis=1)
@@ -41,7 +46,12 @@ def test_windows_stay_on_their_side(cluster):
     there = windows.flat_map(lambda w: w.batch(4)).apply(cluster.distribute())
     want = [list(range(k, k + 4)) for k in range(0, 17, 2)]
     assert [x.tolist() for x in there] == want
-    here = Dataset.range(20).apply(cluster.distribute()).window(4, 2, drop_remainder=True).flat_map(lambda w: w.batch(4))
+    here = (
+        Dataset.range(20)
+        .apply(cluster.distribute())
+        .window(4, 2, drop_remainder=True)
+        .flat_map(lambda w: w.batch(4))
+    )
     assert [x.tolist() for x in here] == want
 
 
@@ -57,7 +67,10 @@ def test_errors_are_left_out_on_workers_and_raised_where_they_are_not(cluster):
 
 
 def test_lines_become_groups_of_equal_batches(cluster, tmp_path):
-    """What synchronous readers of text need: each group of m batches is one bucket, padded to one width."""
+    """
+    What synchronous readers of text need: each group of m batches is one bucket, padded to one
+    width.
+    """
     readers, size = 3, 2
     random = np.random.default_rng(7)
     vocabulary = [f"w{i}" for i in range(30)]
@@ -65,22 +78,35 @@ def test_lines_become_groups_of_equal_batches(cluster, tmp_path):
     for f in range(3):
         lines = [" ".join(random.choice(vocabulary, random.integers(0, 25))) for _ in range(60)]
         (tmp_path / f"{f}.txt").write_text("\n".join(lines))
-    words = mr.lookup.TextFileInitializer(str(tmp_path / "vocabulary"), mr.string, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64,
-                                          mr.lookup.TextFileIndex.LINE_NUMBER)
+    words = mr.lookup.TextFileInitializer(
+        str(tmp_path / "vocabulary"),
+        mr.string,
+        mr.lookup.TextFileIndex.WHOLE_LINE,
+        mr.int64,
+        mr.lookup.TextFileIndex.LINE_NUMBER,
+    )
     table = mr.lookup.StaticVocabularyTable(words, 1)
 
     def bucket(ids):
         return mr.cast(mr.size(ids) // 8, mr.int64)
 
-    ds = (mr.TextLineDataset(Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False))
-          .map(mr.strings.split).filter(lambda words: mr.size(words) > 0).map(lambda words: table.lookup(words) + 1)
-          .shuffle(50, seed=2, reshuffle_each_iteration=False)
-          .group_by_window(bucket, lambda key, group: group.padded_batch(readers * size, drop_remainder=True), readers * size)
-          .flat_map(lambda batch: Dataset.from_tensor_slices(batch).batch(size)))
+    ds = (
+        mr.TextLineDataset(Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False))
+        .map(mr.strings.split)
+        .filter(lambda words: mr.size(words) > 0)
+        .map(lambda words: table.lookup(words) + 1)
+        .shuffle(50, seed=2, reshuffle_each_iteration=False)
+        .group_by_window(
+            bucket,
+            lambda key, group: group.padded_batch(readers * size, drop_remainder=True),
+            readers * size,
+        )
+        .flat_map(lambda batch: Dataset.from_tensor_slices(batch).batch(size))
+    )
     want = [x.tolist() for x in ds]
     assert len(want) > 30 and len(want) % readers == 0
     for k in range(0, len(want), readers):
-        rows = [row for x in want[k:k + readers] for row in x]
+        rows = [row for x in want[k : k + readers] for row in x]
         lengths = [np.count_nonzero(row) for row in rows]
         assert {len(row) for row in rows} == {max(lengths)} and len({n // 8 for n in lengths}) == 1
     assert [x.tolist() for x in ds.apply(cluster.distribute())] == want
@@ -97,26 +123,45 @@ def test_an_order_without_a_seed_is_one_on_workers_and_here(make_cluster):
     ds = Dataset.range(100).shuffle(100, reshuffle_each_iteration=False)
     held_out = set(ds.take(20))
     train = list(ds.skip(20).apply(cluster.distribute()))  # each worker's copy
-    assert not held_out & set(train) and held_out | set(train) == set(range(100)) and len(train) == 160
+    assert (
+        not held_out & set(train) and held_out | set(train) == set(range(100)) and len(train) == 160
+    )
 
 
 def test_an_error_of_a_worker_names_the_record(make_cluster, tmp_path):
-    """Of a part of the elements a number would say nothing; of a whole copy it is that of the element."""
+    """
+    Of a part of the elements a number would say nothing; of a whole copy it is that of the element.
+    """
     cluster = make_cluster(workers=2)
     files = []
     for f in range(4):
         files.append(str(tmp_path / f"{f}.txt"))
-        (tmp_path / f"{f}.txt").write_text("".join(f"{i}\n" if (f, i) != (2, 5) else "none\n" for i in range(8)))
+        (tmp_path / f"{f}.txt").write_text(
+            "".join(f"{i}\n" if (f, i) != (2, 5) else "none\n" for i in range(8))
+        )
     ds = mr.TextLineDataset(files).map(lambda line: mr.strings.to_number(line, mr.int64))
     for mode, number in (("distributed_epoch", ""), ("parallel_epochs", ", element 21")):
         with pytest.raises(mr.errors.InvalidArgumentError) as e:
             list(ds.apply(cluster.distribute(mode)))
         assert f"map (step 3){number} (file '{files[2]}', record 5, offset 10): " in str(e.value)
     lengths = mr.TextLineDataset(files).map(lambda line: mr.cast(mr.strings.length(line), mr.int64))
-    for ds in (lengths, lengths.shuffle(7), lengths.cache(), lengths.batch(1).unbatch()):  # what fails here, not there
+    for ds in (
+        lengths,
+        lengths.shuffle(7),
+        lengths.cache(),
+        lengths.batch(1).unbatch(),
+    ):  # what fails here, not there
         with pytest.raises(mr.errors.InvalidArgumentError) as e:
-            list(ds.apply(cluster.distribute("distributed_epoch")).shuffle(5).map(lambda n: 100 // (n - 4)))
+            list(
+                ds.apply(cluster.distribute("distributed_epoch"))
+                .shuffle(5)
+                .map(lambda n: 100 // (n - 4))
+            )
         assert f"(file '{files[2]}', record 5, offset 10): " in str(e.value)
     with pytest.raises(mr.errors.InvalidArgumentError) as e:
-        list(Dataset.range(20).map(lambda x: 100 // (x - 15)).apply(cluster.distribute("distributed_epoch")))
+        list(
+            Dataset.range(20)
+            .map(lambda x: 100 // (x - 15))
+            .apply(cluster.distribute("distributed_epoch"))
+        )
     assert "map (step 2): floor_div" in str(e.value)

@@ -1,4 +1,7 @@
-"""What nobody reads any more goes away, and is not begun again behind anybody's back. After a start nothing is collected for a while."""
+"""
+What nobody reads any more goes away, and is not begun again behind anybody's back. After a start
+nothing is collected for a while.
+"""
 
 import os
 import signal
@@ -54,24 +57,36 @@ def test_only_what_nobody_reads_goes(make_cluster):
         it.close()
     wait_until(lambda: not jobs(cluster)["test1"], "the iteration without readers is collected")
     assert jobs(cluster)["test2"][0]["clients"] == 1 and next(second) > 0
-    # What a DYNAMIC iteration has handed out is not to be handed out again: it waits for readers as long as its job.
-    assert len(jobs(cluster)["dynamic"]) == 1 and next(reader(cluster, "distributed_epoch", job_name="dynamic")) > 0
+    # What a DYNAMIC iteration has handed out is not to be handed out again: it waits for readers as
+    # long as its job.
+    assert (
+        len(jobs(cluster)["dynamic"]) == 1
+        and next(reader(cluster, "distributed_epoch", job_name="dynamic")) > 0
+    )
 
 
 def test_dynamic_iterations_go_if_that_was_asked_for(make_cluster):
-    cluster = make_cluster(client_timeout_ms=15_000, job_gc_timeout_ms=100, gc_dynamic_sharding_jobs=True)
+    cluster = make_cluster(
+        client_timeout_ms=15_000, job_gc_timeout_ms=100, gc_dynamic_sharding_jobs=True
+    )
     reader(cluster, "distributed_epoch", n=10**6, job_name="dynamic").close()
     wait_until(lambda: open_tasks(cluster) == 0, "the iteration is collected")
     # It counts as ended: nothing of it is handed out again.
-    again = Dataset.range(10**6).apply(cluster.distribute("distributed_epoch", job_name="dynamic"))
+    again = Dataset.range(10**6).apply(
+        cluster.distribute("distributed_epoch", job_name="dynamic")
+    )
     with pytest.raises(mr.errors.FailedPreconditionError, match="had ended its epoch 0"):
         list(again)
     assert sorted(values(again)) == list(range(10**6))  # the next repetition
 
 
 def test_a_forgotten_epoch_is_not_run_again(make_cluster):
-    cluster = make_cluster(client_timeout_ms=15_000, job_gc_timeout_ms=100, finished_retention_ms=1000)
-    read = lambda: Dataset.range(100).apply(cluster.distribute("distributed_epoch", job_name="train"))  # noqa: E731
+    cluster = make_cluster(
+        client_timeout_ms=15_000, job_gc_timeout_ms=100, finished_retention_ms=1000
+    )
+    read = lambda: Dataset.range(100).apply(
+        cluster.distribute("distributed_epoch", job_name="train")
+    )  # noqa: E731
     assert sorted(values(read())) == list(range(100))
     wait_until(lambda: not jobs(cluster)["train"], "the record of the finished iteration goes")
     late = read()
@@ -101,7 +116,11 @@ def test_a_client_that_was_away_while_its_iteration_went(make_cluster):
         except mr.errors.FailedPreconditionError as e:
             print(e, flush=True)
     """
-    child = subprocess.Popen(with_parent([sys.executable, "-c", textwrap.dedent(source)]), stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        with_parent([sys.executable, "-c", textwrap.dedent(source)]),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     try:
         assert child.stdout.readline() == "0\n"
         freeze(child.pid)
@@ -117,12 +136,19 @@ def test_a_client_that_was_away_while_its_iteration_went(make_cluster):
 
 @pytest.mark.parametrize("restart", [False, True], ids=["", "restart"])
 def test_what_was_registered_goes_by_its_name(make_cluster, restart):
-    cluster = make_cluster(workers=0, client_timeout_ms=15_000, job_gc_timeout_ms=100, dataset_retention_ms=1000)
+    cluster = make_cluster(
+        workers=0, client_timeout_ms=15_000, job_gc_timeout_ms=100, dataset_retention_ms=1000
+    )
     mr.service.register_dataset(cluster.service, Dataset.range(3), dataset_id="named")
     anonymous = mr.service.register_dataset(cluster.service, Dataset.range(4))
     if restart:
         cluster.restart_dispatcher()
-    wait_until(lambda: [d["id"] for d in cluster.status()["datasets"]] == ["named"], "the anonymous one goes")
+    wait_until(
+        lambda: [d["id"] for d in cluster.status()["datasets"]] == ["named"],
+        "the anonymous one goes",
+    )
     with pytest.raises(mr.errors.NotFoundError, match=anonymous):
         mr.service.from_dataset_id("parallel_epochs", cluster.service, anonymous)
-    assert mr.service.from_dataset_id("parallel_epochs", cluster.service, "named").element_spec == mr.TensorSpec([], mr.int64)
+    assert mr.service.from_dataset_id(
+        "parallel_epochs", cluster.service, "named"
+    ).element_spec == mr.TensorSpec([], mr.int64)

@@ -1,4 +1,7 @@
-"""One production for several jobs: who shares, what each gets, what a slow one misses, what it survives."""
+"""
+One production for several jobs: who shares, what each gets, what a slow one misses, what it
+survives.
+"""
 
 import itertools
 import os
@@ -20,7 +23,9 @@ from millrace._capi import ffi as _ffi
 Dataset = mr.Dataset
 AUTO = {"sharing": "auto"}
 WIDE_BYTES = 65536
-SMALL_CACHE = 32 << 20  # of a worker, for all its windows; a window is a fraction of what 2000 wide elements are
+SMALL_CACHE = (
+    32 << 20
+)  # of a worker, for all its windows; a window is a fraction of what 2000 wide elements are
 MANY = 2000
 
 
@@ -34,8 +39,8 @@ def endless():
 
 def wide(n):
     """
-    Elements of 64 KiB, whose last byte is looked at. Production runs a mebibyte ahead of its readers: of these it has not made
-    all when a test goes on.
+    Elements of 64 KiB, whose last byte is looked at. Production runs a mebibyte ahead of its
+    readers: of these it has not made all when a test goes on.
     """
     return Dataset.range(n).map(lambda x: (x, mr.broadcast_to(mr.cast(x, mr.uint8), [WIDE_BYTES])))
 
@@ -68,7 +73,10 @@ def produced(cluster):
 
 def jobs(cluster):
     """By name, trainers as "name+trainer"."""
-    return {j.get("name", "") + ("+" + j["trainer"] if j.get("trainer") else ""): j for j in cluster.status().get("jobs", [])}
+    return {
+        j.get("name", "") + ("+" + j["trainer"] if j.get("trainer") else ""): j
+        for j in cluster.status().get("jobs", [])
+    }
 
 
 def skipped_of(cluster, job):
@@ -148,7 +156,10 @@ def test_what_a_killed_reader_of_a_trainer_had_in_its_hands_is_counted(make_clus
     argv = [sys.executable, "-c", textwrap.dedent(KILLED), cluster.service, str(n)]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as reader:
         got = [int(x) for x in reader.stdout.readline().split()]
-        wait_until(lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > len(got), "it was sent more")
+        wait_until(
+            lambda: sum(int(t.get("delivered", 0)) for t in cluster.tasks()) > len(got),
+            "it was sent more",
+        )
         reader.kill()
     it = read(cluster, Dataset.range(n), **trainer("t"))
     with warnings.catch_warnings():
@@ -165,7 +176,11 @@ def test_trainers_get_the_same_elements(cluster, how):
     def source(name):
         if how == "distribute":
             return read(cluster, endless(), **trainer(name))
-        return iter(mr.service.from_dataset_id("parallel_epochs", cluster.service, "endless", **trainer(name)))
+        return iter(
+            mr.service.from_dataset_id(
+                "parallel_epochs", cluster.service, "endless", **trainer(name)
+            )
+        )
 
     if how != "distribute":
         compression = None if how == "id without compression" else "AUTO"
@@ -173,7 +188,9 @@ def test_trainers_get_the_same_elements(cluster, how):
     first, second = source("t1"), source("t2")
     assert values(itertools.islice(first, 10)) == list(range(10))
     assert values(itertools.islice(second, 10)) == list(range(10))
-    assert len(productions(cluster)) == 1 and {u["job"] for u in productions(cluster)[0]["users"]} == {"j+t1", "j+t2"}
+    assert len(productions(cluster)) == 1 and {
+        u["job"] for u in productions(cluster)[0]["users"]
+    } == {"j+t1", "j+t2"}
 
 
 def test_without_trainers_readers_divide_the_elements(cluster):
@@ -197,14 +214,18 @@ def test_an_endless_production_is_joined_where_its_window_begins(make_cluster):
 
 def test_trainers_see_one_shuffled_order(cluster):
     ds = Dataset.range(1000).shuffle(1000).repeat()
-    orders = [values(itertools.islice(read(cluster, ds, **trainer(name)), 100)) for name in ("t1", "t2")]
+    orders = [
+        values(itertools.islice(read(cluster, ds, **trainer(name)), 100)) for name in ("t1", "t2")
+    ]
     assert orders[0] == orders[1] != sorted(orders[0])
 
 
 def test_readers_of_one_trainer_have_one_place(cluster):
     """What the one before was sent, and did not take, is not lost."""
     for expected in range(0, 30, 10):
-        assert values(endless().apply(cluster.distribute(**trainer("t1"))).take(10)) == list(range(expected, expected + 10))
+        assert values(endless().apply(cluster.distribute(**trainer("t1"))).take(10)) == list(
+            range(expected, expected + 10)
+        )
 
 
 def test_readers_of_one_trainer_side_by_side(cluster):
@@ -218,11 +239,15 @@ def test_readers_of_one_trainer_side_by_side(cluster):
 
 def test_jobs_of_different_names_have_productions_of_their_own(cluster):
     for job in ("one", "two"):
-        assert values(itertools.islice(read(cluster, endless(), **trainer("t1", job_name=job)), 10)) == list(range(10))
+        assert values(
+            itertools.islice(read(cluster, endless(), **trainer("t1", job_name=job)), 10)
+        ) == list(range(10))
     assert {p["scope"] for p in productions(cluster)} == {"one", "two"}
 
 
-@pytest.mark.parametrize("before,after", [(trainer("t1"), {"job_name": "j"}), ({"job_name": "j"}, trainer("t1"))])
+@pytest.mark.parametrize(
+    "before,after", [(trainer("t1"), {"job_name": "j"}), ({"job_name": "j"}, trainer("t1"))]
+)
 def test_a_job_name_is_used_with_trainers_or_without(cluster, before, after):
     first = read(cluster, endless(), **before)
     next(first)
@@ -271,7 +296,11 @@ def test_who_comes_too_late_gets_a_production_of_its_own(make_cluster):
 
 def test_epochs_are_shared_one_by_one(cluster):
     for job in ("a", "b"):
-        ds = Dataset.range(50).apply(cluster.distribute("distributed_epoch", job_name=job, **AUTO)).repeat(3)
+        ds = (
+            Dataset.range(50)
+            .apply(cluster.distribute("distributed_epoch", job_name=job, **AUTO))
+            .repeat(3)
+        )
         assert sorted(values(ds)) == sorted(3 * list(range(50)))
     wait_until(lambda: produced(cluster) == 150, "the worker has said what it produced")
     assert sorted(int(p.get("repetition", 0)) for p in productions(cluster)) == [0, 1, 2]
@@ -292,11 +321,17 @@ def test_a_pipeline_that_fails_fails_for_all_after_its_elements(cluster):
 
 def test_only_equal_wishes_are_shared(cluster):
     n = 20
-    wishes = [(Dataset.range(n), "parallel_epochs", AUTO), (Dataset.range(n), "distributed_epoch", AUTO),
-              (Dataset.range(n).map(lambda x: x + 0), "parallel_epochs", AUTO), (Dataset.range(n), "parallel_epochs", {})]
+    wishes = [
+        (Dataset.range(n), "parallel_epochs", AUTO),
+        (Dataset.range(n), "distributed_epoch", AUTO),
+        (Dataset.range(n).map(lambda x: x + 0), "parallel_epochs", AUTO),
+        (Dataset.range(n), "parallel_epochs", {}),
+    ]
     for _ in range(2):
         for ds, mode, how in wishes:
-            assert values(read(cluster, ds, mode, job_name=uuid.uuid4().hex, **how)) == list(range(n))
+            assert values(read(cluster, ds, mode, job_name=uuid.uuid4().hex, **how)) == list(
+                range(n)
+            )
     assert len(productions(cluster)) == 3
     assert all(len(p["users"]) == 2 for p in productions(cluster))
 
@@ -304,10 +339,16 @@ def test_only_equal_wishes_are_shared(cluster):
 def test_at_least_once_is_not_shared_and_says_so(cluster):
     arguments = {"guarantee": "at_least_once", **AUTO}
     for job in ("a", "b"):
-        assert sorted(values(read(cluster, Dataset.range(100), "distributed_epoch", job_name=job, **arguments))) == list(range(100))
+        assert sorted(
+            values(
+                read(cluster, Dataset.range(100), "distributed_epoch", job_name=job, **arguments)
+            )
+        ) == list(range(100))
     assert productions(cluster) == []
-    assert all("at_least_once" in j["unshared"].lower() or "at least once" in j["unshared"].lower()
-               for j in jobs(cluster).values())
+    assert all(
+        "at_least_once" in j["unshared"].lower() or "at least once" in j["unshared"].lower()
+        for j in jobs(cluster).values()
+    )
 
 
 def test_a_production_goes_with_the_last_job(cluster, etcd):
@@ -355,7 +396,13 @@ def test_what_was_skipped_is_shown_while_reading(make_cluster):
         user = next(u for u in productions(cluster)[0]["users"] if u["job"] == "j+slow")
         counts = {skipped_of(cluster, "j+slow"), int(user["skipped"]), slow.skipped}
         for words in (("status",), ("job", "show", "j+slow")):
-            table = subprocess.run([program, *words, "--service", cluster.service], capture_output=True, text=True, check=True, timeout=120)
+            table = subprocess.run(
+                [program, *words, "--service", cluster.service],
+                capture_output=True,
+                text=True,
+                check=True,
+                timeout=120,
+            )
             skipped = re.search(r"skipped ([0-9]+)", table.stdout)
             counts.add(skipped and int(skipped.group(1)))
         return len(counts) == 1
@@ -379,7 +426,9 @@ def test_who_waits_for_the_slow_misses_nothing(make_cluster, background):
     got = wide_values(itertools.islice(slow, 1))
     fast = read(cluster, wide(MANY), **trainer("fast"))
     seen = []
-    rest = background(lambda: seen.extend(wide_values(itertools.islice(fast, 50))) or wide_values(fast))
+    rest = background(
+        lambda: seen.extend(wide_values(itertools.islice(fast, 50))) or wide_values(fast)
+    )
     wait_until(lambda: len(seen) == 50, "the fast one is ahead")
     got += wide_values(slow)
     assert got == seen + rest() == list(range(MANY))
@@ -431,7 +480,9 @@ def test_another_dispatcher_takes_over_with_readers_of_finite_data(make_cluster)
     head = wide_values(itertools.islice(first, 50))
     leader = cluster.status()["leader"]
     next(d for d in cluster.dispatchers if d.address == leader).kill()
-    assert sorted(wide_values(read(cluster, wide(n), "distributed_epoch", job_name="late", **AUTO))) == list(range(n))
+    assert sorted(
+        wide_values(read(cluster, wide(n), "distributed_epoch", job_name="late", **AUTO))
+    ) == list(range(n))
     assert sorted(head + wide_values(first)) == list(range(n))
     wait_until(lambda: produced(cluster) == n, "the workers have said what they produced")
 
@@ -439,9 +490,14 @@ def test_another_dispatcher_takes_over_with_readers_of_finite_data(make_cluster)
 def test_a_lost_worker_is_a_loss_for_each_job(make_cluster):
     cluster = make_cluster(workers=2, worker_timeout_ms=3000)
     n = 3000
-    its = {job: read(cluster, wide(n), "distributed_epoch", job_name=job, **AUTO) for job in ("a", "b")}
+    its = {
+        job: read(cluster, wide(n), "distributed_epoch", job_name=job, **AUTO) for job in ("a", "b")
+    }
     got = {job: wide_values(itertools.islice(it, 10)) for job, it in its.items()}
-    wait_until(lambda: all(int(t.get("splits", 0)) for p in productions(cluster) for t in p["tasks"]), "each worker has splits")
+    wait_until(
+        lambda: all(int(t.get("splits", 0)) for p in productions(cluster) for t in p["tasks"]),
+        "each worker has splits",
+    )
     cluster.workers[0].kill()
     for job, it in its.items():
         with pytest.warns(mr.DataLossWarning, match="workers? lost"):
@@ -450,7 +506,10 @@ def test_a_lost_worker_is_a_loss_for_each_job(make_cluster):
 
 
 class Gate:
-    """A way to a server that can be shut: then nobody gets through, and whoever was there is thrown out."""
+    """
+    A way to a server that can be shut: then nobody gets through, and whoever was there is thrown
+    out.
+    """
 
     def __init__(self, port):
         self.port = free_port()
@@ -508,7 +567,10 @@ class Gate:
 
 
 def test_a_worker_that_was_out_of_reach_goes_on_when_all_others_are_gone(make_cluster):
-    """Its task is closed, the other worker dies for good: it goes on in its window, and nothing comes twice."""
+    """
+    Its task is closed, the other worker dies for good: it goes on in its window, and nothing comes
+    twice.
+    """
     cluster = make_cluster(workers=0, worker_timeout_ms=3000)
     port = free_port()
     gate = Gate(port)
@@ -517,7 +579,9 @@ def test_a_worker_that_was_out_of_reach_goes_on_when_all_others_are_gone(make_cl
     it = read(cluster, wide(MANY), "distributed_epoch", job_name="j", sharing="auto", lag="wait")
 
     def reading(address):
-        return [t for t in cluster.tasks() if t["workerAddress"] == address and t["state"] == "open"]
+        return [
+            t for t in cluster.tasks() if t["workerAddress"] == address and t["state"] == "open"
+        ]
 
     def delivered(address):
         return sum(int(t.get("delivered", 0)) for t in reading(address))
@@ -525,7 +589,10 @@ def test_a_worker_that_was_out_of_reach_goes_on_when_all_others_are_gone(make_cl
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", mr.DataLossWarning)
         got = wide_values(itertools.islice(it, 1))
-        wait_until(lambda: delivered(gate.address) and delivered(cluster.workers[1].address), "some of both have come")
+        wait_until(
+            lambda: delivered(gate.address) and delivered(cluster.workers[1].address),
+            "some of both have come",
+        )
         gate.shut()
         wait_until(lambda: not reading(gate.address), "the task that nobody reaches is closed")
         cluster.workers[1].kill()
@@ -542,15 +609,21 @@ def test_a_worker_that_was_out_of_reach_goes_on_when_all_others_are_gone(make_cl
 def test_a_record_that_is_damaged_costs_no_more_than_itself(make_cluster, tmp_path, on_loss):
     """And is told at once to who waits: an endless read has no end to tell it at."""
     cluster = make_cluster(workers=0)
-    cluster.start_worker(cross_trainer_cache_size_bytes=256 << 20, cache_dir=str(tmp_path / "cache"))
+    cluster.start_worker(
+        cross_trainer_cache_size_bytes=256 << 20, cache_dir=str(tmp_path / "cache")
+    )
     ds = wide(1 << 40).repeat()
     slow = read(cluster, ds, **trainer("slow", lag="wait", on_loss=on_loss))
     got = wide_values(itertools.islice(slow, 10))
     fast = read(cluster, ds, **trainer("fast"))
     wide_values(itertools.islice(fast, 1000))
     # One behind which there is another is complete: tables are written by a thread of their own.
-    tables = wait_until(lambda: (found := sorted((tmp_path / "cache").glob("worker-*/db/*.sst"))) and len(found) > 1 and found,
-                        "elements are in tables")
+    tables = wait_until(
+        lambda: (found := sorted((tmp_path / "cache").glob("worker-*/db/*.sst")))
+        and len(found) > 1
+        and found,
+        "elements are in tables",
+    )
     table = tables[0]
     with open(table, "r+b") as f:
         f.seek(table.stat().st_size // 2)
@@ -571,14 +644,23 @@ def test_a_record_that_is_damaged_costs_no_more_than_itself(make_cluster, tmp_pa
         assert 0 < slow.skipped == got[-1] + 1 - len(got) <= 20  # a record
     assert got == sorted(set(got))
     wide_values(itertools.islice(fast, 100))
-    degraded = wait_until(lambda: [p["window"]["degraded"] for q in productions(cluster) for p in q["tasks"]
-                                   if p.get("window", {}).get("degraded")], "status says why")
+    degraded = wait_until(
+        lambda: [
+            p["window"]["degraded"]
+            for q in productions(cluster)
+            for p in q["tasks"]
+            if p.get("window", {}).get("degraded")
+        ],
+        "status says why",
+    )
     assert "is not what was written" in degraded[0]
 
 
 def test_a_cache_directory_that_fails_stops_nobody(make_cluster, tmp_path):
     cluster = make_cluster(workers=0)
-    cluster.start_worker(cross_trainer_cache_size_bytes=SMALL_CACHE, cache_dir=str(tmp_path / "cache"))
+    cluster.start_worker(
+        cross_trainer_cache_size_bytes=SMALL_CACHE, cache_dir=str(tmp_path / "cache")
+    )
     a = read(cluster, wide(MANY), job_name="a", lag="wait", **AUTO)
     got = wide_values(itertools.islice(a, 50))
     (tmp_path / "cache").rename(tmp_path / "elsewhere")  # the next file cannot be made
@@ -587,6 +669,12 @@ def test_a_cache_directory_that_fails_stops_nobody(make_cluster, tmp_path):
     b = read(cluster, wide(MANY), job_name="b", **AUTO)
     seen = wide_values(b)
     assert len(seen) + b.skipped == MANY and seen == sorted(set(seen))
-    reasons = wait_until(lambda: [w["cache"]["degraded"] for w in cluster.status()["workers"] if w.get("cache", {}).get("degraded")],
-                         "status says why")
+    reasons = wait_until(
+        lambda: [
+            w["cache"]["degraded"]
+            for w in cluster.status()["workers"]
+            if w.get("cache", {}).get("degraded")
+        ],
+        "status says why",
+    )
     assert "cache" in reasons[0] or "No such file" in reasons[0]

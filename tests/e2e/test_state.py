@@ -36,7 +36,10 @@ class Keys:
 
 @pytest.fixture
 def keys(etcd, cluster):
-    """A cluster that has a job with grants, and whose servers are gone. What a test spoils is mended after it."""
+    """
+    A cluster that has a job with grants, and whose servers are gone. What a test spoils is mended
+    after it.
+    """
     ds = Dataset.range(3000).apply(cluster.distribute("distributed_epoch", job_name="train"))
     it = iter(ds)
     assert len(list(itertools.islice(it, 10))) == 10
@@ -77,13 +80,22 @@ def test_everything_is_shown(etcd, cluster):
     assert cluster.workers[0].address in text
     value = run_state(etcd, cluster.name, "get", "datasets/digits").stdout
     assert json.loads(value)["id"] == "digits"
-    assert run_state(etcd, cluster.name, "get", f"/millrace/{cluster.name}/datasets/digits").stdout == value
+    assert (
+        run_state(etcd, cluster.name, "get", f"/millrace/{cluster.name}/datasets/digits").stdout
+        == value
+    )
     assert run_state(etcd, cluster.name, "get", "datasets/").stdout == "datasets/digits  " + value
     every = run_state(etcd, cluster.name, "get", "").stdout.splitlines()
     assert len(every) == len(state(etcd, cluster, "tree")["keys"])
     assert all(line.split("  ", 1)[1].startswith("{") for line in every)  # one line an object
     assert state(etcd, cluster, "check") | {"revision": 0, "keys": 0} == {
-        "root": f"/millrace/{cluster.name}/", "revision": 0, "keys": 0, "ok": True, "problems": [], "leftOver": []}
+        "root": f"/millrace/{cluster.name}/",
+        "revision": 0,
+        "keys": 0,
+        "ok": True,
+        "problems": [],
+        "leftOver": [],
+    }
 
 
 def test_what_is_not_there(etcd, cluster):
@@ -92,7 +104,9 @@ def test_what_is_not_there(etcd, cluster):
     assert "jobs/none" in done.stderr
     done = run_state(etcd, "nobody", "check")
     assert done.returncode == 3
-    assert done.stderr.split("clusters there: ")[1].strip().split(", ").count(cluster.name) == 1  # others' may be there
+    assert (
+        done.stderr.split("clusters there: ")[1].strip().split(", ").count(cluster.name) == 1
+    )  # others' may be there
 
 
 def test_an_etcd_that_is_not_there():
@@ -103,7 +117,9 @@ def test_an_etcd_that_is_not_there():
 
 def test_waiting_for_etcd_is_said():
     done = run_state(None, "default", "tree", "--etcd-endpoints=127.0.0.1:1", "--timeout=1500ms")
-    assert "etcd at 127.0.0.1:1 does not answer yet, waiting up to 2 s" in done.stderr.splitlines()[0]
+    assert (
+        "etcd at 127.0.0.1:1 does not answer yet, waiting up to 2 s" in done.stderr.splitlines()[0]
+    )
     assert "--etcd-endpoints" in done.stderr.splitlines()[0]
 
 
@@ -112,12 +128,15 @@ def test_one_endpoint_that_answers_is_enough(etcd, cluster):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("words, said", [
-    (["get"], "get needs a key"),
-    (["chek"], "did you mean 'check'?"),
-    (["tree", "jobs/"], "tree takes no 'jobs/'"),
-    (["check", "--cluster=No Good"], "cluster 'No Good'"),
-])
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["get"], "get needs a key"),
+        (["chek"], "did you mean 'check'?"),
+        (["tree", "jobs/"], "tree takes no 'jobs/'"),
+        (["check", "--cluster=No Good"], "cluster 'No Good'"),
+    ],
+)
 def test_usage(words, said):
     done = run_state(None, None, *words)
     assert done.returncode == 2
@@ -137,14 +156,19 @@ def test_a_task_of_an_unknown_iteration(etcd, cluster, keys):
     assert _UNKNOWN_TASK in [k["key"] for k in report["leftOver"]]
     assert run_state(etcd, cluster.name, "check", "--strict").returncode == 6
     cluster.restart_dispatcher()
-    wait_until(lambda: run_state(etcd, cluster.name, "get", _UNKNOWN_TASK).returncode == 3,
-               "the next leader has deleted what is left over")
+    wait_until(
+        lambda: run_state(etcd, cluster.name, "get", _UNKNOWN_TASK).returncode == 3,
+        "the next leader has deleted what is left over",
+    )
 
 
 def test_a_grant_beyond_its_cursor(etcd, cluster, keys):
     cursor = one_key(etcd, cluster, "cursors/")
     keys.put(cursor["key"], json.dumps(cursor["value"] | {"next": "1"}))
-    assert any(key.startswith("grants/") and "beyond its cursor" in text for key, text in problems(etcd, cluster).items())
+    assert any(
+        key.startswith("grants/") and "beyond its cursor" in text
+        for key, text in problems(etcd, cluster).items()
+    )
 
 
 def test_a_definition_that_is_lost(etcd, cluster, keys):

@@ -1,4 +1,7 @@
-"""Traced functions: operators against NumPy, TensorFlow's dtype rules, and refusals that name the way out."""
+"""
+Traced functions: operators against NumPy, TensorFlow's dtype rules, and refusals that name the way
+out.
+"""
 
 import math
 import random
@@ -33,7 +36,9 @@ def sample(dtype, shape=(7, 3), low=-5, high=6):
 
 
 def check(ours, numpys, *arrays, rtol=1e-6):
-    """The same from n rows at once, from one row at a time (eagerly), and from NumPy, dtype included."""
+    """
+    The same from n rows at once, from one row at a time (eagerly), and from NumPy, dtype included.
+    """
     expected = np.stack([np.asarray(numpys(*row)) for row in zip(*arrays)])
     got = over(ours, *arrays)
     assert got.dtype == expected.dtype
@@ -49,13 +54,23 @@ def check(ours, numpys, *arrays, rtol=1e-6):
 
 
 @pytest.mark.parametrize("dtype", INTS + FLOATS)
-@pytest.mark.parametrize("ours,numpys", [
-    (lambda x, y: x + y, np.add), (lambda x, y: x - y, np.subtract), (lambda x, y: x * y, np.multiply),
-    (mr.maximum, np.maximum), (mr.minimum, np.minimum),
-    (lambda x, y: x < y, np.less), (lambda x, y: x <= y, np.less_equal), (lambda x, y: x > y, np.greater),
-    (lambda x, y: x >= y, np.greater_equal), (lambda x, y: mr.equal(x, y), np.equal), (mr.not_equal, np.not_equal),
-    (mr.math.squared_difference, lambda x, y: (x - y) * (x - y)),
-])
+@pytest.mark.parametrize(
+    "ours,numpys",
+    [
+        (lambda x, y: x + y, np.add),
+        (lambda x, y: x - y, np.subtract),
+        (lambda x, y: x * y, np.multiply),
+        (mr.maximum, np.maximum),
+        (mr.minimum, np.minimum),
+        (lambda x, y: x < y, np.less),
+        (lambda x, y: x <= y, np.less_equal),
+        (lambda x, y: x > y, np.greater),
+        (lambda x, y: x >= y, np.greater_equal),
+        (lambda x, y: mr.equal(x, y), np.equal),
+        (mr.not_equal, np.not_equal),
+        (mr.math.squared_difference, lambda x, y: (x - y) * (x - y)),
+    ],
+)
 def test_binary(dtype, ours, numpys):
     with np.errstate(over="ignore"):
         check(ours, numpys, sample(dtype), sample(dtype))
@@ -69,23 +84,48 @@ def test_floor_division_and_remainder(dtype):
     check(mr.math.floormod, np.mod, x, y, rtol=1e-4)
 
 
-@pytest.mark.parametrize("dtype,result", [
-    (np.int8, np.float32), (np.uint16, np.float32), (np.int32, np.float64), (np.int64, np.float64),
-    (np.float32, np.float32), (np.float64, np.float64)])
+@pytest.mark.parametrize(
+    "dtype,result",
+    [
+        (np.int8, np.float32),
+        (np.uint16, np.float32),
+        (np.int32, np.float64),
+        (np.int64, np.float64),
+        (np.float32, np.float32),
+        (np.float64, np.float64),
+    ],
+)
 def test_true_division_follows_tensorflows_dtypes(dtype, result):
     x, y = sample(dtype), sample(dtype, low=1)
     check(mr.divide, lambda a, b: (a.astype(result) / b.astype(result)), x, y)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("ours,numpys,low", [
-    (mr.exp, np.exp, -5), (mr.math.expm1, np.expm1, -5), (mr.math.log, np.log, 0.1), (mr.math.log1p, np.log1p, 0),
-    (mr.sqrt, np.sqrt, 0), (mr.math.rsqrt, lambda x: 1 / np.sqrt(x), 0.1), (mr.sin, np.sin, -5), (mr.cos, np.cos, -5),
-    (mr.tan, np.tan, -1), (mr.tanh, np.tanh, -5), (mr.sigmoid, lambda x: 1 / (1 + np.exp(-x)), -5),
-    (mr.floor, np.floor, -5), (mr.math.ceil, np.ceil, -5), (mr.round, np.round, -5), (mr.square, np.square, -5),
-    (mr.math.reciprocal, np.reciprocal, 0.1), (mr.abs, np.abs, -5), (mr.negative, np.negative, -5),
-    (mr.sign, np.sign, -5), (mr.nn.relu, lambda x: np.maximum(x, 0), -5),
-])
+@pytest.mark.parametrize(
+    "ours,numpys,low",
+    [
+        (mr.exp, np.exp, -5),
+        (mr.math.expm1, np.expm1, -5),
+        (mr.math.log, np.log, 0.1),
+        (mr.math.log1p, np.log1p, 0),
+        (mr.sqrt, np.sqrt, 0),
+        (mr.math.rsqrt, lambda x: 1 / np.sqrt(x), 0.1),
+        (mr.sin, np.sin, -5),
+        (mr.cos, np.cos, -5),
+        (mr.tan, np.tan, -1),
+        (mr.tanh, np.tanh, -5),
+        (mr.sigmoid, lambda x: 1 / (1 + np.exp(-x)), -5),
+        (mr.floor, np.floor, -5),
+        (mr.math.ceil, np.ceil, -5),
+        (mr.round, np.round, -5),
+        (mr.square, np.square, -5),
+        (mr.math.reciprocal, np.reciprocal, 0.1),
+        (mr.abs, np.abs, -5),
+        (mr.negative, np.negative, -5),
+        (mr.sign, np.sign, -5),
+        (mr.nn.relu, lambda x: np.maximum(x, 0), -5),
+    ],
+)
 def test_unary(dtype, ours, numpys, low):
     high = 1.2 if ours is mr.tan else 6
     check(ours, numpys, sample(dtype, low=low, high=high), rtol=1e-5)
@@ -127,12 +167,16 @@ def test_integers_wrap_and_never_kill_the_process():
 
 def test_floats_saturate_when_cast_to_integers():
     x = np.array([1e30, -1e30, np.nan, 2.9, -2.9], np.float32)
-    np.testing.assert_array_equal(over(lambda v: mr.cast(v, mr.int32), x), [2**31 - 1, -2**31, 0, 2, -2])
+    np.testing.assert_array_equal(
+        over(lambda v: mr.cast(v, mr.int32), x), [2**31 - 1, -(2**31), 0, 2, -2]
+    )
     np.testing.assert_array_equal(over(lambda v: mr.cast(v, mr.bool), x), [1, 1, 1, 1, 1])
 
 
 @pytest.mark.parametrize("source", INTS + FLOATS + [np.bool_, np.float16])
-@pytest.mark.parametrize("target", [np.int32, np.uint8, np.float16, np.float32, np.float64, np.bool_])
+@pytest.mark.parametrize(
+    "target", [np.int32, np.uint8, np.float16, np.float32, np.float64, np.bool_]
+)
 def test_cast(source, target):
     x = sample(source, low=0)
     check(lambda v: mr.cast(v, target), lambda v: v.astype(target), x)
@@ -152,8 +196,11 @@ def test_shapes():
     check(lambda v: mr.tile(v, [2, 1]), lambda v: np.tile(v, (2, 1)), x)
     check(lambda v: mr.reverse(v, [1]), lambda v: v[:, ::-1], x)
     check(lambda v: mr.pad(v, [[1, 0], [0, 2]]), lambda v: np.pad(v, [[1, 0], [0, 2]]), x)
-    check(lambda v: mr.pad(v, [[1, 0], [0, 2]], constant_values=9), lambda v: np.pad(v, [[1, 0], [0, 2]],
-                                                                                    constant_values=9), x)
+    check(
+        lambda v: mr.pad(v, [[1, 0], [0, 2]], constant_values=9),
+        lambda v: np.pad(v, [[1, 0], [0, 2]], constant_values=9),
+        x,
+    )
     check(lambda v: mr.broadcast_to(v, [4, 2, 3]), lambda v: np.broadcast_to(v, (4, 2, 3)), x)
     check(lambda v: mr.shape(v), lambda v: np.array(v.shape, np.int32), x)
     check(lambda v: mr.size(v, mr.int64), lambda v: np.int64(v.size), x)
@@ -163,9 +210,22 @@ def test_shapes():
     check(lambda v: mr.slice(v, [0, 1], [-1, 2]), lambda v: v[:, 1:3], x)
 
 
-@pytest.mark.parametrize("key", [
-    0, -1, slice(1, None), slice(None, None, -1), (slice(None), 2), (Ellipsis, 0), (None, Ellipsis), (1, slice(0, 2)),
-    (slice(None), None, 1), (slice(-2, None), slice(None, -1)), (Ellipsis, slice(None, None, 2), None)])
+@pytest.mark.parametrize(
+    "key",
+    [
+        0,
+        -1,
+        slice(1, None),
+        slice(None, None, -1),
+        (slice(None), 2),
+        (Ellipsis, 0),
+        (None, Ellipsis),
+        (1, slice(0, 2)),
+        (slice(None), None, 1),
+        (slice(-2, None), slice(None, -1)),
+        (Ellipsis, slice(None, None, 2), None),
+    ],
+)
 def test_indexing_is_numpys(key):
     check(lambda v: v[key], lambda v: v[key], sample(np.int32, (4, 3, 4)))
 
@@ -182,13 +242,31 @@ def test_indexing_with_a_scalar_tensor():
 def test_reductions(dtype, axis, keepdims):
     x = sample(dtype, (5, 2, 3))
     where = tuple(axis) if isinstance(axis, list) else axis
-    for ours, numpys in [(mr.reduce_sum, np.sum), (mr.reduce_max, np.max), (mr.reduce_min, np.min), (mr.reduce_prod, np.prod)]:
-        check(lambda v: ours(v, axis, keepdims), lambda v: numpys(v, axis=where, keepdims=keepdims).astype(dtype), x, rtol=1e-5)
+    for ours, numpys in [
+        (mr.reduce_sum, np.sum),
+        (mr.reduce_max, np.max),
+        (mr.reduce_min, np.min),
+        (mr.reduce_prod, np.prod),
+    ]:
+        check(
+            lambda v: ours(v, axis, keepdims),
+            lambda v: numpys(v, axis=where, keepdims=keepdims).astype(dtype),
+            x,
+            rtol=1e-5,
+        )
     if np.dtype(dtype).kind == "f":
-        check(lambda v: mr.reduce_mean(v, axis, keepdims), lambda v: np.mean(v, axis=where, keepdims=keepdims), x, rtol=1e-4)
+        check(
+            lambda v: mr.reduce_mean(v, axis, keepdims),
+            lambda v: np.mean(v, axis=where, keepdims=keepdims),
+            x,
+            rtol=1e-4,
+        )
     else:
-        check(lambda v: mr.reduce_mean(v, axis, keepdims),
-              lambda v: np.trunc(np.mean(v, axis=where, keepdims=keepdims)).astype(dtype), x)
+        check(
+            lambda v: mr.reduce_mean(v, axis, keepdims),
+            lambda v: np.trunc(np.mean(v, axis=where, keepdims=keepdims)).astype(dtype),
+            x,
+        )
 
 
 def test_all_any_argmax_matmul_one_hot():
@@ -202,8 +280,11 @@ def test_all_any_argmax_matmul_one_hot():
     check(lambda v: v @ mr.transpose(v), lambda v: v @ v.T, x, rtol=1e-4)
     labels = np.array([0, 2, 1, 5])
     check(lambda v: mr.one_hot(v, 3), lambda v: (np.arange(3) == v).astype(np.float32), labels)
-    check(lambda v: mr.one_hot(v, 3, on_value=7, off_value=-1, dtype=mr.int64),
-          lambda v: np.where(np.arange(3) == v, np.int64(7), np.int64(-1)), labels)
+    check(
+        lambda v: mr.one_hot(v, 3, on_value=7, off_value=-1, dtype=mr.int64),
+        lambda v: np.where(np.arange(3) == v, np.int64(7), np.int64(-1)),
+        labels,
+    )
 
 
 def test_where_clip_fill_range():
@@ -213,7 +294,9 @@ def test_where_clip_fill_range():
     check(lambda a: mr.clip_by_value(a, -1, 1), lambda a: np.clip(a, -1, 1), x)
     check(lambda a: a * 0 + mr.fill([3], 2.0), lambda a: np.full(3, 2, np.float32), x)
     n = np.array([3, 3])
-    assert [list(r) for r in mr.Dataset.from_tensor_slices(np.array([2, 4])).map(lambda k: mr.range(k))] == [[0, 1], [0, 1, 2, 3]]
+    assert [
+        list(r) for r in mr.Dataset.from_tensor_slices(np.array([2, 4])).map(lambda k: mr.range(k))
+    ] == [[0, 1], [0, 1, 2, 3]]
     check(lambda k: mr.range(1, 10, k), lambda k: np.arange(1, 10, k), n)
 
 
@@ -230,14 +313,21 @@ def test_strings():
     assert values(lambda s: "<" + s + ">")[0] == b"<Hello>"
     assert values(lambda s: s == "Hello") == [True, False, False]
     assert list(mr.Dataset.range(2).map(mr.strings.as_string)) == [b"0", b"1"]
-    assert list(mr.Dataset.from_tensor_slices(["12", "-3"]).map(lambda s: mr.strings.to_number(s, mr.int64))) == [12, -3]
-    assert list(mr.Dataset.from_tensor_slices(["abcdef"]).map(lambda s: mr.strings.substr(s, 1, 3))) == [b"bcd"]
-    raw = mr.Dataset.from_tensor_slices([b"\x01\x00\x02\x00"]).map(lambda s: mr.io.decode_raw(s, mr.int16))
+    assert list(
+        mr.Dataset.from_tensor_slices(["12", "-3"]).map(lambda s: mr.strings.to_number(s, mr.int64))
+    ) == [12, -3]
+    assert list(
+        mr.Dataset.from_tensor_slices(["abcdef"]).map(lambda s: mr.strings.substr(s, 1, 3))
+    ) == [b"bcd"]
+    raw = mr.Dataset.from_tensor_slices([b"\x01\x00\x02\x00"]).map(
+        lambda s: mr.io.decode_raw(s, mr.int16)
+    )
     np.testing.assert_array_equal(next(iter(raw)), np.array([1, 2], np.int16))
 
 
 def test_text_of_numbers_does_not_obey_the_hosts_locale():
     import locale
+
     old = locale.setlocale(locale.LC_NUMERIC)
     try:
         for name in ("de_DE.UTF-8", "C"):
@@ -262,8 +352,13 @@ def test_literals_take_the_tensors_dtype_if_they_fit():
     assert spec(lambda x: mr.cast(x, mr.uint8) + 255).dtype == mr.uint8
     assert spec(lambda x: mr.cast(x, mr.float64) * 2).dtype == mr.float64
     assert spec(lambda x: ([x, 1], x))[0].shape == (2,)
-    for wrong in (lambda x: x + 1.5, lambda x: mr.cast(x, mr.uint8) + 256, lambda x: x + True, lambda x: x + "a",
-                  lambda x: mr.cast(x, mr.uint8) - (-1)):
+    for wrong in (
+        lambda x: x + 1.5,
+        lambda x: mr.cast(x, mr.uint8) + 256,
+        lambda x: x + True,
+        lambda x: x + "a",
+        lambda x: mr.cast(x, mr.uint8) - (-1),
+    ):
         with pytest.raises(TypeError, match="does not fit"):
             spec(wrong)
 
@@ -301,12 +396,23 @@ def test_python_division_of_integers_gives_float64():
     assert spec(lambda x: x / 2).dtype == mr.float64
 
 
-@pytest.mark.parametrize("function,way_out", [
-    (lambda x: 1 if x > 1 else 0, "mr.where"), (lambda x: x > 1 and x < 3, "mr.where"), (lambda x: [v for v in x], "unstack"),
-    (lambda x: len(x), "shape"), (lambda x: int(x), "mr.cast"), (lambda x: float(x), "mr.cast"), (lambda x: [1, 2][x], "gather"),
-    (lambda x: np.asarray(x), "mr."), (lambda x: f"{x}", "as_string"), (lambda x: range(x), "mr.range"),
-    (lambda x: x in [1, 2], "where|reduce_any"), (lambda x: {x: 1}, "unhashable"),
-])
+@pytest.mark.parametrize(
+    "function,way_out",
+    [
+        (lambda x: 1 if x > 1 else 0, "mr.where"),
+        (lambda x: x > 1 and x < 3, "mr.where"),
+        (lambda x: [v for v in x], "unstack"),
+        (lambda x: len(x), "shape"),
+        (lambda x: int(x), "mr.cast"),
+        (lambda x: float(x), "mr.cast"),
+        (lambda x: [1, 2][x], "gather"),
+        (lambda x: np.asarray(x), "mr."),
+        (lambda x: f"{x}", "as_string"),
+        (lambda x: range(x), "mr.range"),
+        (lambda x: x in [1, 2], "where|reduce_any"),
+        (lambda x: {x: 1}, "unhashable"),
+    ],
+)
 def test_refusals_name_the_way_out(function, way_out):
     with pytest.raises(TypeError, match=way_out):
         mr.Dataset.range(3).map(function)
@@ -325,6 +431,7 @@ def test_errors_arise_at_the_users_line():
     def bad(x):
         y = x + 1
         return mr.reshape(y, [2])  # this line
+
     with pytest.raises(mr.errors.InvalidArgumentError, match="reshape") as caught:
         mr.Dataset.range(3).map(bad)
     assert any("this line" in (str(entry.statement)) for entry in caught.traceback)
@@ -350,7 +457,10 @@ def test_inner_functions_capture_outer_values():
     ds = mr.Dataset.range(1, 4).flat_map(lambda n: mr.Dataset.range(n).map(lambda x: x * 10 + n))
     assert list(ds) == [1, 2, 12, 3, 13, 23]
     ds = mr.Dataset.range(1, 3).flat_map(
-        lambda a: mr.Dataset.range(2).flat_map(lambda b: mr.Dataset.range(1).map(lambda c: a * 100 + b * 10 + c)))
+        lambda a: mr.Dataset.range(2).flat_map(
+            lambda b: mr.Dataset.range(1).map(lambda c: a * 100 + b * 10 + c)
+        )
+    )
     assert list(ds) == [100, 110, 200, 210]
 
 
@@ -361,18 +471,32 @@ def test_operators_compute_at_once_outside_of_functions():
     assert math.isclose(mr.exp(1.0), math.e, rel_tol=1e-6)
     assert mr.constant([1, 2]).dtype == np.int32
     mine = np.arange(3)
-    for constant in (mr.constant(mine), mr.constant(mr.constant(mine)), mr.constant(np.float32(1), shape=[2])):
+    for constant in (
+        mr.constant(mine),
+        mr.constant(mr.constant(mine)),
+        mr.constant(np.float32(1), shape=[2]),
+    ):
         constant[...] = 9  # it is no other one's memory
     assert mine.tolist() == [0, 1, 2]
     assert mr.constant(3, mr.float64, shape=[2, 2]).shape == (2, 2)
 
 
-@pytest.mark.parametrize("function,instead", [
-    (np.sqrt, "Use mr.sqrt"), (np.log1p, "Use mr.math.log1p"), (np.mean, "Use mr.reduce_mean"), (np.isnan, "Use mr.math.is_nan"),
-    (lambda x: np.clip(x, 0, 1), "Use mr.clip_by_value"), (lambda x: np.concatenate([x, x]), "Use mr.concat"),
-    (np.sort, "There is no mr.sort"), (np.fft.fft, "numpy.fft.fft of a tensor"), (np.add.reduce, "numpy.add"),
-    (lambda x: np.multiply(np.ones(3), x, out=np.ones(3)), "Use mr.multiply"), (np.asarray, "NumPy"),
-])
+@pytest.mark.parametrize(
+    "function,instead",
+    [
+        (np.sqrt, "Use mr.sqrt"),
+        (np.log1p, "Use mr.math.log1p"),
+        (np.mean, "Use mr.reduce_mean"),
+        (np.isnan, "Use mr.math.is_nan"),
+        (lambda x: np.clip(x, 0, 1), "Use mr.clip_by_value"),
+        (lambda x: np.concatenate([x, x]), "Use mr.concat"),
+        (np.sort, "There is no mr.sort"),
+        (np.fft.fft, "numpy.fft.fft of a tensor"),
+        (np.add.reduce, "numpy.add"),
+        (lambda x: np.multiply(np.ones(3), x, out=np.ones(3)), "Use mr.multiply"),
+        (np.asarray, "NumPy"),
+    ],
+)
 def test_a_function_of_numpy_names_the_one_to_use(function, instead):
     with pytest.raises(TypeError, match=instead):
         mr.Dataset.from_tensors(np.ones(3)).map(function)
@@ -381,18 +505,41 @@ def test_a_function_of_numpy_names_the_one_to_use(function, instead):
 def test_an_array_on_the_left_leaves_the_operator_to_the_tensor():
     ds = mr.Dataset.from_tensors(np.array([1.0, 2.0, 4.0]))
     a = np.array([4.0, 2.0, 1.0])
-    for f in (lambda x: a + x, lambda x: a - x, lambda x: a * x, lambda x: a / x, lambda x: a // x, lambda x: a % x, lambda x: a ** x,
-              lambda x: np.float64(3) - x, lambda x: a < x, lambda x: a >= x, lambda x: a == x, lambda x: a != x, lambda x: np.float64(2) > x):
+    for f in (
+        lambda x: a + x,
+        lambda x: a - x,
+        lambda x: a * x,
+        lambda x: a / x,
+        lambda x: a // x,
+        lambda x: a % x,
+        lambda x: a**x,
+        lambda x: np.float64(3) - x,
+        lambda x: a < x,
+        lambda x: a >= x,
+        lambda x: a == x,
+        lambda x: a != x,
+        lambda x: np.float64(2) > x,
+    ):
         assert next(iter(ds.map(f))).tolist() == f(np.array([1.0, 2.0, 4.0])).tolist()
 
 
-@pytest.mark.parametrize("draw", [lambda: np.random.rand(), lambda: np.random.randint(5), lambda: random.random(), lambda: np.random.normal()])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda: np.random.rand(),
+        lambda: np.random.randint(5),
+        lambda: random.random(),
+        lambda: np.random.normal(),
+    ],
+)
 def test_random_numbers_that_a_function_draws_are_warned_of(draw):
     with pytest.warns(UserWarning, match="given to map drew random numbers") as caught:
         mr.Dataset.range(3).map(lambda x: mr.cast(x, "float64") + draw())
     assert [w.filename for w in caught] == [__file__]
     with pytest.warns(UserWarning, match="given to flat_map drew") as caught:
-        mr.Dataset.range(3).flat_map(lambda x: mr.Dataset.range(2).map(lambda y: mr.cast(y, "float64") + draw()))
+        mr.Dataset.range(3).flat_map(
+            lambda x: mr.Dataset.range(2).map(lambda y: mr.cast(y, "float64") + draw())
+        )
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")

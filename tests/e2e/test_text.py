@@ -1,4 +1,6 @@
-"""Text: splitting, regular expressions, hashes and tables; and all of it together, from lines to ids."""
+"""
+Text: splitting, regular expressions, hashes and tables; and all of it together, from lines to ids.
+"""
 
 import re
 
@@ -14,13 +16,18 @@ def split(text, *args, **kwargs):
     return list(mr.strings.split(text, *args, **kwargs))
 
 
-@pytest.mark.parametrize("text", ["", " ", "a", " a  b\tc\r\nd ", "a,b,,c,", ",", "aaa", "\x0b\x0c x", "caf\u00e9 na\u00efve"])
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "a", " a  b\tc\r\nd ", "a,b,,c,", ",", "aaa", "\x0b\x0c x", "caf\u00e9 na\u00efve"],
+)
 @pytest.mark.parametrize("sep", [None, "", ",", "aa", "a"])
 @pytest.mark.parametrize("maxsplit", [-1, 0, 1, 2, 100])
 def test_split_is_pythons(text, sep, maxsplit):
     want = text.encode().split(sep.encode() if sep else None, maxsplit)
     assert split(text, sep, maxsplit) == want
-    traced = list(Dataset.from_tensors(text).map(lambda s: mr.strings.split(s, sep=sep, maxsplit=maxsplit)))[0]
+    traced = list(
+        Dataset.from_tensors(text).map(lambda s: mr.strings.split(s, sep=sep, maxsplit=maxsplit))
+    )[0]
     assert list(traced) == want
 
 
@@ -32,16 +39,35 @@ def test_split_of_many_rows_and_of_what_is_no_scalar():
         Dataset.range(4).map(mr.strings.as_string).batch(2).map(mr.strings.split)
 
 
-@pytest.mark.parametrize("pattern,rewrite", [
-    ("a", "b"), ("[aeiou]+", r"<\0>"), (r"(\w+) (\w+)", r"\2 \1"), ("a*", "-"), ("^", ">"), ("$", "<"), ("", "."), (r"\.", r"\\"),
-    (r"[^\w\s]", ""), ("(x)|b", r"[\1]"),
-])
-@pytest.mark.parametrize("text", ["", "abc", "hello big world", "baaac", "x.y.z", "na\u00efve caf\u00e9!"])
+@pytest.mark.parametrize(
+    "pattern,rewrite",
+    [
+        ("a", "b"),
+        ("[aeiou]+", r"<\0>"),
+        (r"(\w+) (\w+)", r"\2 \1"),
+        ("a*", "-"),
+        ("^", ">"),
+        ("$", "<"),
+        ("", "."),
+        (r"\.", r"\\"),
+        (r"[^\w\s]", ""),
+        ("(x)|b", r"[\1]"),
+    ],
+)
+@pytest.mark.parametrize(
+    "text", ["", "abc", "hello big world", "baaac", "x.y.z", "na\u00efve caf\u00e9!"]
+)
 def test_regex_replace_is_pythons(pattern, rewrite, text):
     python = re.sub(r"\\(\d)", r"\\g<\1>", rewrite)
     want = re.sub(pattern, python, text, flags=re.ASCII)  # as RE2's classes
     if pattern == "a*":  # RE2 allows no empty match right behind another
-        want = {"": "-", "abc": "-b-c-", "hello big world": None, "baaac": "-b-c-", "x.y.z": "-x-.-y-.-z-"}.get(text)
+        want = {
+            "": "-",
+            "abc": "-b-c-",
+            "hello big world": None,
+            "baaac": "-b-c-",
+            "x.y.z": "-x-.-y-.-z-",
+        }.get(text)
     if want is not None:
         assert mr.strings.regex_replace(text, pattern, rewrite) == want.encode()
     if pattern != "a*":
@@ -51,7 +77,11 @@ def test_regex_replace_is_pythons(pattern, rewrite, text):
 
 def test_regular_expressions_refuse_and_give_up():
     words = Dataset.from_tensor_slices(["abc", "ABC", "ab"])
-    assert list(words.map(lambda s: mr.strings.regex_full_match(s, "(?i)a.c"))) == [True, True, False]
+    assert list(words.map(lambda s: mr.strings.regex_full_match(s, "(?i)a.c"))) == [
+        True,
+        True,
+        False,
+    ]
     assert list(mr.strings.regex_full_match(np.array(["a\n", "a"]), "a")) == [False, True]
     for pattern in ("(", "[z-a]", "*"):
         with pytest.raises(mr.errors.InvalidArgumentError, match="regex_replace: pattern"):
@@ -72,7 +102,10 @@ def test_hash_buckets():
     words = np.array([b"w%d" % i for i in range(1000)], object)
     got = mr.strings.to_hash_bucket_fast(words, 10)
     assert got.dtype == np.int64 and set(got.tolist()) == set(range(10))
-    assert list(Dataset.from_tensor_slices(words).map(lambda s: mr.strings.to_hash_bucket_fast(s, 10))) == got.tolist()
+    assert (
+        list(Dataset.from_tensor_slices(words).map(lambda s: mr.strings.to_hash_bucket_fast(s, 10)))
+        == got.tolist()
+    )
     with pytest.raises(mr.errors.InvalidArgumentError, match="num_buckets"):
         mr.strings.to_hash_bucket_fast(words, 0)
 
@@ -87,11 +120,15 @@ def test_static_hash_table():
     assert table[np.array([["a"], ["b"]])].tolist() == [[10], [20]]
     ds = Dataset.from_tensor_slices(["b", "c", "a"]).map(table.lookup)
     assert ds.element_spec == mr.TensorSpec([], mr.int32) and list(ds) == [20, -1, 10]
-    words = mr.lookup.StaticHashTable(mr.lookup.KeyValueTensorInitializer(np.array([3, 5]), ["three", "five"]), "?")
+    words = mr.lookup.StaticHashTable(
+        mr.lookup.KeyValueTensorInitializer(np.array([3, 5]), ["three", "five"]), "?"
+    )
     assert list(Dataset.range(6).map(words.lookup)) == [b"?", b"?", b"?", b"three", b"?", b"five"]
     floats = mr.lookup.StaticHashTable(mr.lookup.KeyValueTensorInitializer([1, 2], [0.5, 1.5]), 0.0)
     assert floats.key_dtype == mr.int32 and floats.lookup([2, 7]).tolist() == [1.5, 0.0]
-    empty = mr.lookup.StaticHashTable(mr.lookup.KeyValueTensorInitializer(np.empty(0, object), np.empty(0, np.int64)), 7)
+    empty = mr.lookup.StaticHashTable(
+        mr.lookup.KeyValueTensorInitializer(np.empty(0, object), np.empty(0, np.int64)), 7
+    )
     assert empty.lookup(["a"]).tolist() == [7]
     with pytest.raises(TypeError, match="int64"):
         Dataset.range(3).map(table.lookup)
@@ -104,18 +141,29 @@ def test_static_hash_table():
 def test_static_vocabulary_table(tmp_path):
     path = str(tmp_path / "vocab.txt")
     open(path, "wb").write(b"the\r\nof\nand\n")
-    init = mr.lookup.TextFileInitializer(path, mr.string, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64,
-                                         mr.lookup.TextFileIndex.LINE_NUMBER)
+    init = mr.lookup.TextFileInitializer(
+        path,
+        mr.string,
+        mr.lookup.TextFileIndex.WHOLE_LINE,
+        mr.int64,
+        mr.lookup.TextFileIndex.LINE_NUMBER,
+    )
     table = mr.lookup.StaticVocabularyTable(init, 3)
     assert table.size() == 6
     ids = table.lookup(["of", "x", "the", "y", "and"])
     assert ids[[0, 2, 4]].tolist() == [1, 0, 2] and all(3 <= i < 6 for i in ids[[1, 3]])
     assert ids[1] == 3 + mr.strings.to_hash_bucket_fast("x", 3)
     shuffled = mr.lookup.StaticVocabularyTable(
-        mr.lookup.KeyValueTensorInitializer(["a", "b"], np.array([1, 0])), 1)
+        mr.lookup.KeyValueTensorInitializer(["a", "b"], np.array([1, 0])), 1
+    )
     assert shuffled.lookup(["a", "b", "c"]).tolist() == [1, 0, 2]
-    numbers = mr.lookup.StaticVocabularyTable(mr.lookup.KeyValueTensorInitializer(np.array([7, 9]), np.arange(2)), 5)
-    assert numbers.lookup(np.array([9, 8])).tolist() == [1, 2 + mr.strings.to_hash_bucket_fast("8", 5)]
+    numbers = mr.lookup.StaticVocabularyTable(
+        mr.lookup.KeyValueTensorInitializer(np.array([7, 9]), np.arange(2)), 5
+    )
+    assert numbers.lookup(np.array([9, 8])).tolist() == [
+        1,
+        2 + mr.strings.to_hash_bucket_fast("8", 5),
+    ]
     nothing = mr.lookup.StaticVocabularyTable(None, 4, lookup_key_dtype=mr.string)
     assert nothing.lookup("x") == mr.strings.to_hash_bucket_fast("x", 4)
     with pytest.raises(ValueError, match="StaticHashTable"):
@@ -129,8 +177,9 @@ def test_tables_from_columns_of_a_file(tmp_path):
     open(path, "w").write("a\t1\nb\t2\n")
     init = mr.lookup.TextFileInitializer(path, mr.string, 0, mr.int64, 1)
     assert mr.lookup.StaticHashTable(init, -1).lookup(["b", "a", "c"]).tolist() == [2, 1, -1]
-    by_number = mr.lookup.TextFileInitializer(path, mr.string, 0, mr.int64, mr.lookup.TextFileIndex.LINE_NUMBER,
-                                              value_index_offset=5)
+    by_number = mr.lookup.TextFileInitializer(
+        path, mr.string, 0, mr.int64, mr.lookup.TextFileIndex.LINE_NUMBER, value_index_offset=5
+    )
     assert mr.lookup.StaticHashTable(by_number, 0).lookup(["b"]).tolist() == [6]
     with pytest.raises(ValueError, match="line 1: 2 columns, column 2"):
         mr.lookup.TextFileInitializer(path, mr.string, 2, mr.int64, 1)
@@ -139,13 +188,17 @@ def test_tables_from_columns_of_a_file(tmp_path):
     with pytest.raises(ValueError, match="2 lines, not 3"):
         mr.lookup.TextFileInitializer(path, mr.string, 0, mr.int64, 1, vocab_size=3)
     with pytest.raises(ValueError, match="WHOLE_LINE is a string or an integer"):
-        mr.lookup.TextFileInitializer(path, mr.float32, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64, 1)
+        mr.lookup.TextFileInitializer(
+            path, mr.float32, mr.lookup.TextFileIndex.WHOLE_LINE, mr.int64, 1
+        )
 
 
 def test_from_lines_to_buckets_of_ids(tmp_path):
     path = str(tmp_path / "text")
     open(path, "w").write("the cat sat\n\nthe dog sat on the cat\nA cat!\nthe the the the\n")
-    vocabulary = mr.lookup.StaticVocabularyTable(mr.lookup.KeyValueTensorInitializer(["the", "cat", "sat"], np.arange(3)), 1)
+    vocabulary = mr.lookup.StaticVocabularyTable(
+        mr.lookup.KeyValueTensorInitializer(["the", "cat", "sat"], np.arange(3)), 1
+    )
 
     def ids(line):
         words = mr.strings.split(mr.strings.regex_replace(mr.strings.lower(line), "[^a-z ]", ""))
@@ -154,4 +207,7 @@ def test_from_lines_to_buckets_of_ids(tmp_path):
     ds = mr.TextLineDataset(path).map(ids).filter(lambda x: mr.size(x) > 0)
     assert [x.tolist() for x in ds] == [[1, 2, 3], [1, 4, 3, 4, 1, 2], [4, 2], [1, 1, 1, 1]]
     buckets = ds.bucket_by_sequence_length(mr.size, [4], [2, 2])
-    assert [x.tolist() for x in buckets] == [[[1, 2, 3], [4, 2, 0]], [[1, 4, 3, 4, 1, 2], [1, 1, 1, 1, 0, 0]]]
+    assert [x.tolist() for x in buckets] == [
+        [[1, 2, 3], [4, 2, 0]],
+        [[1, 4, 3, 4, 1, 2], [1, 1, 1, 1, 0, 0]],
+    ]

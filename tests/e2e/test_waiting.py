@@ -24,7 +24,9 @@ class Said:
 
     def why(self, job, text):
         """Wait for a line of @job with @text in it."""
-        wait_until(lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said")
+        wait_until(
+            lambda: any(re.search(text, line) for line in self.lines(job)), f"'{text}' is said"
+        )
 
 
 @pytest.fixture
@@ -34,7 +36,10 @@ def said(capfd):
 
 @pytest.fixture
 def reading():
-    """reading(ds): reads on a thread of its own; the list of what has come. The iterators are closed at the end of the test."""
+    """
+    reading(ds): reads on a thread of its own; the list of what has come. The iterators are closed
+    at the end of the test.
+    """
     opened = []
 
     def read(ds, n=None):
@@ -73,12 +78,24 @@ def test_who_or_what_is_waited_for_is_named(cluster, reading, said):
     for i in range(2):  # the second one stops to ask for more
         reading(consumer(cluster, i, 2, endless, "resting"), n=(None, 5)[i])
         reading(consumer(cluster, i, 2, Dataset.range(20), "ending"), n=(None, 5)[i])
-    held = reading(Dataset.range(1).apply(cluster.distribute("distributed_epoch", job_name="held", guarantee="at_least_once")), n=1)
+    held = reading(
+        Dataset.range(1).apply(
+            cluster.distribute("distributed_epoch", job_name="held", guarantee="at_least_once")
+        ),
+        n=1,
+    )
     wait_until(lambda: held, "somebody holds the only element")
-    reading(Dataset.range(1).apply(cluster.distribute("distributed_epoch", job_name="held", guarantee="at_least_once")))
+    reading(
+        Dataset.range(1).apply(
+            cluster.distribute("distributed_epoch", job_name="held", guarantee="at_least_once")
+        )
+    )
 
     said.why("incomplete", r"consumer 1 \(and 1 more\) of 3 has not come yet")
-    said.why("barren", f"the pipeline at worker {address} has given nothing for [0-9]+ s, 0 elements came before")
+    said.why(
+        "barren",
+        f"the pipeline at worker {address} has given nothing for [0-9]+ s, 0 elements came before",
+    )
     said.why("resting", "consumer 1 is at round [0-9]+ and has not asked for what others wait for")
     said.why("ending", "consumer 1 is at round [0-9]+ ")
     said.why("held", "1 other reader of the job may hold elements back")
@@ -98,13 +115,24 @@ def test_a_worker_that_is_gone_is_named(make_cluster, reading, said):
     cluster = make_cluster(worker_timeout_ms=60_000)
     reading(Dataset.range(ENDLESS).apply(cluster.distribute(job_name="alone")))
     cluster.workers[0].kill()
-    said.why("alone", f"a read waits .*worker {cluster.workers[0].address} cannot be reached .nothing listens or answers there: ")
+    said.why(
+        "alone",
+        (
+            f"a read waits .*worker {cluster.workers[0].address} cannot be reached .nothing listens"
+            " or answers there: "
+        ),
+    )
 
 
 def test_a_read_without_a_dispatcher_says_so(cluster, reading, said):
-    ds = Dataset.range(1_000_000).map(lambda x: x + mr.cast(mr.reduce_sum(mr.range(200_000)) * 0, mr.int64))
+    ds = Dataset.range(1_000_000).map(
+        lambda x: x + mr.cast(mr.reduce_sum(mr.range(200_000)) * 0, mr.int64)
+    )
     got = reading(ds.apply(cluster.distribute("distributed_epoch", job_name="orphan")))
     wait_until(lambda: got, "it reads")
     cluster.dispatchers[0].kill()
     address = cluster.dispatchers[0].address
-    said.why("orphan", f"no dispatcher leads at grpc://{address} .{address}: nothing listens or answers there: ")
+    said.why(
+        "orphan",
+        f"no dispatcher leads at grpc://{address} .{address}: nothing listens or answers there: ",
+    )

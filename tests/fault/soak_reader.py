@@ -1,10 +1,12 @@
 """
-A reading process of soak.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
+A reading process of soak.py: takes commands as lines of JSON on stdin, answers each with a line on
+stdout.
 
-{"do": "read", ...} reads one dataset and writes each element to a file before it asks for the next one; the answer has what the
-service said of its end, and how many splits there were. How: "end" reads to the
-end; "close" closes after some elements; "drop" lets the iterator go without a word; "interrupt" reads to the end while a signal
-handler raises out of it again and again. {"do": "leave"} opens and leaves jobs of its own.
+{"do": "read", ...} reads one dataset and writes each element to a file before it asks for the next
+one; the answer has what the service said of its end, and how many splits there were. How: "end"
+reads to the end; "close" closes after some elements; "drop" lets the iterator go without a word;
+"interrupt" reads to the end while a signal handler raises out of it again and again. {"do":
+"leave"} opens and leaves jobs of its own.
 """
 
 import collections
@@ -34,7 +36,10 @@ def _interrupt(number, frame):
 
 
 def _take(it, into):
-    """The next element, appended to @into as soon as the iterator gave it: what raises afterwards cannot lose it here."""
+    """
+    The next element, appended to @into as soon as the iterator gave it: what raises afterwards
+    cannot lose it here.
+    """
     before = len(into)
     try:
         into.extend(itertools.islice(it, 1))
@@ -60,7 +65,10 @@ def _elements(it, command, into):
 
 
 def _splits(command):
-    """How many there are of the job that is being read, as soon as its record can be seen; None: it cannot any more."""
+    """
+    How many there are of the job that is being read, as soon as its record can be seen; None: it
+    cannot any more.
+    """
     for job in json.loads(mr.service.status(command["service"])).get("jobs", []):
         if job.get("name") == command["job"] and job.get("iterations"):
             return int(job["iterations"][0]["providers"][0]["splits"])
@@ -71,12 +79,22 @@ def read(command):
     ds = mr.Dataset.range(command["n"]).map(lambda x: x + 0)
     if command["batch"]:
         ds = ds.batch(command["batch"])
-    it = iter(ds.apply(mr.service.distribute("distributed_epoch", command["service"], job_name=command["job"],
-                                             **command["options"])))
+    it = iter(
+        ds.apply(
+            mr.service.distribute(
+                "distributed_epoch",
+                command["service"],
+                job_name=command["job"],
+                **command["options"],
+            )
+        )
+    )
     answer = {"errors": [], "interrupts": 0, "nexts": 0, "ended": False, "splits": None}
     got = collections.deque()
     stop = command.get("stop", 0)
-    file = open(command["file"], "ab", buffering=0)  # what was written stays when this process is killed
+    file = open(
+        command["file"], "ab", buffering=0
+    )  # what was written stays when this process is killed
     signal.signal(signal.SIGALRM, _interrupt)
     try:
         for more, answer["interrupts"] in _elements(it, command, got):
@@ -108,8 +126,13 @@ def leave(command):
     over = time.monotonic() + command["seconds"]
     while time.monotonic() < over:
         try:
-            it = iter(mr.Dataset.range(rng.choice([10, 1000, 100000])).apply(
-                mr.service.distribute(rng.choice(["parallel_epochs", "distributed_epoch"]), command["service"])))
+            it = iter(
+                mr.Dataset.range(rng.choice([10, 1000, 100000])).apply(
+                    mr.service.distribute(
+                        rng.choice(["parallel_epochs", "distributed_epoch"]), command["service"]
+                    )
+                )
+            )
             for _ in range(rng.choice([0, 1, 100])):
                 if next(it, None) is None:
                     break

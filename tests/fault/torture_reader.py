@@ -1,9 +1,11 @@
 """
-A reading process of torture.py: takes commands as lines of JSON on stdin, answers each with a line on stdout.
+A reading process of torture.py: takes commands as lines of JSON on stdin, answers each with a line
+on stdout.
 
-{"do": "read", ...} reads one dataset to its end and writes every element to a file before it asks for the next; {"do": "visit", ...} opens, reads a
-little of and leaves many iterators on several threads for some seconds, and writes a byte to its file for each step. An answer says what went wrong as a
-list of errors.
+{"do": "read", ...} reads one dataset to its end and writes every element to a file before it asks
+for the next; {"do": "visit", ...} opens, reads a little of and leaves many iterators on several
+threads for some seconds, and writes a byte to its file for each step. An answer says what went
+wrong as a list of errors.
 """
 
 import collections
@@ -30,17 +32,26 @@ def numbered(shape, n):
         return mr.Dataset.range(n // 50).flat_map(lambda i: mr.Dataset.range(i * 50, i * 50 + 50))
     if shape == "interleave":
         return mr.Dataset.range(n // 50).interleave(
-            lambda i: mr.Dataset.range(i * 50, i * 50 + 50), cycle_length=4, num_parallel_calls=2)
+            lambda i: mr.Dataset.range(i * 50, i * 50 + 50), cycle_length=4, num_parallel_calls=2
+        )
     if shape == "parallel":
         return mr.Dataset.range(n).map(lambda x: x + 0, num_parallel_calls=4).prefetch(4)
     return mr.Dataset.range(n)
 
 
 def read(command):
-    """Read to the end. A nap every so many elements keeps a small dataset going through many faults."""
+    """
+    Read to the end. A nap every so many elements keeps a small dataset going through many faults.
+    """
     ds = numbered(command["shape"], command["n"]).apply(
-        mr.service.distribute(command["mode"], command["service"], job_name=command.get("job"),
-                              guarantee=command.get("guarantee", "at_most_once"), **command.get("options", {})))
+        mr.service.distribute(
+            command["mode"],
+            command["service"],
+            job_name=command.get("job"),
+            guarantee=command.get("guarantee", "at_most_once"),
+            **command.get("options", {}),
+        )
+    )
     gap, errors = {"s": 0.0, "until": 0.0, "for": "nothing"}, []
 
     def waited(since, what):
@@ -49,7 +60,9 @@ def read(command):
             gap.update({"s": now - since, "until": time.time(), "for": what})
         return now
 
-    file = open(command["file"], "wb", buffering=0)  # what was written stays when this process is killed
+    file = open(
+        command["file"], "wb", buffering=0
+    )  # what was written stays when this process is killed
     every, nap = command["every"], command["nap"]
     last = time.monotonic()
     try:
@@ -68,7 +81,10 @@ def read(command):
 
 
 def visit(command):
-    """Threads that come, read a little, and go: by close(), also from another thread, by the end, or by dropping the iterator."""
+    """
+    Threads that come, read a little, and go: by close(), also from another thread, by the end, or
+    by dropping the iterator.
+    """
     over = time.monotonic() + command["seconds"]
     errors, counts, lock = [], collections.Counter(), threading.Lock()
     steps = open(command["file"], "wb", buffering=0)
@@ -80,8 +96,11 @@ def visit(command):
             mode = rng.choice(["parallel_epochs", "distributed_epoch"])
             it, closer, seen = None, None, set()
             try:
-                it = iter(numbered(rng.choice(["range", "shuffle", "flat_map"]), n).apply(
-                    mr.service.distribute(mode, command["service"])))
+                it = iter(
+                    numbered(rng.choice(["range", "shuffle", "flat_map"]), n).apply(
+                        mr.service.distribute(mode, command["service"])
+                    )
+                )
                 if rng.random() < 0.3:
                     closer = threading.Timer(rng.uniform(0, 0.5), it.close)
                     closer.start()

@@ -8,7 +8,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def arrows():
-    """The directories that each directory may use, those at the far end of several arrows included."""
+    """
+    The directories that each directory may use, those at the far end of several arrows included.
+    """
     uses = {}
     for line in (ROOT / "docs/change/architecture.md").read_text().splitlines():
         if not line.startswith("    ") or "◄─" not in line:
@@ -32,7 +34,11 @@ def directory(path):
 def main():
     uses = arrows()
     known = set(uses).union(*uses.values())
-    wrong = [f"docs/change/architecture.md: '{name}' is below itself" for name in uses if name in uses[name]]
+    wrong = [
+        f"docs/change/architecture.md: '{name}' is below itself"
+        for name in uses
+        if name in uses[name]
+    ]
     for top in ("src", "coord", "cache"):
         for path in sorted((ROOT / top).rglob("*.[ch]")):
             name = str(path.relative_to(ROOT))
@@ -44,7 +50,9 @@ def main():
             for included in re.findall(r'^#include "(\w+/[\w/]+\.h)"', path.read_text(), re.M):
                 used = directory(included)
                 if used != user and used not in uses.get(user, set()):
-                    wrong.append(f"{name}: includes {included}, and no arrow runs from {user} to {used}")
+                    wrong.append(
+                        f"{name}: includes {included}, and no arrow runs from {user} to {used}"
+                    )
     print("\n".join(sorted(set(wrong))) or "the arrows hold")
     return 1 if wrong else 0
 

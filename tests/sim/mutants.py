@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Put mistakes into copies of the code, one at a time, and see which test finds each.
+"""
+Put mistakes into copies of the code, one at a time, and see which test finds each.
 
     tests/sim/mutants.py [--build build/dev] [--jobs 2] [NAME...]     these, or all
     tests/sim/mutants.py --check                                      is each one's text still in the code, once?
     tests/sim/mutants.py --ranges 10 OWED_STAYS                       how many walks it takes, from ten seeds on
 
-The list is mutations.py. A mistake is one place of one file that reads otherwise. That file alone is compiled again, in
-a temporary directory, and linked in front of the archive that has the right one, into each of the tests that are to
-find it, one after the other until one does; nothing in the tree or in the build changes. A mistake that no test finds,
-or whose text is not found any more, makes this fail.
+The list is mutations.py. A mistake is one place of one file that reads otherwise. That file alone
+is compiled again, in a temporary directory, and linked in front of the archive that has the right
+one, into each of the tests that are to find it, one after the other until one does; nothing in the
+tree or in the build changes. A mistake that no test finds, or whose text is not found any more,
+makes this fail.
 """
 
 import argparse
@@ -28,7 +30,9 @@ from mutations import MUTATIONS, RULES
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 WALKS = "walks"  # of sim_main, which draws them; --seeds of them
-PATIENCE_S = 20  # and ten times as long as it takes without a mistake: a test that hangs has found one, too
+PATIENCE_S = (
+    20  # and ten times as long as it takes without a mistake: a test that hangs has found one, too
+)
 AT_LEAST = 3  # mistakes for each group of rules
 
 
@@ -38,12 +42,21 @@ def out_of_date():
     names = collections.Counter(m.name for m in MUTATIONS)
     rules = collections.Counter(m.rule.split(".")[0] for m in MUTATIONS)
     for m in MUTATIONS:
-        found = len(places(m).findall((TOP / m.file).read_text())) if (TOP / m.file).is_file() else 0
+        found = (
+            len(places(m).findall((TOP / m.file).read_text())) if (TOP / m.file).is_file() else 0
+        )
         if found != 1:
-            wrong.append(f"{m.name}: {m.file} has {found} places that read {m.old!r}: the list is out of date")
+            wrong.append(
+                f"{m.name}: {m.file} has {found} places that read {m.old!r}: the list is out of"
+                " date"
+            )
         if names[m.name] != 1 or m.old == m.new or m.rule.split(".")[0] not in RULES:
             wrong.append(f"{m.name}: not a mistake of its own, of a rule that there is")
-    wrong += [f"rules {r} ({what}): {rules[r]} mistakes" for r, what in RULES.items() if rules[r] < AT_LEAST]
+    wrong += [
+        f"rules {r} ({what}): {rules[r]} mistakes"
+        for r, what in RULES.items()
+        if rules[r] < AT_LEAST
+    ]
     return wrong
 
 
@@ -54,7 +67,11 @@ class Build:
         self.path = os.path.abspath(path)
         entries = json.loads((pathlib.Path(self.path) / "compile_commands.json").read_text())
         self.compile = {}
-        for e in entries:  # a test may compile a file once more; the library's object is what others link
+        for (
+            e
+        ) in (
+            entries
+        ):  # a test may compile a file once more; the library's object is what others link
             if e["file"] not in self.compile or " -o tests/" in self.compile[e["file"]]:
                 self.compile[e["file"]] = e["command"]
         self.links = {}
@@ -65,7 +82,9 @@ class Build:
         for program in programs:
             out = subprocess.run(
                 ["ninja", "-C", self.path, "-t", "commands", "-s", f"tests/{program}"],
-                check=True, capture_output=True, text=True,
+                check=True,
+                capture_output=True,
+                text=True,
             ).stdout
             words = shlex.split(out.splitlines()[-1].removeprefix(": && ").removesuffix(" && :"))
             self.links[program] = without_cache(words)
@@ -76,7 +95,8 @@ class Build:
         mutant.write_text(places(m).sub(lambda _: m.new, source.read_text()))
         words = without_cache(shlex.split(self.compile[str(source)]))
         words = replaced(replaced(words, "-o", str(obj)), "-c", str(mutant))
-        # Paths of assertions and of headers next to it stay; what is left unused by the mistake is no concern.
+        # Paths of assertions and of headers next to it stay; what is left unused by the mistake is
+        # no concern.
         words += ["-w", "-iquote", str(source.parent)]
         subprocess.run(words, cwd=self.path, check=True, capture_output=True, text=True)
         return obj
@@ -115,7 +135,9 @@ def run(program, test, seeds, patience_s=None):
     """None if it passes, or what of it failed."""
     args = [str(program), "--seeds", str(seeds)] if test == WALKS else [str(program)]
     try:
-        done = subprocess.run(args, capture_output=True, text=True, errors="replace", timeout=patience_s, cwd=TOP)
+        done = subprocess.run(
+            args, capture_output=True, text=True, errors="replace", timeout=patience_s, cwd=TOP
+        )
     except subprocess.TimeoutExpired:
         return "hangs"
     if done.returncode == 0:
@@ -147,7 +169,9 @@ def count_walks(build, m, ranges, seeds):
         directory = pathlib.Path(temporary)
         program = build.link_mutant(m, "sim_main", build.compile_mutant(m, directory), directory)
         done = subprocess.run(
-            [program, "--ranges", str(ranges), "--seeds", str(seeds)], capture_output=True, text=True
+            [program, "--ranges", str(ranges), "--seeds", str(seeds)],
+            capture_output=True,
+            text=True,
         )
         print(f"{m.name} ({m.what}){done.stdout.removeprefix('NONE').rstrip()}", flush=True)
         return done.returncode == 0
@@ -187,7 +211,9 @@ def main():
     build = Build(options.build)
     if options.ranges > 0:
         build.make(["sim_main"])
-        return 0 if all([count_walks(build, m, options.ranges, options.seeds) for m in chosen]) else 1
+        return (
+            0 if all([count_walks(build, m, options.ranges, options.seeds) for m in chosen]) else 1
+        )
     tests = sorted({t for m in chosen for t in m.tests})
     build.make(sorted({program_of(t) for t in tests}))
     patience, red = {}, []
@@ -202,9 +228,13 @@ def main():
 
     survived = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for m, found, broken in pool.map(lambda m: attempt(build, m, options.seeds, patience), chosen):
+        for m, found, broken in pool.map(
+            lambda m: attempt(build, m, options.seeds, patience), chosen
+        ):
             survived += found is None
-            verdict = broken or (f"{found[0]}: {found[1]}" if found else f"SURVIVES {', '.join(m.tests)}")
+            verdict = broken or (
+                f"{found[0]}: {found[1]}" if found else f"SURVIVES {', '.join(m.tests)}"
+            )
             print(f"{m.rule:5} {m.name:28} {verdict}", flush=True)
     print(f"{len(chosen)} mistakes, {survived} not found")
     return 1 if survived else 0

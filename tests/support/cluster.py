@@ -1,7 +1,9 @@
 """
-Clusters of real processes that are broken on purpose: three members of etcd, dispatchers, workers. For torture and benchmarks.
+Clusters of real processes that are broken on purpose: three members of etcd, dispatchers, workers.
+For torture and benchmarks.
 
-Every process is killed with the one that started it. Addresses stay the same when a server comes back.
+Every process is killed with the one that started it. Addresses stay the same when a server comes
+back.
 """
 
 import base64
@@ -25,14 +27,18 @@ class Broken(Exception):
 
 def with_parent(argv):
     """
-    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork and exec waits for ever when a
-    thread of the library's, which the child does not have, held a lock.
+    @argv, to be killed with the thread that starts it. Not by preexec_fn: Python code between fork
+    and exec waits for ever when a thread of the library's, which the child does not have, held a
+    lock.
     """
     return ["setpriv", "--pdeathsig=KILL", *argv]
 
 
 def fixed_port(rng):
-    """A port below those that the kernel gives to connections: it is still free when a server comes back to it."""
+    """
+    A port below those that the kernel gives to connections: it is still free when a server comes
+    back to it.
+    """
     while True:
         port = rng.randrange(15000, 32000)
         with socket.socket() as s:
@@ -44,16 +50,35 @@ def fixed_port(rng):
 
 
 def write_stacks(pid, path):
-    """Where the threads of process @pid are, appended to a file; without gdb only what the kernel says."""
+    """
+    Where the threads of process @pid are, appended to a file; without gdb only what the kernel
+    says.
+    """
     with open(path, "a") as out:
         out.write(f"---- process {pid}\n")
         out.flush()
         if shutil.which("gdb") is not None:
-            subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "set pagination off", "-ex", "thread apply all bt 30"],
-                           stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL, timeout=60)
+            subprocess.run(
+                [
+                    "gdb",
+                    "-p",
+                    str(pid),
+                    "-batch",
+                    "-ex",
+                    "set pagination off",
+                    "-ex",
+                    "thread apply all bt 30",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                timeout=60,
+            )
             return
         for task in sorted(os.listdir(f"/proc/{pid}/task"), key=int):
-            with open(f"/proc/{pid}/task/{task}/comm") as comm, open(f"/proc/{pid}/task/{task}/wchan") as where:
+            with open(f"/proc/{pid}/task/{task}/comm") as comm, open(
+                f"/proc/{pid}/task/{task}/wchan"
+            ) as where:
                 out.write(f"{task} {comm.read().strip()} {where.read()}\n")
 
 
@@ -87,11 +112,20 @@ class Process:
     def start(self):
         assert self._child is None
         env = dict(os.environ)
-        for name in ("LD_PRELOAD", "ASAN_OPTIONS"):  # for Python; a sanitized program has the runtime in it, and looks for leaks
+        for name in (
+            "LD_PRELOAD",
+            "ASAN_OPTIONS",
+        ):  # for Python; a sanitized program has the runtime in it, and looks for leaks
             env.pop(name, None)
         with open(self.log, "ab") as log:
-            self._child = subprocess.Popen(with_parent(self._argv), stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env,
-                                           start_new_session=True)
+            self._child = subprocess.Popen(
+                with_parent(self._argv),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=env,
+                start_new_session=True,
+            )
         self.since = time.monotonic()
         self.starts += 1
 
@@ -150,9 +184,22 @@ class Process:
 
 
 class Cluster:
-    """Members of etcd, dispatchers and workers, not started yet. Directory and random numbers are the caller's."""
+    """
+    Members of etcd, dispatchers and workers, not started yet. Directory and random numbers are the
+    caller's.
+    """
 
-    def __init__(self, directory, rng, *, members=3, dispatchers=3, workers=3, worker_timeout="5s", options=()):
+    def __init__(
+        self,
+        directory,
+        rng,
+        *,
+        members=3,
+        dispatchers=3,
+        workers=3,
+        worker_timeout="5s",
+        options=(),
+    ):
         self._directory = directory
         self.name = "cluster"
         self.members = self._make_members(rng, members)
@@ -161,13 +208,38 @@ class Cluster:
         ports = [fixed_port(rng) for _ in range(dispatchers)]
         self.addresses = ",".join(f"127.0.0.1:{p}" for p in ports)
         self.service = "grpc://" + self.addresses
-        self.dispatchers = [self._process(f"dispatcher{i}", [
-            program, "dispatcher", f"--listen=127.0.0.1:{p}", f"--etcd-endpoints={self.endpoints}", f"--cluster={self.name}",
-            f"--worker-timeout={worker_timeout}", "--log-level=info", *options], p) for i, p in enumerate(ports)]
-        self.workers = [self._process(f"worker{i}", [
-            program, "worker", f"--dispatcher={self.addresses}", f"--listen=127.0.0.1:{p}", "--log-level=info",
-            "--drain-timeout=5s"], p)
-            for i, p in enumerate(fixed_port(rng) for _ in range(workers))]
+        self.dispatchers = [
+            self._process(
+                f"dispatcher{i}",
+                [
+                    program,
+                    "dispatcher",
+                    f"--listen=127.0.0.1:{p}",
+                    f"--etcd-endpoints={self.endpoints}",
+                    f"--cluster={self.name}",
+                    f"--worker-timeout={worker_timeout}",
+                    "--log-level=info",
+                    *options,
+                ],
+                p,
+            )
+            for i, p in enumerate(ports)
+        ]
+        self.workers = [
+            self._process(
+                f"worker{i}",
+                [
+                    program,
+                    "worker",
+                    f"--dispatcher={self.addresses}",
+                    f"--listen=127.0.0.1:{p}",
+                    "--log-level=info",
+                    "--drain-timeout=5s",
+                ],
+                p,
+            )
+            for i, p in enumerate(fixed_port(rng) for _ in range(workers))
+        ]
 
     def _process(self, name, argv, port):
         return Process(name, argv, port, os.path.join(self._directory, name + ".log"))
@@ -176,12 +248,36 @@ class Cluster:
         ports = [(fixed_port(rng), fixed_port(rng)) for _ in range(count)]
         url = "http://127.0.0.1:{}".format
         initial = ",".join(f"etcd{i}={url(peer)}" for i, (_, peer) in enumerate(ports))
-        return [self._process(f"etcd{i}", [
-            "etcd", "--name", f"etcd{i}", "--data-dir", os.path.join(self._directory, f"etcd{i}"),
-            "--listen-client-urls", url(port), "--advertise-client-urls", url(port),
-            "--listen-peer-urls", url(peer), "--initial-advertise-peer-urls", url(peer), "--initial-cluster", initial,
-            "--initial-cluster-token", str(ports), "--heartbeat-interval", "50", "--election-timeout", "250"], port)
-            for i, (port, peer) in enumerate(ports)]
+        return [
+            self._process(
+                f"etcd{i}",
+                [
+                    "etcd",
+                    "--name",
+                    f"etcd{i}",
+                    "--data-dir",
+                    os.path.join(self._directory, f"etcd{i}"),
+                    "--listen-client-urls",
+                    url(port),
+                    "--advertise-client-urls",
+                    url(port),
+                    "--listen-peer-urls",
+                    url(peer),
+                    "--initial-advertise-peer-urls",
+                    url(peer),
+                    "--initial-cluster",
+                    initial,
+                    "--initial-cluster-token",
+                    str(ports),
+                    "--heartbeat-interval",
+                    "50",
+                    "--election-timeout",
+                    "250",
+                ],
+                port,
+            )
+            for i, (port, peer) in enumerate(ports)
+        ]
 
     @property
     def everything(self):
@@ -215,7 +311,10 @@ class Cluster:
         return json.loads(mr.service.status(self.service, timeout_ms=max(1, int(timeout_s * 1000))))
 
     def wait_whole(self, deadline):
-        """Until the leader knows the current incarnation of each worker: a job opened now has a task on each."""
+        """
+        Until the leader knows the current incarnation of each worker: a job opened now has a task
+        on each.
+        """
         while True:
             seen = "no dispatcher answers"
             try:
@@ -231,12 +330,17 @@ class Cluster:
             time.sleep(0.05)
 
     def leader(self):
-        """(the leading process, since when it leads in seconds since 1970), asked from etcd; (None, 0) if the key is away."""
+        """
+        (the leading process, since when it leads in seconds since 1970), asked from etcd; (None, 0)
+        if the key is away.
+        """
         key = base64.b64encode(f"/millrace/{self.name}/leader".encode()).decode()
         for member in self.members:
             if not member.well:
                 continue
-            request = urllib.request.Request(f"http://{member.address}/v3/kv/range", json.dumps({"key": key}).encode())
+            request = urllib.request.Request(
+                f"http://{member.address}/v3/kv/range", json.dumps({"key": key}).encode()
+            )
             try:
                 with urllib.request.urlopen(request, timeout=2) as answer:
                     found = json.load(answer).get("kvs")
@@ -250,19 +354,37 @@ class Cluster:
 
     def check_state(self):
         """What `millrace state check` says is wrong; None: nothing."""
-        done = subprocess.run([os.environ["MILLRACE_PROGRAM"], "state", "check", f"--etcd-endpoints={self.endpoints}",
-                               f"--cluster={self.name}"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(
+            [
+                os.environ["MILLRACE_PROGRAM"],
+                "state",
+                "check",
+                f"--etcd-endpoints={self.endpoints}",
+                f"--cluster={self.name}",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
         return None if done.returncode == 0 else done.stdout + done.stderr
 
 
 class Commanded:
-    """A child process that takes commands as lines of JSON, one at a time, and answers each with a line."""
+    """
+    A child process that takes commands as lines of JSON, one at a time, and answers each with a
+    line.
+    """
 
     def __init__(self, name, script, log):
         self.name, self.log = name, log
         with open(log, "ab") as f:
-            self._child = subprocess.Popen(with_parent([sys.executable, script]), text=True, stdin=subprocess.PIPE,
-                                           stdout=subprocess.PIPE, stderr=f)
+            self._child = subprocess.Popen(
+                with_parent([sys.executable, script]),
+                text=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=f,
+            )
 
     @property
     def pid(self):
@@ -278,11 +400,16 @@ class Commanded:
 
     def take(self, deadline, progress=None):
         """
-        The answer; Broken, with its stacks in its log, if there is none by @deadline. With @progress, a number of what it has
-        done so far, it has as long again whenever that has changed: one that is slow does not hang.
+        The answer; Broken, with its stacks in its log, if there is none by @deadline. With
+        @progress, a number of what it has done so far, it has as long again whenever that has
+        changed: one that is slow does not hang.
         """
         patience, done = max(1.0, deadline - time.monotonic()), progress() if progress else 0
-        while not (ready := select.select([self._child.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]):
+        while not (
+            ready := select.select(
+                [self._child.stdout], [], [], max(0.0, deadline - time.monotonic())
+            )[0]
+        ):
             now_done = progress() if progress else done
             if now_done == done:
                 break

@@ -18,27 +18,56 @@ import numpy as np
 
 # The operators that come as ufuncs when an array stands on the left.
 OPERATORS = {
-    np.add: ("__add__", "__radd__"), np.subtract: ("__sub__", "__rsub__"),
-    np.multiply: ("__mul__", "__rmul__"), np.divide: ("__truediv__", "__rtruediv__"),
-    np.floor_divide: ("__floordiv__", "__rfloordiv__"), np.remainder: ("__mod__", "__rmod__"),
-    np.power: ("__pow__", "__rpow__"), np.matmul: ("__matmul__", "__rmatmul__"),
-    np.less: ("__lt__", "__gt__"), np.less_equal: ("__le__", "__ge__"),
-    np.greater: ("__gt__", "__lt__"), np.greater_equal: ("__ge__", "__le__"),
-    np.equal: ("__eq__", "__eq__"), np.not_equal: ("__ne__", "__ne__"),
-    np.bitwise_and: ("__and__", "__rand__"), np.bitwise_or: ("__or__", "__ror__"),
-    np.bitwise_xor: ("__xor__", "__rxor__"), np.left_shift: ("__lshift__", "__rlshift__"),
+    np.add: ("__add__", "__radd__"),
+    np.subtract: ("__sub__", "__rsub__"),
+    np.multiply: ("__mul__", "__rmul__"),
+    np.divide: ("__truediv__", "__rtruediv__"),
+    np.floor_divide: ("__floordiv__", "__rfloordiv__"),
+    np.remainder: ("__mod__", "__rmod__"),
+    np.power: ("__pow__", "__rpow__"),
+    np.matmul: ("__matmul__", "__rmatmul__"),
+    np.less: ("__lt__", "__gt__"),
+    np.less_equal: ("__le__", "__ge__"),
+    np.greater: ("__gt__", "__lt__"),
+    np.greater_equal: ("__ge__", "__le__"),
+    np.equal: ("__eq__", "__eq__"),
+    np.not_equal: ("__ne__", "__ne__"),
+    np.bitwise_and: ("__and__", "__rand__"),
+    np.bitwise_or: ("__or__", "__ror__"),
+    np.bitwise_xor: ("__xor__", "__rxor__"),
+    np.left_shift: ("__lshift__", "__rlshift__"),
     np.right_shift: ("__rshift__", "__rrshift__"),
 }
 
 # Where NumPy's name is not TensorFlow's.
 _NUMPY = {
-    "absolute": "abs", "all": "reduce_all", "amax": "reduce_max", "amin": "reduce_min",
-    "any": "reduce_any", "astype": "cast", "clip": "clip_by_value", "concatenate": "concat",
-    "dot": "matmul", "flip": "reverse", "hstack": "concat", "isfinite": "math.is_finite",
-    "isinf": "math.is_inf", "isnan": "math.is_nan", "max": "reduce_max", "mean": "reduce_mean",
-    "min": "reduce_min", "mod": "math.floormod", "ndim": "rank", "prod": "reduce_prod",
-    "remainder": "math.floormod", "rint": "round", "sum": "reduce_sum", "take": "gather",
-    "true_divide": "divide", "vstack": "concat", "floor_divide": "math.floordiv",
+    "absolute": "abs",
+    "all": "reduce_all",
+    "amax": "reduce_max",
+    "amin": "reduce_min",
+    "any": "reduce_any",
+    "astype": "cast",
+    "clip": "clip_by_value",
+    "concatenate": "concat",
+    "dot": "matmul",
+    "flip": "reverse",
+    "hstack": "concat",
+    "isfinite": "math.is_finite",
+    "isinf": "math.is_inf",
+    "isnan": "math.is_nan",
+    "max": "reduce_max",
+    "mean": "reduce_mean",
+    "min": "reduce_min",
+    "mod": "math.floormod",
+    "ndim": "rank",
+    "prod": "reduce_prod",
+    "remainder": "math.floormod",
+    "rint": "round",
+    "sum": "reduce_sum",
+    "take": "gather",
+    "true_divide": "divide",
+    "vstack": "concat",
+    "floor_divide": "math.floordiv",
     "invert": "bitwise.invert",
 }
 
@@ -47,8 +76,11 @@ def _places(name: str) -> list[str]:
     """Where in the package a public @name is: "mr.sqrt", "mr.math.log1p"."""
     package = sys.modules["millrace"]
     names = ("math", "bitwise", "linalg", "nn", "strings", "io", "experimental")
-    return ["mr" + module.__name__.removeprefix("millrace") + "." + name
-            for module in [package, *(getattr(package, n) for n in names)] if name in vars(module)]
+    return [
+        "mr" + module.__name__.removeprefix("millrace") + "." + name
+        for module in [package, *(getattr(package, n) for n in names)]
+        if name in vars(module)
+    ]
 
 
 def instead_of_numpy(name: str, module: str = "numpy") -> str:
@@ -60,64 +92,90 @@ def instead_of_numpy(name: str, module: str = "numpy") -> str:
     found = _places(name)
     if found:
         return f"Use {found[0]}."
-    return (f"There is no mr.{name}: put it together from the functions of mr, or apply it behind "
-            "the iterator.")
+    return (
+        f"There is no mr.{name}: put it together from the functions of mr, or apply it behind "
+        "the iterator."
+    )
 
 
 # ---- names that are not there ----
 
-_csv = ("read lines with mr.TextLineDataset, and cut them with mr.strings.split and "
-        "mr.strings.to_number")
+_csv = (
+    "read lines with mr.TextLineDataset, and cut them with mr.strings.split and "
+    "mr.strings.to_number"
+)
 _ragged = "there are no ragged or sparse tensors yet: use padded_batch"
 _stored = "write TFRecord files with mr.io.TFRecordWriter, read them with mr.TFRecordDataset"
 _own = "the names of {} are in mr itself"
 
 _MISSING = {
-    "": {"data": _own.format("tf.data"),
-         "function": "what is given to map, filter, ... is traced without it",
-         "ragged": _ragged, "sparse": _ragged, "RaggedTensor": _ragged, "SparseTensor": _ragged,
-         "Variable": "functions have no state: Dataset.scan hands one from element to element",
-         "signal": "it is not supported: apply it behind the iterator",
-         "audio": "it is not supported: apply it behind the iterator",
-         "ensure_shape": "use mr.reshape", "print": "look at the elements behind the iterator",
-         "keras": "models are not its business: feed them with the elements of a dataset"},
+    "": {
+        "data": _own.format("tf.data"),
+        "function": "what is given to map, filter, ... is traced without it",
+        "ragged": _ragged,
+        "sparse": _ragged,
+        "RaggedTensor": _ragged,
+        "SparseTensor": _ragged,
+        "Variable": "functions have no state: Dataset.scan hands one from element to element",
+        "signal": "it is not supported: apply it behind the iterator",
+        "audio": "it is not supported: apply it behind the iterator",
+        "ensure_shape": "use mr.reshape",
+        "print": "look at the elements behind the iterator",
+        "keras": "models are not its business: feed them with the elements of a dataset",
+    },
     "experimental": {
-        "CsvDataset": _csv, "make_csv_dataset": _csv,
+        "CsvDataset": _csv,
+        "make_csv_dataset": _csv,
         "SqlDataset": "read the rows into tensors and use Dataset.from_tensor_slices",
         "RandomDataset": "shuffle a range",
         "assert_cardinality": "Dataset.cardinality says what is known, and mr.service counts at "
-                              "the end",
-        "dense_to_ragged_batch": _ragged, "dense_to_sparse_batch": _ragged, "save": _stored,
-        "load": _stored, "snapshot": _stored,
+        "the end",
+        "dense_to_ragged_batch": _ragged,
+        "dense_to_sparse_batch": _ragged,
+        "save": _stored,
+        "load": _stored,
+        "snapshot": _stored,
         "make_batched_features_dataset": "mr.TFRecordDataset, batch, and map with "
-                                         "mr.io.parse_example",
+        "mr.io.parse_example",
         "rejection_resample": "filter by class, and mr.Dataset.sample_from_datasets",
         "prefetch_to_device": "use Dataset.prefetch",
         "copy_to_device": "elements are NumPy arrays: copy them behind the iterator",
         "from_list": "use Dataset.from_tensor_slices",
-        "to_variant": "datasets pickle", "from_variant": "datasets pickle",
+        "to_variant": "datasets pickle",
+        "from_variant": "datasets pickle",
         "table_from_dataset": "use mr.lookup.StaticHashTable",
         "index_table_from_dataset": "use mr.lookup.StaticVocabularyTable",
         "pad_to_cardinality": "concatenate with what it is to be padded with",
-        "make_saveable_from_iterator": "iterators have get_state() and set_state()"},
-    "io": {"parse_tensor": "use mr.io.decode_raw and mr.reshape",
-           "serialize_tensor": "use the bytes of the array",
-           "decode_csv": _csv,
-           "parse_sequence_example": "use mr.io.parse_single_example with FixedLenSequenceFeature",
-           "gfile": "use Python's own files", "matching_files": "use Dataset.list_files",
-           "write_file": "use Python's own files"},
-    "strings": {"format": "use mr.strings.join and mr.strings.as_string",
-                "unicode_split": "it is not supported",
-                "reduce_join": "use mr.strings.join", "ngrams": "windows of words: Dataset.window",
-                "to_hash_bucket": "use mr.strings.to_hash_bucket_fast",
-                "to_hash_bucket_strong": "use mr.strings.to_hash_bucket_fast",
-                "bytes_split": "use mr.io.decode_raw(s, mr.uint8)"},
+        "make_saveable_from_iterator": "iterators have get_state() and set_state()",
+    },
+    "io": {
+        "parse_tensor": "use mr.io.decode_raw and mr.reshape",
+        "serialize_tensor": "use the bytes of the array",
+        "decode_csv": _csv,
+        "parse_sequence_example": "use mr.io.parse_single_example with FixedLenSequenceFeature",
+        "gfile": "use Python's own files",
+        "matching_files": "use Dataset.list_files",
+        "write_file": "use Python's own files",
+    },
+    "strings": {
+        "format": "use mr.strings.join and mr.strings.as_string",
+        "unicode_split": "it is not supported",
+        "reduce_join": "use mr.strings.join",
+        "ngrams": "windows of words: Dataset.window",
+        "to_hash_bucket": "use mr.strings.to_hash_bucket_fast",
+        "to_hash_bucket_strong": "use mr.strings.to_hash_bucket_fast",
+        "bytes_split": "use mr.io.decode_raw(s, mr.uint8)",
+    },
     "nn": {"softmax": "the model's business, not the pipeline's: behind the iterator"},
-    "lookup": {"StaticTensorTable": "use mr.lookup.StaticHashTable",
-               "experimental": "tables are mr.lookup.StaticHashTable and StaticVocabularyTable"},
+    "lookup": {
+        "StaticTensorTable": "use mr.lookup.StaticHashTable",
+        "experimental": "tables are mr.lookup.StaticHashTable and StaticVocabularyTable",
+    },
     "service": {"experimental": "its names are in mr.service"},
-    "train": {"SequenceExample": "write an Example whose features are as long as the sequence",
-              "Checkpoint": "keep the bytes of get_state()"},
+    "train": {
+        "SequenceExample": "write an Example whose features are as long as the sequence",
+        "Checkpoint": "keep the bytes of get_state()",
+    },
 }
 
 
@@ -162,13 +220,18 @@ def warn(text: str, category: type[Warning]) -> None:
 def _drawn() -> tuple[list[Any], Any]:
     """Changes when somebody draws from NumPy's or Python's own generator."""
     numpys: Any = np.random.get_state(legacy=False)
-    return [*numpys["state"].values(),
-            *(v for k, v in numpys.items() if k != "state")], random.getstate()
+    return [
+        *numpys["state"].values(),
+        *(v for k, v in numpys.items() if k != "state"),
+    ], random.getstate()
 
 
 def _same(before: tuple[list[Any], Any], after: tuple[list[Any], Any]) -> bool:
-    return (before[1] == after[1] and len(before[0]) == len(after[0])
-            and all(map(np.array_equal, before[0], after[0])))
+    return (
+        before[1] == after[1]
+        and len(before[0]) == len(after[0])
+        and all(map(np.array_equal, before[0], after[0]))
+    )
 
 
 class Draws:
@@ -182,7 +245,10 @@ class Draws:
 
     def warn(self, what: str) -> None:
         if not _same(self._before, _drawn()):
-            warn(f"the function given to {what} drew random numbers (numpy.random or random): it "
-                 "is called once, to be recorded, so they are the same for all elements. "
-                 "Functions draw nothing here: zip with numbers that are drawn, such as "
-                 "mr.Dataset.range(n).repeat().shuffle(n) (there is no mr.random)", UserWarning)
+            warn(
+                f"the function given to {what} drew random numbers (numpy.random or random): it "
+                "is called once, to be recorded, so they are the same for all elements. "
+                "Functions draw nothing here: zip with numbers that are drawn, such as "
+                "mr.Dataset.range(n).repeat().shuffle(n) (there is no mr.random)",
+                UserWarning,
+            )

@@ -15,9 +15,24 @@ import pathlib
 import shutil
 import weakref
 from typing import Any, Callable, Generic, Iterator, Sequence, TypeVar
-from ctypes import (POINTER, Structure, byref, c_bool, c_char, c_char_p, c_double, c_int, c_int8,
-                    c_int32, c_int64,
-                    c_size_t, c_uint8, c_uint32, c_uint64, c_void_p)
+from ctypes import (
+    POINTER,
+    Structure,
+    byref,
+    c_bool,
+    c_char,
+    c_char_p,
+    c_double,
+    c_int,
+    c_int8,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint8,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 
 from .. import errors
 from .._version import __version__
@@ -26,14 +41,24 @@ MR_OK, MR_END, MR_TIMEOUT = 0, 1, 2
 RANK_MAX = 8
 CARDINALITY_INFINITE, CARDINALITY_UNKNOWN = -1, -2
 
-(ATTR_INT, ATTR_FLOAT, ATTR_BOOL, ATTR_BYTES, ATTR_DTYPE, ATTR_SHAPE, ATTR_INTS, ATTR_BLOCK,
- ATTR_STRINGS,
- ATTR_VALUE) = range(1, 11)
+(
+    ATTR_INT,
+    ATTR_FLOAT,
+    ATTR_BOOL,
+    ATTR_BYTES,
+    ATTR_DTYPE,
+    ATTR_SHAPE,
+    ATTR_INTS,
+    ATTR_BLOCK,
+    ATTR_STRINGS,
+    ATTR_VALUE,
+) = range(1, 11)
 COLUMN_FIXED, COLUMN_VAR = 1, 2
 
 
 class Error(Structure):
     """mr_error"""
+
     _fields_ = [("code", c_int32), ("traits", c_uint32), ("message", c_char * 248)]
     code: int
     traits: int
@@ -42,8 +67,14 @@ class Error(Structure):
 
 class LeafSpec(Structure):
     """struct mr_leaf_spec"""
-    _fields_ = [("dtype", c_uint8), ("rank", c_int8), ("kind", c_uint8), ("reserved", c_uint8 * 5),
-                ("dims", c_int64 * RANK_MAX)]
+
+    _fields_ = [
+        ("dtype", c_uint8),
+        ("rank", c_int8),
+        ("kind", c_uint8),
+        ("reserved", c_uint8 * 5),
+        ("dims", c_int64 * RANK_MAX),
+    ]
     dtype: int
     rank: int
     dims: Any
@@ -51,10 +82,18 @@ class LeafSpec(Structure):
 
 class Column(Structure):
     """struct mr_column"""
-    _fields_ = [("kind", c_uint8), ("dtype", c_uint8), ("rank", c_uint8), ("reserved", c_uint8 * 5),
-                ("dims", c_int64 * RANK_MAX), ("row_dims", c_void_p), ("starts", c_void_p),
-                ("offsets", c_void_p),
-                ("data", c_void_p)]
+
+    _fields_ = [
+        ("kind", c_uint8),
+        ("dtype", c_uint8),
+        ("rank", c_uint8),
+        ("reserved", c_uint8 * 5),
+        ("dims", c_int64 * RANK_MAX),
+        ("row_dims", c_void_p),
+        ("starts", c_void_p),
+        ("offsets", c_void_p),
+        ("data", c_void_p),
+    ]
     kind: int
     dtype: int
     rank: int
@@ -67,26 +106,48 @@ class Column(Structure):
 
 class Attr(Structure):
     """struct mr_attr"""
-    _fields_ = [("name", c_char_p), ("kind", c_int32), ("count", c_int32), ("i", c_int64),
-                ("f", c_double),
-                ("bytes", c_char_p), ("size", c_size_t), ("ints", POINTER(c_int64)),
-                ("block", c_void_p), ("reserved", c_uint64 * 3)]
+
+    _fields_ = [
+        ("name", c_char_p),
+        ("kind", c_int32),
+        ("count", c_int32),
+        ("i", c_int64),
+        ("f", c_double),
+        ("bytes", c_char_p),
+        ("size", c_size_t),
+        ("ints", POINTER(c_int64)),
+        ("block", c_void_p),
+        ("reserved", c_uint64 * 3),
+    ]
 
 
 class IteratorOptions(Structure):
     """struct mr_iterator_options"""
-    _fields_ = [("struct_size", c_size_t), ("seed", c_uint64), ("memory_budget_bytes", c_uint64),
-                ("threads", c_uint32)]
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("seed", c_uint64),
+        ("memory_budget_bytes", c_uint64),
+        ("threads", c_uint32),
+    ]
     threads: int
     memory_budget_bytes: int
 
 
 class Losses(Structure):
     """struct mr_losses"""
-    _fields_ = [("struct_size", c_size_t), ("lost_splits", c_uint64), ("lost_elements", c_uint64),
-                ("quarantined_splits", c_uint64), ("repeated_splits", c_uint64),
-                ("lost_workers", c_uint64), ("incomplete_reads", c_uint64),
-                ("skipped_elements", c_uint64), ("abandoned_elements", c_uint64)]
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("lost_splits", c_uint64),
+        ("lost_elements", c_uint64),
+        ("quarantined_splits", c_uint64),
+        ("repeated_splits", c_uint64),
+        ("lost_workers", c_uint64),
+        ("incomplete_reads", c_uint64),
+        ("skipped_elements", c_uint64),
+        ("abandoned_elements", c_uint64),
+    ]
     lost_splits: Any
     lost_elements: int
     quarantined_splits: int
@@ -134,9 +195,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_tfrecord_writer_flush": (c_int, [_P, _ERR]),
     "mr_tfrecord_writer_close": (c_int, [_P, _ERR]),
     # dataset.h
-    "mr_dataset_apply": (c_int,
-                         [c_char_p, _PP, c_size_t, POINTER(Attr), c_size_t, _PP, c_size_t, _P, _PP,
-                          _ERR]),
+    "mr_dataset_apply": (
+        c_int,
+        [c_char_p, _PP, c_size_t, POINTER(Attr), c_size_t, _PP, c_size_t, _P, _PP, _ERR],
+    ),
     "mr_dataset_unref": (None, [_P]),
     "mr_dataset_spec": (_P, [_P]),
     "mr_dataset_cardinality": (c_int64, [_P]),
@@ -145,10 +207,23 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mr_dataset_parse": (c_int, [c_char_p, c_size_t, _PP, _ERR]),
     "mr_free": (None, [_P]),
     "mr_builder_new": (c_int, [_P, _P, _PP, _ERR]),
-    "mr_builder_add": (c_int,
-                       [_P, c_char_p, POINTER(c_uint32), c_size_t, POINTER(Attr), c_size_t, _PP,
-                        c_size_t,
-                               POINTER(c_uint32), c_size_t, POINTER(c_size_t), _ERR]),
+    "mr_builder_add": (
+        c_int,
+        [
+            _P,
+            c_char_p,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(Attr),
+            c_size_t,
+            _PP,
+            c_size_t,
+            POINTER(c_uint32),
+            c_size_t,
+            POINTER(c_size_t),
+            _ERR,
+        ],
+    ),
     "mr_builder_constant": (c_int, [_P, _P, POINTER(c_uint32), _ERR]),
     "mr_builder_capture": (c_int, [_P, c_uint32, POINTER(c_uint32), _ERR]),
     "mr_builder_value_spec": (c_int, [_P, c_uint32, POINTER(LeafSpec), _ERR]),
@@ -199,19 +274,24 @@ def _load() -> tuple[ctypes.CDLL, str]:
         raise ImportError(
             f"millrace: loading '{path}': {e}. Looked at: the variable MILLRACE_LIBRARY, {beside}, "
             "the loader's directories. Install the library (make install) or the package with it "
-            "(pip install ./python).") from None
+            "(pip install ./python)."
+        ) from None
     for name, (restype, argtypes) in FUNCTIONS.items():
         try:
             function = getattr(library, name)
         except AttributeError:
-            raise ImportError(f"millrace: '{path}' has no {name}(): it is not the libmillrace of "
-                              f"version {__version__}") from None
+            raise ImportError(
+                f"millrace: '{path}' has no {name}(): it is not the libmillrace of "
+                f"version {__version__}"
+            ) from None
         function.restype = restype
         function.argtypes = argtypes
     found: str = library.mr_version().decode()
     if found != __version__:
-        raise ImportError(f"millrace: the package is version {__version__}, the library '{path}' "
-                          f"is {found}: install both from one source")
+        raise ImportError(
+            f"millrace: the package is version {__version__}, the library '{path}' "
+            f"is {found}: install both from one source"
+        )
     return library, path
 
 
@@ -232,7 +312,8 @@ def program_path() -> str:
     if found is None:
         raise errors.NotFoundError(
             "no 'millrace' program: looked at the variable MILLRACE_PROGRAM, "
-            f"{_BESIDE / 'millrace'}, and PATH")
+            f"{_BESIDE / 'millrace'}, and PATH"
+        )
     return found
 
 
@@ -326,6 +407,7 @@ class BuilderHandle(_Handle):
 
 class ConstantHandle(_Handle):
     """A block that was made here."""
+
     _free = staticmethod(lib.mr_block_unref)
 
 

@@ -53,11 +53,16 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "block")
 
-    def __init__(self, block: Block, address: int, shape: tuple[int, ...],
-                 dtype: np.dtype[Any]) -> None:
+    def __init__(
+        self, block: Block, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
         self.block = block
-        self.__array_interface__ = {"version": 3, "data": (address, False), "shape": shape,
-                                    "typestr": dtype.str}
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": shape,
+            "typestr": dtype.str,
+        }
 
 
 def _view(block: Block, address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -82,7 +87,7 @@ def _strings(block: Block, column: _ffi.Column, first: int, count: int) -> list[
     offsets = _view(block, column.offsets, (first + count + 1,), _U64)[first:].tolist()
     base = offsets[0]
     heap = ctypes.string_at(column.data + base, offsets[-1] - base) if column.data else b""
-    return [heap[a - base:b - base] for a, b in zip(offsets, offsets[1:])]
+    return [heap[a - base : b - base] for a, b in zip(offsets, offsets[1:])]
 
 
 def object_array(values: Sequence[Any], shape: Sequence[int]) -> Array:
@@ -92,8 +97,9 @@ def object_array(values: Sequence[Any], shape: Sequence[int]) -> Array:
     return array.reshape(shape)
 
 
-def _own(block: Block, address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any],
-         exclusive: bool) -> Array:
+def _own(
+    block: Block, address: int | None, shape: tuple[int, ...], dtype: np.dtype[Any], exclusive: bool
+) -> Array:
     """
     An array with @block's numbers that nobody else reads: over its memory if it is @exclusive.
     """
@@ -105,11 +111,12 @@ def _column_rows(block: Block, rows: int, column: _ffi.Column, exclusive: bool) 
     """An iterable of the @rows values of one column, in the form in which elements carry them."""
     dtype = from_code(column.dtype)
     if column.kind == _ffi.COLUMN_FIXED:
-        dims = tuple(column.dims[:column.rank])
+        dims = tuple(column.dims[: column.rank])
         if dtype is not string:
             # The rows of a vector are NumPy scalars, which are copies.
-            return _own(block, column.data, (rows,) + dims, dtype.numpy_dtype(),
-                        exclusive or not dims)
+            return _own(
+                block, column.data, (rows,) + dims, dtype.numpy_dtype(), exclusive or not dims
+            )
         count = rows * int(np.prod(dims, dtype=np.int64))
         values = _strings(block, column, 0, count)
         if column.rank == 0:
@@ -120,21 +127,27 @@ def _column_rows(block: Block, rows: int, column: _ffi.Column, exclusive: bool) 
     shapes = [tuple(dims) for dims in row_dims.tolist()]
     if dtype is string:
         values = _strings(block, column, starts[0], starts[-1] - starts[0])
-        return [object_array(values[a - starts[0]:b - starts[0]], shape)
-                for a, b, shape in zip(starts, starts[1:], shapes)]
+        return [
+            object_array(values[a - starts[0] : b - starts[0]], shape)
+            for a, b, shape in zip(starts, starts[1:], shapes)
+        ]
     numpy_dtype, first = dtype.numpy_dtype(), starts[0]
     address = None if column.data is None else column.data + first * numpy_dtype.itemsize
     base = _own(block, address, (starts[-1] - first,), numpy_dtype, exclusive)
-    return [base[a - first:b - first].reshape(shape)
-            for a, b, shape in zip(starts, starts[1:], shapes)]
+    return [
+        base[a - first : b - first].reshape(shape)
+        for a, b, shape in zip(starts, starts[1:], shapes)
+    ]
 
 
 def block_columns(block: Block) -> tuple[int, list[Iterable[Any]]]:
     """Of a Block that holds one: (rows, one iterable a column)."""
     rows: int = lib.mr_block_rows(block.ptr)
     exclusive = lib.mr_block_exclusive(block.ptr)
-    columns = [lib.mr_block_column(block.ptr, i).contents
-               for i in range(lib.mr_block_column_count(block.ptr))]
+    columns = [
+        lib.mr_block_column(block.ptr, i).contents
+        for i in range(lib.mr_block_column_count(block.ptr))
+    ]
     return rows, [_column_rows(block, rows, column, exclusive) for column in columns]
 
 
@@ -146,8 +159,9 @@ def _to_bytes(value: Any) -> bytes:
         return value
     if isinstance(value, str):
         return value.encode()
-    raise TypeError(f"a string tensor is made of bytes or str, not of {type(value).__name__} "
-                    f"({value!r})")
+    raise TypeError(
+        f"a string tensor is made of bytes or str, not of {type(value).__name__} " f"({value!r})"
+    )
 
 
 def as_tensor_array(value: Any) -> Array:
@@ -197,13 +211,14 @@ def _from_literal(value: Any) -> Array:
             array = np.array(value)
         except ValueError as e:  # ragged nesting
             raise ValueError(
-                f"a list stands for one tensor, and this one has no shape: {e}") from None
+                f"a list stands for one tensor, and this one has no shape: {e}"
+            ) from None
     if array.dtype.kind == "O" and not _holds_strings(value):
         raise TypeError(f"cannot make a tensor of {type(value).__name__} ({value!r})")
     if _holds_arrays(value):
         return array  # a list of arrays keeps their dtype
     if array.dtype == np.int64:
-        if array.size == 0 or (array.min() >= -2**31 and array.max() < 2**31):
+        if array.size == 0 or (array.min() >= -(2**31) and array.max() < 2**31):
             array = array.astype(np.int32)
     elif array.dtype == np.float64:
         array = array.astype(np.float32)  # also the empty list
@@ -223,7 +238,7 @@ def new_block(rows: int, arrays: Sequence[Array], per_row: bool = False) -> _ffi
             raise ValueError(f"rank {len(dims)} is above the limit of {_ffi.RANK_MAX}")
         column.kind, column.dtype = _ffi.COLUMN_FIXED, as_dtype(array.dtype).code
         column.rank = len(dims)
-        column.dims[:len(dims)] = dims
+        column.dims[: len(dims)] = dims
         if array.dtype.kind == "O":
             values = array.reshape(-1).tolist()
             offsets = np.zeros(len(values) + 1, np.uint64)

@@ -160,7 +160,8 @@ class TensorShape:
         if self._dims is None or other._dims is None:
             return True
         return len(self._dims) == len(other._dims) and all(
-            a is None or b is None or a == b for a, b in zip(self._dims, other._dims))
+            a is None or b is None or a == b for a, b in zip(self._dims, other._dims)
+        )
 
     def __len__(self) -> int:
         return len(self.as_list())
@@ -221,8 +222,9 @@ class TensorSpec:
 
     __slots__ = ("shape", "dtype", "name")
 
-    def __init__(self, shape: ShapeLike, dtype: DTypeLike = "float32",
-                 name: str | None = None) -> None:
+    def __init__(
+        self, shape: ShapeLike, dtype: DTypeLike = "float32", name: str | None = None
+    ) -> None:
         self.shape = TensorShape(shape)
         self.dtype = as_dtype(dtype)
         self.name = name
@@ -246,12 +248,19 @@ class TensorSpec:
         True
         """
         shape, dtype = getattr(other, "shape", None), getattr(other, "dtype", None)
-        return (dtype is not None and as_dtype(dtype) is self.dtype
-                and self.shape.is_compatible_with(shape))
+        return (
+            dtype is not None
+            and as_dtype(dtype) is self.dtype
+            and self.shape.is_compatible_with(shape)
+        )
 
     def __eq__(self, other: object) -> bool:
-        return (isinstance(other, TensorSpec) and self.shape == other.shape
-                and self.dtype == other.dtype and self.name == other.name)
+        return (
+            isinstance(other, TensorSpec)
+            and self.shape == other.shape
+            and self.dtype == other.dtype
+            and self.name == other.name
+        )
 
     def __hash__(self) -> int:
         return hash((self.shape, self.dtype))
@@ -321,7 +330,7 @@ def to_leaf(spec: TensorSpec) -> _ffi.LeafSpec:
 
 def from_leaf(leaf: _ffi.LeafSpec) -> TensorSpec:
     """The inverse of to_leaf()."""
-    shape = None if leaf.rank < 0 else [None if d < 0 else d for d in leaf.dims[:leaf.rank]]
+    shape = None if leaf.rank < 0 else [None if d < 0 else d for d in leaf.dims[: leaf.rank]]
     return TensorSpec(shape, from_code(leaf.dtype))
 
 
@@ -341,16 +350,25 @@ def element_spec_of(ptr: Any) -> Any:
 
 def _nested_spec(structure: Structure, leaves: Sequence[Any]) -> Any:
     datasets = map(_structure.dataset_of, _structure.leaf_nodes(structure))
-    return _structure.unflatten(structure, [leaf if of is None else DatasetSpec(_spec_from_json(of))
-                                            for leaf, of in zip(leaves, datasets, strict=True)])
+    return _structure.unflatten(
+        structure,
+        [
+            leaf if of is None else DatasetSpec(_spec_from_json(of))
+            for leaf, of in zip(leaves, datasets, strict=True)
+        ],
+    )
 
 
 def _spec_from_json(args: Any) -> Any:
     """What stands behind "!dataset" in a structure."""
     table, structure = args
-    return _nested_spec(structure, [None if leaf is None else
-                                    TensorSpec(None if leaf[1:] == [None] else leaf[1:], leaf[0])
-                                    for leaf in table])
+    return _nested_spec(
+        structure,
+        [
+            None if leaf is None else TensorSpec(None if leaf[1:] == [None] else leaf[1:], leaf[0])
+            for leaf in table
+        ],
+    )
 
 
 def to_json(ptr: Any) -> Any:
@@ -372,8 +390,10 @@ def flatten_spec(element_spec: Any) -> tuple[list[TensorSpec], Structure]:
     leaves, structure = _structure.flatten(element_spec)
     for leaf in leaves:
         if not isinstance(leaf, TensorSpec):
-            raise TypeError(f"an element spec is made of TensorSpec, not of {type(leaf).__name__} "
-                            f"({leaf!r})")
+            raise TypeError(
+                f"an element spec is made of TensorSpec, not of {type(leaf).__name__} "
+                f"({leaf!r})"
+            )
     return leaves, structure
 
 
@@ -381,8 +401,12 @@ def new_spec(leaves: Sequence[TensorSpec], structure: Structure) -> _ffi.SpecHan
     """A mr_spec of TensorSpecs in @structure."""
     table = (_ffi.LeafSpec * max(1, len(leaves)))(*[to_leaf(leaf) for leaf in leaves])
     ret, err = ctypes.c_void_p(), _ffi.Error()
-    check(lib.mr_spec_new(table, len(leaves), _structure.to_json(structure).encode(), byref(ret),
-                          byref(err)), err)
+    check(
+        lib.mr_spec_new(
+            table, len(leaves), _structure.to_json(structure).encode(), byref(ret), byref(err)
+        ),
+        err,
+    )
     return _ffi.SpecHandle(ret)
 
 

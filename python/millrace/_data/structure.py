@@ -66,23 +66,28 @@ def is_nest(value: Any) -> bool:
     return isinstance(value, (tuple, collections.abc.Mapping)) or _is_record(value)
 
 
-def flatten(value: Any,
-            is_leaf: Callable[[Any], bool] = lambda value: False) -> tuple[list[Any], Structure]:
+def flatten(
+    value: Any, is_leaf: Callable[[Any], bool] = lambda value: False
+) -> tuple[list[Any], Structure]:
     """(leaves, structure) of @value. None is refused: an element has no place for it."""
     leaves: list[Any] = []
 
     def walk(node: Any) -> Structure:
         if node is None:
-            raise TypeError("None cannot be part of an element: leave the component out, or use a "
-                            "value that says it")
+            raise TypeError(
+                "None cannot be part of an element: leave the component out, or use a "
+                "value that says it"
+            )
         if is_leaf(node) or not is_nest(node):
             leaves.append(node)
             return LEAF
         if isinstance(node, collections.abc.Mapping):
             for key in node:
                 if not isinstance(key, str):
-                    raise TypeError("keys of an element's dict are strings, not "
-                                    f"{type(key).__name__} ({key!r})")
+                    raise TypeError(
+                        "keys of an element's dict are strings, not "
+                        f"{type(key).__name__} ({key!r})"
+                    )
                 if key.startswith("!"):
                     raise ValueError(f"key {key!r}: names that begin with '!' are reserved")
             return {key: walk(node[key]) for key in sorted(node)}
@@ -93,8 +98,13 @@ def flatten(value: Any,
         if _is_record(node):
             fields = [f.name for f in dataclasses.fields(node)]
             _remember(type(node), fields)
-            return {_NAMED: [type(node).__name__, fields,
-                             [walk(getattr(node, name)) for name in fields]]}
+            return {
+                _NAMED: [
+                    type(node).__name__,
+                    fields,
+                    [walk(getattr(node, name)) for name in fields],
+                ]
+            }
         return [walk(child) for child in node]
 
     structure = walk(value)
@@ -160,8 +170,10 @@ def row_builder(structure: Structure) -> Callable[..., Iterator[Any]]:
         raise ValueError("an element without components has no columns to be made of")
     columns = ",".join("c" + v for v in variables)
     target = variables[0] + "," if len(variables) == 1 else ",".join(variables)
-    source = f"def rows({columns}{''.join(f',{k}={k}' for k in bound)}): " \
-             f"return ({body} for {target} in zip({columns}))"
+    source = (
+        f"def rows({columns}{''.join(f',{k}={k}' for k in bound)}): "
+        f"return ({body} for {target} in zip({columns}))"
+    )
     namespace = dict(bound)
     exec(source, namespace)  # @body holds generated names only
     rows: Callable[..., Iterator[Any]] = namespace["rows"]

@@ -21,10 +21,11 @@ def add_number(attrs: AttrTable, name: str, value: Any) -> AttrTable:
     if isinstance(value, Symbol):
         return attrs.value(name, value)
     if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} is an integer or an integer tensor, not {type(value).__name__} "
-                        f"({value!r})")
+        raise TypeError(
+            f"{name} is an integer or an integer tensor, not {type(value).__name__} " f"({value!r})"
+        )
     number = value.__index__()
-    if not -2**63 <= number < 2**63:
+    if not -(2**63) <= number < 2**63:
         raise ValueError(f"{name} = {number} does not fit int64")
     return attrs.int(name, number)
 
@@ -36,8 +37,9 @@ def add_bytes(attrs: AttrTable, name: str, value: Any) -> AttrTable:
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
     if not isinstance(value, (str, bytes)):
-        raise TypeError(f"{name} is a string or a string tensor, not {type(value).__name__} "
-                        f"({value!r})")
+        raise TypeError(
+            f"{name} is a string or a string tensor, not {type(value).__name__} " f"({value!r})"
+        )
     return attrs.bytes(name, value)
 
 

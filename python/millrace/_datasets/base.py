@@ -26,8 +26,10 @@ class DatasetBase:
 
     def __init__(self, handle: _ffi.DatasetHandle, options: Options | None = None) -> None:
         if not isinstance(handle, _ffi.DatasetHandle):
-            raise TypeError("a Dataset is made by its static methods: Dataset.range(), "
-                            "from_tensors(), TFRecordDataset(), ...")
+            raise TypeError(
+                "a Dataset is made by its static methods: Dataset.range(), "
+                "from_tensors(), TFRecordDataset(), ..."
+            )
         self._handle = handle
         self._options = options if options is not None else Options()
         self._one_source = False
@@ -44,8 +46,14 @@ class DatasetBase:
         return lib.mr_dataset_spec(self._handle.ptr)
 
     @classmethod
-    def _of(cls, op: str, inputs: Sequence[DatasetBase] = (), attrs: AttrTable | None = None,
-            functions: Sequence[_ffi.FunctionHandle] = (), service: str | None = None) -> Self:
+    def _of(
+        cls,
+        op: str,
+        inputs: Sequence[DatasetBase] = (),
+        attrs: AttrTable | None = None,
+        functions: Sequence[_ffi.FunctionHandle] = (),
+        service: str | None = None,
+    ) -> Self:
         """
         Dataset operator @op of the library, as a Dataset. @service: the target of the one that it
         reads from.

@@ -29,9 +29,14 @@ class Batches(DatasetBase):
     def _leaf_specs(self) -> list[_spec.TensorSpec]:
         return _spec.leaves_of(self._spec_ptr)
 
-    def batch(self, batch_size: IntLike, drop_remainder: bool = False,
-              num_parallel_calls: IntLike | None = None, deterministic: bool | None = None,
-              name: str | None = None) -> Self:
+    def batch(
+        self,
+        batch_size: IntLike,
+        drop_remainder: bool = False,
+        num_parallel_calls: IntLike | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Self:
         """Group elements, each component stacked along a new first axis.
 
         Parameters
@@ -63,9 +68,14 @@ class Batches(DatasetBase):
         attrs = add_number(AttrTable(), "batch_size", batch_size)
         return self._of("batch", [self], add_flag(attrs, "drop_remainder", drop_remainder))
 
-    def padded_batch(self, batch_size: IntLike, padded_shapes: Any = None,
-                     padding_values: Any = None,
-                     drop_remainder: bool = False, name: str | None = None) -> Self:
+    def padded_batch(
+        self,
+        batch_size: IntLike,
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
         """Group elements, each component padded behind to one shape and stacked.
 
         Parameters
@@ -101,8 +111,14 @@ class Batches(DatasetBase):
         """
         return self._padded_batch(batch_size, padded_shapes, padding_values, drop_remainder)
 
-    def _padded_batch(self, batch_size: Any, padded_shapes: Any, padding_values: Any,
-                      drop_remainder: bool, unknown: Any = None) -> Self:
+    def _padded_batch(
+        self,
+        batch_size: Any,
+        padded_shapes: Any,
+        padding_values: Any,
+        drop_remainder: bool,
+        unknown: Any = None,
+    ) -> Self:
         """padded_batch(), where unknown dimensions become the tensor @unknown."""
         attrs = add_number(AttrTable(), "batch_size", batch_size)
         specs = self._leaf_specs()
@@ -112,11 +128,16 @@ class Batches(DatasetBase):
             _padding.add_shapes(attrs, self._structure, padded_shapes, unknown)
         if padding_values is not None:
             _padding.add_values(attrs, self._structure, specs, padding_values)
-        return self._of("padded_batch", [self],
-                              add_flag(attrs, "drop_remainder", drop_remainder))
+        return self._of("padded_batch", [self], add_flag(attrs, "drop_remainder", drop_remainder))
 
-    def window(self, size: IntLike, shift: IntLike | None = None, stride: IntLike = 1,
-               drop_remainder: bool = False, name: str | None = None) -> Self:
+    def window(
+        self,
+        size: IntLike,
+        shift: IntLike | None = None,
+        stride: IntLike = 1,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
         """Give windows of elements, as datasets.
 
         Parameters
@@ -150,10 +171,14 @@ class Batches(DatasetBase):
         add_number(attrs, "stride", stride)
         return self._of("window", [self], add_flag(attrs, "drop_remainder", drop_remainder))
 
-    def group_by_window(self, key_func: Callable[..., Any], reduce_func: Callable[..., Any],
-                        window_size: IntLike | None = None,
-                        window_size_func: Callable[..., Any] | None = None,
-                        name: str | None = None) -> Self:
+    def group_by_window(
+        self,
+        key_func: Callable[..., Any],
+        reduce_func: Callable[..., Any],
+        window_size: IntLike | None = None,
+        window_size_func: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> Self:
         """Put elements together by a key, and make a dataset of each group that is full.
 
         At the end what is left of each group becomes one, too, in the order of the keys.
@@ -195,12 +220,18 @@ class Batches(DatasetBase):
             add_number(attrs, "window_size", window_size)
         return self._of("group_by_window", [self], attrs, functions)
 
-    def bucket_by_sequence_length(self, element_length_func: Callable[..., Any],
-                                  bucket_boundaries: Sequence[int],
-                                  bucket_batch_sizes: Sequence[int],
-                                  padded_shapes: Any = None, padding_values: Any = None,
-                                  pad_to_bucket_boundary: bool = False, no_padding: bool = False,
-                                  drop_remainder: bool = False, name: str | None = None) -> Self:
+    def bucket_by_sequence_length(
+        self,
+        element_length_func: Callable[..., Any],
+        bucket_boundaries: Sequence[int],
+        bucket_batch_sizes: Sequence[int],
+        padded_shapes: Any = None,
+        padding_values: Any = None,
+        pad_to_bucket_boundary: bool = False,
+        no_padding: bool = False,
+        drop_remainder: bool = False,
+        name: str | None = None,
+    ) -> Self:
         """Group elements of about one length, padded to the longest of each group.
 
         Parameters
@@ -243,14 +274,16 @@ class Batches(DatasetBase):
          [6 6 6 6 6 6]]
         """
         bucket_of, size_of, padded_to = _grouping.buckets(
-            element_length_func, bucket_boundaries, bucket_batch_sizes, pad_to_bucket_boundary)
+            element_length_func, bucket_boundaries, bucket_batch_sizes, pad_to_bucket_boundary
+        )
 
         def batch(bucket: Any, group: Self) -> Self:
             size = size_of(bucket)
             if no_padding:
                 return group.batch(size, drop_remainder=drop_remainder)
-            return group._padded_batch(size, padded_shapes, padding_values, drop_remainder,
-                                       padded_to(bucket))
+            return group._padded_batch(
+                size, padded_shapes, padding_values, drop_remainder, padded_to(bucket)
+            )
 
         return self.group_by_window(bucket_of, batch, window_size_func=size_of)
 
@@ -279,8 +312,9 @@ class Batches(DatasetBase):
         """
         return self._of("unbatch", [self])
 
-    def rebatch(self, batch_size: Any, drop_remainder: bool = False,
-                name: str | None = None) -> Self:
+    def rebatch(
+        self, batch_size: Any, drop_remainder: bool = False, name: str | None = None
+    ) -> Self:
         """Make batches of another size: ``unbatch().batch(batch_size)``.
 
         Parameters
@@ -309,8 +343,9 @@ class Batches(DatasetBase):
         """
         if not isinstance(batch_size, Symbol):
             if np.ndim(batch_size) != 0:
-                raise errors.UnimplementedError("Dataset.rebatch with several sizes is not "
-                                                "supported: give one")
+                raise errors.UnimplementedError(
+                    "Dataset.rebatch with several sizes is not " "supported: give one"
+                )
             if not drop_remainder:  # whole batches of whole batches leave no remainder
                 drop_remainder = _divides(batch_size, [spec.shape for spec in self._leaf_specs()])
         return self.unbatch().batch(batch_size, drop_remainder=drop_remainder)

@@ -39,19 +39,29 @@ class Functions(Reading):
     def _parallel(self, attrs: AttrTable, num_parallel_calls: Any, deterministic: Any) -> AttrTable:
         if num_parallel_calls is not None:
             add_number(attrs, "num_parallel_calls", num_parallel_calls)
-            if (not isinstance(num_parallel_calls, Symbol) and num_parallel_calls < 1
-                    and num_parallel_calls != AUTOTUNE):
-                raise ValueError("num_parallel_calls is at least 1, or mr.AUTOTUNE: got "
-                                 f"{num_parallel_calls}")
+            if (
+                not isinstance(num_parallel_calls, Symbol)
+                and num_parallel_calls < 1
+                and num_parallel_calls != AUTOTUNE
+            ):
+                raise ValueError(
+                    "num_parallel_calls is at least 1, or mr.AUTOTUNE: got " f"{num_parallel_calls}"
+                )
         if deterministic is None:
             deterministic = self._options.deterministic
         if deterministic is not None:
             add_flag(attrs, "deterministic", deterministic)
         return attrs
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: IntLike | None = None,
-            deterministic: bool | None = None, synchronous: bool | None = None,
-            use_unbounded_threadpool: bool = False, name: str | None = None) -> Self:
+    def map(
+        self,
+        map_func: Callable[..., Any],
+        num_parallel_calls: IntLike | None = None,
+        deterministic: bool | None = None,
+        synchronous: bool | None = None,
+        use_unbounded_threadpool: bool = False,
+        name: str | None = None,
+    ) -> Self:
         """Apply a function to each element.
 
         Parameters
@@ -87,8 +97,10 @@ class Functions(Reading):
         """
         fn, returned = self._trace(map_func, "map")
         if returned is not None:
-            raise errors.UnimplementedError("a map function that returns a dataset is not "
-                                            "supported: use flat_map or interleave")
+            raise errors.UnimplementedError(
+                "a map function that returns a dataset is not "
+                "supported: use flat_map or interleave"
+            )
         attrs = self._parallel(AttrTable(), num_parallel_calls, deterministic)
         return self._of("map", [self], attrs, [fn])
 
@@ -112,8 +124,7 @@ class Functions(Reading):
         >>> list(mr.Dataset.range(6).filter(lambda x: x % 2 == 0))
         [0, 2, 4]
         """
-        return self._of("filter", [self],
-                              functions=[self._trace_tensors(predicate, "filter")])
+        return self._of("filter", [self], functions=[self._trace_tensors(predicate, "filter")])
 
     def flat_map(self, map_func: Callable[..., Any], name: str | None = None) -> Self:
         """Make a dataset of each element, and put them one behind the other.
@@ -135,12 +146,17 @@ class Functions(Reading):
         >>> list(mr.Dataset.range(4).flat_map(lambda n: mr.Dataset.range(n)))
         [0, 0, 1, 0, 1, 2]
         """
-        return self._of("flat_map", [self],
-                              functions=[self._trace_dataset(map_func, "flat_map")])
+        return self._of("flat_map", [self], functions=[self._trace_dataset(map_func, "flat_map")])
 
-    def interleave(self, map_func: Callable[..., Any], cycle_length: IntLike | None = None,
-                   block_length: IntLike | None = None, num_parallel_calls: IntLike | None = None,
-                   deterministic: bool | None = None, name: str | None = None) -> Self:
+    def interleave(
+        self,
+        map_func: Callable[..., Any],
+        cycle_length: IntLike | None = None,
+        block_length: IntLike | None = None,
+        num_parallel_calls: IntLike | None = None,
+        deterministic: bool | None = None,
+        name: str | None = None,
+    ) -> Self:
         """Make a dataset of each element, and take turns between several of them.
 
         Parameters
@@ -172,16 +188,17 @@ class Functions(Reading):
         [0, 10, 1, 11, 2, 12]
         """
         attrs = self._parallel(AttrTable(), num_parallel_calls, deterministic)
-        if cycle_length is not None and not (isinstance(cycle_length, int)
-                                             and cycle_length == AUTOTUNE):
+        if cycle_length is not None and not (
+            isinstance(cycle_length, int) and cycle_length == AUTOTUNE
+        ):
             add_number(attrs, "cycle_length", cycle_length)
         if block_length is not None:
             add_number(attrs, "block_length", block_length)
-        return self._of("interleave", [self], attrs,
-                              [self._trace_dataset(map_func, "interleave")])
+        return self._of("interleave", [self], attrs, [self._trace_dataset(map_func, "interleave")])
 
-    def scan(self, initial_state: Any, scan_func: Callable[..., Any],
-             name: str | None = None) -> Self:
+    def scan(
+        self, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None
+    ) -> Self:
         """Hand a state from element to element.
 
         Parameters
@@ -211,8 +228,9 @@ class Functions(Reading):
         attrs, fn = _scanning.scan_arguments(self, initial_state, scan_func)
         return self._of("scan", [self], attrs, [fn])
 
-    def reduce(self, initial_state: Any, reduce_func: Callable[..., Any],
-               name: str | None = None) -> Any:
+    def reduce(
+        self, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None
+    ) -> Any:
         """Read all elements now, and give the state after them.
 
         Parameters

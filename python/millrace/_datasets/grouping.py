@@ -24,8 +24,13 @@ from .trace import trace
 _KEY = _spec.TensorSpec([], "int64")
 
 
-def _trace_key(ds: DatasetBase, func: Callable[..., Any], what: str, spec: Any = None,
-               structure: Structure = None) -> _ffi.FunctionHandle:
+def _trace_key(
+    ds: DatasetBase,
+    func: Callable[..., Any],
+    what: str,
+    spec: Any = None,
+    structure: Structure = None,
+) -> _ffi.FunctionHandle:
     def as_int64(*arguments: Any) -> Any:
         result = func(*arguments)
         return convert_to_tensor(result, "int64") if is_literal(result) else result
@@ -36,11 +41,15 @@ def _trace_key(ds: DatasetBase, func: Callable[..., Any], what: str, spec: Any =
     return fn
 
 
-def functions_of(ds: DatasetBase, key_func: Any, reduce_func: Any,
-                 window_size_func: Any) -> list[_ffi.FunctionHandle]:
+def functions_of(
+    ds: DatasetBase, key_func: Any, reduce_func: Any, window_size_func: Any
+) -> list[_ffi.FunctionHandle]:
     """The traced functions of group_by_window, in the library's order."""
-    for name, func in (("key_func", key_func), ("reduce_func", reduce_func),
-                       ("window_size_func", window_size_func)):
+    for name, func in (
+        ("key_func", key_func),
+        ("reduce_func", reduce_func),
+        ("window_size_func", window_size_func),
+    ):
         if not callable(func) and (func is not None or name != "window_size_func"):
             raise TypeError(f"group_by_window: {name} is a function, not {type(func).__name__}")
     functions = [_trace_key(ds, key_func, "group_by_window as key_func")]
@@ -54,8 +63,15 @@ def functions_of(ds: DatasetBase, key_func: Any, reduce_func: Any,
     functions.append(fn)
     if window_size_func is not None:
         spec = _spec.new_spec([_KEY], _structure.LEAF)
-        functions.append(_trace_key(ds, window_size_func, "group_by_window as window_size_func",
-                                    spec.ptr, _structure.LEAF))
+        functions.append(
+            _trace_key(
+                ds,
+                window_size_func,
+                "group_by_window as window_size_func",
+                spec.ptr,
+                _structure.LEAF,
+            )
+        )
     return functions
 
 
@@ -66,9 +82,12 @@ def _integers(name: str, values: Any) -> Array:
     return array.astype(np.int64)
 
 
-def buckets(element_length_func: Callable[..., Any], bucket_boundaries: Iterable[Any],
-            bucket_batch_sizes: Iterable[Any], pad_to_bucket_boundary: bool
-            ) -> tuple[Callable[..., Any], Callable[[Any], Any], Callable[[Any], Any]]:
+def buckets(
+    element_length_func: Callable[..., Any],
+    bucket_boundaries: Iterable[Any],
+    bucket_batch_sizes: Iterable[Any],
+    pad_to_bucket_boundary: bool,
+) -> tuple[Callable[..., Any], Callable[[Any], Any], Callable[[Any], Any]]:
     """
     Of bucket_by_sequence_length: which bucket an element is of, the size of its batches, and what
     unknown dimensions are padded to (None: to the longest of the batch).
@@ -76,8 +95,10 @@ def buckets(element_length_func: Callable[..., Any], bucket_boundaries: Iterable
     boundaries = _integers("bucket_boundaries", bucket_boundaries)
     sizes = _integers("bucket_batch_sizes", bucket_batch_sizes)
     if len(sizes) != len(boundaries) + 1:
-        raise ValueError("len(bucket_batch_sizes) must be len(bucket_boundaries) + 1, got "
-                         f"{len(sizes)} and {len(boundaries)}")
+        raise ValueError(
+            "len(bucket_batch_sizes) must be len(bucket_boundaries) + 1, got "
+            f"{len(sizes)} and {len(boundaries)}"
+        )
     if (np.diff(boundaries) <= 0).any():
         raise ValueError(f"bucket_boundaries must increase: {boundaries.tolist()}")
 
@@ -93,8 +114,12 @@ def buckets(element_length_func: Callable[..., Any], bucket_boundaries: Iterable
         if not pad_to_bucket_boundary:
             return None
         last = boundaries[-1] if len(boundaries) else "of which there is none"
-        inside = assert_(bucket, bucket < len(boundaries), "pad_to_bucket_boundary: an element is "
-                         f"not shorter than the last of bucket_boundaries, {last}")
+        inside = assert_(
+            bucket,
+            bucket < len(boundaries),
+            "pad_to_bucket_boundary: an element is "
+            f"not shorter than the last of bucket_boundaries, {last}",
+        )
         return gather(np.append(boundaries, 0), inside) - 1
 
     return bucket_of, size_of, padded_to

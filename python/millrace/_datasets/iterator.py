@@ -49,7 +49,8 @@ class _Forked:
     def __next__(self) -> NoReturn:
         raise errors.FailedPreconditionError(
             "this iterator was opened before fork(), by the parent process: open it in the child, "
-            "or start children with 'spawn'")
+            "or start children with 'spawn'"
+        )
 
 
 def _after_fork() -> None:
@@ -75,8 +76,11 @@ def _row_builder(dataset: DatasetBase) -> Callable[..., Iterator[Any]]:
     if not any(datasets):
         return build
     return lambda *columns: build(
-        *[column if of is None else [dataset._elements_of(value, of) for value in column]
-          for column, of in zip(columns, datasets)])
+        *[
+            column if of is None else [dataset._elements_of(value, of) for value in column]
+            for column, of in zip(columns, datasets)
+        ]
+    )
 
 
 class _Handle(_ffi.Owner):
@@ -86,12 +90,15 @@ class _Handle(_ffi.Owner):
         self._as_parameter_, self.tally = ctypes.c_void_p(), Tally()
         last = self.tally.last
         counts = (ctypes.c_uint64 * (len(_ffi.Losses._fields_) - 1)).from_buffer(
-            last, _ffi.Losses.lost_splits.offset)
+            last, _ffi.Losses.lost_splits.offset
+        )
         tell = map(self.tally.tell, filter(any, [counts]))  # only if there is something
         self._release = _ffi.in_turn(
             # Does nothing in a forked child.
             functools.partial(lib.mr_iterator_close, self._as_parameter_, last),
-            _ffi.clear(self._as_parameter_), functools.partial(collections.deque, tell, 0))
+            _ffi.clear(self._as_parameter_),
+            functools.partial(collections.deque, tell, 0),
+        )
 
 
 class NumpyIterator:
@@ -149,14 +156,23 @@ class NumpyIterator:
     def _open(self) -> _Handle:
         dataset, handle = self._dataset, _Handle()
         options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
-        options.threads = (dataset._options.threading.private_threadpool_size
-                           or dataset._options.autotune.cpu_budget or 0)
+        options.threads = (
+            dataset._options.threading.private_threadpool_size
+            or dataset._options.autotune.cpu_budget
+            or 0
+        )
         options.memory_budget_bytes = dataset._options.autotune.ram_budget or 0
         for service in dataset._handle.services:
             _server.refuse_dead(service.removeprefix("grpc://").split(","))
-        check(lib.mr_iterator_open(dataset._handle.ptr, byref(options),
-                                   byref(handle._as_parameter_),
-                                   byref(self._error)), self._error)
+        check(
+            lib.mr_iterator_open(
+                dataset._handle.ptr,
+                byref(options),
+                byref(handle._as_parameter_),
+                byref(self._error),
+            ),
+            self._error,
+        )
         return handle
 
     def _make_locks(self) -> None:
@@ -168,9 +184,14 @@ class NumpyIterator:
 
     def _repr_html_(self) -> str:
         """A table for notebooks: how it is, what it gives, what its reads have lost."""
-        return html_table("NumpyIterator", {
-            "state": self._state, "element spec": repr(self.element_spec),
-            "losses": str(self.losses)})
+        return html_table(
+            "NumpyIterator",
+            {
+                "state": self._state,
+                "element spec": repr(self.element_spec),
+                "losses": str(self.losses),
+            },
+        )
 
     def __iter__(self) -> NumpyIterator:
         return self
@@ -211,8 +232,11 @@ class NumpyIterator:
             # A signal handler may have read up to here. No signal is handled between this look and
             # the call. 0 rows: the library's demand, which grows while we keep coming and stays
             # below a millisecond of work.
-            rc = (_ffi.MR_OK if block.ptr else
-                  error.code or lib.mr_iterator_next_block(handle, 0, _SLICE_MS, room, at))
+            rc = (
+                _ffi.MR_OK
+                if block.ptr
+                else error.code or lib.mr_iterator_next_block(handle, 0, _SLICE_MS, room, at)
+            )
             if self._rows is not rows:
                 return  # the handler's read has left rows that come first
             if rc == _ffi.MR_OK:
@@ -224,11 +248,13 @@ class NumpyIterator:
                     self._close("ended")
                 warn_of_losses(new, 4)
             elif rc != _ffi.MR_TIMEOUT and self._state == "open":  # not closed meanwhile
-                failure = errors.from_code(rc, error.message.decode("utf-8", "replace"),
-                                           error.traits)
+                failure = errors.from_code(
+                    rc, error.message.decode("utf-8", "replace"), error.traits
+                )
                 self._new_losses(handle)
-                broke_off = (f"{type(failure).__name__}: {failure.message}" if failure.permanent
-                             else None)
+                broke_off = (
+                    f"{type(failure).__name__}: {failure.message}" if failure.permanent else None
+                )
                 if not error.code:
                     # A signal handler's read has raised it; none runs from here to the raise.
                     return
@@ -262,8 +288,15 @@ class NumpyIterator:
         Whoever is in a call still holds the handle: what it stands for goes with the last of them.
         @rows are left to read.
         """
-        after = {"_handle": None, "_state": state, "_rows": iter(rows), "_next": _block.Block(),
-                 "_next_error": _ffi.Error(), "_intended": None, "_goodbye": int}
+        after = {
+            "_handle": None,
+            "_state": state,
+            "_rows": iter(rows),
+            "_next": _block.Block(),
+            "_next_error": _ffi.Error(),
+            "_intended": None,
+            "_goodbye": int,
+        }
         handle = self._handle  # held until all of it has changed
         if handle is not None:
             self._give_back()
@@ -319,13 +352,19 @@ class NumpyIterator:
     def __enter__(self) -> NumpyIterator:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("an iterator cannot be pickled: pickle the dataset and iterate there, or "
-                        "keep get_state()")
+        raise TypeError(
+            "an iterator cannot be pickled: pickle the dataset and iterate there, or "
+            "keep get_state()"
+        )
 
     @property
     def element_spec(self) -> Any:
@@ -434,8 +473,12 @@ class NumpyIterator:
                 pending = list(copy.copy(rows))
                 if block.ptr:  # a read was interrupted
                     pending += self._build(*_block.block_columns(block)[1])
-                now = (operator.length_hint(rows), bool(block.ptr), self._next_error.code,
-                       self._broke_off)
+                now = (
+                    operator.length_hint(rows),
+                    bool(block.ptr),
+                    self._next_error.code,
+                    self._broke_off,
+                )
                 if self._rows is rows and now == before:
                     # Else a signal handler has read meanwhile: of the parts some are from before
                     # that.
@@ -489,9 +532,15 @@ class NumpyIterator:
                 self._close("ended", rows)
                 return
             old = self._handle  # held until all has changed
-            after: dict[str, Any] = {"_state": "open", "_rows": iter(rows), "_next": _block.Block(),
-                                     "_next_error": due, "_started": True, "_broke_off": broke_off,
-                                     "_intended": None}
+            after: dict[str, Any] = {
+                "_state": "open",
+                "_rows": iter(rows),
+                "_next": _block.Block(),
+                "_next_error": due,
+                "_started": True,
+                "_broke_off": broke_off,
+                "_intended": None,
+            }
             if old is not None and not self._started:  # no pass more than there was
                 self._intended = inner, after
                 self._settle(refuses=True)

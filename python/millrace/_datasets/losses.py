@@ -59,15 +59,18 @@ class Losses:
     def __str__(self) -> str:
         plural = "s" * (self.lost_elements != 1)
         known = f" (at most {self.lost_elements} element{plural})" if self.lost_elements else ""
-        parts = [(self.lost_splits, f"split lost{known}", f"splits lost{known}"),
-                 (self.quarantined_splits, "of them quarantined", "of them quarantined"),
-                 (self.lost_workers, "worker lost", "workers lost"),
-                 (self.repeated_splits, "split handed out again", "splits handed out again"),
-                 (self.skipped_elements, "element skipped", "elements skipped"),
-                 (self.abandoned_elements, "element gone with a reader",
-                  "elements gone with readers")]
-        return ", ".join(f"{n} {one if n == 1 else many}"
-                         for n, one, many in parts if n) or "nothing lost"
+        parts = [
+            (self.lost_splits, f"split lost{known}", f"splits lost{known}"),
+            (self.quarantined_splits, "of them quarantined", "of them quarantined"),
+            (self.lost_workers, "worker lost", "workers lost"),
+            (self.repeated_splits, "split handed out again", "splits handed out again"),
+            (self.skipped_elements, "element skipped", "elements skipped"),
+            (self.abandoned_elements, "element gone with a reader", "elements gone with readers"),
+        ]
+        return (
+            ", ".join(f"{n} {one if n == 1 else many}" for n, one, many in parts if n)
+            or "nothing lost"
+        )
 
     def __sub__(self, other: Losses) -> Losses:
         pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other))
@@ -89,12 +92,24 @@ class Tally:
 
     def note(self, c: _ffi.Losses) -> Losses:
         """What was lost since the last time."""
-        if not (c.lost_workers or c.lost_splits or c.repeated_splits or c.skipped_elements
-                or c.abandoned_elements):  # the common path
+        if not (
+            c.lost_workers
+            or c.lost_splits
+            or c.repeated_splits
+            or c.skipped_elements
+            or c.abandoned_elements
+        ):  # the common path
             return _NO_LOSSES
-        now = Losses(c.lost_splits, c.lost_elements, c.lost_workers, c.repeated_splits,
-                     c.quarantined_splits, c.incomplete_reads, c.skipped_elements,
-                     c.abandoned_elements)
+        now = Losses(
+            c.lost_splits,
+            c.lost_elements,
+            c.lost_workers,
+            c.repeated_splits,
+            c.quarantined_splits,
+            c.incomplete_reads,
+            c.skipped_elements,
+            c.abandoned_elements,
+        )
         # In one step: another thread, or a signal handler, may be here, too.
         before, self.now = self.now, now
         return now - before

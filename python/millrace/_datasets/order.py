@@ -38,8 +38,13 @@ class Order(DatasetBase):
             raise TypeError(f"concatenate takes a Dataset, not {type(dataset).__name__}")
         return self._of("concatenate", [self, dataset])
 
-    def shuffle(self, buffer_size: IntLike, seed: IntLike | None = None,
-                reshuffle_each_iteration: bool | None = True, name: str | None = None) -> Self:
+    def shuffle(
+        self,
+        buffer_size: IntLike,
+        seed: IntLike | None = None,
+        reshuffle_each_iteration: bool | None = True,
+        name: str | None = None,
+    ) -> Self:
         """Bring the elements into a random order, drawn from a buffer.
 
         Parameters
@@ -70,8 +75,7 @@ class Order(DatasetBase):
         if seed is not None:
             add_number(attrs, "seed", seed)
         reshuffle = True if reshuffle_each_iteration is None else reshuffle_each_iteration
-        return self._of("shuffle", [self],
-                              add_flag(attrs, "reshuffle_each_iteration", reshuffle))
+        return self._of("shuffle", [self], add_flag(attrs, "reshuffle_each_iteration", reshuffle))
 
     def repeat(self, count: IntLike | None = None, name: str | None = None) -> Self:
         """Repeat the dataset.
@@ -225,9 +229,11 @@ class Order(DatasetBase):
         True
         """
         if isinstance(filename, Symbol) or filename not in ("", b""):
-            raise errors.UnimplementedError("Dataset.cache in a file is not supported: write "
-                                            "TFRecord files with mr.io.TFRecordWriter, or keep the elements "
-                                            "in memory")
+            raise errors.UnimplementedError(
+                "Dataset.cache in a file is not supported: write "
+                "TFRecord files with mr.io.TFRecordWriter, or keep the elements "
+                "in memory"
+            )
         return self._of("cache", [self])
 
     def prefetch(self, buffer_size: IntLike | None, name: str | None = None) -> Self:

@@ -32,15 +32,24 @@ def _match(structure: Structure, value: Any, what: str, defaults: bool = False) 
         return [value]
     if isinstance(structure, list) and isinstance(value, tuple) and len(value) == len(structure):
         pairs = list(zip(structure, value))
-    elif isinstance(structure, dict) and _NAMED in structure and isinstance(value, tuple) \
-            and len(value) == len(structure[_NAMED][2]):
+    elif (
+        isinstance(structure, dict)
+        and _NAMED in structure
+        and isinstance(value, tuple)
+        and len(value) == len(structure[_NAMED][2])
+    ):
         pairs = list(zip(structure[_NAMED][2], value))
-    elif (isinstance(structure, dict) and isinstance(value, dict)
-          and sorted(value) == sorted(structure)):
+    elif (
+        isinstance(structure, dict)
+        and isinstance(value, dict)
+        and sorted(value) == sorted(structure)
+    ):
         pairs = [(child, value[key]) for key, child in structure.items()]
     else:
-        raise ValueError(f"{what} must have the structure of the elements, "
-                         f"{_structure.to_json(structure)}: got {value!r}")
+        raise ValueError(
+            f"{what} must have the structure of the elements, "
+            f"{_structure.to_json(structure)}: got {value!r}"
+        )
     return [leaf for child, part in pairs for leaf in _match(child, part, what, defaults)]
 
 
@@ -48,13 +57,16 @@ def _dims(shape: Any, i: int) -> list[Any]:
     """A padded shape as a list: numbers, None and scalar integer tensors."""
     if isinstance(shape, Symbol):
         if shape.shape.rank != 1 or shape.shape[0] is None:
-            raise ValueError(f"padded shape of component {i} must be a vector of known length, not "
-                             f"of shape {shape.shape}")
+            raise ValueError(
+                f"padded shape of component {i} must be a vector of known length, not "
+                f"of shape {shape.shape}"
+            )
         return unstack(shape)
     if isinstance(shape, np.ndarray) and (shape.ndim != 1 or shape.dtype.kind not in "iu"):
         raise ValueError(f"padded shape {shape!r} of component {i} must be a vector of integers")
     if isinstance(shape, (list, tuple)) and any(
-            isinstance(d, (list, tuple, str, bytes, np.ndarray)) for d in shape):
+        isinstance(d, (list, tuple, str, bytes, np.ndarray)) for d in shape
+    ):
         raise ValueError(f"padded shape {shape!r} of component {i} must be a vector of integers")
     if isinstance(shape, (list, tuple)) and any(isinstance(d, Symbol) for d in shape):
         return [d if isinstance(d, Symbol) else TensorShape([d])[0] for d in shape]
@@ -64,8 +76,9 @@ def _dims(shape: Any, i: int) -> list[Any]:
     return dims.as_list()
 
 
-def add_shapes(attrs: AttrTable, structure: Structure, padded_shapes: Any,
-               unknown: Any = None) -> None:
+def add_shapes(
+    attrs: AttrTable, structure: Structure, padded_shapes: Any, unknown: Any = None
+) -> None:
     """
     padded_shapes into @attrs as the library takes them: rank and dims of each component, and apart
     from them what are tensors of the function around. @unknown: a tensor instead of None.
@@ -76,16 +89,19 @@ def add_shapes(attrs: AttrTable, structure: Structure, padded_shapes: Any,
         dims = [unknown if d is None else d for d in _dims(part, i)]
         if any(isinstance(d, Symbol) and not d.dtype.is_integer for d in dims):
             raise TypeError(f"padded shape of component {i}: its dimensions must be integers")
-        numbers += [len(dims),
-                    *(-1 if d is None else -2 if isinstance(d, Symbol) else d for d in dims)]
+        numbers += [
+            len(dims),
+            *(-1 if d is None else -2 if isinstance(d, Symbol) else d for d in dims),
+        ]
         sizes += [cast(d, "int64") for d in dims if isinstance(d, Symbol)]
     attrs.ints("padded_shapes", numbers)
     if sizes:
         attrs.value("sizes", stack(sizes))
 
 
-def add_values(attrs: AttrTable, structure: Structure, specs: Sequence[TensorSpec],
-               padding_values: Any) -> None:
+def add_values(
+    attrs: AttrTable, structure: Structure, specs: Sequence[TensorSpec], padding_values: Any
+) -> None:
     """
     padding_values into @attrs: a scalar a component, constants or tensors of the function around. A
     scalar stands for all, None for 0 or an empty string.
@@ -100,11 +116,15 @@ def add_values(attrs: AttrTable, structure: Structure, specs: Sequence[TensorSpe
             part = b"" if spec.dtype.kind == "s" else np.zeros((), spec.dtype.numpy_dtype())
         scalar: Any = part if isinstance(part, Symbol) else to_array(part, spec.dtype)
         if scalar.ndim != 0:
-            raise ValueError(f"the padding value of component {i} must be a scalar, not of shape "
-                             f"{scalar.shape}")
+            raise ValueError(
+                f"the padding value of component {i} must be a scalar, not of shape "
+                f"{scalar.shape}"
+            )
         if as_dtype(scalar.dtype) is not spec.dtype:
-            raise TypeError(f"the padding value of component {i} is {scalar.dtype}, the component "
-                            f"is {spec.dtype.name}")
+            raise TypeError(
+                f"the padding value of component {i} is {scalar.dtype}, the component "
+                f"is {spec.dtype.name}"
+            )
         scalars.append(scalar)
     if any(isinstance(scalar, Symbol) for scalar in scalars):
         for i, scalar in enumerate(scalars):

@@ -16,8 +16,11 @@ def render(pipeline: Pipeline, depth: int = 0) -> str:
     while len(steps) < _STEPS_MAX:
         op, inputs = pipeline
         if len(inputs) > 1:
-            shown = ([render(part, depth + 1) for part in inputs[:_INPUTS_MAX]]
-                     if depth < _DEPTH_MAX else [])
+            shown = (
+                [render(part, depth + 1) for part in inputs[:_INPUTS_MAX]]
+                if depth < _DEPTH_MAX
+                else []
+            )
             steps.append(f"{op}({', '.join(shown + ['...'] * (len(shown) < len(inputs)))})")
         else:
             steps.append(op)

@@ -23,12 +23,19 @@ _STATE_MAGIC = b"MRPYST01"
 
 def leaf_dtypes(spec: Any) -> list[DType]:
     """The element types of the components of a mr_spec."""
-    return [from_code(lib.mr_spec_leaf(spec, i).contents.dtype)
-            for i in range(lib.mr_spec_leaves(spec))]
+    return [
+        from_code(lib.mr_spec_leaf(spec, i).contents.dtype) for i in range(lib.mr_spec_leaves(spec))
+    ]
 
 
-def encode_state(ended: bool, due: _ffi.Error, broke_off: str | None, dtypes: Iterable[DType],
-                 columns: Iterable[Sequence[Any]], inner: bytes) -> bytes:
+def encode_state(
+    ended: bool,
+    due: _ffi.Error,
+    broke_off: str | None,
+    dtypes: Iterable[DType],
+    columns: Iterable[Sequence[Any]],
+    inner: bytes,
+) -> bytes:
     """
     magic, length of the header, header (JSON), payload, the library's state. Each pending value is
     its shape in the header and its bytes in the payload; a string value is the lengths of its items
@@ -47,8 +54,12 @@ def encode_state(ended: bool, due: _ffi.Error, broke_off: str | None, dtypes: It
             if dtype.kind == "s":
                 value = getattr(value, "_encoded", value)  # of a dataset
                 items = [value] if isinstance(value, bytes) else value.reshape(-1).tolist()
-                described.append([None if isinstance(value, bytes) else list(value.shape),
-                                  [len(i) for i in items]])
+                described.append(
+                    [
+                        None if isinstance(value, bytes) else list(value.shape),
+                        [len(i) for i in items],
+                    ]
+                )
                 payload += items
             else:
                 described.append(list(np.shape(value)))
@@ -58,21 +69,23 @@ def encode_state(ended: bool, due: _ffi.Error, broke_off: str | None, dtypes: It
     return b"".join([_STATE_MAGIC, struct.pack("<I", len(text)), text, *payload, inner])
 
 
-def decode_state(state: Any, dtypes: Sequence[DType]
-                 ) -> tuple[bool, _ffi.Error, str | None, list[list[Any]], bytes]:
+def decode_state(
+    state: Any, dtypes: Sequence[DType]
+) -> tuple[bool, _ffi.Error, str | None, list[list[Any]], bytes]:
     """
     (ended, the error that is due, what it broke off with, columns of pending values, the library's
     state). InvalidArgumentError if it is damaged or of another spec.
     """
     if not isinstance(state, (bytes, bytearray, memoryview)):
-        raise TypeError("set_state() takes the bytes that get_state() gave, not "
-                        f"{type(state).__name__}")
+        raise TypeError(
+            "set_state() takes the bytes that get_state() gave, not " f"{type(state).__name__}"
+        )
     state = bytes(state)
     try:
         if state[:8] != _STATE_MAGIC:
             raise ValueError("it does not begin as one")
         (size,) = struct.unpack_from("<I", state, 8)
-        header = json.loads(state[12:12 + size])
+        header = json.loads(state[12 : 12 + size])
         given = [c["dtype"] for c in header["columns"]]
         if given and given != [d.name for d in dtypes]:
             raise ValueError("it is of another dataset")
@@ -92,10 +105,18 @@ def decode_state(state: Any, dtypes: Sequence[DType]
         if not isinstance(broke_off, (str, type(None))):
             raise ValueError("it is damaged")
         return bool(header["ended"]), due, broke_off, columns, inner
-    except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError,
-            struct.error) as e:
+    except (
+        ValueError,
+        LookupError,
+        TypeError,
+        ArithmeticError,
+        AttributeError,
+        RecursionError,
+        struct.error,
+    ) as e:
         raise errors.InvalidArgumentError(
-            f"not the state of an iterator over this dataset: {e}") from None
+            f"not the state of an iterator over this dataset: {e}"
+        ) from None
 
 
 def _decode_value(state: bytes, at: int, dtype: DType, described: Any) -> tuple[Any, int]:
@@ -103,7 +124,7 @@ def _decode_value(state: bytes, at: int, dtype: DType, described: Any) -> tuple[
         shape, lengths = described
         items = []
         for length in lengths:
-            items.append(state[at:at + length])
+            items.append(state[at : at + length])
             at += length
         if shape is None:
             return items[0], at

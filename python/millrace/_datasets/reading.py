@@ -86,13 +86,18 @@ class Reading(DatasetBase):
         return {INFINITE_CARDINALITY: "infinite", UNKNOWN_CARDINALITY: "unknown"}.get(n, str(n))
 
     def __repr__(self) -> str:
-        return (f"<millrace.Dataset {render(self._pipeline)}, element spec {self.element_spec}, "
-                f"cardinality {self._size()}>")
+        return (
+            f"<millrace.Dataset {render(self._pipeline)}, element spec {self.element_spec}, "
+            f"cardinality {self._size()}>"
+        )
 
     def _repr_html_(self) -> str:
         """A table for notebooks: how it is made, what it gives, where it reads from."""
-        rows = {"pipeline": render(self._pipeline), "element spec": repr(self.element_spec),
-                "cardinality": self._size()}
+        rows = {
+            "pipeline": render(self._pipeline),
+            "element spec": repr(self.element_spec),
+            "cardinality": self._size(),
+        }
         if self._options != Options():
             rows["options"] = repr(self._options)
         if self._handle.services:
@@ -101,8 +106,10 @@ class Reading(DatasetBase):
 
     def __iter__(self) -> NumpyIterator:
         if current_graph() is not None:
-            raise TypeError("a dataset cannot be iterated inside a traced function: use flat_map "
-                            "or interleave")
+            raise TypeError(
+                "a dataset cannot be iterated inside a traced function: use flat_map "
+                "or interleave"
+            )
         return NumpyIterator(self)
 
     def as_numpy_iterator(self) -> NumpyIterator:
@@ -124,8 +131,10 @@ class Reading(DatasetBase):
         [0, 1, 2]
         """
         if any(map(_structure.dataset_of, _structure.leaf_nodes(self._structure))):
-            raise TypeError(f"as_numpy_iterator: the elements hold datasets, {self.element_spec}: "
-                            "make tensors of them in flat_map, or use `for`")
+            raise TypeError(
+                f"as_numpy_iterator: the elements hold datasets, {self.element_spec}: "
+                "make tensors of them in flat_map, or use `for`"
+            )
         return iter(self)
 
     def get_single_element(self, name: str | None = None) -> Any:
@@ -154,6 +163,7 @@ class Reading(DatasetBase):
         with iter(self) as it:
             found = list(itertools.islice(it, 2))
         if len(found) != 1:
-            raise errors.InvalidArgumentError("the dataset is empty" if not found
-                                              else "the dataset has more than one element")
+            raise errors.InvalidArgumentError(
+                "the dataset is empty" if not found else "the dataset has more than one element"
+            )
         return found[0]

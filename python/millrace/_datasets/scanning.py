@@ -18,16 +18,20 @@ from .trace import trace
 def _relaxed(spec: _spec.TensorSpec, other: _spec.TensorSpec) -> _spec.TensorSpec:
     """What covers both; TypeError where dtypes differ."""
     if spec.dtype is not other.dtype:
-        raise TypeError(f"the state is {spec.dtype.name} at first and {other.dtype.name} "
-                        "afterwards: cast one of them")
+        raise TypeError(
+            f"the state is {spec.dtype.name} at first and {other.dtype.name} "
+            "afterwards: cast one of them"
+        )
     if spec.shape.rank is None or spec.shape.rank != other.shape.rank:
         return _spec.TensorSpec(None, spec.dtype)
-    return _spec.TensorSpec([a if a == b else None for a, b in zip(spec.shape, other.shape)],
-                            spec.dtype)
+    return _spec.TensorSpec(
+        [a if a == b else None for a, b in zip(spec.shape, other.shape)], spec.dtype
+    )
 
 
-def scan_arguments(ds: DatasetBase, initial_state: Any,
-                   scan_func: Callable[..., Any]) -> tuple[AttrTable, _ffi.FunctionHandle]:
+def scan_arguments(
+    ds: DatasetBase, initial_state: Any, scan_func: Callable[..., Any]
+) -> tuple[AttrTable, _ffi.FunctionHandle]:
     """(attributes, the traced function) of scan."""
     if current_graph() is not None:
         raise TypeError("scan and reduce cannot be used inside of a traced function")
@@ -45,8 +49,10 @@ def scan_arguments(ds: DatasetBase, initial_state: Any,
             raise TypeError(f"the function given to scan returns (state, result), not {result!r}")
         given, given_structure = _structure.flatten(result[0])
         if given_structure != structure:
-            raise TypeError(f"the state has the structure {_structure.to_json(structure)} at first "
-                            f"and {_structure.to_json(given_structure)} afterwards")
+            raise TypeError(
+                f"the state has the structure {_structure.to_json(structure)} at first "
+                f"and {_structure.to_json(given_structure)} afterwards"
+            )
         given = [current_graph().convert(leaf, spec.dtype) for leaf, spec in zip(given, state)]
         out["state"] = [tensor.spec for tensor in given]
         out["structure"] = _structure.flatten(result[1])[1]
@@ -63,9 +69,11 @@ def scan_arguments(ds: DatasetBase, initial_state: Any,
     return attrs.bytes("structure", _structure.to_json(out["structure"])), fn
 
 
-def reduction(initial_state: Any,
-              reduce_func: Callable[..., Any]) -> tuple[Any, Callable[..., Any]]:
+def reduction(
+    initial_state: Any, reduce_func: Callable[..., Any]
+) -> tuple[Any, Callable[..., Any]]:
     """What reduce() is over an empty dataset, and the function with which it is a scan()."""
+
     def both(old: Any, element: Any) -> tuple[Any, Any]:
         state = reduce_func(old, element)
         state = tuple(state) if isinstance(state, list) else state

@@ -13,8 +13,13 @@ from .._graph.tensor import Graph
 from .base import DatasetBase
 
 
-def trace(ds: DatasetBase, func: Callable[..., Any], what: str, spec_ptr: Any = None,
-          structure: Structure = None) -> tuple[_ffi.FunctionHandle, DatasetBase | None]:
+def trace(
+    ds: DatasetBase,
+    func: Callable[..., Any],
+    what: str,
+    spec_ptr: Any = None,
+    structure: Structure = None,
+) -> tuple[_ffi.FunctionHandle, DatasetBase | None]:
     """
     Call @func with symbolic tensors for elements of @ds, or for the element spec @spec_ptr in
     @structure: (the function, the Dataset it returned or None). @what names it in errors.
@@ -26,9 +31,14 @@ def trace(ds: DatasetBase, func: Callable[..., Any], what: str, spec_ptr: Any = 
     draws = Draws() if depth == 0 else None  # the outermost function sees what inner ones draw
     try:
         graphs.append(graph)
-        inputs = [value if of is None else ds._elements_of(value, of) for value, of in
-                  zip(graph.inputs, map(_structure.dataset_of, _structure.leaf_nodes(structure)),
-                      strict=True)]
+        inputs = [
+            value if of is None else ds._elements_of(value, of)
+            for value, of in zip(
+                graph.inputs,
+                map(_structure.dataset_of, _structure.leaf_nodes(structure)),
+                strict=True,
+            )
+        ]
         arguments = _structure.unflatten(structure, inputs)
         # A named tuple is one argument.
         result = func(*arguments) if type(arguments) is tuple else func(arguments)
@@ -42,8 +52,9 @@ def trace(ds: DatasetBase, func: Callable[..., Any], what: str, spec_ptr: Any = 
             function.services = result._handle.services
             return function, result
         if result is None:
-            raise TypeError(f"the function given to {what} returned None: is there a `return` "
-                            "missing?")
+            raise TypeError(
+                f"the function given to {what} returned None: is there a `return` " "missing?"
+            )
         leaves, out = _structure.flatten(result)
         if any(isinstance(leaf, DatasetBase) for leaf in leaves):
             raise TypeError(f"the function given to {what} returned a dataset inside a structure")

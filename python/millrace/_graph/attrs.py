@@ -54,8 +54,9 @@ class AttrTable:
         return self._ints(name, _ffi.ATTR_INTS, [integer(name, v) for v in values])
 
     def shape(self, name: str, dims: Iterable[Any]) -> AttrTable:
-        return self._ints(name, _ffi.ATTR_SHAPE,
-                          [-1 if d is None else integer(name, d) for d in dims])
+        return self._ints(
+            name, _ffi.ATTR_SHAPE, [-1 if d is None else integer(name, d) for d in dims]
+        )
 
     def block(self, name: str, block: _ffi.ConstantHandle) -> AttrTable:
         self._keep.append(block)
@@ -72,8 +73,10 @@ class AttrTable:
         """A value of the function around: @tensor, made visible in the current one."""
         graph = current_graph()
         if graph is None:
-            raise ValueError(f"argument '{name}' is a symbolic tensor, which exists only while its "
-                             "function is traced")
+            raise ValueError(
+                f"argument '{name}' is a symbolic tensor, which exists only while its "
+                "function is traced"
+            )
         return self._add(name, _ffi.ATTR_VALUE, i=graph.convert(tensor).index)
 
     def as_array(self) -> tuple[Any, Any]:

@@ -51,18 +51,25 @@ def to_array(value: Any, like: DType | None = None) -> Array:
     if isinstance(value, (list, tuple)) and not value:
         return np.empty(np.shape(value), like.numpy_dtype())
     kind = _literal_kind(value)
-    fits = {"b": like.is_bool, "i": like.is_integer or like.is_floating, "f": like.is_floating,
-            "s": like.kind == "s"}
+    fits = {
+        "b": like.is_bool,
+        "i": like.is_integer or like.is_floating,
+        "f": like.is_floating,
+        "s": like.kind == "s",
+    }
     if not fits.get(kind, False):
-        raise TypeError(f"the literal {value!r} does not fit {like.name}: nothing is converted "
-                        f"silently; use mr.cast, or a literal of that type")
+        raise TypeError(
+            f"the literal {value!r} does not fit {like.name}: nothing is converted "
+            f"silently; use mr.cast, or a literal of that type"
+        )
     if kind == "s":
         return as_tensor_array(value)
     if like.is_integer:
         array: Array = np.array(value, object)
         flat = array.reshape(-1)
         if any(v < like.min or v > like.max for v in flat):
-            raise TypeError(f"the literal {value!r} does not fit {like.name} "
-                            f"({like.min}..{like.max})")
+            raise TypeError(
+                f"the literal {value!r} does not fit {like.name} " f"({like.min}..{like.max})"
+            )
         return array.astype(like.numpy_dtype())
     return np.array(value, like.numpy_dtype())

@@ -17,17 +17,33 @@ from .attrs import AttrTable
 _SLICE_MS = 100  # a wait is cut into slices, so that Python's signal handlers run
 
 
-def new_dataset(op: str, inputs: Sequence[_ffi.DatasetHandle] = (), attrs: AttrTable | None = None,
-                functions: Sequence[_ffi.FunctionHandle] = (),
-                graph: Any = None) -> _ffi.DatasetHandle:
+def new_dataset(
+    op: str,
+    inputs: Sequence[_ffi.DatasetHandle] = (),
+    attrs: AttrTable | None = None,
+    functions: Sequence[_ffi.FunctionHandle] = (),
+    graph: Any = None,
+) -> _ffi.DatasetHandle:
     """
     Dataset operator @op of the library; @graph is the function being traced in which it stands.
     """
     table, count = (attrs or AttrTable()).as_array()
     ret, err = ctypes.c_void_p(), _ffi.Error()
-    check(lib.mr_dataset_apply(op.encode(), _ffi.pointer_array(inputs), len(inputs), table, count,
-                               _ffi.pointer_array(functions), len(functions),
-                               graph.ptr if graph else None, byref(ret), byref(err)), err)
+    check(
+        lib.mr_dataset_apply(
+            op.encode(),
+            _ffi.pointer_array(inputs),
+            len(inputs),
+            table,
+            count,
+            _ffi.pointer_array(functions),
+            len(functions),
+            graph.ptr if graph else None,
+            byref(ret),
+            byref(err),
+        ),
+        err,
+    )
     return _ffi.DatasetHandle(ret)
 
 
@@ -47,7 +63,9 @@ def first_element(dataset: _ffi.DatasetHandle) -> list[Any]:
     options = _ffi.IteratorOptions(struct_size=ctypes.sizeof(_ffi.IteratorOptions))
     check(lib.mr_iterator_open(dataset.ptr, byref(options), byref(once.ptr), byref(error)), error)
     while not block.ptr:
-        rc = check(lib.mr_iterator_next_block(once.ptr, 1, _SLICE_MS, byref(block.ptr),
-                                              byref(error)), error)
+        rc = check(
+            lib.mr_iterator_next_block(once.ptr, 1, _SLICE_MS, byref(block.ptr), byref(error)),
+            error,
+        )
         assert rc != _ffi.MR_END
     return [next(iter(column)) for column in block_columns(block)[1]]

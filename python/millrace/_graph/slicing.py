@@ -12,8 +12,9 @@ from .symbol import Symbol
 
 def _bound(value: Any) -> int:
     if isinstance(value, Symbol):
-        raise errors.UnimplementedError("a slice whose bounds are tensors is not supported: use "
-                                        "mr.gather(x, mr.range(a, b))")
+        raise errors.UnimplementedError(
+            "a slice whose bounds are tensors is not supported: use " "mr.gather(x, mr.range(a, b))"
+        )
     return operator.index(value)
 
 
@@ -25,8 +26,12 @@ class _Slices:
         self.end: list[int] = []
         self.strides: list[int] = []
         self.masks: dict[str, int] = {
-            "begin_mask": 0, "end_mask": 0, "ellipsis_mask": 0, "new_axis_mask": 0,
-            "shrink_axis_mask": 0}
+            "begin_mask": 0,
+            "end_mask": 0,
+            "ellipsis_mask": 0,
+            "new_axis_mask": 0,
+            "shrink_axis_mask": 0,
+        }
 
     def add(self, begin: int = 0, end: int = 0, stride: int = 1, *masks: str) -> None:
         bit = 1 << len(self.begin)
@@ -38,9 +43,12 @@ class _Slices:
 
     def add_slice(self, key: slice) -> None:
         masks = [m for m, v in (("begin_mask", key.start), ("end_mask", key.stop)) if v is None]
-        self.add(0 if key.start is None else _bound(key.start),
-                 0 if key.stop is None else _bound(key.stop),
-                 1 if key.step is None else _bound(key.step), *masks)
+        self.add(
+            0 if key.start is None else _bound(key.start),
+            0 if key.stop is None else _bound(key.stop),
+            1 if key.step is None else _bound(key.step),
+            *masks,
+        )
 
     def attrs(self) -> AttrTable:
         table = AttrTable().ints("begin", self.begin).ints("end", self.end)
@@ -76,8 +84,10 @@ def plan(tensor: Symbol, key: Any) -> tuple[AttrTable | None, list[tuple[int, Sy
             axis += 1
         elif isinstance(k, Symbol):
             if k.shape.rank != 0 or not k.dtype.is_integer:
-                raise TypeError("a tensor used as an index is an integer scalar; for more use "
-                                "mr.gather(x, indices)")
+                raise TypeError(
+                    "a tensor used as an index is an integer scalar; for more use "
+                    "mr.gather(x, indices)"
+                )
             slices.add(0, 0, 1, "begin_mask", "end_mask")
             gathers.append((axis, k))  # the gather takes the axis away again
         else:

@@ -46,8 +46,10 @@ class Graph:
     @property
     def ptr(self) -> ctypes.c_void_p:
         if self._builder is None:
-            raise ValueError("this symbolic tensor belongs to a function that has been traced "
-                             "already; return it from the function instead of keeping it")
+            raise ValueError(
+                "this symbolic tensor belongs to a function that has been traced "
+                "already; return it from the function instead of keeping it"
+            )
         return self._builder.ptr
 
     def close(self) -> None:
@@ -67,8 +69,10 @@ class Graph:
     def _capture(self, tensor: Tensor) -> Tensor:
         """@tensor of a function around this one, seen from here: captured level by level."""
         if self.outer is None:
-            raise ValueError("this symbolic tensor belongs to another function, which is not "
-                             "around this one; pass it as a component of the element instead")
+            raise ValueError(
+                "this symbolic tensor belongs to another function, which is not "
+                "around this one; pass it as a component of the element instead"
+            )
         outer = tensor if tensor.graph is self.outer else self.outer._capture(tensor)
         if outer.index not in self._captured:
             ret, err = ctypes.c_uint32(), _ffi.Error()
@@ -90,26 +94,51 @@ class Graph:
 
     def _stack(self, values: Sequence[Any], like: DType | None) -> Tensor:
         hint = like or common_dtype(values)
-        return self.add("stack", [self.convert(v, hint) for v in values],
-                        AttrTable().int("axis", 0))[0]
+        return self.add(
+            "stack", [self.convert(v, hint) for v in values], AttrTable().int("axis", 0)
+        )[0]
 
-    def add(self, op: str, inputs: Sequence[Tensor],
-            attrs: AttrTable | None = None) -> list[Tensor]:
+    def add(
+        self, op: str, inputs: Sequence[Tensor], attrs: AttrTable | None = None
+    ) -> list[Tensor]:
         """Apply tensor operator @op to tensors of this graph; its results."""
         table, count = (attrs or AttrTable()).as_array()
         numbers = (ctypes.c_uint32 * max(1, len(inputs)))(*[t.index for t in inputs])
         outputs, n, err = (ctypes.c_uint32 * _OUTPUTS_MAX)(), ctypes.c_size_t(), _ffi.Error()
-        check(lib.mr_builder_add(self.ptr, op.encode(), numbers, len(inputs), table, count, None, 0,
-                                 outputs, _OUTPUTS_MAX, byref(n), byref(err)), err)
+        check(
+            lib.mr_builder_add(
+                self.ptr,
+                op.encode(),
+                numbers,
+                len(inputs),
+                table,
+                count,
+                None,
+                0,
+                outputs,
+                _OUTPUTS_MAX,
+                byref(n),
+                byref(err),
+            ),
+            err,
+        )
         return [self._tensor(outputs[i]) for i in range(n.value)]
 
     def finish(self, outputs: Sequence[Tensor], structure: Any) -> _ffi.FunctionHandle:
         """The function, whose result is @outputs in @structure."""
         numbers = (ctypes.c_uint32 * max(1, len(outputs)))(*[t.index for t in outputs])
         ret, err = ctypes.c_void_p(), _ffi.Error()
-        check(lib.mr_builder_finish(self.ptr, numbers, len(outputs),
-                                    _structure.to_json(structure).encode(), byref(ret),
-                                    byref(err)), err)
+        check(
+            lib.mr_builder_finish(
+                self.ptr,
+                numbers,
+                len(outputs),
+                _structure.to_json(structure).encode(),
+                byref(ret),
+                byref(err),
+            ),
+            err,
+        )
         return _ffi.FunctionHandle(ret)
 
     def finish_dataset(self, handle: _ffi.DatasetHandle) -> _ffi.FunctionHandle:
@@ -119,8 +148,9 @@ class Graph:
         return _ffi.FunctionHandle(ret)
 
 
-def apply(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
-          same_dtype: bool = True) -> list[Any]:
+def apply(
+    op: str, inputs: Sequence[Any], attrs: AttrTable | None = None, same_dtype: bool = True
+) -> list[Any]:
     """
     Tensor operator @op on tensors, arrays and literals: its results as a list. With @same_dtype,
     literals take the dtype of the first input that has one. Symbolic inside a traced function, else
@@ -131,15 +161,18 @@ def apply(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
     if graph is None:
         for value in inputs:
             if holds_symbols(value):
-                raise ValueError("a symbolic tensor exists only while its function is traced; "
-                                 "return it from the function instead of keeping it")
+                raise ValueError(
+                    "a symbolic tensor exists only while its function is traced; "
+                    "return it from the function instead of keeping it"
+                )
         return _eager(op, [to_array(v, like) for v in inputs], attrs)
     results: list[Any] = graph.add(op, [graph.convert(v, like) for v in inputs], attrs)
     return results
 
 
-def apply1(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
-           same_dtype: bool = True) -> Any:
+def apply1(
+    op: str, inputs: Sequence[Any], attrs: AttrTable | None = None, same_dtype: bool = True
+) -> Any:
     """apply() for operators with one result."""
     return apply(op, inputs, attrs, same_dtype)[0]
 
@@ -147,8 +180,10 @@ def apply1(op: str, inputs: Sequence[Any], attrs: AttrTable | None = None,
 def _eager(op: str, arrays: Sequence[Array], attrs: AttrTable | None) -> list[Any]:
     """The only element of a dataset of @arrays, mapped by a function of one operator."""
     structure = _structure.to_json([_structure.LEAF] * len(arrays))
-    source = new_dataset("from_tensors", attrs=AttrTable().bytes("structure", structure).block(
-        "tensors", new_block(1, arrays)))
+    source = new_dataset(
+        "from_tensors",
+        attrs=AttrTable().bytes("structure", structure).block("tensors", new_block(1, arrays)),
+    )
     graph = Graph(lib.mr_dataset_spec(source.ptr), None)
     try:
         outputs = graph.add(op, graph.inputs, attrs)
@@ -158,8 +193,12 @@ def _eager(op: str, arrays: Sequence[Array], attrs: AttrTable | None) -> list[An
     return first_element(new_dataset("map", [source], functions=[function]))
 
 
-def convert_to_tensor(value: TensorLike, dtype: DTypeLike | None = None,
-                      dtype_hint: DTypeLike | None = None, name: str | None = None) -> Any:
+def convert_to_tensor(
+    value: TensorLike,
+    dtype: DTypeLike | None = None,
+    dtype_hint: DTypeLike | None = None,
+    name: str | None = None,
+) -> Any:
     """Make a tensor: symbolic in a function that is traced, else a NumPy array.
 
     As ``tf.convert_to_tensor``, but that outside of functions there are only arrays.
@@ -205,8 +244,10 @@ def convert_to_tensor(value: TensorLike, dtype: DTypeLike | None = None,
     if graph is not None:
         tensor = graph.convert(value, like)
         if like is not None and tensor.dtype is not like:
-            raise ValueError(f"a tensor of dtype {tensor.dtype.name} was given where {like.name} "
-                             "is wanted: use mr.cast")
+            raise ValueError(
+                f"a tensor of dtype {tensor.dtype.name} was given where {like.name} "
+                "is wanted: use mr.cast"
+            )
         return tensor
     if holds_symbols(value):
         raise ValueError("a symbolic tensor exists only while its function is traced")
@@ -218,9 +259,12 @@ def convert_to_tensor(value: TensorLike, dtype: DTypeLike | None = None,
 
 def _refuse(what: str, way_out: str) -> Callable[..., NoReturn]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> NoReturn:
-        raise TypeError(f"{what}: this is a symbolic tensor (dtype {self.dtype.name}, shape "
-                        f"{self.shape}), which has no value while the function is traced. "
-                        f"{way_out}")
+        raise TypeError(
+            f"{what}: this is a symbolic tensor (dtype {self.dtype.name}, shape "
+            f"{self.shape}), which has no value while the function is traced. "
+            f"{way_out}"
+        )
+
     method.__doc__ = f"Not of a symbolic tensor. {way_out}"
     return method
 
@@ -234,6 +278,7 @@ def _binary(op: str) -> tuple[_Operator, _Operator]:
 
     def reflected(self: Tensor, other: Any) -> Any:
         return apply1(op, [other, self])
+
     return method, reflected
 
 
@@ -243,6 +288,7 @@ def _logical(on_bool: str, on_ints: str) -> tuple[_Operator, _Operator]:
 
     def reflected(self: Tensor, other: Any) -> Any:
         return apply1(on_bool if self.dtype.is_bool else on_ints, [other, self])
+
     return method, reflected
 
 
@@ -357,27 +403,35 @@ class Tensor(Symbol):
         attrs, gathers = _slicing.plan(self, key)
         result: Any = self if attrs is None else apply1("strided_slice", [self], attrs)
         for axis, index in gathers:
-            result = apply1("gather", [result, index], AttrTable().int("axis", axis),
-                            same_dtype=False)
+            result = apply1(
+                "gather", [result, index], AttrTable().int("axis", axis), same_dtype=False
+            )
         return result
 
-    __bool__ = _refuse("a tensor used as a condition (if, while, and, or, not)",
-                       "Use mr.where(condition, x, y), & | ~ instead of and/or/not, or "
-                       "Dataset.filter.")
-    __len__ = _refuse("len() of a tensor",
-                      "Use x.shape[0], or mr.shape(x)[0] where the size is not known.")
+    __bool__ = _refuse(
+        "a tensor used as a condition (if, while, and, or, not)",
+        "Use mr.where(condition, x, y), & | ~ instead of and/or/not, or " "Dataset.filter.",
+    )
+    __len__ = _refuse(
+        "len() of a tensor", "Use x.shape[0], or mr.shape(x)[0] where the size is not known."
+    )
     __int__ = _refuse("int() of a tensor", "Use mr.cast(x, mr.int64).")
     __float__ = _refuse("float() of a tensor", "Use mr.cast(x, mr.float32).")
-    __index__ = _refuse("a tensor used as a Python index or count",
-                        "Use mr.gather, mr.range, or a constant.")
+    __index__ = _refuse(
+        "a tensor used as a Python index or count", "Use mr.gather, mr.range, or a constant."
+    )
     __complex__ = _refuse("complex() of a tensor", "Complex numbers do not exist here.")
-    __array__ = _refuse("a NumPy function applied to a tensor",
-                        "Use the function of the same name in mr.")
-    __format__ = _refuse("a tensor in an f-string or format()",
-                         "Use mr.strings.as_string and mr.strings.join.")
+    __array__ = _refuse(
+        "a NumPy function applied to a tensor", "Use the function of the same name in mr."
+    )
+    __format__ = _refuse(
+        "a tensor in an f-string or format()", "Use mr.strings.as_string and mr.strings.join."
+    )
     __contains__ = _refuse("`in` applied to a tensor", "Use mr.reduce_any(x == value).")
     numpy = _refuse("x.numpy()", "Values exist when the dataset is iterated.")
 
     def __iter__(self) -> NoReturn:
-        _refuse("iterating over a tensor",
-                "Use mr.unstack(x), indexing, or operators on the whole tensor.")(self)
+        _refuse(
+            "iterating over a tensor",
+            "Use mr.unstack(x), indexing, or operators on the whole tensor.",
+        )(self)

@@ -12,6 +12,7 @@ def absent(name: str, instead: str, owner: str = "") -> Callable[..., NoReturn]:
     A function, or a method of the class @owner: using it says that it is not supported, and what to
     use.
     """
+
     def function(*args: Any, **kwargs: Any) -> NoReturn:
         raise errors.UnimplementedError(f"{owner}{name} is not supported: {instead}")
 
@@ -24,27 +25,35 @@ def absent(name: str, instead: str, owner: str = "") -> Callable[..., NoReturn]:
 cond = absent("cond", "use mr.where(condition, x, y), or filter and concatenate")
 case = absent("case", "use mr.where(condition, x, y)")
 switch_case = absent("switch_case", "use mr.gather over the stacked branches, or mr.where")
-while_loop = absent("while_loop",
-                    "functions have no loops: use operators on whole tensors, or repeat "
-                                  "and batch of the dataset")
+while_loop = absent(
+    "while_loop",
+    "functions have no loops: use operators on whole tensors, or repeat "
+    "and batch of the dataset",
+)
 map_fn = absent("map_fn", "use operators on whole tensors, or map before batch")
 
-_traced = ("functions of a pipeline are traced: use mr.* operators, or process the elements after "
-           "reading")
+_traced = (
+    "functions of a pipeline are traced: use mr.* operators, or process the elements after "
+    "reading"
+)
 py_function = absent("py_function", _traced)
 numpy_function = absent("numpy_function", _traced)
 
-_decoded = ("write decoded pixels into TFRecord files and use mr.io.decode_raw and mr.reshape, or "
-            "decode images behind the iterator")
+_decoded = (
+    "write decoded pixels into TFRecord files and use mr.io.decode_raw and mr.reshape, or "
+    "decode images behind the iterator"
+)
 decode_image = absent("decode_image", _decoded)
 decode_jpeg = absent("decode_jpeg", _decoded)
 decode_png = absent("decode_png", _decoded)
-read_file = absent("read_file",
-                   "put many files into a few with mr.io.TFRecordWriter, or read those of "
-                                "one size with mr.FixedLengthRecordDataset")
+read_file = absent(
+    "read_file",
+    "put many files into a few with mr.io.TFRecordWriter, or read those of "
+    "one size with mr.FixedLengthRecordDataset",
+)
 
 missing_modules = {
     "image": "images are arrays to mr.* operators; " + _decoded,
     "random": "functions draw nothing: zip with numbers that are drawn, such as "
-              "mr.Dataset.range(n).repeat().shuffle(n), or draw behind the iterator",
+    "mr.Dataset.range(n).repeat().shuffle(n), or draw behind the iterator",
 }

@@ -17,8 +17,12 @@ from ..dtypes import DTypeLike
 from .constants import convert_to_array, static_shape
 
 
-def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | None = None,
-          name: str | None = None) -> Any:
+def where(
+    condition: TensorLike,
+    x: TensorLike | None = None,
+    y: TensorLike | None = None,
+    name: str | None = None,
+) -> Any:
     """Choose between two tensors, element-wise.
 
     Parameters
@@ -46,15 +50,19 @@ def where(condition: TensorLike, x: TensorLike | None = None, y: TensorLike | No
     array([ 1, 20], dtype=int32)
     """
     if x is None or y is None:
-        raise errors.UnimplementedError("mr.where with the condition alone is not supported: give "
-                                        "x and y")
+        raise errors.UnimplementedError(
+            "mr.where with the condition alone is not supported: give " "x and y"
+        )
     hint = dtype_of(x) or dtype_of(y)
     graph = current_graph()
     if graph is None:
         arrays = [convert_to_array(condition, "bool"), to_array(x, hint), to_array(y, hint)]
         return apply1("select", arrays, same_dtype=False)
-    tensors = [graph.convert(condition, dtypes.bool_), graph.convert(x, hint),
-               graph.convert(y, hint)]
+    tensors = [
+        graph.convert(condition, dtypes.bool_),
+        graph.convert(x, hint),
+        graph.convert(y, hint),
+    ]
     return apply1("select", tensors, same_dtype=False)
 
 
@@ -150,8 +158,9 @@ def squeeze(input: TensorLike, axis: Any = None, name: str | None = None) -> Any
     return apply1("squeeze", [input], attrs)
 
 
-def transpose(a: TensorLike, perm: Any = None, conjugate: bool = False,
-              name: str = "transpose") -> Any:
+def transpose(
+    a: TensorLike, perm: Any = None, conjugate: bool = False, name: str = "transpose"
+) -> Any:
     """Put the axes in another order.
 
     Parameters
@@ -210,8 +219,9 @@ def broadcast_to(input: TensorLike, shape: Any, name: str | None = None) -> Any:
     """
     dims = static_shape(shape)
     if dims is None:
-        raise errors.UnimplementedError("mr.broadcast_to with a shape that is a tensor is not "
-                                        "built: use mr.tile, mr.fill")
+        raise errors.UnimplementedError(
+            "mr.broadcast_to with a shape that is a tensor is not " "built: use mr.tile, mr.fill"
+        )
     return apply1("broadcast_to", [input], AttrTable().shape("shape", dims))
 
 
@@ -268,8 +278,9 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Any:
     return apply1("stack", list(values), AttrTable().int("axis", axis))
 
 
-def unstack(value: TensorLike, num: int | None = None, axis: int = 0,
-            name: str = "unstack") -> list[Any]:
+def unstack(
+    value: TensorLike, num: int | None = None, axis: int = 0, name: str = "unstack"
+) -> list[Any]:
     """Take a tensor apart along an axis, whose size has to be known.
 
     Parameters
@@ -304,8 +315,13 @@ def unstack(value: TensorLike, num: int | None = None, axis: int = 0,
     return results
 
 
-def split(value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | None = None,
-          name: str = "split") -> list[Any]:
+def split(
+    value: TensorLike,
+    num_or_size_splits: Any,
+    axis: int = 0,
+    num: int | None = None,
+    name: str = "split",
+) -> list[Any]:
     """Cut a tensor into parts along an axis, whose size has to be known.
 
     Parameters
@@ -341,8 +357,10 @@ def split(value: TensorLike, num_or_size_splits: Any, axis: int = 0, num: int | 
     axis = axis + rank if axis < 0 else axis
     if isinstance(num_or_size_splits, int):
         if size is None or size % num_or_size_splits:
-            raise ValueError(f"split: an axis of size {size} cannot be cut into "
-                             f"{num_or_size_splits} equal parts")
+            raise ValueError(
+                f"split: an axis of size {size} cannot be cut into "
+                f"{num_or_size_splits} equal parts"
+            )
         sizes = [size // num_or_size_splits] * num_or_size_splits
     else:
         sizes = [integer("num_or_size_splits", s) for s in num_or_size_splits]
@@ -386,15 +404,22 @@ def slice(input_: TensorLike, begin: Any, size: Any, name: str | None = None) ->
     """
     dims, sizes = static_shape(begin), static_shape(size)
     if dims is None or sizes is None:
-        raise errors.UnimplementedError("mr.slice with begin or size that are tensors is not "
-                                        "built: use mr.gather")
+        raise errors.UnimplementedError(
+            "mr.slice with begin or size that are tensors is not " "built: use mr.gather"
+        )
     key = tuple(builtins.slice(b, None if s == -1 else b + s) for b, s in zip(dims, sizes))
     tensor: Any = input_ if isinstance(input_, Symbol) else convert_to_tensor(input_)
     return tensor[key]
 
 
-def gather(params: TensorLike, indices: TensorLike, validate_indices: Any = None,
-           axis: int | None = None, batch_dims: int = 0, name: str | None = None) -> Any:
+def gather(
+    params: TensorLike,
+    indices: TensorLike,
+    validate_indices: Any = None,
+    axis: int | None = None,
+    batch_dims: int = 0,
+    name: str | None = None,
+) -> Any:
     """Pick slices by number along an axis.
 
     Parameters
@@ -429,8 +454,12 @@ def gather(params: TensorLike, indices: TensorLike, validate_indices: Any = None
     """
     if batch_dims != 0:
         raise errors.UnimplementedError("mr.gather with batch_dims is not supported")
-    return apply1("gather", [params, indices], AttrTable().int("axis", 0 if axis is None else axis),
-                  same_dtype=False)
+    return apply1(
+        "gather",
+        [params, indices],
+        AttrTable().int("axis", 0 if axis is None else axis),
+        same_dtype=False,
+    )
 
 
 def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
@@ -466,8 +495,13 @@ def tile(input: TensorLike, multiples: Any, name: str | None = None) -> Any:
     return apply1("tile", [input], AttrTable().ints("multiples", counts))
 
 
-def pad(tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0,
-        name: str | None = None) -> Any:
+def pad(
+    tensor: TensorLike,
+    paddings: Any,
+    mode: str = "CONSTANT",
+    constant_values: Any = 0,
+    name: str | None = None,
+) -> Any:
     """Add values around a tensor.
 
     Parameters
@@ -494,8 +528,9 @@ def pad(tensor: TensorLike, paddings: Any, mode: str = "CONSTANT", constant_valu
     array([0, 1, 2, 0, 0], dtype=int32)
     """
     if mode.upper() != "CONSTANT":
-        raise errors.UnimplementedError(f"mr.pad with mode {mode!r} is not supported: only "
-                                        "CONSTANT is")
+        raise errors.UnimplementedError(
+            f"mr.pad with mode {mode!r} is not supported: only " "CONSTANT is"
+        )
     flat = np.asarray(paddings).reshape(-1)
     dtype = dtype_of(tensor)
     inputs = [tensor]

@@ -50,8 +50,9 @@ def cast(x: TensorLike, dtype: DTypeLike, name: str | None = None) -> Any:
     return apply1("cast", [x], AttrTable().dtype("dtype", dtype))
 
 
-def constant(value: TensorLike, dtype: DTypeLike | None = None, shape: Any = None,
-             name: str = "Const") -> Any:
+def constant(
+    value: TensorLike, dtype: DTypeLike | None = None, shape: Any = None, name: str = "Const"
+) -> Any:
     """Make a tensor of values.
 
     Parameters
@@ -248,8 +249,13 @@ def _filled(shape_: Any, dtype: DTypeLike, value: int) -> Any:
     return convert_to_tensor(np.full(dims, scalar, dtype.numpy_dtype()))
 
 
-def range(start: TensorLike, limit: TensorLike | None = None, delta: TensorLike = 1,
-          dtype: DTypeLike | None = None, name: str = "range") -> Any:
+def range(
+    start: TensorLike,
+    limit: TensorLike | None = None,
+    delta: TensorLike = 1,
+    dtype: DTypeLike | None = None,
+    name: str = "range",
+) -> Any:
     """Make the vector start, start + delta, ... up to the limit, which does not belong to it.
 
     Parameters
@@ -284,16 +290,23 @@ def range(start: TensorLike, limit: TensorLike | None = None, delta: TensorLike 
         start, limit = 0, start
     values: list[Any] = [start, limit, delta]
     if dtype is not None:
-        values = [cast(v, dtype) if not is_literal(v) else convert_to_tensor(v, dtype)
-                  for v in values]
+        values = [
+            cast(v, dtype) if not is_literal(v) else convert_to_tensor(v, dtype) for v in values
+        ]
     elif all(is_literal(v) for v in values) and any(isinstance(v, float) for v in values):
         values = [float(v) for v in values]
     return apply1("range_tensor", values)
 
 
-def one_hot(indices: TensorLike, depth: int, on_value: TensorLike | None = None,
-            off_value: TensorLike | None = None, axis: int | None = None,
-            dtype: DTypeLike | None = None, name: str | None = None) -> Any:
+def one_hot(
+    indices: TensorLike,
+    depth: int,
+    on_value: TensorLike | None = None,
+    off_value: TensorLike | None = None,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    name: str | None = None,
+) -> Any:
     """Make vectors with one value at an index and another one elsewhere.
 
     Parameters
@@ -330,7 +343,8 @@ def one_hot(indices: TensorLike, depth: int, on_value: TensorLike | None = None,
     values = [v for v in (on_value, off_value) if v is not None]
     if dtype is None:
         dtype = next((d for d in map(dtype_of, values) if d is not None), None) or (
-            as_dtype(to_array(values[0]).dtype) if values else "float32")
+            as_dtype(to_array(values[0]).dtype) if values else "float32"
+        )
     kind = as_dtype(dtype)
     if kind.kind == "s" and len(values) < 2:
         raise TypeError("one_hot of strings has no defaults: give on_value and off_value")

@@ -522,8 +522,9 @@ def identity(input: TensorLike, name: str | None = None) -> Any:
     return apply1("identity", [input])
 
 
-def clip_by_value(t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike,
-                  name: str | None = None) -> Any:
+def clip_by_value(
+    t: TensorLike, clip_value_min: TensorLike, clip_value_max: TensorLike, name: str | None = None
+) -> Any:
     """Cut to a range, element-wise.
 
     Parameters

@@ -27,8 +27,9 @@ def _bools(values: TensorLike) -> Any:
 
 
 @documented(REDUCTION)
-def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-               name: str | None = None) -> Any:
+def reduce_sum(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Compute the sum over axes.
 
     >>> mr.reduce_sum([[1, 2], [3, 4]], axis=0)
@@ -38,8 +39,9 @@ def reduce_sum(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
 
 
 @documented(REDUCTION)
-def reduce_prod(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-                name: str | None = None) -> Any:
+def reduce_prod(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Compute the product over axes.
 
     >>> mr.reduce_prod([2, 3, 4])
@@ -49,8 +51,9 @@ def reduce_prod(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fal
 
 
 @documented(REDUCTION)
-def reduce_max(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-               name: str | None = None) -> Any:
+def reduce_max(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Find the largest value over axes.
 
     >>> mr.reduce_max([[1, 2], [3, 4]], axis=1)
@@ -60,8 +63,9 @@ def reduce_max(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
 
 
 @documented(REDUCTION)
-def reduce_min(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-               name: str | None = None) -> Any:
+def reduce_min(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Find the smallest value over axes.
 
     >>> mr.reduce_min([[1, 2], [3, 4]], axis=1)
@@ -71,8 +75,9 @@ def reduce_min(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
 
 
 @documented(REDUCTION)
-def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-                name: str | None = None) -> Any:
+def reduce_mean(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Compute the mean over axes (of integers an integer).
 
     >>> mr.reduce_mean([1.0, 2.0, 6.0])
@@ -82,8 +87,9 @@ def reduce_mean(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fal
 
 
 @documented(REDUCTION)
-def reduce_all(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-               name: str | None = None) -> Any:
+def reduce_all(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Return whether all hold, over axes.
 
     >>> mr.reduce_all([[True, False], [True, True]], axis=1)
@@ -93,8 +99,9 @@ def reduce_all(input_tensor: TensorLike, axis: Any = None, keepdims: bool = Fals
 
 
 @documented(REDUCTION)
-def reduce_any(input_tensor: TensorLike, axis: Any = None, keepdims: bool = False,
-               name: str | None = None) -> Any:
+def reduce_any(
+    input_tensor: TensorLike, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Any:
     """Return whether any holds, over axes.
 
     >>> mr.reduce_any([[True, False], [False, False]], axis=1)
@@ -109,8 +116,12 @@ def _arg(op: str, values: TensorLike, axis: int | None, output_type: DTypeLike) 
 
 
 @documented(INDEX)
-def argmax(input: TensorLike, axis: int | None = None, output_type: DTypeLike = "int64",
-           name: str | None = None) -> Any:
+def argmax(
+    input: TensorLike,
+    axis: int | None = None,
+    output_type: DTypeLike = "int64",
+    name: str | None = None,
+) -> Any:
     """Find the first index of the largest value along an axis.
 
     >>> mr.argmax([[1, 9], [5, 2]], axis=1)
@@ -120,8 +131,12 @@ def argmax(input: TensorLike, axis: int | None = None, output_type: DTypeLike = 
 
 
 @documented(INDEX)
-def argmin(input: TensorLike, axis: int | None = None, output_type: DTypeLike = "int64",
-           name: str | None = None) -> Any:
+def argmin(
+    input: TensorLike,
+    axis: int | None = None,
+    output_type: DTypeLike = "int64",
+    name: str | None = None,
+) -> Any:
     """Find the first index of the smallest value along an axis.
 
     >>> mr.argmin([[1, 9], [5, 2]], axis=1)
@@ -130,8 +145,13 @@ def argmin(input: TensorLike, axis: int | None = None, output_type: DTypeLike = 
     return _arg("argmin", input, axis, output_type)
 
 
-def matmul(a: TensorLike, b: TensorLike, transpose_a: bool = False, transpose_b: bool = False,
-           name: str | None = None) -> Any:
+def matmul(
+    a: TensorLike,
+    b: TensorLike,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    name: str | None = None,
+) -> Any:
     """Compute the matrix product.
 
     Parameters

@@ -21,9 +21,15 @@ def _text(value: Any) -> Any:
     return convert_to_tensor(value, "string") if is_literal(value) else value
 
 
-def as_string(input: TensorLike, precision: int = -1, scientific: bool = False,
-              shortest: bool = False, width: int = -1, fill: str = "",
-              name: str | None = None) -> Any:
+def as_string(
+    input: TensorLike,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Any:
     """Write numbers as text; strings stay as they are.
 
     Parameters
@@ -85,8 +91,9 @@ def to_number(input: TensorLike, out_type: DTypeLike = "float32", name: str | No
     return apply1("string_to_number", [_text(input)], AttrTable().dtype("dtype", out_type))
 
 
-def string_split(input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1,
-                 name: str | None = None) -> Any:
+def string_split(
+    input: TensorLike, sep: str | bytes | None = None, maxsplit: int = -1, name: str | None = None
+) -> Any:
     """Cut a string into parts, as Python's str.split does.
 
     Parameters
@@ -117,8 +124,13 @@ def string_split(input: TensorLike, sep: str | bytes | None = None, maxsplit: in
     return apply1("string_split", [_text(input)], attrs)
 
 
-def regex_replace(input: TensorLike, pattern: str | bytes, rewrite: str | bytes,
-                  replace_global: bool = True, name: str | None = None) -> Any:
+def regex_replace(
+    input: TensorLike,
+    pattern: str | bytes,
+    rewrite: str | bytes,
+    replace_global: bool = True,
+    name: str | None = None,
+) -> Any:
     """Replace what matches a pattern, element-wise.
 
     Parameters
@@ -205,8 +217,9 @@ def to_hash_bucket_fast(input: TensorLike, num_buckets: int, name: str | None = 
     >>> mr.strings.to_hash_bucket_fast(["a", "b", "a"], 100)
     array([19, 15, 19])
     """
-    return apply1("string_to_hash_bucket", [_text(input)],
-                  AttrTable().int("num_buckets", num_buckets))
+    return apply1(
+        "string_to_hash_bucket", [_text(input)], AttrTable().int("num_buckets", num_buckets)
+    )
 
 
 def string_length(input: TensorLike, unit: str = "BYTE", name: str | None = None) -> Any:
@@ -234,8 +247,9 @@ def string_length(input: TensorLike, unit: str = "BYTE", name: str | None = None
     return apply1("string_length", [_text(input)], AttrTable().bytes("unit", unit))
 
 
-def string_join(inputs: Sequence[TensorLike], separator: str | bytes = "",
-                name: str | None = None) -> Any:
+def string_join(
+    inputs: Sequence[TensorLike], separator: str | bytes = "", name: str | None = None
+) -> Any:
     """Join strings, element-wise.
 
     Parameters
@@ -263,8 +277,9 @@ def string_join(inputs: Sequence[TensorLike], separator: str | bytes = "",
     return apply1("string_join", inputs, AttrTable().bytes("separator", separator))
 
 
-def substr(input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYTE",
-           name: str | None = None) -> Any:
+def substr(
+    input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYTE", name: str | None = None
+) -> Any:
     """Cut pieces out of strings, element-wise.
 
     Parameters
@@ -296,15 +311,17 @@ def substr(input: TensorLike, pos: TensorLike, len: TensorLike, unit: str = "BYT
     array([b'ell', b'orl'], dtype=object)
     """
     if unit != "BYTE":
-        raise errors.UnimplementedError(f"mr.strings.substr with unit {unit!r} is not supported: "
-                                        "only BYTE is")
+        raise errors.UnimplementedError(
+            f"mr.strings.substr with unit {unit!r} is not supported: " "only BYTE is"
+        )
     return apply1("substr", [_text(input), pos, len], same_dtype=False)
 
 
 def _ascii(op: str, input: Any, encoding: str) -> Any:
     if encoding:
-        raise errors.UnimplementedError(f"mr.strings.{op[7:]} with encoding {encoding!r} is not "
-                                        "built: ASCII only")
+        raise errors.UnimplementedError(
+            f"mr.strings.{op[7:]} with encoding {encoding!r} is not " "built: ASCII only"
+        )
     return apply1(op, [_text(input)])
 
 
@@ -351,8 +368,13 @@ def string_strip(input: TensorLike, name: str | None = None) -> Any:
     return apply1("string_strip", [_text(input)])
 
 
-def decode_raw(input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool = True,
-               fixed_length: int | None = None, name: str | None = None) -> Any:
+def decode_raw(
+    input_bytes: TensorLike,
+    out_type: DTypeLike,
+    little_endian: bool = True,
+    fixed_length: int | None = None,
+    name: str | None = None,
+) -> Any:
     """Read the bytes of strings as numbers.
 
     Parameters
@@ -385,5 +407,8 @@ def decode_raw(input_bytes: TensorLike, out_type: DTypeLike, little_endian: bool
     """
     if fixed_length is not None:
         raise errors.UnimplementedError("mr.io.decode_raw with fixed_length is not supported")
-    return apply1("decode_raw", [input_bytes],
-                  AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian))
+    return apply1(
+        "decode_raw",
+        [input_bytes],
+        AttrTable().dtype("dtype", out_type).bool("little_endian", little_endian),
+    )

@@ -26,10 +26,15 @@ _STOP_GRACE_S = 30
 _LAST_LOG_BYTES = 8192  # MR_LOG_KEPT_BYTES_MAX
 
 # What the program's exit status says (millrace --help).
-_BY_STATUS = {2: errors.InvalidArgumentError, 3: errors.NotFoundError, 4: errors.UnavailableError,
-              5: errors.PermissionDeniedError, 6: errors.FailedPreconditionError,
-              124: errors.DeadlineExceededError,
-              130: errors.CancelledError}
+_BY_STATUS = {
+    2: errors.InvalidArgumentError,
+    3: errors.NotFoundError,
+    4: errors.UnavailableError,
+    5: errors.PermissionDeniedError,
+    6: errors.FailedPreconditionError,
+    124: errors.DeadlineExceededError,
+    130: errors.CancelledError,
+}
 
 
 class Child:
@@ -52,13 +57,23 @@ class Child:
         ready, child_end = os.pipe()
         try:
             # First of all the descriptor: a flag that is refused is told there, too.
-            argv = [program, subcommand, f"--ready-fd={child_end}", f"--owner-pid={os.getpid()}",
-                    f"--last-log-fd={last}", *flags]
+            argv = [
+                program,
+                subcommand,
+                f"--ready-fd={child_end}",
+                f"--owner-pid={os.getpid()}",
+                f"--last-log-fd={last}",
+                *flags,
+            ]
             if "MILLRACE_LOG_LEVEL" not in os.environ:
                 argv.append("--log-level=warn")
             try:
-                self._process = subprocess.Popen(argv, stdin=subprocess.DEVNULL,
-                                                 pass_fds=(child_end, last), start_new_session=True)
+                self._process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(child_end, last),
+                    start_new_session=True,
+                )
             except OSError as e:
                 raise errors.NotFoundError(f"starting '{program}': {e.strerror}") from None
             finally:
@@ -97,15 +112,17 @@ class Child:
         try:
             said: dict[str, Any] = json.loads(line) if line else {}
         except ValueError:
-            raise errors.InternalError(f"{self.what} said {line!r} where its address was "
-                                       "expected") from None
+            raise errors.InternalError(
+                f"{self.what} said {line!r} where its address was " "expected"
+            ) from None
         if "address" in said:
             return said
         if "error" in said:
             raise errors.from_code(int(said.get("code", 2)), f"{self.what}: {said['error']}")
         status = self._process.wait(_STOP_GRACE_S)
         raise _BY_STATUS.get(status, errors.UnknownError)(
-            f"{self.what} ended with status {status} before it served{self._last_words()}")
+            f"{self.what} ended with status {status} before it served{self._last_words()}"
+        )
 
     @property
     def pid(self) -> int:
@@ -328,17 +345,25 @@ class Server:
             rows.update(address=self._child.address, pid=str(self._child.pid))
             if self._child.metrics is not None:
                 rows["metrics"] = self._child.metrics
-        rows.update({field.name: repr(getattr(self._config, field.name))
-                     for field in dataclasses.fields(self._config)
-                     if getattr(self._config, field.name) != field.default})
+        rows.update(
+            {
+                field.name: repr(getattr(self._config, field.name))
+                for field in dataclasses.fields(self._config)
+                if getattr(self._config, field.name) != field.default
+            }
+        )
         return html_table(type(self).__name__, rows)
 
     def __enter__(self: _S) -> _S:
         self.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 traceback: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.stop()
 
     def __del__(self) -> None:
@@ -351,5 +376,7 @@ class Server:
                 pass
 
     def __reduce__(self) -> Any:
-        raise TypeError(f"a {type(self).__name__} belongs to the process that started it: pickle "
-                        "its target instead")
+        raise TypeError(
+            f"a {type(self).__name__} belongs to the process that started it: pickle "
+            "its target instead"
+        )

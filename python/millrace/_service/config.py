@@ -170,18 +170,26 @@ class WorkerConfig:
 def _note_defaults(config: type, options: Sequence[_options.Option]) -> None:
     """Says the defaults of the program, which its table of options knows."""
     told = [f"{o.field} {o.default_text}" for o in options if o.default_text]
-    text = textwrap.fill(f"Defaults of the program: {', '.join(told)}.", 96,
-                         initial_indent="    ", subsequent_indent="    ")
+    text = textwrap.fill(
+        f"Defaults of the program: {', '.join(told)}.",
+        96,
+        initial_indent="    ",
+        subsequent_indent="    ",
+    )
     config.__doc__ = (config.__doc__ or "").replace(
-        "    Examples\n", f"    Notes\n    -----\n{text}\n\n    Examples\n")
+        "    Examples\n", f"    Notes\n    -----\n{text}\n\n    Examples\n"
+    )
 
 
 _note_defaults(DispatcherConfig, _options.DISPATCHER)
 _note_defaults(WorkerConfig, _options.WORKER)
 
 _KINDS: dict[Any, tuple[Any, ...]] = {
-    str: (str, os.PathLike), int: (int, np.integer), float: (int, float, np.number),
-    bool: (bool, np.bool_)}
+    str: (str, os.PathLike),
+    int: (int, np.integer),
+    float: (int, float, np.number),
+    bool: (bool, np.bool_),
+}
 
 
 def check_fields(config: Any) -> None:
@@ -194,15 +202,24 @@ def check_fields(config: Any) -> None:
         kind = next((k for k in _KINDS if declared in (k, Optional[k])), None)
         if kind is None or (value is None and declared != kind):
             continue
-        if not isinstance(value, _KINDS[kind]) or (kind is not bool
-                                                   and isinstance(value, (bool, np.bool_))):
-            raise TypeError(f"{type(config).__name__}.{field.name} is of type {kind.__name__}, "
-                            f"not {value!r}")
+        if not isinstance(value, _KINDS[kind]) or (
+            kind is not bool and isinstance(value, (bool, np.bool_))
+        ):
+            raise TypeError(
+                f"{type(config).__name__}.{field.name} is of type {kind.__name__}, "
+                f"not {value!r}"
+            )
     endpoints = getattr(config, "etcd_endpoints", None)
-    if endpoints is not None and not isinstance(endpoints, str) and not (
-            isinstance(endpoints, (list, tuple)) and all(isinstance(e, str) for e in endpoints)):
-        raise TypeError("DispatcherConfig.etcd_endpoints is a string or a list of them, not "
-                        f"{endpoints!r}")
+    if (
+        endpoints is not None
+        and not isinstance(endpoints, str)
+        and not (
+            isinstance(endpoints, (list, tuple)) and all(isinstance(e, str) for e in endpoints)
+        )
+    ):
+        raise TypeError(
+            "DispatcherConfig.etcd_endpoints is a string or a list of them, not " f"{endpoints!r}"
+        )
 
 
 def refuse_unbuilt(config: Any, names: Sequence[str]) -> None:
@@ -214,8 +231,9 @@ def refuse_unbuilt(config: Any, names: Sequence[str]) -> None:
         if getattr(config, name):
             raise errors.UnimplementedError(f"{type(config).__name__}.{name} is not supported")
     if config.protocol not in (None, "grpc"):
-        raise errors.NotFoundError("there are no credentials for the protocol "
-                                   f"{config.protocol!r}: use \"grpc\"")
+        raise errors.NotFoundError(
+            "there are no credentials for the protocol " f'{config.protocol!r}: use "grpc"'
+        )
     for name in ("port", "metrics_port"):
         port = getattr(config, name)
         if port is not None and not 0 <= port < 65536:

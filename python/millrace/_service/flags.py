@@ -18,8 +18,9 @@ def _with_heartbeat(config: DispatcherConfig) -> DispatcherConfig:
     return config
 
 
-def _flags(options: Sequence[_options.Option],
-           config: DispatcherConfig | WorkerConfig) -> list[str]:
+def _flags(
+    options: Sequence[_options.Option], config: DispatcherConfig | WorkerConfig
+) -> list[str]:
     """Those of the fields that are set, as the table of the program's options has them."""
     port = config.metrics_port
     flags = [f"--listen=127.0.0.1:{config.port}"]
@@ -30,7 +31,9 @@ def _flags(options: Sequence[_options.Option],
             flags.append(option.flag)
         elif value is not None and value is not False and (value or value == 0):
             if option.unit in ("s", "ms"):
-                flags.append(f"{option.flag}={round(value * (1000 if option.unit == 's' else 1))}ms")
+                flags.append(
+                    f"{option.flag}={round(value * (1000 if option.unit == 's' else 1))}ms"
+                )
             else:
                 text = ",".join(value) if isinstance(value, (list, tuple)) else value
                 flags.append(f"{option.flag}={text}{option.unit}")

@@ -66,8 +66,9 @@ class CrossTrainerCache:
 
     def __init__(self, trainer_id: str) -> None:
         if not isinstance(trainer_id, str):
-            raise ValueError(f"trainer_id is a string, not {type(trainer_id).__name__} "
-                             f"({trainer_id!r})")
+            raise ValueError(
+                f"trainer_id is a string, not {type(trainer_id).__name__} " f"({trainer_id!r})"
+            )
         if not trainer_id:
             raise ValueError("trainer_id cannot be empty")
         self.trainer_id = trainer_id
@@ -82,8 +83,10 @@ def _mode_name(mode: Any) -> str:
         return mode.name
     if isinstance(mode, str) and mode not in ShardingPolicy.__members__:
         return mode
-    raise ValueError(f"{mode!r} is not a processing mode: use a ShardingPolicy, "
-                     "\"parallel_epochs\" or \"distributed_epoch\"")
+    raise ValueError(
+        f"{mode!r} is not a processing mode: use a ShardingPolicy, "
+        '"parallel_epochs" or "distributed_epoch"'
+    )
 
 
 def _is_dynamic(mode: Any) -> bool:
@@ -94,16 +97,20 @@ def _check_service(service: Any, what: str = "service") -> str:
     if isinstance(service, tuple) and len(service) == 2:
         service = "://".join(service) if all(isinstance(s, str) for s in service) else service
     if not isinstance(service, str):
-        raise ValueError(f"{what} is a string or a pair (protocol, address), not "
-                         f"{type(service).__name__} ({service!r})")
+        raise ValueError(
+            f"{what} is a string or a pair (protocol, address), not "
+            f"{type(service).__name__} ({service!r})"
+        )
     if not service:
         raise ValueError(f"{what} cannot be empty")
     parts = service.split("://")
     if len(parts) > 2:
         raise ValueError(f"{what} {service!r} has more than one '://'")
     if len(parts) == 2 and parts[0] != "grpc":
-        raise errors.NotFoundError(f"there are no credentials for the protocol {parts[0]!r} of "
-                                   f"{what} {service!r}: use grpc://")
+        raise errors.NotFoundError(
+            f"there are no credentials for the protocol {parts[0]!r} of "
+            f"{what} {service!r}: use grpc://"
+        )
     if not parts[-1]:
         raise ValueError(f"{what} {service!r} has no address")
     _check_text(what, parts[-1])
@@ -115,7 +122,8 @@ def _check_text(what: str, value: Any) -> bytes:
     """@value as bytes for the library, which reads to the first zero byte."""
     if not isinstance(value, str) or not value or "\0" in value:
         raise ValueError(
-            f"{what} is a string that is not empty and has no zero byte, not {value!r}")
+            f"{what} is a string that is not empty and has no zero byte, not {value!r}"
+        )
     return value.encode()
 
 
@@ -128,8 +136,11 @@ def _word(what: str, value: Any) -> str:
 
 def _whole(what: str, value: Any) -> int:
     """An integer; within which bounds the library says."""
-    if (isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer))
-            or not -2**63 <= value < 2**63):
+    if (
+        isinstance(value, (bool, np.bool_))
+        or not isinstance(value, (int, np.integer))
+        or not -(2**63) <= value < 2**63
+    ):
         raise ValueError(f"{what} is an integer, not {value!r}")
     return int(value)
 
@@ -173,26 +184,34 @@ def _job_attrs(job: JobArguments, compression: str | None = None) -> AttrTable:
     if job.on_loss not in _ON_LOSS:
         raise ValueError(f"on_loss {job.on_loss!r} must be one of {', '.join(_ON_LOSS)}")
     if job.data_transfer_protocol not in (None, "grpc"):
-        raise errors.UnimplementedError(f"data_transfer_protocol {job.data_transfer_protocol!r} is "
-                                        "not built: \"grpc\" is")
+        raise errors.UnimplementedError(
+            f"data_transfer_protocol {job.data_transfer_protocol!r} is " 'not built: "grpc" is'
+        )
     attrs = AttrTable().bytes("service", _check_service(job.service))
     attrs.bytes("processing_mode", _mode_name(job.processing_mode))
     attrs.bytes("target_workers", _word("target_workers", job.target_workers).upper())
     attrs.bytes("on_loss", _ON_LOSS[job.on_loss])
-    for name, word, default in (("guarantee", job.guarantee, "at_most_once"),
-                                ("job_name", job.job_name, None), ("sharing", job.sharing, None),
-                                ("lag", job.lag, "skip"), ("last_round", job.last_round, "drop"),
-                                ("compression", compression, None)):
+    for name, word, default in (
+        ("guarantee", job.guarantee, "at_most_once"),
+        ("job_name", job.job_name, None),
+        ("sharing", job.sharing, None),
+        ("lag", job.lag, "skip"),
+        ("last_round", job.last_round, "drop"),
+        ("compression", compression, None),
+    ):
         if word != default:
             attrs.bytes(name, _word(name, word))
     if cache is not None:
         attrs.bytes("trainer_id", cache.trainer_id)
-    for name, number in (("num_consumers", job.num_consumers),
-                         ("consumer_index", job.consumer_index), ("resume_round", job.resume_round),
-                         ("max_outstanding_requests", job.max_outstanding_requests),
-                         ("connect_timeout_ms", job.connect_timeout_ms),
-                         ("heartbeat_ms", job.heartbeat_interval_ms),
-                         ("first_epoch", job.first_epoch or None)):
+    for name, number in (
+        ("num_consumers", job.num_consumers),
+        ("consumer_index", job.consumer_index),
+        ("resume_round", job.resume_round),
+        ("max_outstanding_requests", job.max_outstanding_requests),
+        ("connect_timeout_ms", job.connect_timeout_ms),
+        ("heartbeat_ms", job.heartbeat_interval_ms),
+        ("first_epoch", job.first_epoch or None),
+    ):
         if number is not None:
             attrs.int(name, _whole(name, number))
     err = _ffi.Error()
