@@ -187,6 +187,8 @@ const char *mr_etcd_conn_trouble(const mr_error *why, size_t endpoints)
 /* An outage is one line when it begins and one when it ends, however many attempts lie between. */
 void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const mr_error *why)
 {
+    struct mr_etcd_request *r;
+
     if (e->conn != c || e->closing) {
         return;
     }
@@ -202,7 +204,11 @@ void mr_etcd_conn_failed_locked(struct mr_etcd *e, struct mr_etcd_conn *c, const
     }
     e->conn = NULL;
     e->active = (e->active + 1) % e->nendpoints;
-    mr_etcd_watches_leave_locked(e, c);
+    LIST_FOREACH(r, &e->requests, link) {
+        if (r->kind->lasts && r->conn == c) {
+            r->kind->cancel_locked(r);
+        }
+    }
     mr_etcd_conn_put_locked(e, c);
 }
 

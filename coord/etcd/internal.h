@@ -32,6 +32,7 @@ struct mr_etcd_request_kind {
     void (*cancel_locked)(struct mr_etcd_request *r);             /* it may wait for a token */
     void (*fail)(struct mr_etcd_request *r, const mr_error *err); /* tell whoever asked */
     void (*release)(struct mr_etcd_request *r); /* what it has besides the fields below */
+    bool lasts; /* until its connection fails: it is cancelled then */
 };
 
 /* The first member of an op, and of a watch. */
@@ -149,8 +150,6 @@ void mr_etcd_status(mr_store *s, int64_t timeout_ms, mr_status_done *done, void 
 uint64_t mr_etcd_watch(mr_store *s, struct mr_bytes key, int64_t revision, mr_watch_fn *fn,
                        void *ctx);
 void mr_etcd_watch_cancel(mr_store *s, uint64_t id);
-/* The streams over @c are to end. */
-void mr_etcd_watches_leave_locked(struct mr_etcd *e, const struct mr_etcd_conn *c);
 
 /* wire.c: requests as bytes (an empty buffer with `failed`: out of memory), answers as results. */
 struct mr_buf mr_etcd_pack(const ProtobufCMessage *msg);

@@ -179,7 +179,8 @@ static void watch_release(struct mr_etcd_request *r)
 static const struct mr_etcd_request_kind kind = {.send_locked = watch_send_locked,
                                                  .cancel_locked = watch_cancel_locked,
                                                  .fail = watch_fail,
-                                                 .release = watch_release};
+                                                 .release = watch_release,
+                                                 .lasts = true};
 
 static uint64_t new_id(struct mr_etcd *e)
 {
@@ -227,17 +228,6 @@ void mr_etcd_watch_cancel(mr_store *s, uint64_t id)
             r->over = true;
             watch_cancel_locked(r);
             return;
-        }
-    }
-}
-
-void mr_etcd_watches_leave_locked(struct mr_etcd *e, const struct mr_etcd_conn *c)
-{
-    struct mr_etcd_request *r;
-
-    LIST_FOREACH(r, &e->requests, link) {
-        if (r->kind == &kind && r->conn == c) {
-            watch_cancel_locked(r);
         }
     }
 }

@@ -251,9 +251,12 @@ def test_ctrl_c_works_in_a_blocked_read(tmp_path):
     script.write_text(
         textwrap.dedent(
             """
-        import signal, sys import millrace as mr signal.signal(signal.SIGINT,
-        signal.default_int_handler)  # also where it was ignored when this process began ds =
-        mr.Dataset.range(10).apply(mr.service.distribute("parallel_epochs", sys.argv[1])) try:
+        import signal, sys
+        import millrace as mr
+        # Also where it was ignored when this process began.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        ds = mr.Dataset.range(10).apply(mr.service.distribute("parallel_epochs", sys.argv[1]))
+        try:
             next(iter(ds))
         except KeyboardInterrupt:
             print("interrupted", flush=True)

@@ -131,7 +131,8 @@ struct mr_rpc_stream {
     char finish_message[MR_ERROR_MESSAGE_SIZE];
 };
 
-/* runtime.c */
+/* state.c */
+void mr_local_this_is_own_thread(void);
 void mr_local_due_locked(int64_t due_ms);               /* the thread looks at deadlines then */
 void mr_local_schedule_locked(struct mr_rpc_stream *s); /* the thread looks at @s soon */
 

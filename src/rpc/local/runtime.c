@@ -1,4 +1,4 @@
-/* The transport itself: its users, its thread, its channels and messages. */
+/* The transport itself: its users, its thread, its channels. */
 #include "rpc/local/internal.h"
 
 #include "base/clock.h"
@@ -7,46 +7,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-const char mr_rpc_transport[] = "local";
-
 /* guards `thread`, `pid` and `users` of mr_local; taken before its lock */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
-struct mr_local mr_local = {
-    .lock = PTHREAD_MUTEX_INITIALIZER,
-    .due_ms = INT64_MAX,
-    .work = TAILQ_HEAD_INITIALIZER(mr_local.work),
-    .waiting = TAILQ_HEAD_INITIALIZER(mr_local.waiting),
-    .open = TAILQ_HEAD_INITIALIZER(mr_local.open),
-    .servers = LIST_HEAD_INITIALIZER(mr_local.servers),
-};
-
 /* ---- the thread ---- */
-
-static _Thread_local bool is_callback_thread;
-
-bool mr_rpc_is_own_thread(void)
-{
-    return is_callback_thread;
-}
-
-void mr_local_due_locked(int64_t due_ms)
-{
-    if (due_ms < mr_local.due_ms) {
-        mr_local.due_ms = due_ms;
-        (void)pthread_cond_broadcast(&mr_local.wake);
-    }
-}
-
-void mr_local_schedule_locked(struct mr_rpc_stream *s)
-{
-    if (!s->queued && s->state != MR_LOCAL_ENDED) {
-        s->queued = true;
-        s->refs++;
-        TAILQ_INSERT_TAIL(&mr_local.work, s, work);
-        (void)pthread_cond_broadcast(&mr_local.wake);
-    }
-}
 
 static void look_at_deadlines_locked(int64_t now_ms)
 {
@@ -77,7 +41,7 @@ static void let_in_locked(void)
 
 static void *run(void *arg)
 {
-    is_callback_thread = true;
+    mr_local_this_is_own_thread();
     MR_LOCK(&mr_local.lock);
     while (!mr_local.stopping) {
         int64_t now = mr_now_ms();
@@ -189,32 +153,6 @@ bool mr_rpc_local_kill(const char *address)
         }
     }
     return true;
-}
-
-/* ---- messages ---- */
-
-size_t mr_rpc_message_size(const mr_rpc_message *m)
-{
-    return m->size;
-}
-
-void mr_rpc_message_copy(const mr_rpc_message *m, size_t offset, size_t n, void *dst)
-{
-    MR_ASSERT(offset <= m->size);
-    MR_ASSERT(n <= m->size - offset);
-    if (n > 0) {
-        memcpy(dst, m->bytes + offset, n);
-    }
-}
-
-const void *mr_rpc_message_flat(const mr_rpc_message *m, void **copy)
-{
-    return m->bytes;
-}
-
-void mr_rpc_message_free(mr_rpc_message *m)
-{
-    mr_free(m);
 }
 
 /* ---- channels ---- */
