@@ -63,9 +63,9 @@ struct mr_op_run; /* engine/op.h */
 
 struct mr_operator {
     const char *name;
-    uint32_t version; /* enters the fingerprint when it is not 1 */
-    int32_t min_inputs;
-    int32_t max_inputs;             /* -1: any number */
+    uint32_t revision; /* of what it computes; enters the fingerprint */
+    uint32_t inputs;
+    bool or_more_inputs;
     enum mr_function_role function; /* takes a function of its input's elements, or none */
     uint8_t min_more_functions;     /* behind that one; infer checks them: mr_infer_function() */
     uint8_t max_more_functions;

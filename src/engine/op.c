@@ -319,14 +319,15 @@ static int inner_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 int mr_op_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 {
     uint64_t path = it->path;
-    uint64_t version = it->op->version;
+    const uint64_t own_version = 1 + (uint64_t)it->op->revision;
+    uint64_t version = own_version;
     size_t mark = 0;
 
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     MR_TRY(mr_state_u64(s, &path, err));
     MR_TRY(mr_state_u64(s, &version, err));
     MR_TRY(mr_state_begin(s, &mark, err));
-    if (path != it->path || version != it->op->version) {
+    if (path != it->path || version != own_version) {
         return mr_error_set(
             err, MR_EINVAL,
             "the iterator state has another operator, or another version of it, where %s (step %u) "

@@ -193,4 +193,4 @@ static const struct mr_op_run split_run = {
     .close = split_close,
 };
 
-const struct mr_operator mr_split_operator = {.name = "splits", .version = 1, .run = &split_run};
+const struct mr_operator mr_split_operator = {.name = "splits", .run = &split_run};

@@ -337,9 +337,7 @@ static const struct mr_arg batch_args[] = {
 
 const struct mr_operator mr_operator_batch = {
     .name = "batch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_BATCH,
     .args = batch_args,
     .infer = batch_infer,
@@ -365,9 +363,7 @@ static const struct mr_arg padded_batch_args[] = {
 
 const struct mr_operator mr_operator_padded_batch = {
     .name = "padded_batch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_BATCH,
     .args = padded_batch_args,
     .infer = padded_batch_infer,

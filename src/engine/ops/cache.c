@@ -337,9 +337,7 @@ static const struct mr_op_run cache_run = {
 
 const struct mr_operator mr_operator_cache = {
     .name = "cache",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .infer = cache_infer,
     .release = kept_free,
     .run = &cache_run,

@@ -339,9 +339,8 @@ static const struct mr_arg sample_args[] = {
 
 const struct mr_operator mr_operator_choose = {
     .name = "choose",
-    .version = 1,
-    .min_inputs = 2,
-    .max_inputs = -1,
+    .inputs = 2,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = choose_args,
     .infer = choose_infer,
@@ -350,9 +349,8 @@ const struct mr_operator mr_operator_choose = {
 
 const struct mr_operator mr_operator_sample = {
     .name = "sample",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = -1,
+    .inputs = 1,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = sample_args,
     .infer = sample_infer,

@@ -142,9 +142,7 @@ static const struct mr_op_run concatenate_run = {
 
 const struct mr_operator mr_operator_concatenate = {
     .name = "concatenate",
-    .version = 1,
-    .min_inputs = 2,
-    .max_inputs = 2,
+    .inputs = 2,
     .rate = MR_RATE_ONE,
     .infer = concatenate_infer,
     .run = &concatenate_run,

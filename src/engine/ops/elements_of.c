@@ -114,7 +114,6 @@ static const struct mr_arg elements_args[] = {
 
 const struct mr_operator mr_operator_elements_of = {
     .name = "elements_of",
-    .version = 1,
     .args = elements_args,
     .infer = elements_infer,
     .run = &elements_run,

@@ -207,9 +207,7 @@ static const struct mr_arg from_dataset_id_args[] = {
 
 const struct mr_operator mr_operator_distribute = {
     .name = "distribute",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .external = true,
     .args = distribute_args,
     .infer = distribute_infer,
@@ -218,7 +216,6 @@ const struct mr_operator mr_operator_distribute = {
 
 const struct mr_operator mr_operator_from_dataset_id = {
     .name = "from_dataset_id",
-    .version = 1,
     .external = true,
     .args = from_dataset_id_args,
     .infer = from_dataset_id_infer,

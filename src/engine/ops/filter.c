@@ -173,9 +173,7 @@ static const struct mr_op_run filter_run = {
 
 const struct mr_operator mr_operator_filter = {
     .name = "filter",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = filter_infer,

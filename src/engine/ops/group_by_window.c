@@ -414,9 +414,7 @@ static const struct mr_arg group_args[] = {
 
 const struct mr_operator mr_operator_group_by_window = {
     .name = "group_by_window",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_KEY,
     .min_more_functions = 1,
     .max_more_functions = 2,

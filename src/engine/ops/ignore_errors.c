@@ -53,9 +53,7 @@ static const struct mr_arg ignore_errors_args[] = {
 
 const struct mr_operator mr_operator_ignore_errors = {
     .name = "ignore_errors",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = ignore_errors_args,
     .infer = ignore_errors_infer,

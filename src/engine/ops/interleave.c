@@ -464,9 +464,7 @@ static const struct mr_arg interleave_args[] = {
 
 const struct mr_operator mr_operator_interleave = {
     .name = "interleave",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_DATASET,
     .args = interleave_args,
     .infer = interleave_infer,
@@ -475,9 +473,7 @@ const struct mr_operator mr_operator_interleave = {
 
 const struct mr_operator mr_operator_flat_map = {
     .name = "flat_map",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_DATASET,
     .infer = interleave_infer,
     .run = &flat_map_run,

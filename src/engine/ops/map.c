@@ -147,9 +147,7 @@ static const struct mr_arg map_args[] = {
 
 const struct mr_operator mr_operator_map = {
     .name = "map",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_VALUES,
     .args = map_args,

@@ -301,9 +301,7 @@ static const struct mr_arg prefetch_args[] = {
 
 const struct mr_operator mr_operator_prefetch = {
     .name = "prefetch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = prefetch_args,
     .infer = prefetch_infer,

@@ -181,7 +181,6 @@ static const struct mr_arg range_args[] = {
 
 const struct mr_operator mr_operator_range = {
     .name = "range",
-    .version = 1,
     .args = range_args,
     .infer = range_infer,
     .run = &range_run,

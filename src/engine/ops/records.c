@@ -431,7 +431,6 @@ static const struct mr_arg records_args[] = {
 
 const struct mr_operator mr_operator_tfrecord = {
     .name = "tfrecord",
-    .version = 1,
     .args = records_args,
     .infer = records_infer,
     .run = &tfrecord_run,
@@ -439,7 +438,6 @@ const struct mr_operator mr_operator_tfrecord = {
 
 const struct mr_operator mr_operator_text_line = {
     .name = "text_line",
-    .version = 1,
     .args = records_args,
     .infer = records_infer,
     .run = &text_line_run,
@@ -457,7 +455,6 @@ static const struct mr_arg fixed_args[] = {
 
 const struct mr_operator mr_operator_fixed_length_record = {
     .name = "fixed_length_record",
-    .version = 1,
     .args = fixed_args,
     .infer = records_infer,
     .run = &fixed_run,

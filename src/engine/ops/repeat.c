@@ -164,9 +164,7 @@ static const struct mr_arg repeat_args[] = {
 
 const struct mr_operator mr_operator_repeat = {
     .name = "repeat",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = repeat_args,
     .infer = repeat_infer,

@@ -126,9 +126,7 @@ static const struct mr_arg shard_args[] = {
 
 const struct mr_operator mr_operator_shard = {
     .name = "shard",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = shard_args,
     .infer = shard_infer,

@@ -245,9 +245,7 @@ static const struct mr_arg shuffle_args[] = {
 
 const struct mr_operator mr_operator_shuffle = {
     .name = "shuffle",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = shuffle_args,
     .infer = shuffle_infer,

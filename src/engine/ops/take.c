@@ -129,9 +129,7 @@ static const struct mr_arg take_args[] = {
 
 const struct mr_operator mr_operator_take = {
     .name = "take",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = take_infer,
@@ -140,9 +138,7 @@ const struct mr_operator mr_operator_take = {
 
 const struct mr_operator mr_operator_skip = {
     .name = "skip",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = skip_infer,

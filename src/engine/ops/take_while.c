@@ -140,9 +140,7 @@ static const struct mr_op_run take_while_run = {
 
 const struct mr_operator mr_operator_take_while = {
     .name = "take_while",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = take_while_infer,

@@ -230,7 +230,6 @@ static const struct mr_arg tensors_args[] = {
 
 const struct mr_operator mr_operator_from_tensors = {
     .name = "from_tensors",
-    .version = 1,
     .args = tensors_args,
     .infer = tensors_infer,
     .run = &tensors_run,
@@ -238,7 +237,6 @@ const struct mr_operator mr_operator_from_tensors = {
 
 const struct mr_operator mr_operator_from_tensor_slices = {
     .name = "from_tensor_slices",
-    .version = 1,
     .args = tensors_args,
     .infer = slices_infer,
     .run = &slices_run,

@@ -137,9 +137,7 @@ static const struct mr_op_run unbatch_run = {
 
 const struct mr_operator mr_operator_unbatch = {
     .name = "unbatch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .infer = unbatch_infer,
     .run = &unbatch_run,
 };

@@ -254,9 +254,7 @@ static const struct mr_op_run unique_run = {
 
 const struct mr_operator mr_operator_unique = {
     .name = "unique",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .infer = unique_infer,
     .run = &unique_run,

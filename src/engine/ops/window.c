@@ -402,9 +402,7 @@ static const struct mr_arg window_args[] = {
 
 const struct mr_operator mr_operator_window = {
     .name = "window",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .args = window_args,
     .infer = window_infer,
     .run = &window_run,

@@ -335,9 +335,8 @@ static const struct mr_arg zip_args[] = {
 
 const struct mr_operator mr_operator_zip = {
     .name = "zip",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = -1,
+    .inputs = 1,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = zip_args,
     .infer = zip_infer,
