@@ -109,11 +109,15 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
 int mr_infer_no_datasets(const mr_spec *spec, mr_error *err);
 /* The input's spec and cardinality as they are. */
 int mr_infer_same(struct mr_infer *in, mr_error *err);
+/* The input's spec, and nobody knows how many of its elements. */
+int mr_infer_subset(struct mr_infer *in, mr_error *err);
 
 /* a * b and a + b of cardinalities, unknown and infinite included; saturates to unknown when it
  * does not fit. */
 int64_t mr_cardinality_mul(int64_t a, int64_t count);
 int64_t mr_cardinality_add(int64_t a, int64_t b);
+/* Of some of @a elements, none only if there are none, and without an end if those have none. */
+int64_t mr_cardinality_some(int64_t a);
 
 /* "float32[2,?]", for messages. */
 #define MR_LEAF_TEXT 224

@@ -19,13 +19,6 @@ struct filter_iter {
     struct mr_gather gather; /* passed, not given: only if their ranks differ */
 };
 
-static int filter_infer(struct mr_infer *in, mr_error *err)
-{
-    in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
-    return MR_OK;
-}
-
 static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
@@ -176,6 +169,6 @@ const struct mr_operator mr_operator_filter = {
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
-    .infer = filter_infer,
+    .infer = mr_infer_subset,
     .run = &filter_run,
 };

@@ -77,10 +77,8 @@ static int group_infer(struct mr_infer *in, mr_error *err)
     MR_TRY(reduce_spec(in->inputs[0]->spec, &group, err));
     MR_TRY_WRAP(mr_infer_function(in, 1, MR_FUNCTION_DATASET, group, err), err, "reduce_func");
     MR_TRY(has_size ? MR_OK : check_size_function(in, err));
-    int64_t n = in->inputs[0]->cardinality;
-
     in->spec = mr_spec_ref(in->functions[1]->spec);
-    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    in->cardinality = mr_cardinality_some(in->inputs[0]->cardinality);
     return MR_OK;
 }
 

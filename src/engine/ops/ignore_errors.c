@@ -11,10 +11,8 @@
 
 static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 {
-    int64_t n = in->inputs[0]->cardinality;
-
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    in->cardinality = mr_cardinality_some(in->inputs[0]->cardinality);
     return MR_OK;
 }
 

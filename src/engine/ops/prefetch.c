@@ -51,11 +51,6 @@ static bool queue_is_sound_locked(const struct prefetch_iter *it)
     return at == it->last && rows == it->rows && blocks == it->blocks;
 }
 
-static int prefetch_infer(struct mr_infer *in, mr_error *err)
-{
-    return mr_infer_same(in, err);
-}
-
 static void *take_work(void *ctx)
 {
     struct prefetch_iter *it = ctx;
@@ -304,6 +299,6 @@ const struct mr_operator mr_operator_prefetch = {
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = prefetch_args,
-    .infer = prefetch_infer,
+    .infer = mr_infer_same,
     .run = &prefetch_run,
 };

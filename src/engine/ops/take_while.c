@@ -13,13 +13,6 @@ struct take_while_iter {
     bool ended;
 };
 
-static int take_while_infer(struct mr_infer *in, mr_error *err)
-{
-    in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
-    return MR_OK;
-}
-
 static int take_while_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct take_while_iter *it = (struct take_while_iter *)head;
@@ -143,6 +136,6 @@ const struct mr_operator mr_operator_take_while = {
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
-    .infer = take_while_infer,
+    .infer = mr_infer_subset,
     .run = &take_while_run,
 };

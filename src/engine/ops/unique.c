@@ -36,9 +36,7 @@ static int unique_infer(struct mr_infer *in, mr_error *err)
                             "elements must be scalars of int32, int64 or string, they are %s",
                             leaf != NULL ? mr_leaf_text(leaf, text) : "several tensors");
     }
-    in->spec = mr_spec_ref(spec);
-    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
-    return MR_OK;
+    return mr_infer_subset(in, err);
 }
 
 /* ---- the set ---- */
