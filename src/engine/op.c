@@ -145,7 +145,7 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
     if (rc < 0 && it->uncounts) {
         mr_op_mark_uncounted(rc, err);
     }
-    if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+    if (rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0) {
         return mr_op_fail(it, it->delivered, rc, err);
     }
     return rc;

@@ -128,7 +128,6 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
                       mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
-    mr_error failure;
 
     for (;;) {
         int rc = mr_op_interrupted(head, pull, err);
@@ -146,15 +145,15 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             MR_TRY(next_range(it, err));
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
-        rc = mr_op_pull(it->input, &below, ret, &failure);
+        rc = mr_op_pull(it->input, &below, ret, err);
         if (rc == MR_OK) {
             return give(it, ret, err);
         }
         if (rc != MR_END) {
             if (rc < 0) {
-                failed(it, rc, &failure);
+                failed(it, rc, err);
             }
-            return mr_error_pass(err, rc, &failure);
+            return rc;
         }
         end_range(
             it); /* also of a range that reaches beyond the source: what there is of it was read */

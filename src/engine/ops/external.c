@@ -120,7 +120,7 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     do {
         rc = it->ext.pull(it->ext.ctx, want, timeout_ms, ret, err);
     } while (rc == MR_TIMEOUT && sliced && !atomic_load(pull->interrupt));
-    if (rc < 0 && err != NULL) {
+    if (rc < 0) {
         err->traits |= MR_PERMANENT; /* what failed is the read, not an element */
     }
     return rc;

@@ -220,9 +220,7 @@ static int absorb(struct group_iter *it, mr_error *err)
         int rc = absorb_one(it, &failure);
 
         if (rc == MR_EEXHAUSTED) { /* it stays where it is */
-            if (err != NULL) {
-                *err = failure;
-            }
+            *err = failure;
             return mr_op_fail(&it->head, it->in.index + it->at, rc, err);
         }
         if (rc != MR_OK) {
@@ -343,7 +341,6 @@ static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
 {
     const mr_spec *spec = it->head.ds->inputs[0]->spec;
     struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
-    mr_block *all = NULL;
 
     if (!s->restores) {
         MR_TRY(mr_state_rest(s, &it->rows, &it->at, spec, err));
@@ -352,18 +349,7 @@ static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
     MR_TRY(mr_state_block(s, &rows, spec, err));
     MR_TRY(mr_apply_state(&it->in, spec, s, err));
-    if (rows != NULL && it->in.rest != NULL) {
-        const mr_block *both[2] = {rows, it->in.rest};
-
-        MR_TRY(mr_block_concat(both, 2, &all, err));
-        mr_block_unref(rows);
-        rows = all;
-    }
-    if (rows != NULL) {
-        mr_block_unref(it->in.rest);
-        it->in.rest = MR_TAKE(rows);
-    }
-    return MR_OK;
+    return rows != NULL ? mr_apply_put_back(&it->in, &rows, err) : MR_OK;
 }
 
 static int group_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)

@@ -22,17 +22,13 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
     bool log_warning = mr_op_bool(head, "log_warning", false);
 
     for (;;) {
-        mr_error failure;
-        int rc = mr_op_pull(head->input, pull, ret, &failure);
+        int rc = mr_op_pull(head->input, pull, ret, err);
 
-        if (rc >= MR_OK) {
+        if (rc >= MR_OK || !mr_op_element_is_bad(rc, err)) {
             return rc;
         }
-        if (!mr_op_element_is_bad(rc, &failure)) {
-            return mr_error_pass(err, rc, &failure);
-        }
         if (log_warning) {
-            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", failure.message, NULL);
+            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", err->message, NULL);
         }
         MR_TRY(mr_op_interrupted(head, pull, err));
     }

@@ -369,13 +369,7 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
 
     if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->failed == MR_OK &&
         it->gather.rows == 0) {
-        rc = open_first_round(it, pull, &failure);
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(open_first_round(it, pull, err));
     }
     while (rc == MR_OK && head->deferred == MR_OK && it->gather.rows < pull->rows &&
            it->gather.bytes < pull->bytes) {

@@ -457,14 +457,8 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
         MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (rows > rows_max) {
-            int rc = mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err);
-
-            if (rc == MR_OK) {
-                rc = mr_block_slice(s->out, 0, rows_max, ret, err);
-            }
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err));
+            MR_TRY(mr_block_slice(s->out, 0, rows_max, ret, err));
             mr_block_unref(s->out);
             s->out = MR_TAKE(rest);
             return MR_OK;

@@ -163,13 +163,10 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
 {
     struct entry *e = it->first;
     MR_AUTO(mr_block_unref) mr_block *rest = NULL;
-    int rc;
 
     if (e->block == NULL) {
-        rc = e->rc;
-        if (err != NULL) {
-            *err = e->err;
-        }
+        int rc = mr_error_pass(err, e->rc, &e->err);
+
         pop_locked(it);
         return rc;
     }
@@ -180,13 +177,8 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
         pop_locked(it);
         return MR_OK;
     }
-    rc = mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err);
-    if (rc == MR_OK) {
-        rc = mr_block_slice(e->block, 0, rows_max, ret, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err));
+    MR_TRY(mr_block_slice(e->block, 0, rows_max, ret, err));
     mr_block_unref(e->block);
     e->block = MR_TAKE(rest);
     it->rows -= rows_max;
