@@ -23,7 +23,6 @@ struct prefetch_iter {
     struct mr_op_iter head;
     struct mr_op_iter *input;
     struct mr_driver driver;
-    bool driven;       /* the driver is initialised */
     uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
     /* all below guarded by driver.lock */
@@ -134,8 +133,7 @@ static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     int64_t size = 0;
 
     MR_TRY(mr_op_int(head, "buffer_size", -1, &size, err));
-    MR_TRY(mr_driver_init(&it->driver, head->env, take_work, pull_block, it));
-    it->driven = true;
+    mr_driver_init(&it->driver, head->env, take_work, pull_block, it);
     it->threads = mr_env_take_threads(head->env, 1);
     it->rows_max = size > 0 ? (uint64_t)size : 0;
     it->blocks_max = AUTOMATIC_MIN;
@@ -262,7 +260,7 @@ static void prefetch_close(struct mr_op_iter *head)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
 
-    if (it->driven) {
+    if (it->driver.env != NULL) {
         mr_driver_stop(&it->driver);
         while (it->first != NULL) {
             pop_locked(it); /* no thread is left to lock out */
