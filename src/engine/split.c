@@ -94,6 +94,15 @@ static int next_range(struct split_iter *it, mr_error *err)
     return MR_OK;
 }
 
+/* @rows elements of the current range are done with. */
+static void passed(struct split_iter *it, uint32_t rows)
+{
+    it->left -= it->whole ? 0 : rows;
+    if (it->left == 0) {
+        end_range(it);
+    }
+}
+
 /* *@ret was read from the current range. */
 static int give(struct split_iter *it, mr_block **ret, mr_error *err)
 {
@@ -103,25 +112,8 @@ static int give(struct split_iter *it, mr_block **ret, mr_error *err)
         mr_block_unref(*ret); /* no memory: the pipeline fails, and with it the range */
         return mr_op_fail(&it->head, it->head.delivered, rc, err);
     }
-    if (!it->whole) {
-        it->left -= mr_block_rows(*ret);
-        if (it->left == 0) {
-            end_range(it);
-        }
-    }
+    passed(it, mr_block_rows(*ret));
     return MR_OK;
-}
-
-/* An element that failed was one of the range: without it the range would reach into the next
- * one. */
-static void failed(struct split_iter *it, int rc, const mr_error *err)
-{
-    if (!it->whole && mr_op_element_failed(rc, err)) {
-        it->left--;
-        if (it->left == 0) {
-            end_range(it);
-        }
-    }
 }
 
 static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -150,8 +142,9 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             return give(it, ret, err);
         }
         if (rc != MR_END) {
-            if (rc < 0) {
-                failed(it, rc, err);
+            /* It was one of the range: without it the range would reach into the next one. */
+            if (rc < 0 && mr_op_element_failed(rc, err)) {
+                passed(it, 1);
             }
             return rc;
         }

@@ -157,9 +157,7 @@ static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *er
         it->ended = true;
         return MR_OK;
     }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(rc);
     it->at = 0;
     it->failed = mr_apply_run(&it->key, it->rows, it->in.index, &it->keys, &bad, &it->failure);
     if (it->failed == MR_OK && mr_block_rows(it->keys) != mr_block_rows(it->rows)) {
@@ -183,10 +181,7 @@ static void drop_rows(struct group_iter *it)
 static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failure, mr_error *err)
 {
     (void)mr_op_fail_row(&it->head, it->in.index + row, it->rows, row, rc, failure);
-    int kept = mr_apply_keep(&it->in, it->rows, row, err);
-    if (kept != MR_OK) {
-        return kept;
-    }
+    MR_TRY(mr_apply_keep(&it->in, it->rows, row, err));
     drop_rows(it);
     return mr_error_pass(err, rc, failure);
 }
@@ -315,23 +310,19 @@ static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
                       mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
-    int rc = MR_OK;
 
-    while (rc == MR_OK) {
+    for (;;) {
         if (it->current != NULL) {
-            rc = mr_op_pull(it->current, pull, ret, err);
+            int rc = mr_op_pull(it->current, pull, ret, err);
             if (rc != MR_END) {
                 return rc;
             }
             mr_op_close(it->current);
             it->current = NULL;
         }
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = step(it, pull, err);
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        MR_TRY(step(it, pull, err));
     }
-    return rc;
 }
 
 /* ---- state ---- */
