@@ -205,7 +205,7 @@ int mr_canonical_dataset(const mr_dataset *ds, const struct mr_fn_value *values,
 
     put_tag(b, TAG_DATASET);
     put_string(b, ds->op->name);
-    put_u64(b, ds->op->version);
+    put_u64(b, 1 + (uint64_t)ds->op->revision);
     put_u64(b, ds->ninputs);
     for (size_t i = 0; i < ds->ninputs; i++) {
         mr_buf_append(b, ds->inputs[i]->fingerprint, 16);

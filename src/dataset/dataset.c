@@ -203,11 +203,10 @@ int mr_infer_function(const struct mr_infer *in, size_t i, enum mr_function_role
 static int check_shape_of_node(const struct mr_operator *op, size_t ninputs, size_t nfunctions,
                                mr_error *err)
 {
-    if (ninputs < (size_t)op->min_inputs ||
-        (op->max_inputs >= 0 && ninputs > (size_t)op->max_inputs) || ninputs > MR_LEAVES_MAX) {
-        return mr_error_set(err, MR_EINVAL, "takes %d%s input datasets, %zu were given",
-                            op->min_inputs, op->max_inputs == op->min_inputs ? "" : " or more",
-                            ninputs);
+    if (ninputs < op->inputs || (!op->or_more_inputs && ninputs > op->inputs) ||
+        ninputs > MR_LEAVES_MAX) {
+        return mr_error_set(err, MR_EINVAL, "takes %u%s input datasets, %zu were given", op->inputs,
+                            op->or_more_inputs ? " or more" : "", ninputs);
     }
     size_t wants = op->function != MR_FUNCTION_NONE ? 1 : 0;
     if (nfunctions < wants + op->min_more_functions ||

@@ -81,6 +81,13 @@ int mr_infer_same(struct mr_infer *in, mr_error *err)
     return MR_OK;
 }
 
+int mr_infer_subset(struct mr_infer *in, mr_error *err)
+{
+    in->spec = mr_spec_ref(in->inputs[0]->spec);
+    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
+    return MR_OK;
+}
+
 int64_t mr_cardinality_mul(int64_t a, int64_t count)
 {
     int64_t r;
@@ -108,6 +115,11 @@ int64_t mr_cardinality_add(int64_t a, int64_t b)
         return MR_CARDINALITY_UNKNOWN;
     }
     return __builtin_add_overflow(a, b, &r) ? MR_CARDINALITY_UNKNOWN : r;
+}
+
+int64_t mr_cardinality_some(int64_t a)
+{
+    return a == 0 || a == MR_CARDINALITY_INFINITE ? a : MR_CARDINALITY_UNKNOWN;
 }
 
 const char *mr_leaf_text(const struct mr_leaf_spec *leaf, char buf[MR_LEAF_TEXT])

@@ -63,9 +63,9 @@ struct mr_op_run; /* engine/op.h */
 
 struct mr_operator {
     const char *name;
-    uint32_t version; /* enters the fingerprint when it is not 1 */
-    int32_t min_inputs;
-    int32_t max_inputs;             /* -1: any number */
+    uint32_t revision; /* of what it computes; enters the fingerprint */
+    uint32_t inputs;
+    bool or_more_inputs;
     enum mr_function_role function; /* takes a function of its input's elements, or none */
     uint8_t min_more_functions;     /* behind that one; infer checks them: mr_infer_function() */
     uint8_t max_more_functions;
@@ -109,11 +109,15 @@ int mr_infer_values(const struct mr_infer *in, struct mr_leaf_spec **ret, size_t
 int mr_infer_no_datasets(const mr_spec *spec, mr_error *err);
 /* The input's spec and cardinality as they are. */
 int mr_infer_same(struct mr_infer *in, mr_error *err);
+/* The input's spec, and nobody knows how many of its elements. */
+int mr_infer_subset(struct mr_infer *in, mr_error *err);
 
 /* a * b and a + b of cardinalities, unknown and infinite included; saturates to unknown when it
  * does not fit. */
 int64_t mr_cardinality_mul(int64_t a, int64_t count);
 int64_t mr_cardinality_add(int64_t a, int64_t b);
+/* Of some of @a elements, none only if there are none, and without an end if those have none. */
+int64_t mr_cardinality_some(int64_t a);
 
 /* "float32[2,?]", for messages. */
 #define MR_LEAF_TEXT 224

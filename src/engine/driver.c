@@ -40,8 +40,8 @@ static void wake(void *ctx)
     (void)pthread_cond_broadcast(&d->changed);
 }
 
-int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
-                   void (*run)(void *, void *), void *ctx)
+void mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
+                    void (*run)(void *, void *), void *ctx)
 {
     *d = (struct mr_driver){.magic = MAGIC, .env = env, .take = take, .run = run, .ctx = ctx};
     mr_mutex_init(&d->lock);
@@ -49,7 +49,6 @@ int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *
     atomic_init(&d->interrupt, false);
     d->canceller.gentle = true;
     mr_env_add_canceller(env, &d->canceller, wake, d);
-    return MR_OK;
 }
 
 static void *driver_main(void *arg)

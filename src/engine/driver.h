@@ -33,8 +33,8 @@ struct mr_driver {
     atomic_bool interrupt; /* for the pulls of the threads */
 };
 
-int mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
-                   void (*run)(void *, void *), void *ctx);
+void mr_driver_init(struct mr_driver *d, struct mr_env *env, void *(*take)(void *),
+                    void (*run)(void *, void *), void *ctx);
 /* Does nothing if the threads run already. */
 int mr_driver_start(struct mr_driver *d, uint32_t nthreads, mr_error *err);
 /* No thread is in run() when this returns. MR_ECANCELED: then stop is all that is left. */

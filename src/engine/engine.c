@@ -161,6 +161,7 @@ bool mr_engine_passed(const mr_engine_iter *it)
 int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
 {
     struct mr_state s = {.buf = MR_BUF_INIT};
+    MR_AUTO(mr_buf_free) struct mr_buf *buf = &s.buf;
     uint64_t magic = STATE_MAGIC;
     uint64_t format = STATE_FORMAT;
 
@@ -169,21 +170,17 @@ int mr_engine_save(mr_engine_iter *it, void **ret, size_t *size, mr_error *err)
     }
     (void)mr_state_u64(&s, &magic, err);
     (void)mr_state_u64(&s, &format, err);
-    mr_buf_append(&s.buf, it->ds->fingerprint, sizeof it->ds->fingerprint);
+    mr_buf_append(buf, it->ds->fingerprint, sizeof it->ds->fingerprint);
     (void)mr_state_u64(&s, &it->env.seed, err);
     (void)mr_state_u64(&s, &it->env.epoch, err);
-    int rc = mr_op_state(it->root, &s, err);
-    if (rc == MR_OK) {
-        uint64_t checksum = mr_hash64(s.buf.data, s.buf.len);
-
-        (void)mr_state_u64(&s, &checksum, err);
-        rc = s.buf.failed ? mr_error_nomem(err) : MR_OK;
+    MR_TRY(mr_op_state(it->root, &s, err));
+    uint64_t checksum = mr_hash64(buf->data, buf->len);
+    (void)mr_state_u64(&s, &checksum, err);
+    if (buf->failed) {
+        return mr_error_nomem(err);
     }
-    if (rc == MR_OK) {
-        *ret = mr_buf_take(&s.buf, size);
-    }
-    mr_buf_free(&s.buf);
-    return rc;
+    *ret = mr_buf_take(buf, size);
+    return MR_OK;
 }
 
 /* Everything but the root's record. */
@@ -221,6 +218,16 @@ static int check_state(const mr_engine_iter *it, const void *state, size_t size,
     return MR_OK;
 }
 
+/* Anew, with the seed and epoch of the one that was saved, or one's own. */
+static int reopen_root(mr_engine_iter *it, uint64_t seed, uint64_t epoch, mr_error *err)
+{
+    mr_op_close(it->root);
+    it->root = NULL;
+    it->env.seed = seed;
+    it->env.epoch = epoch;
+    return open_root(it, err);
+}
+
 static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error *err)
 {
     struct mr_state s;
@@ -235,26 +242,15 @@ static int restore(mr_engine_iter *it, const void *state, size_t size, mr_error 
     MR_TRY(check_state(it, state, size, &s, err));
     MR_TRY(mr_state_u64(&s, &seed, err));
     MR_TRY(mr_state_u64(&s, &epoch, err));
-    /* Opened anew, with the seed and epoch of the one that was saved. */
-    mr_op_close(it->root);
-    it->root = NULL;
-    it->env.seed = seed;
-    it->env.epoch = epoch;
-    int rc = open_root(it, err);
-    if (rc == MR_OK) {
-        rc = mr_op_state(it->root, &s, err);
-    }
+    int rc = reopen_root(it, seed, epoch, err);
+    rc = rc == MR_OK ? mr_op_state(it->root, &s, err) : rc;
     if (rc == MR_OK && s.left != 0) {
         rc = mr_state_damaged(err);
     }
     if (rc != MR_OK) { /* half restored is of no use: at the start again */
         mr_error ignored;
 
-        mr_op_close(it->root);
-        it->root = NULL;
-        it->env.seed = own_seed;
-        it->env.epoch = own_epoch;
-        if (open_root(it, &ignored) != MR_OK) {
+        if (reopen_root(it, own_seed, own_epoch, &ignored) != MR_OK) {
             mr_env_cancel(&it->env);
         }
     }

@@ -29,21 +29,15 @@ static atomic_uint_least64_t serials;
  * one. */
 static int make_memory(struct mr_env *env, const struct mr_engine_options *opts, mr_error *err)
 {
-    int rc = MR_OK;
-
     if (opts->memory != NULL && opts->memory_budget_bytes == 0) {
         env->memory = mr_memory_ref(opts->memory);
-    } else {
-        uint64_t bytes = opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes
-                                                        : mr_machine_memory_bytes() / 4;
-
-        rc =
-            mr_memory_new(bytes < MEMORY_MIN ? MEMORY_MIN : bytes, opts->memory, &env->memory, err);
-        env->budget_bytes = bytes;
-        return rc;
+        env->budget_bytes = mr_memory_limit(env->memory);
+        return MR_OK;
     }
-    env->budget_bytes = mr_memory_limit(env->memory);
-    return rc;
+    env->budget_bytes =
+        opts->memory_budget_bytes != 0 ? opts->memory_budget_bytes : mr_machine_memory_bytes() / 4;
+    return mr_memory_new(env->budget_bytes < MEMORY_MIN ? MEMORY_MIN : env->budget_bytes,
+                         opts->memory, &env->memory, err);
 }
 
 int mr_env_init(struct mr_env *env, const mr_dataset *root, const struct mr_engine_options *opts,
@@ -107,9 +101,7 @@ void mr_env_destroy(struct mr_env *env)
 
 void mr_env_cancel(struct mr_env *env)
 {
-    bool before = atomic_exchange(&env->cancelled, true);
-
-    if (before) {
+    if (atomic_exchange(&env->cancelled, true)) {
         return;
     }
     MR_LOCK(&env->lock);
@@ -277,11 +269,8 @@ static int make_expansion(mr_function *fn, struct mr_expansion *e, mr_error *err
         e->fn = rc == MR_OK ? mr_function_ref(fn) : NULL;
         return rc;
     }
-    rc = mr_function_project(fn, e->numbers, e->n, &projected, err);
-    if (rc == MR_OK) {
-        rc = mr_program_new(projected, &e->program, err);
-    }
-    MR_TRY(rc);
+    MR_TRY(mr_function_project(fn, e->numbers, e->n, &projected, err));
+    MR_TRY(mr_program_new(projected, &e->program, err));
     e->fn = mr_function_ref(fn);
     return MR_OK;
 }

@@ -33,21 +33,18 @@ static int begin(struct mr_record_file *f, mr_error *err)
 {
     struct mr_fixed_format *x = &f->fixed;
     size_t got = 0;
-    int rc = check_size(f, err);
 
-    if (rc == MR_OK && f->offset < x->header_bytes) {
-        rc =
-            mr_record_file_skip(f, x->header_bytes - f->offset, "the file ends in its header", err);
+    MR_TRY(check_size(f, err));
+    if (f->offset < x->header_bytes) {
+        MR_TRY(mr_record_file_skip(f, x->header_bytes - f->offset, "the file ends in its header",
+                                   err));
     }
-    if (rc == MR_OK) {
-        x->ahead = mr_malloc((size_t)x->footer_bytes + 1);
-        rc = x->ahead != NULL ? mr_record_file_read(f, x->ahead, (size_t)x->footer_bytes, &got, err)
-                              : mr_error_nomem(err);
-    }
-    if (rc == MR_OK && got < x->footer_bytes) {
-        rc = mr_record_file_damaged(f, f->offset, "the file ends in its footer", err);
-    }
-    return rc;
+    x->ahead = mr_malloc((size_t)x->footer_bytes + 1);
+    MR_CHECK_ALLOC(x->ahead, err);
+    MR_TRY(mr_record_file_read(f, x->ahead, (size_t)x->footer_bytes, &got, err));
+    return got == x->footer_bytes
+               ? MR_OK
+               : mr_record_file_damaged(f, f->offset, "the file ends in its footer", err);
 }
 
 /* @size bytes more were read: the last ones are ahead. */
@@ -69,16 +66,13 @@ static int pass_over(struct mr_record_file *f, mr_error *err)
     while (left > 0) {
         size_t step = left < sizeof scratch ? (size_t)left : sizeof scratch;
         size_t got = 0;
-        int rc = mr_record_file_read(f, scratch, step, &got, err);
 
-        if (rc == MR_OK && got == 0 && left == f->fixed.record_bytes) {
+        MR_TRY(mr_record_file_read(f, scratch, step, &got, err));
+        if (got == 0 && left == f->fixed.record_bytes) {
             return MR_END;
         }
-        if (rc == MR_OK && got < step) {
-            rc = mr_record_file_damaged(f, at, "the file ends in the middle of it", err);
-        }
-        if (rc != MR_OK) {
-            return rc;
+        if (got < step) {
+            return mr_record_file_damaged(f, at, "the file ends in the middle of it", err);
         }
         slide(&f->fixed, scratch, step);
         left -= step;
@@ -101,9 +95,9 @@ static int next(struct mr_record_file *f, struct mr_buf *to, mr_error *err)
         return mr_record_file_no_room(f, at, to, err);
     }
     memcpy(p, x->ahead, footer);
-    int rc = mr_record_file_read(f, p + footer, record, &got, err);
-    if (rc != MR_OK || got == 0) {
-        return rc != MR_OK ? rc : MR_END;
+    MR_TRY(mr_record_file_read(f, p + footer, record, &got, err));
+    if (got == 0) {
+        return MR_END;
     }
     if (got < record) {
         return mr_record_file_damaged(f, at, "the file ends in the middle of it", err);

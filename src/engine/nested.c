@@ -17,23 +17,21 @@ int mr_nested_read(const void *bytes, size_t size, const mr_spec *spec, struct m
 {
     MR_AUTO(mr_buffer_unref) mr_buffer *buffer = NULL;
     size_t at = 0;
-    int rc = mr_buffer_new(size, &buffer, err); /* aligned, which a string is not */
 
-    if (rc == MR_OK && size > 0) {
+    MR_TRY(mr_buffer_new(size, &buffer, err)); /* aligned, which a string is not */
+    if (size > 0) {
         memcpy(mr_buffer_data(buffer), bytes, size);
     }
-    while (rc == MR_OK && at < size) {
+    while (at < size) {
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
         size_t used = 0;
 
-        rc = mr_block_decode(buffer, at, 0 /* spec_hash: not compared */, &rows, &used, err);
-        if (rc == MR_OK) {
-            rc = mr_block_check_spec(rows, spec, err);
-        }
-        if (rc == MR_OK && mr_block_rows(rows) > 0) {
-            rc = mr_gather_add(ret, rows, 0, mr_block_rows(rows), err);
+        MR_TRY(mr_block_decode(buffer, at, 0 /* spec_hash: not compared */, &rows, &used, err));
+        MR_TRY(mr_block_check_spec(rows, spec, err));
+        if (mr_block_rows(rows) > 0) {
+            MR_TRY(mr_gather_add(ret, rows, 0, mr_block_rows(rows), err));
         }
         at += used;
     }
-    return rc;
+    return MR_OK;
 }

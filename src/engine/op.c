@@ -103,9 +103,7 @@ static int add_descent(const struct mr_op_iter *it, mr_block **block, mr_error *
 {
     int rc = mr_block_add_origin(block, it->origin, err);
 
-    if (rc == MR_OK) {
-        rc = mr_block_trace_alike(block, &it->record, err);
-    }
+    rc = rc == MR_OK ? mr_block_trace_alike(block, &it->record, err) : rc;
     if (rc != MR_OK) {
         mr_block_unref(*block);
     }
@@ -143,7 +141,7 @@ int mr_op_pull(struct mr_op_iter *it, const struct mr_pull *pull, mr_block **ret
     if (rc < 0 && it->uncounts) {
         mr_op_mark_uncounted(rc, err);
     }
-    if (rc == MR_EEXHAUSTED && err != NULL && (err->traits & MR_MEMORY_UNNAMED) != 0) {
+    if (rc == MR_EEXHAUSTED && (err->traits & MR_MEMORY_UNNAMED) != 0) {
         return mr_op_fail(it, it->delivered, rc, err);
     }
     return rc;
@@ -317,14 +315,15 @@ static int inner_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 int mr_op_state(struct mr_op_iter *it, struct mr_state *s, mr_error *err)
 {
     uint64_t path = it->path;
-    uint64_t version = it->op->version;
+    const uint64_t own_version = 1 + (uint64_t)it->op->revision;
+    uint64_t version = own_version;
     size_t mark = 0;
 
     MR_CHECK_MAGIC(it, MR_OP_MAGIC);
     MR_TRY(mr_state_u64(s, &path, err));
     MR_TRY(mr_state_u64(s, &version, err));
     MR_TRY(mr_state_begin(s, &mark, err));
-    if (path != it->path || version != it->op->version) {
+    if (path != it->path || version != own_version) {
         return mr_error_set(
             err, MR_EINVAL,
             "the iterator state has another operator, or another version of it, where %s (step %u) "
@@ -352,26 +351,30 @@ static const struct mr_arg *find_arg(const struct mr_op_iter *it, const char *na
     return a;
 }
 
+/* Argument @name is a value that is of no use. */
+static int bad_argument(const struct mr_op_iter *it, const char *name, int rc, mr_error *err)
+{
+    mr_error_wrap(err, "argument '%s'", name);
+    return mr_op_fail_at_open(it, rc, err);
+}
+
 int mr_op_int(const struct mr_op_iter *it, const char *name, int64_t fallback, int64_t *ret,
               mr_error *err)
 {
     const struct mr_attr *a = mr_attr_find(it->ds->attrs, it->ds->nattrs, name);
-    const struct mr_arg *arg = find_arg(it, name);
-    int64_t v = fallback;
-    int rc = MR_OK;
+    int64_t v = 0;
 
-    if (a != NULL && a->kind == MR_ATTR_VALUE) {
-        rc = mr_bound_int(it->bound, (uint32_t)a->i, &v, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "argument '%s'", name);
-        } else {
-            rc = mr_arg_check_int(arg, v, err);
-        }
-        if (rc != MR_OK) {
-            return mr_op_fail_at_open(it, rc, err);
-        }
-    } else if (a != NULL) {
-        v = a->i;
+    if (a == NULL || a->kind != MR_ATTR_VALUE) {
+        *ret = a != NULL ? a->i : fallback;
+        return MR_OK;
+    }
+    int rc = mr_bound_int(it->bound, (uint32_t)a->i, &v, err);
+    if (rc != MR_OK) {
+        return bad_argument(it, name, rc, err);
+    }
+    rc = mr_arg_check_int(find_arg(it, name), v, err);
+    if (rc != MR_OK) {
+        return mr_op_fail_at_open(it, rc, err);
     }
     *ret = v;
     return MR_OK;
@@ -387,14 +390,12 @@ int mr_op_ints(const struct mr_op_iter *it, const char *name, int64_t **ret, siz
     if (a != NULL && a->kind == MR_ATTR_VALUE) {
         int rc = mr_bound_ints(it->bound, (uint32_t)a->i, ret, n, err);
 
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "argument '%s'", name);
-            return mr_op_fail_at_open(it, rc, err);
-        }
-    } else if (a != NULL) {
+        return rc == MR_OK ? MR_OK : bad_argument(it, name, rc, err);
+    }
+    if (a != NULL) {
         *n = (size_t)a->count;
         *ret = mr_memdup(*n > 0 ? a->ints : (const int64_t[]){0}, (*n > 0 ? *n : 1) * sizeof **ret);
-        return *ret != NULL ? MR_OK : mr_error_nomem(err);
+        MR_CHECK_ALLOC(*ret, err);
     }
     return MR_OK;
 }
@@ -433,11 +434,9 @@ int mr_op_bytes(const struct mr_op_iter *it, const char *name, const void **ret,
     if (a != NULL && a->kind == MR_ATTR_VALUE) {
         int rc = mr_bound_bytes(it->bound, (uint32_t)a->i, ret, size, err);
 
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "argument '%s'", name);
-            return mr_op_fail_at_open(it, rc, err);
-        }
-    } else if (a != NULL) {
+        return rc == MR_OK ? MR_OK : bad_argument(it, name, rc, err);
+    }
+    if (a != NULL) {
         *ret = a->bytes;
         *size = a->size;
     }

@@ -19,6 +19,7 @@
  *  - Errors of one's own get operator and place by mr_op_fail(); errors from the input are passed
  *    on as they are.
  *  - A loop that may turn for long without giving anything checks mr_op_interrupted().
+ *  - The error is never NULL, and means nothing unless they fail.
  *  - Blocks carry what they descend from (element/origin.h). Who slices, joins and gathers blocks
  *    has nothing to do for it; who fills blocks by hand, or keeps rows apart from their block, adds
  *    the origins of the rows that went in, and holds them as long as it holds the rows.

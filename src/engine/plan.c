@@ -49,30 +49,21 @@ static bool joins(const mr_dataset *upper, const mr_dataset *lower)
 
 int mr_plan_map(const mr_dataset *ds, struct mr_map_plan *ret, mr_error *err)
 {
-    mr_function *fn = mr_function_ref(ds->functions[0]);
+    MR_AUTO(mr_function_unref) mr_function *fn = mr_function_ref(ds->functions[0]);
     const mr_dataset *lowest = ds;
     uint32_t joined = 1;
-    int rc = MR_OK;
 
-    while (rc == MR_OK && is_plain(fn) && joins(ds, lowest->inputs[0])) {
+    while (is_plain(fn) && joins(ds, lowest->inputs[0])) {
         mr_function *both = NULL;
 
-        rc = mr_function_compose(lowest->inputs[0]->functions[0], fn, &both, err);
-        if (rc == MR_OK) {
-            mr_function_unref(fn);
-            fn = both;
-            lowest = lowest->inputs[0];
-            joined++;
-        }
-    }
-    if (rc == MR_OK) {
-        rc = mr_program_new(fn, &ret->program, err);
-    }
-    if (rc != MR_OK) {
+        MR_TRY(mr_function_compose(lowest->inputs[0]->functions[0], fn, &both, err));
         mr_function_unref(fn);
-        return rc;
+        fn = both;
+        lowest = lowest->inputs[0];
+        joined++;
     }
-    ret->fn = fn;
+    MR_TRY(mr_program_new(fn, &ret->program, err));
+    ret->fn = MR_TAKE(fn);
     ret->input = lowest->inputs[0];
     ret->joined = joined;
     return MR_OK;

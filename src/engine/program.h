@@ -13,6 +13,7 @@ typedef struct mr_program mr_program;
 /* Compile @fn. Holds a reference. Immutable afterwards: many threads may run one program. */
 int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err);
 void mr_program_free(mr_program *p);
+MR_AUTO_DEFINE(mr_program, mr_program_free)
 
 /*
  * Run on all rows of @in (columns = the function's input leaves). @captures: one block of one row

@@ -241,13 +241,10 @@ int mr_record_file_skip(struct mr_record_file *f, uint64_t bytes, const char *to
     while (bytes > 0) {
         size_t step = bytes < sizeof scratch ? (size_t)bytes : sizeof scratch;
         size_t got = 0;
-        int rc = mr_record_file_read(f, scratch, step, &got, err);
 
-        if (rc == MR_OK && got < step) {
-            rc = mr_record_file_damaged(f, f->offset, too_short, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
+        MR_TRY(mr_record_file_read(f, scratch, step, &got, err));
+        if (got < step) {
+            return mr_record_file_damaged(f, f->offset, too_short, err);
         }
         bytes -= step;
     }
@@ -265,7 +262,6 @@ int mr_record_file_seek(struct mr_record_file *f, uint64_t offset, uint64_t reco
         f->offset = offset;
     } else {
         /* Compressed data has no other way than reading through it. */
-
         MR_TRY(mr_record_file_skip(f, offset - f->offset,
                                    "the file is shorter than when its position was saved", err));
     }

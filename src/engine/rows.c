@@ -66,42 +66,40 @@ static bool charge_array(struct mr_rows *s, size_t more)
     return mr_env_recharge_array(s->env, &s->arrays, s->arrays + more);
 }
 
-static int grow(struct mr_rows *s, mr_error *err)
+/* *@array, of *@had parts of @size bytes, has room for @cap of them. */
+static int grow_array(struct mr_rows *s, void **array, size_t *had, size_t cap, size_t size,
+                      mr_error *err)
 {
-    size_t size = s->fixed > 0 ? s->fixed : sizeof(mr_block *);
-    size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
-    size_t more = (cap - s->cap) * size;
+    size_t more = (cap - *had) * size;
 
     if (!charge_array(s, more)) {
         return over_budget(s, err);
     }
-    void **array = s->fixed > 0 ? (void **)&s->packed : (void **)&s->single;
     void *bigger = mr_reallocarray(*array, cap, size);
     if (bigger == NULL) {
         (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
         return mr_error_nomem(err);
     }
     *array = bigger;
-    s->cap = cap;
+    *had = cap;
     return MR_OK;
+}
+
+static int grow(struct mr_rows *s, mr_error *err)
+{
+    size_t cap = s->cap < 64 ? 64 : s->cap + s->cap / 2;
+
+    return s->fixed > 0 ? grow_array(s, (void **)&s->packed, &s->cap, cap, s->fixed, err)
+                        : grow_array(s, (void **)&s->single, &s->cap, cap, sizeof(mr_block *), err);
 }
 
 /* Room for the origins of as many rows as there is room for. */
 static int grow_origins(struct mr_rows *s, mr_error *err)
 {
-    size_t more = (s->cap - s->origins_cap) * sizeof(mr_origin *);
+    size_t had = s->origins_cap;
 
-    if (!charge_array(s, more)) {
-        return over_budget(s, err);
-    }
-    mr_origin **bigger = mr_reallocarray(s->origins, s->cap, sizeof(mr_origin *));
-    if (bigger == NULL) {
-        (void)mr_env_recharge_array(s->env, &s->arrays, s->arrays - more);
-        return mr_error_nomem(err);
-    }
-    memset(bigger + s->origins_cap, 0, more);
-    s->origins = bigger;
-    s->origins_cap = s->cap;
+    MR_TRY(grow_array(s, (void **)&s->origins, &s->origins_cap, s->cap, sizeof(mr_origin *), err));
+    memset(s->origins + had, 0, (s->cap - had) * sizeof(mr_origin *));
     return MR_OK;
 }
 
@@ -170,16 +168,10 @@ static size_t single_charge(const mr_block *block)
 static int keep_single(struct mr_rows *s, mr_block *block, uint32_t row, mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *one = NULL;
-    int rc;
 
-    if (mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX) {
-        rc = mr_block_copy_rows(block, row, 1, &one, err);
-    } else {
-        rc = mr_block_slice(block, row, 1, &one, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_block_row_bytes(block, row, 1) < MR_ROW_COPY_BYTES_MAX
+               ? mr_block_copy_rows(block, row, 1, &one, err)
+               : mr_block_slice(block, row, 1, &one, err));
     if (!mr_env_charge(s->env, single_charge(one))) {
         return over_budget(s, err);
     }
@@ -270,7 +262,6 @@ int mr_rows_put(const struct mr_rows *s, size_t i, struct mr_rows_out *out, mr_e
         return rc;
     }
     if (s->origins != NULL) {
-
         MR_TRY(mr_origin_add(&out->origin, s->origins[i], err));
     }
     if (s->records.cap > 0 || out->records != NULL) {
@@ -311,11 +302,9 @@ int mr_rows_out_take(struct mr_rows_out *out, uint32_t rows, mr_block **ret, mr_
         mr_block_trace_give(out->block, out->records, out->n);
         out->records = NULL;
     }
-
     MR_TRY(mr_block_add_origin(&out->block, out->origin, err));
     mr_origin_unref(out->origin);
     out->origin = NULL;
-
     MR_TRY(mr_block_slice(out->block, 0, out->n, ret, err));
     mr_block_unref(out->block); /* What it descends from lives on in the slice alone. */
     out->block = NULL;

@@ -93,6 +93,15 @@ static int next_range(struct split_iter *it, mr_error *err)
     return MR_OK;
 }
 
+/* @rows elements of the current range are done with. */
+static void passed(struct split_iter *it, uint32_t rows)
+{
+    it->left -= it->whole ? 0 : rows;
+    if (it->left == 0) {
+        end_range(it);
+    }
+}
+
 /* *@ret was read from the current range. */
 static int give(struct split_iter *it, mr_block **ret, mr_error *err)
 {
@@ -102,32 +111,14 @@ static int give(struct split_iter *it, mr_block **ret, mr_error *err)
         mr_block_unref(*ret); /* no memory: the pipeline fails, and with it the range */
         return mr_op_fail(&it->head, it->head.delivered, rc, err);
     }
-    if (!it->whole) {
-        it->left -= mr_block_rows(*ret);
-        if (it->left == 0) {
-            end_range(it);
-        }
-    }
+    passed(it, mr_block_rows(*ret));
     return MR_OK;
-}
-
-/* An element that failed was one of the range: without it the range would reach into the next
- * one. */
-static void failed(struct split_iter *it, int rc, const mr_error *err)
-{
-    if (!it->whole && mr_op_element_failed(rc, err)) {
-        it->left--;
-        if (it->left == 0) {
-            end_range(it);
-        }
-    }
 }
 
 static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
                       mr_error *err)
 {
     struct split_iter *it = (struct split_iter *)head;
-    mr_error failure;
 
     for (;;) {
         int rc = mr_op_interrupted(head, pull, err);
@@ -145,15 +136,16 @@ static int split_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
             MR_TRY(next_range(it, err));
         }
         struct mr_pull below = mr_pull_rows(pull, it->left < pull->rows ? it->left : pull->rows);
-        rc = mr_op_pull(it->input, &below, ret, &failure);
+        rc = mr_op_pull(it->input, &below, ret, err);
         if (rc == MR_OK) {
             return give(it, ret, err);
         }
         if (rc != MR_END) {
-            if (rc < 0) {
-                failed(it, rc, &failure);
+            /* It was one of the range: without it the range would reach into the next one. */
+            if (rc < 0 && mr_op_element_failed(rc, err)) {
+                passed(it, 1);
             }
-            return mr_error_pass(err, rc, &failure);
+            return rc;
         }
         end_range(
             it); /* also of a range that reaches beyond the source: what there is of it was read */
@@ -192,4 +184,4 @@ static const struct mr_op_run split_run = {
     .close = split_close,
 };
 
-const struct mr_operator mr_split_operator = {.name = "splits", .version = 1, .run = &split_run};
+const struct mr_operator mr_split_operator = {.name = "splits", .run = &split_run};

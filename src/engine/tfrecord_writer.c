@@ -57,7 +57,6 @@ static int put_compressed(struct mr_tfrecord_writer *w, const void *p, size_t n,
     w->z.avail_in = (unsigned)n;
     do {
         if (w->used == BUFFER_BYTES) {
-
             MR_TRY(drain(w, err));
         }
         unsigned room = (unsigned)(BUFFER_BYTES - w->used);
@@ -93,10 +92,7 @@ static int settle(struct mr_tfrecord_writer *w, int rc, mr_error *err)
     if (rc != MR_OK && w->failed == MR_OK) {
         w->failed = rc;
     }
-    if (w->failed != MR_OK && err != NULL) {
-        *err = w->failure;
-    }
-    return w->failed;
+    return mr_error_pass(err, w->failed, &w->failure);
 }
 
 static void store_u64(unsigned char *to, uint64_t v, int bytes)
@@ -166,26 +162,22 @@ int mr_tfrecord_writer_write(mr_tfrecord_writer *w, const void *bytes, size_t si
     store_u64(header + 8, mr_crc32c_masked(header, 8), 4);
     store_u64(footer, mr_crc32c_masked(size > 0 ? bytes : "", size), 4);
     int rc = put(w, header, sizeof header, &w->failure);
-    if (rc == MR_OK && size > 0) {
-        rc = put(w, bytes, size, &w->failure);
-    }
-    if (rc == MR_OK) {
-        rc = put(w, footer, sizeof footer, &w->failure);
-    }
+    rc = rc == MR_OK && size > 0 ? put(w, bytes, size, &w->failure) : rc;
+    rc = rc == MR_OK ? put(w, footer, sizeof footer, &w->failure) : rc;
     return settle(w, rc, err);
+}
+
+/* All that was put, into the file. */
+static int push(struct mr_tfrecord_writer *w, int flush, mr_error *err)
+{
+    MR_TRY(w->deflating ? put_compressed(w, NULL, 0, flush, err) : MR_OK);
+    return drain(w, err);
 }
 
 int mr_tfrecord_writer_flush(mr_tfrecord_writer *w, mr_error *err)
 {
-    int rc = settle(w, MR_OK, err);
-
-    if (rc == MR_OK && w->deflating) {
-        rc = put_compressed(w, NULL, 0, Z_SYNC_FLUSH, &w->failure);
-    }
-    if (rc == MR_OK) {
-        rc = drain(w, &w->failure);
-    }
-    return settle(w, rc, err);
+    MR_TRY(settle(w, MR_OK, err));
+    return settle(w, push(w, Z_SYNC_FLUSH, &w->failure), err);
 }
 
 int mr_tfrecord_writer_close(mr_tfrecord_writer *w, mr_error *err)
@@ -196,13 +188,7 @@ int mr_tfrecord_writer_close(mr_tfrecord_writer *w, mr_error *err)
         return MR_OK;
     }
     if (w->fd >= 0) {
-        rc = w->failed;
-        if (rc == MR_OK && w->deflating) {
-            rc = put_compressed(w, NULL, 0, Z_FINISH, &w->failure);
-        }
-        if (rc == MR_OK) {
-            rc = drain(w, &w->failure);
-        }
+        rc = w->failed == MR_OK ? push(w, Z_FINISH, &w->failure) : w->failed;
         if (close(w->fd) != 0 && rc == MR_OK) {
             rc = mr_error_errno(&w->failure, errno, "file '%s'", w->path);
         }

@@ -16,16 +16,8 @@ ORDER(greater_equal, (a >= b));
     MR_EACH_NUMBER(MR_BINARY_TEST, name, expr)                                                     \
     MR_EACH_BOOL(MR_BINARY_TEST, name, expr)                                                       \
     MR_LOOP_HEAD(name, string)                                                                     \
-    {                                                                                              \
-        uint8_t *restrict z = out;                                                                 \
-        const struct mr_string *x = in[0];                                                         \
-        const struct mr_string *y = in[1];                                                         \
-                                                                                                   \
-        for (size_t i = 0; i < n; i++) {                                                           \
-            z[i] = string_expr mr_string_equal(x[i * step[0]], y[i * step[1]]);                    \
-        }                                                                                          \
-        return n;                                                                                  \
-    }                                                                                              \
+    MR_BINARY_BODY(struct mr_string, uint8_t, struct mr_string, MR_AS_IT_IS, MR_INT_STORE,         \
+                   (string_expr mr_string_equal(a, b)))                                            \
     MR_TEST_KERNEL(name, 2, MR_SET_ANY,                                                            \
                    MR_EACH_NUMBER(MR_LOOP_ENTRY, name, )                                           \
                        MR_EACH_BOOL(MR_LOOP_ENTRY, name, )[MR_STRING] = name##_string)

@@ -110,57 +110,32 @@ static int scan_entry(struct mr_string record, struct mr_string entry_bytes,
     return MR_OK;
 }
 
-/* The next of the messages that are field 1 of what @r reads, at 1; 0 after the last one, or an
- * error. */
-static int next_message(struct mr_string record, struct reader *r, struct mr_string *ret,
-                        mr_error *err)
-{
-    struct field f = {0};
-
-    while (r->at < r->end) {
-        if (!read_field(r, &f)) {
-            return not_an_example(record, r, err);
-        }
-        if (f.number == 1 && f.type == WIRE_BYTES) {
-            *ret = f.bytes;
-            return 1;
-        }
-    }
-    return 0;
-}
-
-static int scan_features(struct mr_string record, struct mr_string features,
+/* The entries in @bytes: in the messages that are field 1 of it, which lie in @depth others that
+ * are. */
+static int scan_messages(struct mr_string record, struct mr_string bytes, int depth,
                          void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                          void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(features);
-    struct mr_string one = {NULL, 0};
-    int rc;
+    struct reader r = open_reader(bytes);
+    struct field f;
 
-    while ((rc = next_message(record, &r, &one, err)) > 0) {
-        rc = scan_entry(record, one, entry, ctx, err);
-        if (rc < 0) {
-            break;
+    while (r.at < r.end) {
+        if (!read_field(&r, &f)) {
+            return not_an_example(record, &r, err);
+        }
+        if (f.number == 1 && f.type == WIRE_BYTES) {
+            MR_TRY(depth > 0 ? scan_messages(record, f.bytes, depth - 1, entry, ctx, err)
+                             : scan_entry(record, f.bytes, entry, ctx, err));
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_example_scan(struct mr_string record,
                     void (*entry)(void *ctx, struct mr_string key, struct mr_string feature),
                     void *ctx, mr_error *err)
 {
-    struct reader r = open_reader(record);
-    struct mr_string features = {NULL, 0};
-    int rc;
-
-    while ((rc = next_message(record, &r, &features, err)) > 0) {
-        rc = scan_features(record, features, entry, ctx, err);
-        if (rc < 0) {
-            break;
-        }
-    }
-    return rc;
+    return scan_messages(record, record, 1 /* Example, Features */, entry, ctx, err);
 }
 
 /* ---- lists ---- */

@@ -37,6 +37,7 @@
 
 #define MR_INT_LOAD(C, v) ((C)(v))
 #define MR_INT_STORE(S, v) ((S)(v))
+#define MR_AS_IT_IS(T, v) (v)
 #define MR_HALF_LOAD(C, v) mr_half_load(v)
 #define MR_HALF_STORE(S, v) mr_half_store(v)
 #define MR_BFLOAT_LOAD(C, v) mr_bfloat_load(v)

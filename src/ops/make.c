@@ -194,24 +194,6 @@ static void (*const matmuls[MR_DTYPE_COUNT])(const struct product *, const void 
                                              void *) = {
     [MR_INT32] = matmul_i32, [MR_INT64] = matmul_i64, MR_EACH_FLOAT(MR_LOOP_ENTRY, matmul, )};
 
-/* Which matrix of @t belongs to matrix @m of the result. */
-static uint64_t matrix_of(const struct mr_tensor *t, const struct mr_result *out, uint64_t m)
-{
-    uint64_t at = 0;
-    uint64_t stride = 1;
-
-    for (int d = out->rank - 3, e = t->rank - 3; d >= 0; d--, e--) {
-        uint64_t index = m % (uint64_t)out->dims[d];
-
-        m /= (uint64_t)out->dims[d];
-        if (e >= 0) {
-            at += t->dims[e] == 1 ? 0 : index * stride;
-            stride *= (uint64_t)t->dims[e];
-        }
-    }
-    return at;
-}
-
 static int fill_matmul(const struct mr_row *row, struct mr_result *out, mr_error *err)
 {
     bool ta = mr_attr_bool(row->attrs, "transpose_a", false);
@@ -230,10 +212,12 @@ static int fill_matmul(const struct mr_row *row, struct mr_result *out, mr_error
     uint64_t size = p.rows * p.columns;
 
     for (uint64_t m = 0; out->count > 0 && m < out->count / size; m++) {
-        matmuls[out->dtype](
-            &p, row->in[0].values + matrix_of(&row->in[0], out, m) * p.rows * p.inner * out->width,
-            row->in[1].values + matrix_of(&row->in[1], out, m) * p.inner * p.columns * out->width,
-            out->values + m * size * out->width);
+        matmuls[out->dtype](&p,
+                            row->in[0].values + mr_broadcast_index(&row->in[0], out, 2, m) *
+                                                    p.rows * p.inner * out->width,
+                            row->in[1].values + mr_broadcast_index(&row->in[1], out, 2, m) *
+                                                    p.inner * p.columns * out->width,
+                            out->values + m * size * out->width);
     }
     return MR_OK;
 }

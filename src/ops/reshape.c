@@ -235,16 +235,6 @@ static int share_as_var(const struct mr_kernel_in *in, uint32_t rows, int rank,
     return rc;
 }
 
-static bool same_rows(const int64_t *dims, uint32_t rows, int rank)
-{
-    for (uint32_t r = 1; r < rows; r++) {
-        if (memcmp(dims, dims + (size_t)r * (size_t)rank, (size_t)rank * sizeof *dims) != 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Shapes differ from row to row, or may do so. */
 static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
                      const struct mr_kernel_in *in, const struct mr_input *inputs, size_t nin,
@@ -268,7 +258,7 @@ static int eval_each(const struct mr_kernel_call *call, uint32_t rows,
         memcpy(dims + (size_t)r * (size_t)spec.rank, spec.dims, (size_t)spec.rank * sizeof *dims);
     }
     *bad_row = 0;
-    if (same_rows(dims, rows, spec.rank)) {
+    if (mr_rows_agree(dims, rows, spec.rank)) {
         return share_fixed(&in[0], rows, spec.rank, dims, out, err);
     }
     return in[0].broadcast || in[0].column->c.kind == MR_COLUMN_FIXED

@@ -22,6 +22,22 @@ int64_t mr_tensor_index(const struct mr_tensor *t, uint64_t i)
     return wide;
 }
 
+uint64_t mr_broadcast_index(const struct mr_tensor *t, const struct mr_result *out, int inner,
+                            uint64_t i)
+{
+    uint64_t at = 0;
+    uint64_t stride = 1;
+
+    for (int d = out->rank - 1 - inner, e = t->rank - 1 - inner; e >= 0; d--, e--) {
+        uint64_t index = i % (uint64_t)out->dims[d];
+
+        i /= (uint64_t)out->dims[d];
+        at += t->dims[e] == 1 ? 0 : index * stride;
+        stride *= (uint64_t)t->dims[e];
+    }
+    return at;
+}
+
 int mr_result_put_bytes(struct mr_result *out, const void *bytes, size_t size,
                         struct mr_string *ret, mr_error *err)
 {
@@ -77,6 +93,12 @@ int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in,
                : mr_error_set(err, MR_EINVAL, "%zu results instead of %zu", it.nout, nout);
 }
 
+struct rows_result {
+    struct mr_output output;
+    struct mr_owned_column made;
+    int64_t *dims; /* [rows][rank], where rows differ */
+};
+
 struct rows_work {
     const struct mr_kernel_call *call;
     uint32_t rows;
@@ -84,10 +106,8 @@ struct rows_work {
     struct mr_input *inputs;
     struct mr_tensor *tensors; /* of one row */
     struct mr_row row;
-    struct mr_leaf_spec *specs;   /* nout: of one row */
-    struct mr_output *outputs;    /* nout */
-    struct mr_owned_column *made; /* nout */
-    int64_t **dims;               /* nout: [rows][rank], where rows differ */
+    struct mr_leaf_spec *specs;  /* nout: of one row */
+    struct rows_result *results; /* nout */
 };
 
 static void load_row(struct rows_work *w, uint32_t r)
@@ -107,7 +127,7 @@ static int infer_row(struct rows_work *w, uint32_t r, mr_error *err)
 static int alloc_empty(struct rows_work *w, mr_error *err)
 {
     for (size_t o = 0; o < w->nout; o++) {
-        MR_TRY(mr_output_empty(&w->outputs[o], &w->call->out_specs[o], err));
+        MR_TRY(mr_output_empty(&w->results[o].output, &w->call->out_specs[o], err));
     }
     return MR_OK;
 }
@@ -116,7 +136,7 @@ static int alloc_same(struct rows_work *w, mr_error *err)
 {
     MR_TRY(infer_row(w, 0, err));
     for (size_t o = 0; o < w->nout; o++) {
-        MR_TRY(mr_output_fixed(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
+        MR_TRY(mr_output_fixed(&w->results[o].output, w->specs[o].dtype, w->rows, w->specs[o].rank,
                                w->specs[o].dims, err));
     }
     return MR_OK;
@@ -131,15 +151,16 @@ static int alloc_each(struct rows_work *w, uint32_t *bad_row, mr_error *err)
             size_t rank = (size_t)w->specs[o].rank;
 
             if (r == 0) {
-                w->dims[o] = mr_reallocarray(NULL, (size_t)w->rows * rank + 1, sizeof(int64_t));
-                MR_CHECK_ALLOC(w->dims[o], err);
+                w->results[o].dims =
+                    mr_reallocarray(NULL, (size_t)w->rows * rank + 1, sizeof(int64_t));
+                MR_CHECK_ALLOC(w->results[o].dims, err);
             }
-            memcpy(w->dims[o] + r * rank, w->specs[o].dims, rank * sizeof(int64_t));
+            memcpy(w->results[o].dims + r * rank, w->specs[o].dims, rank * sizeof(int64_t));
         }
     }
     for (size_t o = 0; o < w->nout; o++) {
-        MR_TRY(mr_output_var(&w->outputs[o], w->specs[o].dtype, w->rows, w->specs[o].rank,
-                             w->dims[o], bad_row, err));
+        MR_TRY(mr_output_var(&w->results[o].output, w->specs[o].dtype, w->rows, w->specs[o].rank,
+                             w->results[o].dims, bad_row, err));
     }
     return MR_OK;
 }
@@ -150,7 +171,7 @@ static int fill_rows(struct rows_work *w, uint32_t *bad_row, mr_error *err)
         load_row(w, r);
         *bad_row = r;
         for (size_t o = 0; o < w->nout; o++) {
-            struct mr_output *output = &w->outputs[o];
+            struct mr_output *output = &w->results[o].output;
             struct mr_result result = {.dims = mr_output_dims(output, r),
                                        .rank = output->rank,
                                        .dtype = output->dtype,
@@ -182,16 +203,17 @@ static int run(struct rows_work *w, uint32_t *bad_row, mr_error *err)
 
 static int eval(struct rows_work *w, struct mr_owned_column *out, uint32_t *bad_row, mr_error *err)
 {
-    if (w->tensors == NULL || w->specs == NULL || w->outputs == NULL || w->made == NULL ||
-        w->dims == NULL) {
+    if (w->tensors == NULL || w->specs == NULL || w->results == NULL) {
         return mr_error_nomem(err);
     }
     MR_TRY(run(w, bad_row, err));
     for (size_t o = 0; o < w->nout; o++) {
-        MR_TRY(mr_output_finish(&w->outputs[o], &w->made[o], err));
+        MR_TRY(mr_output_finish(&w->results[o].output, &w->results[o].made, err));
     }
-    memcpy(out, w->made, w->nout * sizeof *out);
-    memset(w->made, 0, w->nout * sizeof *out);
+    for (size_t o = 0; o < w->nout; o++) {
+        out[o] = w->results[o].made;
+        w->results[o].made = (struct mr_owned_column){0};
+    }
     return MR_OK;
 }
 
@@ -205,9 +227,7 @@ int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct 
         .nout = nout,
         .tensors = mr_calloc(nin, sizeof *w.tensors),
         .specs = mr_calloc(nout, sizeof *w.specs),
-        .outputs = mr_calloc(nout, sizeof *w.outputs),
-        .made = mr_calloc(nout, sizeof *w.made),
-        .dims = mr_calloc(nout, sizeof *w.dims),
+        .results = mr_calloc(nout, sizeof *w.results),
     };
 
     *bad_row = 0;
@@ -216,22 +236,14 @@ int mr_rows_eval(const struct mr_kernel_call *call, uint32_t rows, const struct 
     if (rc == MR_OK) {
         rc = eval(&w, out, bad_row, err);
     }
-    for (size_t o = 0; o < nout; o++) {
-        if (w.outputs != NULL) {
-            mr_output_drop(&w.outputs[o]);
-        }
-        if (w.made != NULL) {
-            mr_column_release(&w.made[o]);
-        }
-        if (w.dims != NULL) {
-            mr_free(w.dims[o]);
-        }
+    for (size_t o = 0; w.results != NULL && o < nout; o++) {
+        mr_output_drop(&w.results[o].output);
+        mr_column_release(&w.results[o].made);
+        mr_free(w.results[o].dims);
     }
     mr_inputs_close(w.inputs, nin);
     mr_free(w.tensors);
     mr_free(w.specs);
-    mr_free(w.outputs);
-    mr_free(w.made);
-    mr_free(w.dims);
+    mr_free(w.results);
     return rc;
 }

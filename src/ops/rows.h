@@ -43,6 +43,9 @@ void mr_tensor_spec(const struct mr_tensor *t, struct mr_leaf_spec *ret);
 /* infer on one row. @out has room for @nout. */
 int mr_rows_infer(const struct mr_kernel_call *call, const struct mr_tensor *in, size_t nin,
                   struct mr_leaf_spec *out, size_t nout, mr_error *err);
+/* Of what is broadcast: which part of @t, of its @inner last axes, goes into part @i of @out. */
+uint64_t mr_broadcast_index(const struct mr_tensor *t, const struct mr_result *out, int inner,
+                            uint64_t i);
 /* Value @i of a tensor of int32 or int64. */
 int64_t mr_tensor_index(const struct mr_tensor *t, uint64_t i);
 /* Strides, in values, of a row-major tensor. */

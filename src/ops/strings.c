@@ -15,34 +15,23 @@
 
 /* ---- string_length ---- */
 
-MR_LOOP_HEAD(length, bytes)
-{
-    const struct mr_string *x = in[0];
-    int32_t *z = out;
-
-    for (size_t i = 0; i < n; i++) {
-        z[i] = (int32_t)(uint32_t)x[i * step[0]].size;
-    }
-    return n;
-}
-
 /* Characters: bytes that do not continue another. */
-MR_LOOP_HEAD(length, utf8)
+static uint32_t count_characters(struct mr_string s)
 {
-    const struct mr_string *x = in[0];
-    int32_t *z = out;
+    uint32_t count = 0;
 
-    for (size_t i = 0; i < n; i++) {
-        const struct mr_string s = x[i * step[0]];
-        uint32_t count = 0;
-
-        for (size_t k = 0; k < s.size; k++) {
-            count += (s.data[k] & 0xc0u) != 0x80u;
-        }
-        z[i] = (int32_t)count;
+    for (size_t k = 0; k < s.size; k++) {
+        count += (s.data[k] & 0xc0u) != 0x80u;
     }
-    return n;
+    return count;
 }
+
+MR_LOOP_HEAD(length, bytes)
+MR_UNARY_BODY(struct mr_string, int32_t, struct mr_string, MR_AS_IT_IS, MR_INT_STORE,
+              (uint32_t)a.size)
+MR_LOOP_HEAD(length, utf8)
+MR_UNARY_BODY(struct mr_string, int32_t, struct mr_string, MR_AS_IT_IS, MR_INT_STORE,
+              count_characters(a))
 
 static bool unit_is(const struct mr_attr *unit, const char *name)
 {
@@ -229,15 +218,8 @@ static int infer_substr(struct mr_kernel_infer *it, mr_error *err)
 }
 
 MR_LOOP_HEAD(string_strip, string)
-{
-    const struct mr_string *x = in[0];
-    struct mr_string *z = out;
-
-    for (size_t i = 0; i < n; i++) {
-        z[i] = strip(x[i * step[0]]);
-    }
-    return n;
-}
+MR_UNARY_BODY(struct mr_string, struct mr_string, struct mr_string, MR_AS_IT_IS, MR_AS_IT_IS,
+              strip(a))
 
 /* ---- decode_raw ---- */
 

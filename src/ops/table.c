@@ -34,14 +34,11 @@ const struct mr_kernel *const *mr_kernel_list(size_t *n)
 static int check_attr(const struct mr_kernel_attr *table, const struct mr_attr *a, mr_error *err)
 {
     for (; table->name != NULL; table++) {
-        if (!mr_attr_name_matches(table->name, a->name)) {
-            continue;
+        if (mr_attr_name_matches(table->name, a->name)) {
+            return a->kind == table->kind ? MR_OK
+                                          : mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s",
+                                                         a->name, mr_attr_kind_name(table->kind));
         }
-        if (a->kind != table->kind) {
-            return mr_error_set(err, MR_EINVAL, "attribute '%s': wants %s", a->name,
-                                mr_attr_kind_name(table->kind));
-        }
-        return MR_OK;
     }
     return mr_error_set(err, MR_EINVAL, "there is no attribute '%s'", a->name);
 }
@@ -64,10 +61,8 @@ static int check_inputs(const struct mr_kernel *k, const struct mr_leaf_spec *in
                         mr_error *err)
 {
     if (nin < (size_t)k->min_inputs || (k->max_inputs >= 0 && nin > (size_t)k->max_inputs)) {
-        if (k->min_inputs == k->max_inputs) {
-            return mr_error_set(err, MR_EINVAL, "takes %d inputs, not %zu", k->min_inputs, nin);
-        }
-        return mr_error_set(err, MR_EINVAL, "takes %d or more inputs, not %zu", k->min_inputs, nin);
+        return mr_error_set(err, MR_EINVAL, "takes %d%s inputs, not %zu", k->min_inputs,
+                            k->min_inputs == k->max_inputs ? "" : " or more", nin);
     }
     for (size_t i = 0; i < nin; i++) {
         if (mr_dtype_name((mr_dtype)in[i].dtype) == NULL) {

@@ -10,11 +10,12 @@ size_t mr_value_width(unsigned dtype)
 
 /* ---- inputs ---- */
 
-static bool rows_agree(const struct mr_column *c, uint32_t rows)
+bool mr_rows_agree(const int64_t *row_dims, uint32_t rows, int rank)
 {
+    size_t bytes = (size_t)rank * sizeof *row_dims;
+
     for (uint32_t r = 1; r < rows; r++) {
-        if (memcmp(c->row_dims, c->row_dims + (size_t)r * c->rank, c->rank * sizeof(int64_t)) !=
-            0) {
+        if (memcmp(row_dims, row_dims + (size_t)r * (size_t)rank, bytes) != 0) {
             return false;
         }
     }
@@ -53,7 +54,7 @@ int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input 
         ret->dims = c->dims;
     } else {
         first = c->starts[0];
-        ret->fixed = rows_agree(c, have);
+        ret->fixed = mr_rows_agree(c->row_dims, have, c->rank);
         ret->dims = ret->fixed ? c->row_dims : NULL;
         ret->row_dims = c->row_dims;
         ret->starts = c->starts;
@@ -159,12 +160,11 @@ int mr_output_empty(struct mr_output *out, const struct mr_leaf_spec *spec, mr_e
 int mr_output_var(struct mr_output *out, unsigned dtype, uint32_t rows, int rank,
                   const int64_t *row_dims, uint32_t *bad_row, mr_error *err)
 {
-    struct mr_column probe = {.rank = (uint8_t)rank, .row_dims = row_dims};
     size_t dims_bytes = (size_t)rows * (size_t)rank * sizeof(int64_t);
     uint64_t n = 0;
 
     *bad_row = 0;
-    if (rows_agree(&probe, rows)) {
+    if (mr_rows_agree(row_dims, rows, rank)) {
         return mr_output_fixed(out, dtype, rows, rank, row_dims, err);
     }
     *out = (struct mr_output){.dtype = (uint8_t)dtype,

@@ -61,6 +61,8 @@ size_t mr_value_width(unsigned dtype);
 
 int mr_input_open(const struct mr_kernel_in *in, uint32_t rows, struct mr_input *ret,
                   mr_error *err);
+/* There are rows, and all have the same shape. @row_dims: [rows][rank]. */
+bool mr_rows_agree(const int64_t *row_dims, uint32_t rows, int rank);
 /* All inputs at once; on failure none is open. */
 int mr_inputs_open(const struct mr_kernel_in *in, size_t nin, uint32_t rows, struct mr_input **ret,
                    mr_error *err);

@@ -127,18 +127,7 @@ static int infer_join(struct mr_kernel_infer *it, mr_error *err)
 static struct mr_string broadcast_value(const struct mr_tensor *t, const struct mr_result *out,
                                         uint64_t i)
 {
-    const struct mr_string *values = mr_tensor_strings(t);
-    uint64_t at = 0;
-    uint64_t stride = 1;
-
-    for (int d = out->rank - 1, e = t->rank - 1; e >= 0; d--, e--) {
-        uint64_t index = i % (uint64_t)out->dims[d];
-
-        i /= (uint64_t)out->dims[d];
-        at += t->dims[e] == 1 ? 0 : index * stride;
-        stride *= (uint64_t)t->dims[e];
-    }
-    return values[at];
+    return mr_tensor_strings(t)[mr_broadcast_index(t, out, 0, i)];
 }
 
 static int fill_join(const struct mr_row *row, struct mr_result *out, mr_error *err)

@@ -32,31 +32,33 @@ int mr_apply_run(const struct mr_apply *a, const mr_block *in, uint64_t index, m
     return mr_program_run(a->program, in, a->captures, &random, ret, bad_row, err);
 }
 
+int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err)
+{
+    if (in->rest != NULL) {
+        const mr_block *both[2] = {*rows, in->rest};
+        mr_block *all = NULL;
+
+        MR_TRY(mr_block_concat(both, 2, &all, err));
+        mr_block_unref(*rows);
+        *rows = all;
+    }
+    mr_block_unref(in->rest);
+    in->rest = MR_TAKE(*rows);
+    return MR_OK;
+}
+
 /* The rows of @block from @first on come next, before those that are kept already. */
 static int keep_behind(struct mr_apply_input *in, const mr_block *block, uint32_t first,
                        mr_error *err)
 {
     uint32_t behind = mr_block_rows(block) - first;
-    mr_block *rest = NULL;
-    mr_block *all = NULL;
+    MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
     if (behind == 0) {
         return MR_OK;
     }
-    int rc = mr_block_slice(block, first, behind, &rest, err);
-    if (rc == MR_OK && in->rest != NULL) {
-        const mr_block *both[2] = {rest, in->rest};
-
-        rc = mr_block_concat(both, 2, &all, err);
-        mr_block_unref(rest);
-        rest = all;
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
-    mr_block_unref(in->rest);
-    in->rest = rest;
-    return MR_OK;
+    MR_TRY(mr_block_slice(block, first, behind, &rest, err));
+    return mr_apply_put_back(in, &rest, err);
 }
 
 /* *@block is its first @rows rows; the others are kept. */
@@ -77,21 +79,14 @@ int mr_apply_next(struct mr_apply_input *in, struct mr_op_iter *below, const str
     mr_block *rest = in->rest;
 
     if (rest == NULL) {
-        mr_error failure;
-        int rc = mr_op_pull(below, pull, ret, &failure);
+        int rc = mr_op_pull(below, pull, ret, err);
 
-        in->index += rc < 0 && mr_op_element_failed(rc, &failure); /* it has had its number */
-        return mr_error_pass(err, rc, &failure);
+        in->index += rc < 0 && mr_op_element_failed(rc, err); /* it has had its number */
+        return rc;
     }
-    uint32_t rows = mr_block_rows(rest);
     uint32_t most = in->most > 0 && in->most < pull->rows ? in->most : pull->rows;
-    if (rows <= most) {
-        *ret = rest;
-        in->rest = NULL;
-        return MR_OK;
-    }
     in->rest = NULL;
-    int rc = split(in, &rest, most, err);
+    int rc = mr_block_rows(rest) > most ? split(in, &rest, most, err) : MR_OK;
     if (rc != MR_OK) {
         in->rest = rest;
         return rc;
@@ -129,6 +124,35 @@ int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad
 {
     in->index += bad + 1;
     return keep_behind(in, block, bad + 1, err);
+}
+
+int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr_block *block,
+                    uint32_t bad, int rc, mr_error *failure, mr_block **before, mr_block **ret,
+                    mr_error *err)
+{
+    (void)mr_op_fail_row(head, in->index + bad, block, bad, rc, failure);
+    MR_TRY(mr_apply_keep(in, block, bad, err));
+    if (*before == NULL) {
+        return mr_error_pass(err, rc, failure);
+    }
+    *ret = MR_TAKE(*before);
+    return mr_op_defer(head, rc, failure);
+}
+
+int mr_apply_bools(const struct mr_apply_input *in, const struct mr_op_iter *head,
+                   const mr_block *verdict, const uint8_t **ret, mr_error *err)
+{
+    const struct mr_column *c = mr_block_column(verdict, 0);
+
+    if (c->rank != 0) {
+        int rc = mr_error_set(err, MR_EINVAL,
+                              "the predicate gave a tensor of %u dimensions, it must be a scalar",
+                              c->rank);
+        return mr_op_fail(head, in->index, rc, err);
+    }
+    /* Of rank 0: one value a row also where shapes vary. */
+    *ret = (const uint8_t *)c->data + (c->kind == MR_COLUMN_VAR ? c->starts[0] : 0);
+    return MR_OK;
 }
 
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,

@@ -45,5 +45,17 @@ int mr_apply_fit(const struct mr_apply *a, struct mr_apply_input *in, mr_block *
                  mr_block **ret, uint32_t *bad_row, mr_error *err);
 /* Row @bad of @block failed: keep what is behind it. */
 int mr_apply_keep(struct mr_apply_input *in, const mr_block *block, uint32_t bad, mr_error *err);
+/* *@rows come next, before what is kept already. They are taken if that succeeds. */
+int mr_apply_put_back(struct mr_apply_input *in, mr_block **rows, mr_error *err);
+/*
+ * Row @bad of @block failed: @rc, @failure. What is behind it is kept, and the error is given; but
+ * *@before, what is to be given before it, goes first, unless it is NULL.
+ */
+int mr_apply_failed(struct mr_apply_input *in, struct mr_op_iter *head, const mr_block *block,
+                    uint32_t bad, int rc, mr_error *failure, mr_block **before, mr_block **ret,
+                    mr_error *err);
+/* What a predicate gave, a bool for each row of @verdict. */
+int mr_apply_bools(const struct mr_apply_input *in, const struct mr_op_iter *head,
+                   const mr_block *verdict, const uint8_t **ret, mr_error *err);
 int mr_apply_state(struct mr_apply_input *in, const mr_spec *spec, struct mr_state *s,
                    mr_error *err);

@@ -73,19 +73,17 @@ static int batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 {
     struct batch_iter *it = (struct batch_iter *)head;
     int64_t size = 0;
-    int rc = mr_op_int(head, "batch_size", 1, &size, err);
 
+    MR_TRY(mr_op_int(head, "batch_size", 1, &size, err));
     it->size = (uint32_t)size;
     it->drop_remainder = mr_op_bool(head, "drop_remainder", false);
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    return mr_op_open_input(head, ctx, err);
 }
 
 static int padded_batch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
-    struct batch_iter *it = (struct batch_iter *)head;
-    int rc = mr_padding_open(head, &it->padding, err);
-
-    return rc == MR_OK ? batch_open(head, ctx, err) : rc;
+    MR_TRY(mr_padding_open(head, &((struct batch_iter *)head)->padding, err));
+    return batch_open(head, ctx, err);
 }
 
 static int too_large(struct batch_iter *it, mr_error *err)
@@ -145,14 +143,9 @@ static int give_failure(struct batch_iter *it, const struct mr_pull *pull, mr_er
     while (it->lost > 0 && !it->ended) {
         struct mr_pull below = mr_pull_rows(pull, it->lost);
         MR_AUTO(mr_block_unref) mr_block *block = NULL;
-        int rc = mr_op_interrupted(&it->head, pull, err);
 
-        if (rc == MR_OK) {
-            rc = pull_input(it, &below, &block, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_op_interrupted(&it->head, pull, err));
+        MR_TRY(pull_input(it, &below, &block, err));
         it->lost -= block != NULL ? mr_block_rows(block) : 0;
     }
     int failed = it->lost > 0 && it->drop_remainder ? MR_END : it->failed;
@@ -167,30 +160,27 @@ static int collect(struct batch_iter *it, const struct mr_pull *pull, mr_error *
     uint64_t wanted = (uint64_t)pull->rows * it->size;
     struct mr_pull below = mr_pull_rows(pull, wanted - it->rows.rows);
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
-    int rc = pull_input(it, &below, &block, err);
 
-    if (rc != MR_OK || block == NULL) {
-        return rc;
+    MR_TRY(pull_input(it, &below, &block, err));
+    if (block == NULL) {
+        return MR_OK;
     }
-    rc = mr_gather_add(&it->rows, block, 0, mr_block_rows(block), err);
-    return rc == MR_OK ? recharge(it, err) : rc;
+    MR_TRY(mr_gather_add(&it->rows, block, 0, mr_block_rows(block), err));
+    return recharge(it, err);
 }
 
-/* @batches full ones in one block, in one row each; where they are padded it is one. */
-static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block **ret,
-                mr_error *err)
+/* The batch of the next @size elements. */
+static int take(struct batch_iter *it, uint32_t size, mr_block **ret, mr_error *err)
 {
-    mr_block *rows = NULL;
-    int rc = mr_gather_take(&it->rows, batches * size, &rows, err);
+    MR_AUTO(mr_block_unref) mr_block *rows = NULL;
+    int rc = MR_OK;
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_gather_take(&it->rows, size, &rows, err));
     uint32_t got = mr_block_rows(rows);
-    while (got < batches * size) { /* the rest of the group goes with it */
+    while (got < size) { /* the rest of the group goes with it */
         mr_block *more = NULL;
 
-        if (mr_gather_take(&it->rows, batches * size - got, &more, err) != MR_OK) {
+        if (mr_gather_take(&it->rows, size - got, &more, err) != MR_OK) {
             break;
         }
         got += mr_block_rows(more);
@@ -213,7 +203,6 @@ static int take(struct batch_iter *it, uint32_t batches, uint32_t size, mr_block
     if (rc != MR_OK) {
         mr_op_mark_passed(rc, err); /* the elements are gone */
     }
-    mr_block_unref(rows);
     return rc;
 }
 
@@ -225,42 +214,30 @@ static int take_batches(struct batch_iter *it, uint32_t batches, uint32_t size, 
                         mr_error *err)
 {
     struct mr_op_iter *head = &it->head;
-    mr_block *all = NULL;
-    mr_block *one = NULL;
     int rc;
 
     if (batches > 1) {
+        MR_AUTO(mr_block_unref) mr_block *all = NULL;
         mr_error ignored;
 
-        rc = mr_gather_take(&it->rows, batches * size, &all, err);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_gather_take(&it->rows, batches * size, &all, err));
         if (mr_block_rows(all) == batches * size &&
             mr_block_batch(all, size, ret, &ignored) == MR_OK) {
-            mr_block_unref(all);
             return MR_OK;
         }
         /* Back into the queue, in front of the rest. */
         struct mr_gather rest = it->rows;
         it->rows = (struct mr_gather){0};
         rc = mr_gather_add(&it->rows, all, 0, mr_block_rows(all), err);
-        mr_block_unref(all);
         for (size_t i = rest.head; i < rest.n && rc == MR_OK; i++) {
             rc = mr_gather_add(&it->rows, rest.parts[i].block, rest.parts[i].first,
                                rest.parts[i].count, err);
         }
         mr_gather_free(&rest);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(rc);
     }
-    rc = take(it, 1, size, &one, err);
-    if (rc != MR_OK) {
-        return mr_op_fail(head, head->delivered, rc, err);
-    }
-    *ret = one;
-    return MR_OK;
+    rc = take(it, size, ret, err);
+    return rc == MR_OK ? MR_OK : mr_op_fail(head, head->delivered, rc, err);
 }
 
 static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -271,13 +248,8 @@ static int batch_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
     int rc;
 
     while (it->failed == MR_OK && it->rows.rows < it->size && !it->ended) {
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = collect(it, pull, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        MR_TRY(collect(it, pull, err));
     }
     if (it->failed != MR_OK) {
         return give_failure(it, pull, err);
@@ -337,9 +309,7 @@ static const struct mr_arg batch_args[] = {
 
 const struct mr_operator mr_operator_batch = {
     .name = "batch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_BATCH,
     .args = batch_args,
     .infer = batch_infer,
@@ -365,9 +335,7 @@ static const struct mr_arg padded_batch_args[] = {
 
 const struct mr_operator mr_operator_padded_batch = {
     .name = "padded_batch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_BATCH,
     .args = padded_batch_args,
     .infer = padded_batch_infer,

@@ -162,10 +162,9 @@ static int open_kept(struct cache_iter *it, bool *found, mr_error *err)
     *found = is_ours_locked(it);
     int rc = *found ? add_all(&it->rows, &it->kept->rows, err) : MR_OK;
     mr_mutex_unlock(&it->kept->lock);
-    if (rc == MR_OK) {
-        rc = add_all(&it->left, &it->rows, err);
-    }
-    return rc == MR_OK ? recharge(it, err) : rc;
+    MR_TRY(rc);
+    MR_TRY(add_all(&it->left, &it->rows, err));
+    return recharge(it, err);
 }
 
 static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -173,12 +172,10 @@ static int cache_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     struct cache_iter *it = (struct cache_iter *)head;
     struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
     bool found = false;
-    int rc = ctx->outermost ? kept_of(head->ds, &it->kept, err) : MR_OK;
 
-    if (rc == MR_OK) {
-        rc = open_kept(it, &found, err);
-    }
-    return rc == MR_OK && !found ? mr_op_open(&below, head->ds->inputs[0], &it->input, err) : rc;
+    MR_TRY(ctx->outermost ? kept_of(head->ds, &it->kept, err) : MR_OK);
+    MR_TRY(open_kept(it, &found, err));
+    return found ? MR_OK : mr_op_open(&below, head->ds->inputs[0], &it->input, err);
 }
 
 /* @block as it is kept: without what it descends from, and without memory of others that it would
@@ -225,26 +222,19 @@ static int pull_and_keep(struct cache_iter *it, const struct mr_pull *pull, mr_b
                          mr_error *err)
 {
     MR_AUTO(mr_block_unref) mr_block *block = NULL;
-    mr_error failure;
-    int rc = mr_op_pull(it->input, pull, &block, &failure);
+    int rc = mr_op_pull(it->input, pull, &block, err);
 
     if (rc == MR_END) {
-        int published = publish(it, err);
-
-        return published == MR_OK ? MR_END : published;
+        MR_TRY(publish(it, err));
+        return MR_END;
     }
-    if (rc < 0 && mr_op_element_failed(rc, &failure)) {
+    if (rc < 0 && mr_op_element_failed(rc, err)) {
         it->failed = true;
         mr_gather_clear(&it->rows);
         (void)mr_env_recharge(it->head.env, &it->charged, 0);
         (void)mr_env_recharge(it->head.env, &it->names, 0);
     }
-    if (rc < 0 && err != NULL) {
-        *err = failure;
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(rc);
     MR_TRY(it->failed ? MR_OK : keep(it, block, err));
     *ret = MR_TAKE(block);
     return MR_OK;
@@ -337,9 +327,7 @@ static const struct mr_op_run cache_run = {
 
 const struct mr_operator mr_operator_cache = {
     .name = "cache",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .infer = cache_infer,
     .release = kept_free,
     .run = &cache_run,

@@ -34,25 +34,17 @@ struct choose_iter {
 /* What covers the elements of inputs first, first + 1, ... */
 static int join_inputs(struct mr_infer *in, size_t first, mr_error *err)
 {
-    mr_spec *all = mr_spec_ref(in->inputs[first]->spec);
-    int rc = MR_OK;
+    MR_AUTO(mr_spec_unref) mr_spec *all = mr_spec_ref(in->inputs[first]->spec);
 
-    for (size_t i = first + 1; i < in->ninputs && rc == MR_OK; i++) {
+    for (size_t i = first + 1; i < in->ninputs; i++) {
         mr_spec *more = NULL;
 
-        rc = mr_spec_join(all, in->inputs[i]->spec, &more, err);
-        if (rc == MR_OK) {
-            mr_spec_unref(all);
-            all = more;
-        } else {
-            mr_error_wrap(err, "input %zu", i - first);
-        }
-    }
-    if (rc != MR_OK) {
+        MR_TRY_WRAP(mr_spec_join(all, in->inputs[i]->spec, &more, err), err, "input %zu",
+                    i - first);
         mr_spec_unref(all);
-        return rc;
+        all = more;
     }
-    in->spec = all;
+    in->spec = MR_TAKE(all);
     return MR_OK;
 }
 
@@ -91,15 +83,15 @@ static int sample_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *weights = mr_infer_attr(in, "weights");
     const struct mr_attr *stop = mr_infer_attr(in, "stop_on_empty");
-    int rc = weights != NULL ? check_weights(weights->block, in->ninputs, err) : MR_OK;
 
-    if (rc == MR_OK && (stop == NULL || stop->i == 0)) {
+    MR_TRY(weights != NULL ? check_weights(weights->block, in->ninputs, err) : MR_OK);
+    if (stop == NULL || stop->i == 0) {
         in->cardinality = 0;
         for (size_t i = 0; i < in->ninputs; i++) {
             in->cardinality = mr_cardinality_add(in->cardinality, in->inputs[i]->cardinality);
         }
     }
-    return rc == MR_OK ? join_inputs(in, 0, err) : rc;
+    return join_inputs(in, 0, err);
 }
 
 /* ---- open ---- */
@@ -108,30 +100,28 @@ static int open_inputs(struct choose_iter *it, const struct mr_op_ctx *ctx, uint
                        mr_error *err)
 {
     const mr_dataset *ds = it->head.ds;
-    int rc = MR_OK;
 
     it->n = (uint32_t)ds->ninputs - first;
     it->chosen = NO_CHOICE;
     it->head.waiting = &it->out.rows;
     it->inputs = mr_calloc(it->n, sizeof(struct mr_op_iter *));
     MR_CHECK_ALLOC(it->inputs, err);
-    for (uint32_t i = 0; i < it->n && rc == MR_OK; i++) {
-        struct mr_op_ctx below = mr_op_input_ctx(ctx, first + i);
+    for (; it->open < it->n; it->open++) {
+        struct mr_op_ctx below = mr_op_input_ctx(ctx, first + it->open);
 
-        rc = mr_op_open(&below, ds->inputs[first + i], &it->inputs[i], err);
-        it->open += rc == MR_OK;
+        MR_TRY(mr_op_open(&below, ds->inputs[first + it->open], &it->inputs[it->open], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int choose_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct choose_iter *it = (struct choose_iter *)head;
     struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
-    int rc = mr_op_open(&below, head->ds->inputs[0], &it->choices, err);
 
+    MR_TRY(mr_op_open(&below, head->ds->inputs[0], &it->choices, err));
     it->stop_on_empty = mr_op_bool(head, "stop_on_empty", true);
-    return rc == MR_OK ? open_inputs(it, ctx, 1, err) : rc;
+    return open_inputs(it, ctx, 1, err);
 }
 
 static int read_weights(struct choose_iter *it, mr_error *err)
@@ -159,16 +149,14 @@ static int sample_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     struct choose_iter *it = (struct choose_iter *)head;
     bool seeded = mr_attr_find(head->ds->attrs, head->ds->nattrs, "seed") != NULL;
     int64_t seed = 0;
-    int rc = mr_op_int(head, "seed", 0, &seed, err);
 
+    MR_TRY(mr_op_int(head, "seed", 0, &seed, err));
     it->stop_on_empty = mr_op_bool(head, "stop_on_empty", false);
     bool again = mr_op_bool(head, "rerandomize_each_iteration", !seeded);
     it->seed = seeded ? (uint64_t)seed : again ? mr_op_seed(head) : mr_op_fixed_seed(head);
     it->epoch = again ? head->epoch : 0;
-    if (rc == MR_OK) {
-        rc = open_inputs(it, ctx, 0, err);
-    }
-    return rc == MR_OK ? read_weights(it, err) : rc;
+    MR_TRY(open_inputs(it, ctx, 0, err));
+    return read_weights(it, err);
 }
 
 /* ---- running ---- */
@@ -339,9 +327,8 @@ static const struct mr_arg sample_args[] = {
 
 const struct mr_operator mr_operator_choose = {
     .name = "choose",
-    .version = 1,
-    .min_inputs = 2,
-    .max_inputs = -1,
+    .inputs = 2,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = choose_args,
     .infer = choose_infer,
@@ -350,9 +337,8 @@ const struct mr_operator mr_operator_choose = {
 
 const struct mr_operator mr_operator_sample = {
     .name = "sample",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = -1,
+    .inputs = 1,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = sample_args,
     .infer = sample_infer,

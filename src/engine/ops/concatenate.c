@@ -34,8 +34,7 @@ static int join_leaf(size_t i, const struct mr_leaf_spec *a, const struct mr_lea
 int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *err)
 {
     size_t n = mr_spec_leaves(a);
-    struct mr_leaf_spec *leaves;
-    int rc = MR_OK;
+    MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
 
     if (n != mr_spec_leaves(b) || strcmp(mr_spec_structure(a), mr_spec_structure(b)) != 0) {
         return mr_error_set(err, MR_EINVAL,
@@ -44,14 +43,10 @@ int mr_spec_join(const mr_spec *a, const mr_spec *b, mr_spec **ret, mr_error *er
     }
     leaves = mr_calloc(n, sizeof *leaves);
     MR_CHECK_ALLOC(leaves, err);
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
-        rc = join_leaf(i, mr_spec_leaf(a, i), mr_spec_leaf(b, i), &leaves[i], err);
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(join_leaf(i, mr_spec_leaf(a, i), mr_spec_leaf(b, i), &leaves[i], err));
     }
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, n, mr_spec_structure(a), ret, err);
-    }
-    mr_free(leaves);
-    return rc;
+    return mr_spec_new(leaves, n, mr_spec_structure(a), ret, err);
 }
 
 static int concatenate_infer(struct mr_infer *in, mr_error *err)
@@ -90,18 +85,14 @@ static int concatenate_pull(struct mr_op_iter *head, const struct mr_pull *pull,
                             mr_error *err)
 {
     struct concatenate_iter *it = (struct concatenate_iter *)head;
-    int rc = switch_to(it, it->which, err);
 
-    if (rc == MR_OK) {
-        rc = mr_op_pull(it->input, pull, ret, err);
+    MR_TRY(switch_to(it, it->which, err));
+    int rc = mr_op_pull(it->input, pull, ret, err);
+    if (rc != MR_END || it->which != 0) {
+        return rc;
     }
-    if (rc == MR_END && it->which == 0) {
-        rc = switch_to(it, 1, err);
-        if (rc == MR_OK) {
-            rc = mr_op_pull(it->input, pull, ret, err);
-        }
-    }
-    return rc;
+    MR_TRY(switch_to(it, 1, err));
+    return mr_op_pull(it->input, pull, ret, err);
 }
 
 static int concatenate_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
@@ -140,9 +131,7 @@ static const struct mr_op_run concatenate_run = {
 
 const struct mr_operator mr_operator_concatenate = {
     .name = "concatenate",
-    .version = 1,
-    .min_inputs = 2,
-    .max_inputs = 2,
+    .inputs = 2,
     .rate = MR_RATE_ONE,
     .infer = concatenate_infer,
     .run = &concatenate_run,

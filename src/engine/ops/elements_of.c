@@ -10,10 +10,11 @@ struct elements_iter {
 };
 
 /* A constant: it comes from outside, and can be counted. */
-static int check_constant(struct mr_infer *in, const struct mr_attr *dataset, mr_error *err)
+static int count_constant(struct mr_infer *in, const struct mr_attr *dataset,
+                          const mr_spec *elements, mr_error *err)
 {
     struct mr_gather rows = {0};
-    int rc = mr_nested_read(dataset->bytes, dataset->size, in->spec, &rows, err);
+    int rc = mr_nested_read(dataset->bytes, dataset->size, elements, &rows, err);
 
     if (rc != MR_OK) {
         mr_error_wrap(err, "argument 'dataset'");
@@ -27,22 +28,17 @@ static int elements_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *dataset = mr_infer_attr(in, "dataset");
     const struct mr_attr *spec = mr_infer_attr(in, "spec");
-    int rc = mr_spec_from_json(spec->bytes, spec->size, &in->spec, err);
+    MR_AUTO(mr_spec_unref) mr_spec *elements = NULL;
 
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "argument 'spec'");
-        return rc;
-    }
+    MR_TRY_WRAP(mr_spec_from_json(spec->bytes, spec->size, &elements, err), err, "argument 'spec'");
     if (dataset->kind != MR_ATTR_VALUE) {
-        rc = check_constant(in, dataset, err);
-    } else if (in->scope->values[dataset->i].spec.dims[0] != (int64_t)mr_spec_hash(in->spec)) {
-        rc = mr_error_set(err, MR_EINVAL,
-                          "argument 'spec' is not that of the elements of argument 'dataset'");
+        MR_TRY(count_constant(in, dataset, elements, err));
+    } else if (in->scope->values[dataset->i].spec.dims[0] != (int64_t)mr_spec_hash(elements)) {
+        return mr_error_set(err, MR_EINVAL,
+                            "argument 'spec' is not that of the elements of argument 'dataset'");
     }
-    if (rc != MR_OK) {
-        mr_spec_unref(in->spec);
-    }
-    return rc;
+    in->spec = MR_TAKE(elements);
+    return MR_OK;
 }
 
 static int elements_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -112,7 +108,6 @@ static const struct mr_arg elements_args[] = {
 
 const struct mr_operator mr_operator_elements_of = {
     .name = "elements_of",
-    .version = 1,
     .args = elements_args,
     .infer = elements_infer,
     .run = &elements_run,

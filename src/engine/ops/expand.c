@@ -16,10 +16,10 @@ int mr_expander_init(struct mr_expander *e, struct mr_op_iter *head, const struc
                      mr_error *err)
 {
     struct mr_op_ctx below = mr_op_input_ctx(ctx, 0);
-    int rc = mr_expander_prepare(e, head, head->ds->functions[0], err);
 
+    MR_TRY(mr_expander_prepare(e, head, head->ds->functions[0], err));
     below.feeds_expansion = true;
-    return rc == MR_OK ? mr_op_open(&below, head->ds->inputs[0], &e->input, err) : rc;
+    return mr_op_open(&below, head->ds->inputs[0], &e->input, err);
 }
 
 void mr_expander_free(struct mr_expander *e)

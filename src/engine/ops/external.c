@@ -20,21 +20,11 @@ struct external_iter {
 static int not_empty(const struct mr_infer *in, const char *name, mr_error *err)
 {
     MR_AUTO(mr_free) char *text = NULL;
-    int rc = mr_infer_string(in, name, &text, err);
 
-    if (rc == MR_OK && (text == NULL || text[0] == '\0')) {
-        rc = mr_error_set(err, MR_EINVAL, "argument '%s' is empty", name);
-    }
-    return rc;
-}
-
-/* Of a read of something with @cardinality: how much of it one reader gets is not known, only none
- * and no end are. */
-static int64_t cardinality_of_read(int64_t cardinality)
-{
-    bool certain = cardinality == 0 || cardinality == MR_CARDINALITY_INFINITE;
-
-    return certain ? cardinality : MR_CARDINALITY_UNKNOWN;
+    MR_TRY(mr_infer_string(in, name, &text, err));
+    return text != NULL && text[0] != '\0'
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL, "argument '%s' is empty", name);
 }
 
 static int distribute_infer(struct mr_infer *in, mr_error *err)
@@ -54,30 +44,24 @@ static int distribute_infer(struct mr_infer *in, mr_error *err)
     }
     MR_TRY(mr_infer_no_datasets(in->inputs[0]->spec, err));
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = cardinality_of_read(in->inputs[0]->cardinality);
+    in->cardinality = mr_cardinality_some(in->inputs[0]->cardinality);
     return MR_OK;
 }
 
 static int from_dataset_id_infer(struct mr_infer *in, mr_error *err)
 {
     const struct mr_attr *spec = mr_infer_attr(in, "spec");
+    MR_AUTO(mr_spec_unref) mr_spec *read = NULL;
     bool known;
     int64_t cardinality = mr_infer_int(in, "cardinality", MR_CARDINALITY_UNKNOWN, &known);
 
     MR_TRY(not_empty(in, "service", err));
     MR_TRY(not_empty(in, "processing_mode", err));
     MR_TRY(not_empty(in, "dataset_id", err));
-    int rc = mr_spec_unpack(spec->bytes, spec->size, &in->spec, err);
-    if (rc != MR_OK) {
-        mr_error_wrap(err, "argument 'spec'");
-    }
-    MR_TRY(rc);
-    rc = mr_infer_no_datasets(in->spec, err);
-    if (rc != MR_OK) {
-        mr_spec_unref(in->spec);
-    }
-    MR_TRY(rc);
-    in->cardinality = cardinality_of_read(cardinality);
+    MR_TRY_WRAP(mr_spec_unpack(spec->bytes, spec->size, &read, err), err, "argument 'spec'");
+    MR_TRY(mr_infer_no_datasets(read, err));
+    in->spec = MR_TAKE(read);
+    in->cardinality = mr_cardinality_some(cardinality);
     return MR_OK;
 }
 
@@ -136,7 +120,7 @@ static int external_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr
     do {
         rc = it->ext.pull(it->ext.ctx, want, timeout_ms, ret, err);
     } while (rc == MR_TIMEOUT && sliced && !atomic_load(pull->interrupt));
-    if (rc < 0 && err != NULL) {
+    if (rc < 0) {
         err->traits |= MR_PERMANENT; /* what failed is the read, not an element */
     }
     return rc;
@@ -207,9 +191,7 @@ static const struct mr_arg from_dataset_id_args[] = {
 
 const struct mr_operator mr_operator_distribute = {
     .name = "distribute",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .external = true,
     .args = distribute_args,
     .infer = distribute_infer,
@@ -218,7 +200,6 @@ const struct mr_operator mr_operator_distribute = {
 
 const struct mr_operator mr_operator_from_dataset_id = {
     .name = "from_dataset_id",
-    .version = 1,
     .external = true,
     .args = from_dataset_id_args,
     .infer = from_dataset_id_infer,

@@ -19,13 +19,6 @@ struct filter_iter {
     struct mr_gather gather; /* passed, not given: only if their ranks differ */
 };
 
-static int filter_infer(struct mr_infer *in, mr_error *err)
-{
-    in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
-    return MR_OK;
-}
-
 static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct filter_iter *it = (struct filter_iter *)head;
@@ -36,74 +29,47 @@ static int filter_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_
     return mr_op_open_input(head, ctx, err);
 }
 
-/* The rows of @in that @verdict (its first rows, a bool each) lets through; *@ret = NULL if there
- * are none. */
-static int keep_rows(const mr_block *in, const mr_block *verdict, mr_block **ret, mr_error *err)
+/* The rows of @in that pass, of its first @rows ones; *@ret = NULL if there are none. */
+static int keep_rows(const mr_block *in, const uint8_t *pass, uint32_t rows, mr_block **ret,
+                     mr_error *err)
 {
-    const struct mr_column *c = mr_block_column(verdict, 0);
-    const uint8_t *pass = c->data;
-    uint32_t rows = mr_block_rows(verdict);
     MR_AUTO(mr_free) uint32_t *kept = mr_reallocarray(NULL, rows, sizeof *kept);
     uint32_t n = 0;
 
     MR_CHECK_ALLOC(kept, err);
-    if (c->kind == MR_COLUMN_VAR) {
-        pass += c->starts[0]; /* of rank 0: one value a row all the same */
-    }
     for (uint32_t i = 0; i < rows; i++) {
         kept[n] = i;
         n += pass[i] != 0;
     }
-    *ret = NULL;
     if (n == mr_block_rows(in)) {
         *ret = mr_block_ref(in);
-    } else if (n > 0) {
-        MR_TRY(mr_block_gather(in, kept, n, ret, err));
+        return MR_OK;
     }
-    return MR_OK;
+    return n > 0 ? mr_block_gather(in, kept, n, ret, err) : MR_OK;
 }
 
 /* One block (or the part of it that memory allows) through the predicate: *@ret may be NULL. */
 static int filter_block(struct filter_iter *it, mr_block **block, mr_block **ret, mr_error *err)
 {
-    struct mr_op_iter *head = &it->head;
-    mr_block *verdict = NULL;
+    MR_AUTO(mr_block_unref) mr_block *verdict = NULL;
+    MR_AUTO(mr_block_unref) mr_block *passed = NULL;
     mr_error failure;
     uint32_t bad = 0;
-    int rc = mr_apply_fit(&it->apply, &it->in, block, &verdict, &bad, &failure);
-    const mr_block *in = *block;
-    int failed = rc;
+    int failed = mr_apply_fit(&it->apply, &it->in, block, &verdict, &bad, &failure);
 
-    *ret = NULL;
     if (verdict != NULL) {
-        if (mr_block_column(verdict, 0)->rank != 0) {
-            rc = mr_error_set(err, MR_EINVAL,
-                              "the predicate gave a tensor of %u dimensions, it must be a scalar",
-                              mr_block_column(verdict, 0)->rank);
-            mr_block_unref(verdict);
-            return mr_op_fail(head, it->in.index, rc, err);
-        }
-        rc = keep_rows(in, verdict, ret, err);
-        mr_block_unref(verdict);
-        if (rc != MR_OK) {
-            return rc;
-        }
+        const uint8_t *pass = NULL;
+
+        MR_TRY(mr_apply_bools(&it->in, &it->head, verdict, &pass, err));
+        MR_TRY(keep_rows(*block, pass, mr_block_rows(verdict), &passed, err));
     }
-    if (failed == MR_OK) {
-        it->in.index += mr_block_rows(in);
-        return MR_OK;
+    if (failed != MR_OK) {
+        return mr_apply_failed(&it->in, &it->head, *block, bad, failed, &failure, &passed, ret,
+                               err);
     }
-    (void)mr_op_fail_row(head, it->in.index + bad, in, bad, failed, &failure);
-    rc = mr_apply_keep(&it->in, in, bad, err);
-    if (rc == MR_OK && *ret != NULL) {
-        return mr_op_defer(head, failed, &failure);
-    }
-    if (rc == MR_OK) {
-        return mr_error_pass(err, failed, &failure);
-    }
-    mr_block_unref(*ret);
-    *ret = NULL;
-    return rc;
+    it->in.index += mr_block_rows(*block);
+    *ret = MR_TAKE(passed);
+    return MR_OK;
 }
 
 /* One block more through the predicate, into the queue. */
@@ -127,14 +93,9 @@ static int filter_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
     mr_error failure;
     int rc = MR_OK;
 
-    while (rc == MR_OK && it->gather.rows == 0) {
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = filter_more(it, pull, err);
-        }
-    }
-    if (rc != MR_OK && it->gather.rows == 0) {
-        return rc;
+    while (it->gather.rows == 0) {
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        MR_TRY(filter_more(it, pull, err));
     }
     int64_t until = 2 * it->gather.rows < pull->rows ? mr_now_ns() + FILL_NS : 0;
     while (rc == MR_OK && head->deferred == MR_OK && 2 * it->gather.rows < pull->rows &&
@@ -173,11 +134,9 @@ static const struct mr_op_run filter_run = {
 
 const struct mr_operator mr_operator_filter = {
     .name = "filter",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
-    .infer = filter_infer,
+    .infer = mr_infer_subset,
     .run = &filter_run,
 };

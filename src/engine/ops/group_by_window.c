@@ -77,10 +77,8 @@ static int group_infer(struct mr_infer *in, mr_error *err)
     MR_TRY(reduce_spec(in->inputs[0]->spec, &group, err));
     MR_TRY_WRAP(mr_infer_function(in, 1, MR_FUNCTION_DATASET, group, err), err, "reduce_func");
     MR_TRY(has_size ? MR_OK : check_size_function(in, err));
-    int64_t n = in->inputs[0]->cardinality;
-
     in->spec = mr_spec_ref(in->functions[1]->spec);
-    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    in->cardinality = mr_cardinality_some(in->inputs[0]->cardinality);
     return MR_OK;
 }
 
@@ -159,9 +157,7 @@ static int fetch(struct group_iter *it, const struct mr_pull *pull, mr_error *er
         it->ended = true;
         return MR_OK;
     }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(rc);
     it->at = 0;
     it->failed = mr_apply_run(&it->key, it->rows, it->in.index, &it->keys, &bad, &it->failure);
     if (it->failed == MR_OK && mr_block_rows(it->keys) != mr_block_rows(it->rows)) {
@@ -185,10 +181,7 @@ static void drop_rows(struct group_iter *it)
 static int give_up(struct group_iter *it, uint32_t row, int rc, mr_error *failure, mr_error *err)
 {
     (void)mr_op_fail_row(&it->head, it->in.index + row, it->rows, row, rc, failure);
-    int kept = mr_apply_keep(&it->in, it->rows, row, err);
-    if (kept != MR_OK) {
-        return kept;
-    }
+    MR_TRY(mr_apply_keep(&it->in, it->rows, row, err));
     drop_rows(it);
     return mr_error_pass(err, rc, failure);
 }
@@ -222,9 +215,7 @@ static int absorb(struct group_iter *it, mr_error *err)
         int rc = absorb_one(it, &failure);
 
         if (rc == MR_EEXHAUSTED) { /* it stays where it is */
-            if (err != NULL) {
-                *err = failure;
-            }
+            *err = failure;
             return mr_op_fail(&it->head, it->in.index + it->at, rc, err);
         }
         if (rc != MR_OK) {
@@ -319,23 +310,19 @@ static int group_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
                       mr_error *err)
 {
     struct group_iter *it = (struct group_iter *)head;
-    int rc = MR_OK;
 
-    while (rc == MR_OK) {
+    for (;;) {
         if (it->current != NULL) {
-            rc = mr_op_pull(it->current, pull, ret, err);
+            int rc = mr_op_pull(it->current, pull, ret, err);
             if (rc != MR_END) {
                 return rc;
             }
             mr_op_close(it->current);
             it->current = NULL;
         }
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = step(it, pull, err);
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        MR_TRY(step(it, pull, err));
     }
-    return rc;
 }
 
 /* ---- state ---- */
@@ -345,7 +332,6 @@ static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
 {
     const mr_spec *spec = it->head.ds->inputs[0]->spec;
     struct mr_apply_input in = {.rest = it->in.rest, .index = it->in.index + it->at};
-    mr_block *all = NULL;
 
     if (!s->restores) {
         MR_TRY(mr_state_rest(s, &it->rows, &it->at, spec, err));
@@ -354,18 +340,7 @@ static int rows_state(struct group_iter *it, struct mr_state *s, mr_error *err)
     MR_AUTO(mr_block_unref) mr_block *rows = NULL;
     MR_TRY(mr_state_block(s, &rows, spec, err));
     MR_TRY(mr_apply_state(&it->in, spec, s, err));
-    if (rows != NULL && it->in.rest != NULL) {
-        const mr_block *both[2] = {rows, it->in.rest};
-
-        MR_TRY(mr_block_concat(both, 2, &all, err));
-        mr_block_unref(rows);
-        rows = all;
-    }
-    if (rows != NULL) {
-        mr_block_unref(it->in.rest);
-        it->in.rest = MR_TAKE(rows);
-    }
-    return MR_OK;
+    return rows != NULL ? mr_apply_put_back(&it->in, &rows, err) : MR_OK;
 }
 
 static int group_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err)
@@ -414,9 +389,7 @@ static const struct mr_arg group_args[] = {
 
 const struct mr_operator mr_operator_group_by_window = {
     .name = "group_by_window",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_KEY,
     .min_more_functions = 1,
     .max_more_functions = 2,

@@ -11,10 +11,8 @@
 
 static int ignore_errors_infer(struct mr_infer *in, mr_error *err)
 {
-    int64_t n = in->inputs[0]->cardinality;
-
     in->spec = mr_spec_ref(in->inputs[0]->spec);
-    in->cardinality = n == MR_CARDINALITY_INFINITE || n == 0 ? n : MR_CARDINALITY_UNKNOWN;
+    in->cardinality = mr_cardinality_some(in->inputs[0]->cardinality);
     return MR_OK;
 }
 
@@ -24,17 +22,13 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
     bool log_warning = mr_op_bool(head, "log_warning", false);
 
     for (;;) {
-        mr_error failure;
-        int rc = mr_op_pull(head->input, pull, ret, &failure);
+        int rc = mr_op_pull(head->input, pull, ret, err);
 
-        if (rc >= MR_OK) {
+        if (rc >= MR_OK || !mr_op_element_is_bad(rc, err)) {
             return rc;
         }
-        if (!mr_op_element_is_bad(rc, &failure)) {
-            return mr_error_pass(err, rc, &failure);
-        }
         if (log_warning) {
-            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", failure.message, NULL);
+            mr_log(MR_LOG_WARN, "an element is left out", "error", "%s", err->message, NULL);
         }
         MR_TRY(mr_op_interrupted(head, pull, err));
     }
@@ -53,9 +47,7 @@ static const struct mr_arg ignore_errors_args[] = {
 
 const struct mr_operator mr_operator_ignore_errors = {
     .name = "ignore_errors",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = ignore_errors_args,
     .infer = ignore_errors_infer,

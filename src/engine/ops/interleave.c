@@ -106,8 +106,10 @@ static int open_cycle(struct interleave_iter *it, const struct mr_op_ctx *ctx, u
     it->places = mr_calloc(cycle, sizeof *it->places);
     MR_CHECK_ALLOC(it->places, err);
     MR_TRY(mr_expander_init(&it->expander, &it->head, ctx, err));
-    return it->threads > 0 ? mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it)
-                           : MR_OK;
+    if (it->threads > 0) {
+        mr_driver_init(&it->driver, it->head.env, take_work, pull_place, it);
+    }
+    return MR_OK;
 }
 
 static int interleave_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -246,11 +248,8 @@ static void go_where_something_is_locked(struct interleave_iter *it)
 static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull wait = it->gather.rows > 0 ? mr_pull_more(pull, 1) : *pull;
-    int rc = mr_driver_start(&it->driver, it->threads, err);
 
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_driver_start(&it->driver, it->threads, err));
     MR_LOCK(&it->driver.lock);
     for (;;) {
         if (!it->ordered) {
@@ -260,7 +259,7 @@ static int fetch_parallel(struct interleave_iter *it, const struct mr_pull *pull
         if (p->block != NULL) {
             return MR_OK;
         }
-        rc = pop_locked(it, p, err);
+        int rc = pop_locked(it, p, err);
         if (rc != MR_TIMEOUT) {
             return rc;
         }
@@ -369,13 +368,7 @@ static int interleave_pull(struct mr_op_iter *head, const struct mr_pull *pull, 
 
     if (it->threads > 0 && it->opened < it->cycle && !it->input_ended && it->failed == MR_OK &&
         it->gather.rows == 0) {
-        rc = open_first_round(it, pull, &failure);
-        if (rc < 0 && err != NULL) {
-            *err = failure;
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(open_first_round(it, pull, err));
     }
     while (rc == MR_OK && head->deferred == MR_OK && it->gather.rows < pull->rows &&
            it->gather.bytes < pull->bytes) {
@@ -464,9 +457,7 @@ static const struct mr_arg interleave_args[] = {
 
 const struct mr_operator mr_operator_interleave = {
     .name = "interleave",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_DATASET,
     .args = interleave_args,
     .infer = interleave_infer,
@@ -475,9 +466,7 @@ const struct mr_operator mr_operator_interleave = {
 
 const struct mr_operator mr_operator_flat_map = {
     .name = "flat_map",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .function = MR_FUNCTION_DATASET,
     .infer = interleave_infer,
     .run = &flat_map_run,

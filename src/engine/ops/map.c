@@ -55,7 +55,7 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
 {
     struct map_iter *it = (struct map_iter *)head;
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
-    mr_block *out = NULL;
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     mr_error failure;
     uint32_t bad = 0;
 
@@ -65,24 +65,11 @@ static int map_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
 
     MR_TRY(mr_apply_next(&it->in, it->head.input, pull, &in, err));
     int rc = mr_apply_fit(&it->apply, &it->in, &in, &out, &bad, &failure);
-    if (rc == MR_OK) {
-        it->in.index += mr_block_rows(in);
-    } else {
-        (void)mr_op_fail_row(head, it->in.index + bad, in, bad, rc, &failure);
-        int kept = mr_apply_keep(&it->in, in, bad, err);
-
-        if (kept != MR_OK) {
-            rc = kept;
-            mr_block_unref(out);
-            out = NULL;
-        } else if (out != NULL) {
-            rc = mr_op_defer(head, rc, &failure);
-        } else if (err != NULL) {
-            *err = failure;
-        }
+    if (rc != MR_OK) {
+        return mr_apply_failed(&it->in, head, in, bad, rc, &failure, &out, ret, err);
     }
-    MR_TRY(rc);
-    *ret = out;
+    it->in.index += mr_block_rows(in);
+    *ret = MR_TAKE(out);
     return MR_OK;
 }
 
@@ -145,9 +132,7 @@ static const struct mr_arg map_args[] = {
 
 const struct mr_operator mr_operator_map = {
     .name = "map",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_VALUES,
     .args = map_args,

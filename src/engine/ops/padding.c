@@ -37,8 +37,9 @@ static int padded_leaves(const mr_spec *elements, const struct mr_attr *shapes,
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     size_t n = mr_spec_leaves(elements);
     int32_t at = 0;
-    int rc = mr_spec_copy_leaves(elements, &leaves, err);
+    int rc = MR_OK;
 
+    MR_TRY(mr_spec_copy_leaves(elements, &leaves, err));
     for (size_t i = 0; rc == MR_OK && i < n; i++) {
         int64_t rank = shapes == NULL       ? leaves[i].rank
                        : at < shapes->count ? shapes->ints[at]
@@ -98,11 +99,11 @@ static int infer_sizes(const struct mr_infer *in, mr_error *err)
     const struct mr_attr *sizes = mr_infer_attr(in, "sizes");
     const struct mr_attr *shapes = mr_infer_attr(in, "padded_shapes");
 
-    if (sizes == NULL || sizes->kind == MR_ATTR_INTS) {
-        return check_sizes(shapes, sizes != NULL ? sizes->ints : NULL,
-                           sizes != NULL ? (size_t)sizes->count : 0, err);
+    if (sizes == NULL) {
+        return check_sizes(shapes, NULL, 0, err);
     }
-    return MR_OK; /* looked at when they are known */
+    return sizes->kind == MR_ATTR_INTS ? check_sizes(shapes, sizes->ints, (size_t)sizes->count, err)
+                                       : MR_OK; /* looked at when they are known */
 }
 
 /* A block of one row: a scalar of each leaf's dtype. */
@@ -137,29 +138,30 @@ static int infer_values(struct mr_infer *in, mr_error *err)
     const struct mr_attr *padding = mr_infer_attr(in, "padding_values");
     MR_AUTO(mr_free) struct mr_leaf_spec *values = NULL;
     size_t n = 0;
-    int rc = mr_infer_values(in, &values, &n, err);
 
-    if (rc == MR_OK && padding != NULL) {
-        rc = n == 0
-                 ? check_values(elements, padding->block, err)
-                 : mr_error_set(err, MR_EINVAL,
-                                "give either argument 'padding_values' or 'value0', 'value1', ...");
-    } else if (rc == MR_OK && n > 0 && n != mr_spec_leaves(elements)) {
-        rc = mr_error_set(err, MR_EINVAL, "%zu values to pad %zu components with", n,
-                          mr_spec_leaves(elements));
+    MR_TRY(mr_infer_values(in, &values, &n, err));
+    if (padding != NULL) {
+        return n == 0 ? check_values(elements, padding->block, err)
+                      : mr_error_set(
+                            err, MR_EINVAL,
+                            "give either argument 'padding_values' or 'value0', 'value1', ...");
     }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+    if (n > 0 && n != mr_spec_leaves(elements)) {
+        return mr_error_set(err, MR_EINVAL, "%zu values to pad %zu components with", n,
+                            mr_spec_leaves(elements));
+    }
+    for (size_t i = 0; i < n; i++) {
         const struct mr_leaf_spec *leaf = mr_spec_leaf(elements, i);
         char text[MR_LEAF_TEXT];
 
         if (values[i].dtype != leaf->dtype ||
             (values[i].rank != 0 && values[i].rank != MR_RANK_UNKNOWN)) {
-            rc = mr_error_set(err, MR_EINVAL,
-                              "argument 'value%zu' must be a scalar %s, the value given is %s", i,
-                              mr_dtype_name((mr_dtype)leaf->dtype), mr_leaf_text(&values[i], text));
+            return mr_error_set(
+                err, MR_EINVAL, "argument 'value%zu' must be a scalar %s, the value given is %s", i,
+                mr_dtype_name((mr_dtype)leaf->dtype), mr_leaf_text(&values[i], text));
         }
     }
-    return rc;
+    return MR_OK;
 }
 
 int mr_padding_infer(struct mr_infer *in, struct mr_leaf_spec **ret, mr_error *err)

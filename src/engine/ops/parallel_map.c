@@ -302,7 +302,7 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
     struct mr_parallel_map *m = mr_calloc(1, sizeof *m);
 
     MR_CHECK_ALLOC(m, err);
-    int rc = mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
+    mr_driver_init(&m->driver, head->env, take_work, pull_block, m);
     m->magic = MAGIC;
     m->head = head;
     m->apply = apply;
@@ -311,12 +311,9 @@ int mr_parallel_map_new(struct mr_op_iter *head, struct mr_op_iter *input,
     m->limit = calls == 0 ? 2 : calls;
     m->demand = 1;
     m->done_tail = &m->done_head;
-    if (rc == MR_OK) {
-        uint32_t most = head->env->threads * 2;
-
-        most = most < 4 ? 4 : most;
-        rc = make_slots(m, m->grows ? (most < AUTOMATIC_MAX ? most : AUTOMATIC_MAX) : calls, err);
-    }
+    uint32_t most = head->env->threads * 2;
+    most = most < 4 ? 4 : most;
+    int rc = make_slots(m, m->grows ? (most < AUTOMATIC_MAX ? most : AUTOMATIC_MAX) : calls, err);
     if (rc != MR_OK) {
         mr_parallel_map_free(m);
         return rc;
@@ -332,12 +329,6 @@ struct mr_op_iter *mr_parallel_map_take_input(struct mr_parallel_map *m)
 
     m->input = NULL;
     return input;
-}
-
-static int start(struct mr_parallel_map *m, mr_error *err)
-{
-    MR_TRY(mr_env_use_pool(m->driver.env, err));
-    return mr_driver_start(&m->driver, 1, err);
 }
 
 /* There is something to give, or it may be run. */
@@ -457,14 +448,8 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
         MR_AUTO(mr_block_unref) mr_block *rest = NULL;
 
         if (rows > rows_max) {
-            int rc = mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err);
-
-            if (rc == MR_OK) {
-                rc = mr_block_slice(s->out, 0, rows_max, ret, err);
-            }
-            if (rc != MR_OK) {
-                return rc;
-            }
+            MR_TRY(mr_block_slice(s->out, rows_max, rows - rows_max, &rest, err));
+            MR_TRY(mr_block_slice(s->out, 0, rows_max, ret, err));
             mr_block_unref(s->out);
             s->out = MR_TAKE(rest);
             return MR_OK;
@@ -493,17 +478,14 @@ static int give_locked(struct mr_parallel_map *m, struct slot *s, uint32_t rows_
 int mr_parallel_map_pull(struct mr_parallel_map *m, const struct mr_pull *pull, mr_block **ret,
                          mr_error *err)
 {
-    int rc = start(m, err);
-
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_env_use_pool(m->driver.env, err));
+    MR_TRY(mr_driver_start(&m->driver, 1, err));
     MR_LOCK(&m->driver.lock);
     for (;;) {
         struct slot *s = next_slot_locked(m);
 
         if (s != NULL) {
-            rc = give_locked(m, s, pull->rows, ret, err);
+            int rc = give_locked(m, s, pull->rows, ret, err);
             MR_ASSERT_SLOW(slots_are_sound_locked(m));
             mr_driver_changed_locked(&m->driver); /* there may be room for more */
             if (rc != MR_OK || *ret != NULL) {

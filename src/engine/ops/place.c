@@ -48,10 +48,7 @@ int mr_place_pop_locked(struct mr_place *p, mr_error *err)
     p->queued--;
     memmove(p->queue, p->queue + 1, p->queued * sizeof p->queue[0]);
     if (e.block == NULL) {
-        if (err != NULL) {
-            *err = e.err;
-        }
-        return e.rc;
+        return mr_error_pass(err, e.rc, &e.err);
     }
     p->block = e.block;
     p->used = 0;

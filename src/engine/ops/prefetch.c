@@ -23,7 +23,6 @@ struct prefetch_iter {
     struct mr_op_iter head;
     struct mr_op_iter *input;
     struct mr_driver driver;
-    bool driven;       /* the driver is initialised */
     uint32_t threads;  /* 1; 0: none was left, and nothing is pulled ahead */
     uint64_t rows_max; /* 0: automatic */
     /* all below guarded by driver.lock */
@@ -49,11 +48,6 @@ static bool queue_is_sound_locked(const struct prefetch_iter *it)
         blocks++;
     }
     return at == it->last && rows == it->rows && blocks == it->blocks;
-}
-
-static int prefetch_infer(struct mr_infer *in, mr_error *err)
-{
-    return mr_infer_same(in, err);
 }
 
 static void *take_work(void *ctx)
@@ -139,8 +133,7 @@ static int prefetch_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, m
     int64_t size = 0;
 
     MR_TRY(mr_op_int(head, "buffer_size", -1, &size, err));
-    MR_TRY(mr_driver_init(&it->driver, head->env, take_work, pull_block, it));
-    it->driven = true;
+    mr_driver_init(&it->driver, head->env, take_work, pull_block, it);
     it->threads = mr_env_take_threads(head->env, 1);
     it->rows_max = size > 0 ? (uint64_t)size : 0;
     it->blocks_max = AUTOMATIC_MIN;
@@ -168,13 +161,10 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
 {
     struct entry *e = it->first;
     MR_AUTO(mr_block_unref) mr_block *rest = NULL;
-    int rc;
 
     if (e->block == NULL) {
-        rc = e->rc;
-        if (err != NULL) {
-            *err = e->err;
-        }
+        int rc = mr_error_pass(err, e->rc, &e->err);
+
         pop_locked(it);
         return rc;
     }
@@ -185,13 +175,8 @@ static int give_locked(struct prefetch_iter *it, uint32_t rows_max, mr_block **r
         pop_locked(it);
         return MR_OK;
     }
-    rc = mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err);
-    if (rc == MR_OK) {
-        rc = mr_block_slice(e->block, 0, rows_max, ret, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_block_slice(e->block, rows_max, rows - rows_max, &rest, err));
+    MR_TRY(mr_block_slice(e->block, 0, rows_max, ret, err));
     mr_block_unref(e->block);
     e->block = MR_TAKE(rest);
     it->rows -= rows_max;
@@ -275,7 +260,7 @@ static void prefetch_close(struct mr_op_iter *head)
 {
     struct prefetch_iter *it = (struct prefetch_iter *)head;
 
-    if (it->driven) {
+    if (it->driver.env != NULL) {
         mr_driver_stop(&it->driver);
         while (it->first != NULL) {
             pop_locked(it); /* no thread is left to lock out */
@@ -301,11 +286,9 @@ static const struct mr_arg prefetch_args[] = {
 
 const struct mr_operator mr_operator_prefetch = {
     .name = "prefetch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = prefetch_args,
-    .infer = prefetch_infer,
+    .infer = mr_infer_same,
     .run = &prefetch_run,
 };

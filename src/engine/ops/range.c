@@ -72,14 +72,6 @@ static int range_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     do {                                                                                           \
         type *to_ = to;                                                                            \
         for (uint32_t i_ = 0; i_ < n; i_++) {                                                      \
-            to_[i_] = (type)(first + (uint64_t)i_ * step);                                         \
-        }                                                                                          \
-    } while (0)
-
-#define FILL_FLOAT(type)                                                                           \
-    do {                                                                                           \
-        type *to_ = to;                                                                            \
-        for (uint32_t i_ = 0; i_ < n; i_++) {                                                      \
             to_[i_] = (type)(int64_t)(first + (uint64_t)i_ * step);                                \
         }                                                                                          \
     } while (0)
@@ -104,10 +96,10 @@ static void fill(mr_dtype dtype, void *to, uint32_t n, uint64_t first, uint64_t 
         FILL(uint64_t);
         break;
     case MR_FLOAT32:
-        FILL_FLOAT(float);
+        FILL(float);
         break;
     case MR_FLOAT64:
-        FILL_FLOAT(double);
+        FILL(double);
         break;
     case MR_DTYPE_NONE:
     case MR_BOOL:
@@ -155,17 +147,12 @@ static int range_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
     return MR_OK;
 }
 
-static void range_close(struct mr_op_iter *head)
-{
-}
-
 static const struct mr_op_run range_run = {
     .size = sizeof(struct range_iter),
     .open = range_open,
     .pull = range_pull,
     .state = range_state,
     .seek = range_seek,
-    .close = range_close,
 };
 
 static const struct mr_arg range_args[] = {
@@ -179,7 +166,6 @@ static const struct mr_arg range_args[] = {
 
 const struct mr_operator mr_operator_range = {
     .name = "range",
-    .version = 1,
     .args = range_args,
     .infer = range_infer,
     .run = &range_run,

@@ -42,15 +42,13 @@ static int records_infer(struct mr_infer *in, mr_error *err)
     struct mr_leaf_spec leaf = {.dtype = MR_STRING};
     enum mr_file_compression parsed;
     MR_AUTO(mr_free) char *path = NULL;
-    int rc = mr_infer_string(in, "filename", &path, err);
 
-    if (rc == MR_OK && compression != NULL && compression->kind == MR_ATTR_BYTES) {
-        rc = mr_file_compression_parse(compression->bytes, compression->size, &parsed, err);
-        if (rc != MR_OK) {
-            mr_error_wrap(err, "argument 'compression_type'");
-        }
+    MR_TRY(mr_infer_string(in, "filename", &path, err));
+    if (compression != NULL && compression->kind == MR_ATTR_BYTES) {
+        MR_TRY_WRAP(mr_file_compression_parse(compression->bytes, compression->size, &parsed, err),
+                    err, "argument 'compression_type'");
     }
-    return rc == MR_OK ? mr_spec_new(&leaf, 1, NULL, &in->spec, err) : rc;
+    return mr_spec_new(&leaf, 1, NULL, &in->spec, err);
 }
 
 static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error *err)
@@ -59,33 +57,25 @@ static int records_open(struct mr_op_iter *head, mr_record_next *next, mr_error 
     const void *text = NULL;
     size_t size = 0;
     int64_t buffer = 0;
-    int rc = mr_op_bytes(head, "filename", &text, &size, err);
 
     it->next = next;
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(mr_op_bytes(head, "filename", &text, &size, err));
     if (memchr(text, 0, size) != NULL) {
         return mr_op_fail_at_open(
             head, mr_error_set(err, MR_EINVAL, "argument 'filename' has a zero byte in it"), err);
     }
     it->path = mr_strndup(text, size);
     MR_CHECK_ALLOC(it->path, err);
-    rc = mr_op_bytes(head, "compression_type", &text, &size, err);
-    if (rc == MR_OK && text != NULL) {
-        rc = mr_file_compression_parse(text, size, &it->compression, err);
-        if (rc != MR_OK) {
-            return mr_op_fail_at_open(head, rc, err);
-        }
+    MR_TRY(mr_op_bytes(head, "compression_type", &text, &size, err));
+    if (text != NULL && mr_file_compression_parse(text, size, &it->compression, err) != MR_OK) {
+        return mr_op_fail_at_open(head, MR_EINVAL, err);
     }
-    if (rc == MR_OK) {
-        rc = mr_op_int(head, "buffer_size", 0, &buffer, err);
-    }
+    MR_TRY(mr_op_int(head, "buffer_size", 0, &buffer, err));
     it->buffer_bytes = buffer <= 0           ? BUFFER_DEFAULT
                        : buffer < BUFFER_MIN ? BUFFER_MIN
                        : buffer > BUFFER_MAX ? BUFFER_MAX
                                              : (size_t)buffer;
-    return rc;
+    return MR_OK;
 }
 
 static int tfrecord_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -104,15 +94,15 @@ static int fixed_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
     static const char *const names[3] = {"header_bytes", "record_bytes", "footer_bytes"};
     uint64_t *const numbers[3] = {&it->fixed.header_bytes, &it->fixed.record_bytes,
                                   &it->fixed.footer_bytes};
-    int rc = records_open(head, mr_fixed_record_next, err);
 
-    for (int i = 0; i < 3 && rc == MR_OK; i++) {
+    MR_TRY(records_open(head, mr_fixed_record_next, err));
+    for (int i = 0; i < 3; i++) {
         int64_t v = 0;
 
-        rc = mr_op_int(head, names[i], 0, &v, err);
+        MR_TRY(mr_op_int(head, names[i], 0, &v, err));
         *numbers[i] = (uint64_t)v;
     }
-    return rc;
+    return MR_OK;
 }
 
 static int open_file(struct records_iter *it, mr_error *err)
@@ -347,21 +337,14 @@ static int read_block(struct records_iter *it, const struct mr_pull *pull, mr_bl
     rc = read_some(it, pull, &rows, &failure);
     if (rows > 0) {
         uint32_t fit = rows;
-        mr_error unmade;
-        int made = give(it, first, &fit, ret, &unmade);
+        int made = give(it, first, &fit, ret, err);
 
         if (*ret != NULL && rc < 0 && fit == rows) { /* else what failed behind them fails again */
             (void)mr_op_defer(head, rc, &failure);
-        } else if (made < 0 && err != NULL) {
-            *err = unmade;
         }
-        rc = made;
-    } else if (rc < 0 && err != NULL) {
-        *err = failure;
-    } else if (rc == MR_OK) {
-        rc = mr_env_canceled_error(err);
+        return made;
     }
-    return rc;
+    return rc == MR_OK ? mr_env_canceled_error(err) : mr_error_pass(err, rc, &failure);
 }
 
 static int records_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -430,7 +413,6 @@ static const struct mr_arg records_args[] = {
 
 const struct mr_operator mr_operator_tfrecord = {
     .name = "tfrecord",
-    .version = 1,
     .args = records_args,
     .infer = records_infer,
     .run = &tfrecord_run,
@@ -438,7 +420,6 @@ const struct mr_operator mr_operator_tfrecord = {
 
 const struct mr_operator mr_operator_text_line = {
     .name = "text_line",
-    .version = 1,
     .args = records_args,
     .infer = records_infer,
     .run = &text_line_run,
@@ -456,7 +437,6 @@ static const struct mr_arg fixed_args[] = {
 
 const struct mr_operator mr_operator_fixed_length_record = {
     .name = "fixed_length_record",
-    .version = 1,
     .args = fixed_args,
     .infer = records_infer,
     .run = &fixed_run,

@@ -99,32 +99,21 @@ static int repeat_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
                        mr_error *err)
 {
     struct repeat_iter *it = (struct repeat_iter *)head;
-    int rc;
 
     if (it->ended || it->count == 0) {
         return MR_END;
     }
     for (;;) {
-        rc = MR_OK;
         if (it->head.input == NULL) { /* opening this pass failed the last time */
-            rc = open_pass(it, err);
+            MR_TRY(open_pass(it, err));
         }
-        if (rc == MR_OK) {
-            rc = mr_op_pull(it->head.input, pull, ret, err);
-        }
-        if (rc == MR_OK) {
-            it->gave = true;
-        }
+        int rc = mr_op_pull(it->head.input, pull, ret, err);
+        it->gave = it->gave || rc == MR_OK;
         if (rc != MR_END) {
             return rc;
         }
-        rc = next_pass(it, err);
-        if (rc == MR_OK) {
-            rc = mr_op_interrupted(head, pull, err);
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
+        MR_TRY(next_pass(it, err));
+        MR_TRY(mr_op_interrupted(head, pull, err));
     }
 }
 
@@ -162,9 +151,7 @@ static const struct mr_arg repeat_args[] = {
 
 const struct mr_operator mr_operator_repeat = {
     .name = "repeat",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = repeat_args,
     .infer = repeat_infer,

@@ -241,9 +241,7 @@ static const struct mr_arg scan_args[] = {
 
 const struct mr_operator mr_operator_scan = {
     .name = "scan",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .min_more_functions = 1,
     .max_more_functions = 1,

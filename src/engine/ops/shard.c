@@ -8,6 +8,15 @@ struct shard_iter {
     uint64_t skip; /* elements before the next one to give */
 };
 
+static int check_index(int64_t index, int64_t shards, mr_error *err)
+{
+    return index < shards
+               ? MR_OK
+               : mr_error_set(err, MR_EINVAL,
+                              "argument 'index' is %lld, it must be below 'num_shards', %lld",
+                              (long long)index, (long long)shards);
+}
+
 static int shard_infer(struct mr_infer *in, mr_error *err)
 {
     bool known_shards;
@@ -16,11 +25,7 @@ static int shard_infer(struct mr_infer *in, mr_error *err)
     int64_t index = mr_infer_int(in, "index", 0, &known_index);
     int64_t n = in->inputs[0]->cardinality;
 
-    if (known_shards && known_index && index >= shards) {
-        return mr_error_set(err, MR_EINVAL,
-                            "argument 'index' is %lld, it must be below 'num_shards', %lld",
-                            (long long)index, (long long)shards);
-    }
+    MR_TRY(known_shards && known_index ? check_index(index, shards, err) : MR_OK);
     in->spec = mr_spec_ref(in->inputs[0]->spec);
     if (n == MR_CARDINALITY_INFINITE || n == 0) {
         in->cardinality = n;
@@ -38,13 +43,8 @@ static int shard_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_e
 
     MR_TRY(mr_op_int(head, "num_shards", 1, &shards, err));
     MR_TRY(mr_op_int(head, "index", 0, &index, err));
-    if (index >= shards) {
-        return mr_op_fail_at_open(
-            head,
-            mr_error_set(err, MR_EINVAL,
-                         "argument 'index' is %lld, it must be below 'num_shards', %lld",
-                         (long long)index, (long long)shards),
-            err);
+    if (check_index(index, shards, err) != MR_OK) {
+        return mr_op_fail_at_open(head, MR_EINVAL, err);
     }
     it->shards = (uint64_t)shards;
     it->skip = (uint64_t)index;
@@ -77,27 +77,23 @@ static int shard_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bl
 {
     struct shard_iter *it = (struct shard_iter *)head;
     mr_block *out = NULL;
-    int rc = MR_OK;
 
-    while (rc == MR_OK && out == NULL) {
+    while (out == NULL) {
         struct mr_pull below = mr_pull_rows(pull, it->skip + (pull->rows - 1) * it->shards + 1);
-        mr_block *in = NULL;
+        MR_AUTO(mr_block_unref) mr_block *in = NULL;
 
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = mr_op_pull(it->head.input, &below, &in, err);
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        int rc = mr_op_pull(it->head.input, &below, &in, err);
         if (mr_op_has_place(rc, err)) {
             bool ours = it->skip == 0;
 
             it->skip = ours ? it->shards - 1 : it->skip - 1;
-            rc = ours ? rc : MR_OK;
-        } else if (rc == MR_OK) {
-            rc = pick(it, in, &out, err);
-            mr_block_unref(in);
+            MR_TRY(ours ? rc : MR_OK);
+        } else {
+            MR_TRY(rc);
+            MR_TRY(pick(it, in, &out, err));
         }
     }
-    MR_TRY(rc);
     *ret = out;
     return MR_OK;
 }
@@ -124,9 +120,7 @@ static const struct mr_arg shard_args[] = {
 
 const struct mr_operator mr_operator_shard = {
     .name = "shard",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = shard_args,
     .infer = shard_infer,

@@ -47,9 +47,9 @@ static int check_size(int64_t size, mr_error *err)
 static int shuffle_infer(struct mr_infer *in, mr_error *err)
 {
     bool known;
-    int rc = check_size(mr_infer_int(in, "buffer_size", 1, &known), err);
 
-    return rc == MR_OK ? mr_infer_same(in, err) : rc;
+    MR_TRY(check_size(mr_infer_int(in, "buffer_size", 1, &known), err));
+    return mr_infer_same(in, err);
 }
 
 static int shuffle_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -116,16 +116,15 @@ static int absorb(struct shuffle_iter *it, mr_error *err)
  */
 static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t more, mr_error *err)
 {
-    int rc = absorb(it, err);
-
-    while (rc == MR_OK && it->rows.n < it->size && !it->ended) {
+    MR_TRY(absorb(it, err));
+    while (it->rows.n < it->size && !it->ended) {
         bool first = it->rows.n == 0 && it->out.n == 0;
         uint64_t wanted = it->size - it->rows.n + (more > 0 ? more - 1 : 0);
         struct mr_pull below =
             it->out.n == 0 ? mr_pull_rows(pull, wanted) : mr_pull_more(pull, wanted);
 
         below.held = pull->held || (it->frugal && !first);
-        rc = mr_op_interrupted(&it->head, pull, err);
+        int rc = mr_op_interrupted(&it->head, pull, err);
         if (rc == MR_OK) {
             rc = mr_op_pull(it->head.input, &below, &it->pending, err);
         }
@@ -136,11 +135,10 @@ static int fill(struct shuffle_iter *it, const struct mr_pull *pull, uint32_t mo
         if (rc == MR_TIMEOUT && it->frugal && it->rows.n > 0) {
             return MR_OK;
         }
-        if (rc == MR_OK) {
-            rc = absorb(it, err);
-        }
+        MR_TRY(rc);
+        MR_TRY(absorb(it, err));
     }
-    return rc;
+    return MR_OK;
 }
 
 static int shuffle_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -245,9 +243,7 @@ static const struct mr_arg shuffle_args[] = {
 
 const struct mr_operator mr_operator_shuffle = {
     .name = "shuffle",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = shuffle_args,
     .infer = shuffle_infer,

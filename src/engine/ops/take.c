@@ -49,10 +49,10 @@ static int take_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_er
 {
     struct take_iter *it = (struct take_iter *)head;
     int64_t count = 0;
-    int rc = mr_op_int(head, "count", -1, &count, err);
 
+    MR_TRY(mr_op_int(head, "count", -1, &count, err));
     it->left = count < 0 ? ALL : (uint64_t)count;
-    return rc == MR_OK ? mr_op_open_input(head, ctx, err) : rc;
+    return mr_op_open_input(head, ctx, err);
 }
 
 static int take_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -82,19 +82,12 @@ static int skip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_blo
     while (it->left > 0) {
         struct mr_pull below = mr_pull_rows(pull, it->left);
         MR_AUTO(mr_block_unref) mr_block *dropped = NULL;
-        int rc = mr_op_interrupted(head, pull, err);
 
-        if (rc == MR_OK) {
-            rc = mr_op_pull(it->head.input, &below, &dropped, err);
-        }
-        if (mr_op_has_place(rc, err)) {
-            it->left--;
-            continue;
-        }
-        if (rc != MR_OK) {
-            return rc;
-        }
-        it->left -= mr_block_rows(dropped);
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        int rc = mr_op_pull(it->head.input, &below, &dropped, err);
+        bool failed = mr_op_has_place(rc, err);
+        MR_TRY(failed ? MR_OK : rc);
+        it->left -= failed ? 1 : mr_block_rows(dropped);
     }
     return mr_op_pull(it->head.input, pull, ret, err);
 }
@@ -127,9 +120,7 @@ static const struct mr_arg take_args[] = {
 
 const struct mr_operator mr_operator_take = {
     .name = "take",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = take_infer,
@@ -138,9 +129,7 @@ const struct mr_operator mr_operator_take = {
 
 const struct mr_operator mr_operator_skip = {
     .name = "skip",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .args = take_args,
     .infer = skip_infer,

@@ -66,17 +66,14 @@ static int tensors_infer(struct mr_infer *in, mr_error *err)
 
     MR_TRY(mr_infer_values(in, &leaves, &n, err));
     MR_TRY(exactly_one(block != NULL, n > 0, err));
-    if (block != NULL) {
-        MR_TRY(mr_block_rows(block->block) == 1
-                   ? infer_block(in, block->block, err)
-                   : mr_error_set(err, MR_EINVAL,
-                                  "argument 'tensors' has %u rows, it must have one",
-                                  mr_block_rows(block->block)));
-    } else {
+    if (block == NULL) {
         in->cardinality = 1;
-        MR_TRY(copy_structure(in, leaves, n, err));
+        return copy_structure(in, leaves, n, err);
     }
-    return MR_OK;
+    return mr_block_rows(block->block) == 1
+               ? infer_block(in, block->block, err)
+               : mr_error_set(err, MR_EINVAL, "argument 'tensors' has %u rows, it must have one",
+                              mr_block_rows(block->block));
 }
 
 /* Cut the first dimension off. */
@@ -107,23 +104,17 @@ static int slices_infer(struct mr_infer *in, mr_error *err)
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     int64_t count = MR_CARDINALITY_UNKNOWN;
     size_t n = 0;
-    int rc = mr_infer_values(in, &leaves, &n, err);
 
-    if (rc == MR_OK) {
-        rc = exactly_one(block != NULL, n > 0, err);
+    MR_TRY(mr_infer_values(in, &leaves, &n, err));
+    MR_TRY(exactly_one(block != NULL, n > 0, err));
+    if (block != NULL) {
+        return infer_block(in, block->block, err);
     }
-    if (rc == MR_OK && block != NULL) {
-        rc = infer_block(in, block->block, err);
-    } else {
-        for (size_t i = 0; i < n && rc == MR_OK; i++) {
-            rc = slice_leaf(&leaves[i], i, &count, err);
-        }
-        if (rc == MR_OK) {
-            in->cardinality = count;
-            rc = copy_structure(in, leaves, n, err);
-        }
+    for (size_t i = 0; i < n; i++) {
+        MR_TRY(slice_leaf(&leaves[i], i, &count, err));
     }
-    return rc;
+    in->cardinality = count;
+    return copy_structure(in, leaves, n, err);
 }
 
 static int tensors_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -141,16 +132,13 @@ static int tensors_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr
 static int slices_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
 {
     struct tensors_iter *it = (struct tensors_iter *)head;
-    mr_block *row;
-    int rc = tensors_open(head, ctx, err);
 
-    if (rc != MR_OK || mr_attr_find(head->ds->attrs, head->ds->nattrs, "tensors") != NULL) {
-        return rc;
+    MR_TRY(tensors_open(head, ctx, err));
+    if (mr_attr_find(head->ds->attrs, head->ds->nattrs, "tensors") != NULL) {
+        return MR_OK;
     }
-    row = it->rows;
-    it->rows = NULL;
-    rc = mr_block_unbatch(row, &it->rows, err);
-    mr_block_unref(row);
+    MR_AUTO(mr_block_unref) mr_block *row = MR_TAKE(it->rows);
+    int rc = mr_block_unbatch(row, &it->rows, err);
     return rc == MR_OK ? MR_OK : mr_op_fail_at_open(head, rc, err);
 }
 
@@ -228,7 +216,6 @@ static const struct mr_arg tensors_args[] = {
 
 const struct mr_operator mr_operator_from_tensors = {
     .name = "from_tensors",
-    .version = 1,
     .args = tensors_args,
     .infer = tensors_infer,
     .run = &tensors_run,
@@ -236,7 +223,6 @@ const struct mr_operator mr_operator_from_tensors = {
 
 const struct mr_operator mr_operator_from_tensor_slices = {
     .name = "from_tensor_slices",
-    .version = 1,
     .args = tensors_args,
     .infer = slices_infer,
     .run = &slices_run,

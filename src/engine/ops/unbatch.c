@@ -19,33 +19,26 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     size_t n = mr_spec_leaves(from);
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     int64_t per = MR_DIM_UNKNOWN;
-    int rc = mr_spec_copy_leaves(from, &leaves, err);
 
-    if (rc == MR_OK) {
-        rc = mr_infer_no_datasets(from, err);
-    }
-    for (size_t i = 0; i < n && rc == MR_OK; i++) {
+    MR_TRY(mr_spec_copy_leaves(from, &leaves, err));
+    MR_TRY(mr_infer_no_datasets(from, err));
+    for (size_t i = 0; i < n; i++) {
         struct mr_leaf_spec *leaf = &leaves[i];
 
         if (leaf->rank == MR_RANK_UNKNOWN) {
             continue;
         }
         if (leaf->rank == 0) {
-            rc = mr_error_set(err, MR_EINVAL, "component %zu is a scalar: there is nothing to cut",
-                              i);
-            break;
+            return mr_error_set(err, MR_EINVAL,
+                                "component %zu is a scalar: there is nothing to cut", i);
         }
         if (leaf->dims[0] != MR_DIM_UNKNOWN && per != MR_DIM_UNKNOWN && leaf->dims[0] != per) {
-            rc = mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows",
-                              (long long)per, (long long)leaf->dims[0]);
-            break;
+            return mr_error_set(err, MR_EINVAL, "the components have %lld and %lld rows",
+                                (long long)per, (long long)leaf->dims[0]);
         }
         per = leaf->dims[0] != MR_DIM_UNKNOWN ? leaf->dims[0] : per;
         leaf->rank = (int8_t)(leaf->rank - 1);
         memmove(leaf->dims, leaf->dims + 1, (size_t)leaf->rank * sizeof leaf->dims[0]);
-    }
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
     }
     int64_t count = in->inputs[0]->cardinality;
     if (per != MR_DIM_UNKNOWN && count >= 0) {
@@ -53,18 +46,21 @@ static int unbatch_infer(struct mr_infer *in, mr_error *err)
     } else if (count == 0 || (per > 0 && count == MR_CARDINALITY_INFINITE)) {
         in->cardinality = count;
     }
-    return rc;
+    return mr_spec_new(leaves, n, mr_spec_structure(from), &in->spec, err);
 }
 
-/* The rows of @out come from the records that the one of @in comes from. */
-static int trace_back(const mr_block *in, mr_block **out, mr_error *err)
+/* The rows of the one of @in, which come from the records that it comes from. */
+static int cut(const mr_block *in, struct mr_gather *to, mr_error *err)
 {
+    MR_AUTO(mr_block_unref) mr_block *out = NULL;
     struct mr_record record;
 
+    MR_TRY(mr_block_unbatch(in, &out, err));
     mr_record_of(in, 0, &record);
-    int rc = mr_block_trace_alike(out, &record, err);
+    int rc = mr_block_trace_alike(&out, &record, err);
     mr_record_clear(&record);
-    return rc;
+    MR_TRY(rc);
+    return mr_block_rows(out) > 0 ? mr_gather_add(to, out, 0, mr_block_rows(out), err) : MR_OK;
 }
 
 /* One element more, cut. Elements come one by one: so only the one that cannot be cut is an
@@ -73,16 +69,9 @@ static int cut_one(struct unbatch_iter *it, const struct mr_pull *pull, mr_error
 {
     struct mr_pull below = it->rows.rows > 0 ? mr_pull_more(pull, 1) : mr_pull_rows(pull, 1);
     MR_AUTO(mr_block_unref) mr_block *in = NULL;
-    MR_AUTO(mr_block_unref) mr_block *out = NULL;
 
     MR_TRY(mr_op_pull(it->head.input, &below, &in, err));
-    int rc = mr_block_unbatch(in, &out, err);
-    if (rc == MR_OK) {
-        rc = trace_back(in, &out, err);
-    }
-    if (rc == MR_OK && mr_block_rows(out) > 0) {
-        rc = mr_gather_add(&it->rows, out, 0, mr_block_rows(out), err);
-    }
+    int rc = cut(in, &it->rows, err);
     if (rc != MR_OK) {
         (void)mr_op_fail_row(&it->head, it->index, in, 0, rc, err);
     }
@@ -137,9 +126,7 @@ static const struct mr_op_run unbatch_run = {
 
 const struct mr_operator mr_operator_unbatch = {
     .name = "unbatch",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .infer = unbatch_infer,
     .run = &unbatch_run,
 };

@@ -36,9 +36,7 @@ static int unique_infer(struct mr_infer *in, mr_error *err)
                             "elements must be scalars of int32, int64 or string, they are %s",
                             leaf != NULL ? mr_leaf_text(leaf, text) : "several tensors");
     }
-    in->spec = mr_spec_ref(spec);
-    in->cardinality = in->inputs[0]->cardinality == 0 ? 0 : MR_CARDINALITY_UNKNOWN;
-    return MR_OK;
+    return mr_infer_subset(in, err);
 }
 
 /* ---- the set ---- */
@@ -169,25 +167,20 @@ static int pick(struct unique_iter *it, const mr_block *in, mr_block **ret, mr_e
     uint32_t rows = mr_block_rows(in);
     MR_AUTO(mr_free) uint32_t *fresh = mr_reallocarray(NULL, rows, sizeof *fresh);
     uint32_t n = 0;
-    int rc = fresh != NULL ? MR_OK : mr_error_nomem(err);
 
-    for (uint32_t i = 0; i < rows && rc == MR_OK; i++) {
+    MR_CHECK_ALLOC(fresh, err);
+    for (uint32_t i = 0; i < rows; i++) {
         size_t size;
         const void *value = scalar_of(c, i, &size);
         bool is_fresh = false;
 
-        rc = seen_add(&it->seen, value, size, &is_fresh, err);
+        MR_TRY(seen_add(&it->seen, value, size, &is_fresh, err));
         if (is_fresh) {
             fresh[n++] = i;
         }
     }
-    if (rc == MR_OK) {
-        rc = recharge(it, err);
-    }
-    if (rc == MR_OK && n > 0) {
-        rc = mr_block_gather(in, fresh, n, ret, err);
-    }
-    return rc;
+    MR_TRY(recharge(it, err));
+    return n > 0 ? mr_block_gather(in, fresh, n, ret, err) : MR_OK;
 }
 
 static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_block **ret,
@@ -195,21 +188,14 @@ static int unique_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
 {
     struct unique_iter *it = (struct unique_iter *)head;
     mr_block *out = NULL;
-    int rc = MR_OK;
 
-    while (rc == MR_OK && out == NULL) {
-        mr_block *in = NULL;
+    while (out == NULL) {
+        MR_AUTO(mr_block_unref) mr_block *in = NULL;
 
-        rc = mr_op_interrupted(head, pull, err);
-        if (rc == MR_OK) {
-            rc = mr_op_pull(it->head.input, pull, &in, err);
-        }
-        if (rc == MR_OK) {
-            rc = pick(it, in, &out, err);
-            mr_block_unref(in);
-        }
+        MR_TRY(mr_op_interrupted(head, pull, err));
+        MR_TRY(mr_op_pull(it->head.input, pull, &in, err));
+        MR_TRY(pick(it, in, &out, err));
     }
-    MR_TRY(rc);
     *ret = out;
     return MR_OK;
 }
@@ -254,9 +240,7 @@ static const struct mr_op_run unique_run = {
 
 const struct mr_operator mr_operator_unique = {
     .name = "unique",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .rate = MR_RATE_ONE,
     .infer = unique_infer,
     .run = &unique_run,

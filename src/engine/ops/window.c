@@ -198,22 +198,18 @@ static int collect(struct window_iter *it, const struct mr_pull *pull, uint64_t 
     if (rc < 0 && mr_op_element_failed(rc, err)) {
         return element_failed(it, rc, err);
     }
-    if (rc != MR_OK) {
-        return rc;
-    }
+    MR_TRY(rc);
     uint32_t rows = mr_block_rows(block);
     uint32_t skipped = it->skip < rows ? (uint32_t)it->skip : rows;
     if (skipped < rows) {
-        rc = mr_gather_add(&it->rows, block, skipped, rows - skipped, err);
-    }
-    if (rc != MR_OK) {
-        return rc;
+        MR_TRY(mr_gather_add(&it->rows, block, skipped, rows - skipped, err));
     }
     it->skip -= skipped;
     return recharge(it, err);
 }
 
-static int put_columns(struct windows *w, const mr_block *rows, mr_error *err)
+/* Rows of the window that is being made. */
+static int put_rows(struct windows *w, const mr_block *rows, mr_error *err)
 {
     for (uint32_t c = 0; c < w->columns; c++) {
         MR_AUTO(mr_block_unref) mr_block *one = NULL;
@@ -221,7 +217,8 @@ static int put_columns(struct windows *w, const mr_block *rows, mr_error *err)
         MR_TRY(mr_block_select(rows, &c, 1, &one, err));
         MR_TRY(mr_nested_append(&w->heaps[c], one, err));
     }
-    return MR_OK;
+    mr_record_add(&w->records[w->made], rows);
+    return mr_origin_add(&w->origin, mr_block_origin(rows), err);
 }
 
 /* The window at the front. */
@@ -235,13 +232,7 @@ static int put_window(const struct window_iter *it, struct windows *w, mr_error 
         MR_AUTO(mr_block_unref) mr_block *rows = NULL;
 
         rc = mr_gather_take(&picked, (uint32_t)picked.rows, &rows, err); /* fewer if ranks differ */
-        if (rc == MR_OK) {
-            rc = put_columns(w, rows, err);
-        }
-        if (rc == MR_OK) {
-            rc = mr_origin_add(&w->origin, mr_block_origin(rows), err);
-            mr_record_add(&w->records[w->made], rows);
-        }
+        rc = rc == MR_OK ? put_rows(w, rows, err) : rc;
     }
     mr_gather_free(&picked);
     if (rc == MR_OK) {
@@ -355,8 +346,8 @@ static int window_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_b
             (void)mr_op_defer(head, rc, &failure);
         }
         rc = finish(&w, ret, err);
-    } else if (rc < 0 && err != NULL) {
-        *err = failure;
+    } else {
+        (void)mr_error_pass(err, rc, &failure);
     }
     windows_free(&w);
     return rc;
@@ -402,9 +393,7 @@ static const struct mr_arg window_args[] = {
 
 const struct mr_operator mr_operator_window = {
     .name = "window",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = 1,
+    .inputs = 1,
     .args = window_args,
     .infer = window_infer,
     .run = &window_run,

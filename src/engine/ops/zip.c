@@ -54,19 +54,17 @@ static int splice(const struct mr_infer *in, const char *outer, struct mr_buf *t
 static int zip_structure(const struct mr_infer *in, struct mr_buf *to, mr_error *err)
 {
     MR_AUTO(mr_free) char *given = NULL;
-    int rc = mr_infer_string(in, "structure", &given, err);
 
-    if (rc == MR_OK && given != NULL) {
-        rc = splice(in, given, to, err);
-    } else if (rc == MR_OK) {
-        for (size_t i = 0; i < in->ninputs; i++) {
-            mr_buf_puts(to, i == 0 ? "[" : ",");
-            mr_buf_puts(to, mr_spec_structure(in->inputs[i]->spec));
-        }
-        mr_buf_puts(to, "]");
-        rc = to->failed ? mr_error_nomem(err) : MR_OK;
+    MR_TRY(mr_infer_string(in, "structure", &given, err));
+    if (given != NULL) {
+        return splice(in, given, to, err);
     }
-    return rc;
+    for (size_t i = 0; i < in->ninputs; i++) {
+        mr_buf_puts(to, i == 0 ? "[" : ",");
+        mr_buf_puts(to, mr_spec_structure(in->inputs[i]->spec));
+    }
+    mr_buf_puts(to, "]");
+    return to->failed ? mr_error_nomem(err) : MR_OK;
 }
 
 static int64_t shorter(int64_t a, int64_t b)
@@ -88,11 +86,11 @@ static int64_t shorter(int64_t a, int64_t b)
 
 static int zip_infer(struct mr_infer *in, mr_error *err)
 {
-    struct mr_buf structure = MR_BUF_INIT;
+    struct mr_buf text = MR_BUF_INIT;
+    MR_AUTO(mr_buf_free) struct mr_buf *structure = &text;
     MR_AUTO(mr_free) struct mr_leaf_spec *leaves = NULL;
     size_t n = 0;
     size_t at = 0;
-    int rc;
 
     in->cardinality = MR_CARDINALITY_INFINITE;
     for (size_t i = 0; i < in->ninputs; i++) {
@@ -104,17 +102,14 @@ static int zip_infer(struct mr_infer *in, mr_error *err)
                             n, MR_LEAVES_MAX);
     }
     leaves = mr_calloc(n, sizeof *leaves);
-    rc = leaves != NULL ? zip_structure(in, &structure, err) : mr_error_nomem(err);
-    for (size_t i = 0; i < in->ninputs && rc == MR_OK; i++) {
+    MR_CHECK_ALLOC(leaves, err);
+    MR_TRY(zip_structure(in, structure, err));
+    for (size_t i = 0; i < in->ninputs; i++) {
         for (size_t k = 0; k < mr_spec_leaves(in->inputs[i]->spec); k++) {
             leaves[at++] = *mr_spec_leaf(in->inputs[i]->spec, k);
         }
     }
-    if (rc == MR_OK) {
-        rc = mr_spec_new(leaves, n, (const char *)structure.data, &in->spec, err);
-    }
-    mr_buf_free(&structure);
-    return rc;
+    return mr_spec_new(leaves, n, (const char *)structure->data, &in->spec, err);
 }
 
 static int zip_open(struct mr_op_iter *head, const struct mr_op_ctx *ctx, mr_error *err)
@@ -181,19 +176,15 @@ static void element_failed(struct zip_iter *it, int rc, const mr_error *failure)
 static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_error *err)
 {
     struct mr_pull one = mr_pull_rows(pull, 1);
-    mr_error failure;
 
     if (it->waiting[i] == NULL) {
-        int rc = mr_op_pull(it->inputs[i], &one, &it->waiting[i], &failure);
+        int rc = mr_op_pull(it->inputs[i], &one, &it->waiting[i], err);
 
-        if (rc == MR_TIMEOUT) {
+        if (rc == MR_TIMEOUT || (rc < 0 && !mr_op_element_failed(rc, err))) {
             return rc;
         }
-        if (rc < 0 && !mr_op_element_failed(rc, &failure)) {
-            return mr_error_pass(err, rc, &failure);
-        }
         if (rc < 0) {
-            element_failed(it, rc, &failure);
+            element_failed(it, rc, err);
         }
         it->ended = it->ended || rc == MR_END;
     }
@@ -208,21 +199,17 @@ static int pass(struct zip_iter *it, size_t i, const struct mr_pull *pull, mr_er
 static int fail(struct zip_iter *it, const struct mr_pull *pull, mr_error *err)
 {
     bool lost = mr_op_is_uncounted(it->failed, &it->failure);
-    int rc = MR_OK;
 
-    for (size_t i = 0; i < it->n && rc == MR_OK && !lost; i++) {
-        rc = it->passed[i] ? MR_OK : pass(it, i, pull, err);
+    for (size_t i = 0; i < it->n && !lost; i++) {
+        MR_TRY(it->passed[i] ? MR_OK : pass(it, i, pull, err));
         lost = mr_op_is_uncounted(it->failed, &it->failure);
-    }
-    if (rc != MR_OK) {
-        return rc;
     }
     if (lost && it->n > 1) {
         mr_op_places_lost(&it->head, &it->failure);
     }
-    rc = it->ended && !lost
-             ? MR_END
-             : it->failed; /* another input has no such element: nor have all together */
+    int rc = it->ended && !lost
+                 ? MR_END
+                 : it->failed; /* another input has no such element: nor have all together */
     *err = it->failure;
     it->failed = MR_OK;
     memset(it->passed, 0, it->n * sizeof *it->passed);
@@ -245,16 +232,12 @@ static int zip_pull(struct mr_op_iter *head, const struct mr_pull *pull, mr_bloc
         if (it->waiting[i] == NULL) {
             /* What another input has waiting is all that can be used. */
             struct mr_pull below = mr_pull_rows(pull, rows);
-            mr_error failure;
-            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], &failure);
+            int rc = mr_op_pull(it->inputs[i], &below, &it->waiting[i], err);
 
-            if (rc < 0 && mr_op_element_failed(rc, &failure)) {
-                element_failed(it, rc, &failure);
+            if (rc < 0 && mr_op_element_failed(rc, err)) {
+                element_failed(it, rc, err);
                 it->passed[i] = true;
                 return fail(it, pull, err);
-            }
-            if (rc < 0 && err != NULL) {
-                *err = failure;
             }
             if (rc != MR_OK) {
                 it->ended = rc == MR_END;
@@ -333,9 +316,8 @@ static const struct mr_arg zip_args[] = {
 
 const struct mr_operator mr_operator_zip = {
     .name = "zip",
-    .version = 1,
-    .min_inputs = 1,
-    .max_inputs = -1,
+    .inputs = 1,
+    .or_more_inputs = true,
     .rate = MR_RATE_ONE,
     .args = zip_args,
     .infer = zip_infer,

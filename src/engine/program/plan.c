@@ -188,11 +188,7 @@ static int add_node(struct making *m, const struct mr_fn_node *node, mr_error *e
         return MR_OK;
     }
     struct mr_plan_op *op = &p->ops[p->nops++];
-    int rc = fill_op(m, op, node, &uniform, err);
-    if (rc < 0) {
-        mr_error_wrap(err, "%s", node->kernel->name);
-        return rc;
-    }
+    MR_TRY_WRAP(fill_op(m, op, node, &uniform, err), err, "%s", node->kernel->name);
     for (size_t i = 0; i < op->nout; i++) {
         op->out[i] = add_slot(p, MR_SLOT_RESULT, uniform, 0, &node->out_specs[i]);
         m->slot_of[node->first_value + i] = op->out[i];
@@ -204,17 +200,11 @@ static int make(struct making *m, mr_error *err)
 {
     struct mr_program *p = m->p;
     const mr_function *fn = p->fn;
-    int rc = MR_OK;
 
     mark_live(fn, m->live);
     add_arguments(m);
-    for (size_t n = 0; rc == MR_OK && n < fn->nnodes; n++) {
-        if (m->live[n]) {
-            rc = add_node(m, fn->nodes[n], err);
-        }
-    }
-    if (rc < 0) {
-        return rc;
+    for (size_t n = 0; n < fn->nnodes; n++) {
+        MR_TRY(m->live[n] ? add_node(m, fn->nodes[n], err) : MR_OK);
     }
     for (size_t i = 0; i < fn->noutputs; i++) {
         p->outputs[i] = m->slot_of[fn->outputs[i]];
@@ -225,33 +215,23 @@ static int make(struct making *m, mr_error *err)
 
 int mr_program_new(mr_function *fn, mr_program **ret, mr_error *err)
 {
-    struct making m = {0};
-    int rc = MR_OK;
-
     if (fn->dataset != NULL) {
         return mr_error_set(err, MR_EINVAL, "the function returns a dataset");
     }
-    m.p = mr_calloc(1, sizeof *m.p);
-    MR_CHECK_ALLOC(m.p, err);
-    m.p->fn = mr_function_ref(fn);
+    MR_AUTO(mr_program_free) mr_program *p = mr_calloc(1, sizeof *p);
+    MR_AUTO(mr_free) uint32_t *slot_of = mr_calloc(fn->nvalues, sizeof *slot_of);
+    MR_AUTO(mr_free) bool *live = mr_calloc(fn->nnodes, sizeof *live);
+    MR_CHECK_ALLOC(p, err);
+    p->fn = mr_function_ref(fn);
     /* A value has one slot at most, and so does a constant that is folded. */
-    m.p->slots = mr_calloc(fn->nvalues, sizeof *m.p->slots);
-    m.p->ops = mr_calloc(fn->nnodes, sizeof *m.p->ops);
-    m.p->outputs = mr_calloc(fn->noutputs, sizeof *m.p->outputs);
-    m.slot_of = mr_calloc(fn->nvalues, sizeof *m.slot_of);
-    m.live = mr_calloc(fn->nnodes, sizeof *m.live);
-    if (m.p->slots == NULL || m.p->ops == NULL || m.p->outputs == NULL || m.slot_of == NULL ||
-        m.live == NULL) {
-        rc = mr_error_nomem(err);
-    } else {
-        rc = make(&m, err);
+    p->slots = mr_calloc(fn->nvalues, sizeof *p->slots);
+    p->ops = mr_calloc(fn->nnodes, sizeof *p->ops);
+    p->outputs = mr_calloc(fn->noutputs, sizeof *p->outputs);
+    if (p->slots == NULL || p->ops == NULL || p->outputs == NULL || slot_of == NULL ||
+        live == NULL) {
+        return mr_error_nomem(err);
     }
-    mr_free(m.slot_of);
-    mr_free(m.live);
-    if (rc < 0) {
-        mr_program_free(m.p);
-        return rc;
-    }
-    *ret = m.p;
+    MR_TRY(make(&(struct making){.p = p, .slot_of = slot_of, .live = live}, err));
+    *ret = MR_TAKE(p);
     return MR_OK;
 }

@@ -200,14 +200,10 @@ static int run_step(const struct mr_program *p, const struct mr_step *step, uint
 static int finish(const struct mr_program *p, uint32_t rows, struct mr_owned_column *columns,
                   mr_block **ret, mr_error *err)
 {
-    struct mr_owned_column *out = mr_calloc(p->noutputs, sizeof *out);
-    bool *made = mr_calloc(p->noutputs, sizeof *made);
-    int rc = MR_OK;
+    MR_AUTO(mr_free) struct mr_owned_column *out = mr_calloc(p->noutputs, sizeof *out);
+    MR_AUTO(mr_free) bool *made = mr_calloc(p->noutputs, sizeof *made);
+    int rc = out != NULL && made != NULL ? MR_OK : mr_error_nomem(err);
 
-    if (out == NULL || made == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
     for (uint32_t i = 0; rc == MR_OK && i < p->noutputs; i++) {
         out[i] = columns[p->outputs[i]];
         if (p->slots[p->outputs[i]].uniform) {
@@ -218,15 +214,11 @@ static int finish(const struct mr_program *p, uint32_t rows, struct mr_owned_col
     if (rc == MR_OK) {
         rc = mr_block_from_columns(rows, out, p->noutputs, ret, err);
     }
-    for (uint32_t i = 0; i < p->noutputs; i++) {
+    for (uint32_t i = 0; made != NULL && i < p->noutputs; i++) {
         if (made[i]) {
             mr_column_release(&out[i]);
         }
     }
-
-out:
-    mr_free(out);
-    mr_free(made);
     return rc;
 }
 
@@ -315,9 +307,7 @@ int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *capt
     mr_block *out = NULL;
     int rc = check_arguments(p, in, captures, err);
 
-    if (rc == MR_OK) {
-        rc = run_rows(p, in, captures, rows, random, &out, &bad, err);
-    }
+    rc = rc == MR_OK ? run_rows(p, in, captures, rows, random, &out, &bad, err) : rc;
     if (rc == MR_OK) {
         *ret = out;
         return MR_OK;
@@ -331,9 +321,7 @@ int mr_program_run(const mr_program *p, const mr_block *in, const mr_block *capt
         if (failed) {
             rc = again;
             bad = earlier_bad;
-            if (err != NULL) {
-                *err = earlier;
-            }
+            (void)mr_error_pass(err, rc, &earlier);
         }
     }
     *ret = out;

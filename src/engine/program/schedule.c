@@ -17,12 +17,16 @@ struct group {
     mr_kernel_loop loops[MR_FUSED_OPS_MAX];
 };
 
+struct slot_use {
+    uint32_t group; /* 1 + the open group that computes it, else 0 */
+    uint32_t maker; /* 1 + the step that computes it, else 0 */
+    uint32_t last;  /* 1 + the last step that reads it, else 0 */
+    uint32_t uses;  /* how often it is read or returned */
+};
+
 struct scheduling {
     struct mr_program *p;
-    uint32_t *group_of; /* by slot: 1 + the open group that computes it, else 0 */
-    uint32_t *maker;    /* by slot: 1 + the step that computes it, else 0 */
-    uint32_t *last;     /* by slot: 1 + the last step that reads it, else 0 */
-    uint32_t *uses;     /* by slot: how often it is read or returned */
+    struct slot_use *slots;
     struct group groups[OPEN_GROUPS_MAX];
 };
 
@@ -81,35 +85,20 @@ struct registers {
     uint32_t n;
 };
 
-static bool used_inside(const struct mr_program *p, const struct group *g, uint32_t slot,
-                        uint32_t from)
+/* How often the ops of @g read @slot, from op @from on. */
+static uint32_t uses_inside(const struct mr_program *p, const struct group *g, uint32_t slot,
+                            uint32_t from)
 {
+    uint32_t uses = 0;
+
     for (uint32_t i = from; i < g->nops; i++) {
         const struct mr_plan_op *op = &p->ops[g->ops[i]];
 
         for (size_t k = 0; k < op->nin; k++) {
-            if (op->in[k] == slot) {
-                return true;
-            }
+            uses += op->in[k] == slot;
         }
     }
-    return false;
-}
-
-/* Somebody but this group's ops needs @slot. @uses: readers and results, by slot. */
-static bool used_outside(const struct mr_program *p, const struct group *g, uint32_t slot,
-                         const uint32_t *uses)
-{
-    uint32_t inside = 0;
-
-    for (uint32_t i = 0; i < g->nops; i++) {
-        const struct mr_plan_op *op = &p->ops[g->ops[i]];
-
-        for (size_t k = 0; k < op->nin; k++) {
-            inside += op->in[k] == slot;
-        }
-    }
-    return uses[slot] > inside;
+    return uses;
 }
 
 /* A register that is free once op @at runs: its value is not needed from @at on. */
@@ -119,7 +108,7 @@ static uint32_t take_register(struct registers *r, const struct mr_program *p,
     for (uint32_t i = 0; i < r->n; i++) {
         uint32_t slot = p->ops[g->ops[r->owner[i] - 1]].out[0];
 
-        if (r->width[i] == width && !used_inside(p, g, slot, at)) {
+        if (r->width[i] == width && uses_inside(p, g, slot, at) == 0) {
             r->owner[i] = at + 1;
             return i;
         }
@@ -187,7 +176,7 @@ static void place_registers(struct mr_fused *f, const struct registers *r)
 }
 
 static void fill_fused(struct mr_fused *f, const struct mr_program *p, const struct group *g,
-                       const uint32_t *uses)
+                       const struct slot_use *slots)
 {
     struct registers registers = {.n = 0};
 
@@ -209,7 +198,7 @@ static void fill_fused(struct mr_fused *f, const struct mr_program *p, const str
                 made > 0 ? f->ops[made - 1].out : external(f, &p->slots[op->in[k]], op->in[k]);
         }
         fop->out = (struct mr_operand){MR_OPERAND_REGISTER, width, 1, 0};
-        if (used_outside(p, g, op->out[0], uses)) {
+        if (slots[op->out[0]].uses > uses_inside(p, g, op->out[0], 0)) { /* others need it */
             fop->out.kind = MR_OPERAND_OUTPUT;
             fop->out.index = f->noutputs;
             f->outputs[f->noutputs++] = op->out[0];
@@ -225,10 +214,10 @@ static void fill_fused(struct mr_fused *f, const struct mr_program *p, const str
 static void note_reads(struct scheduling *s, const struct mr_plan_op *op)
 {
     for (size_t k = 0; k < op->nin; k++) {
-        s->last[op->in[k]] = s->p->nsteps;
+        s->slots[op->in[k]].last = s->p->nsteps;
     }
     for (size_t k = 0; k < op->nout; k++) {
-        s->maker[op->out[k]] = s->p->nsteps;
+        s->slots[op->out[k]].maker = s->p->nsteps;
     }
 }
 
@@ -247,11 +236,11 @@ static int close_group(struct scheduling *s, struct group *g, mr_error *err)
     }
     g->open = false;
     for (uint32_t i = 0; i < g->nops; i++) {
-        s->group_of[p->ops[g->ops[i]].out[0]] = 0;
+        s->slots[p->ops[g->ops[i]].out[0]].group = 0;
     }
     struct mr_fused *f = mr_calloc(1, sizeof *f);
     MR_CHECK_ALLOC(f, err);
-    fill_fused(f, p, g, s->uses);
+    fill_fused(f, p, g, s->slots);
     p->steps[p->nsteps++].fused = f;
     for (uint32_t i = 0; i < g->nops; i++) {
         note_reads(s, &p->ops[g->ops[i]]);
@@ -264,10 +253,9 @@ static int close_inputs(struct scheduling *s, const struct mr_plan_op *op, uint3
                         mr_error *err)
 {
     for (size_t k = 0; k < op->nin; k++) {
-        uint32_t g = s->group_of[op->in[k]];
+        uint32_t g = s->slots[op->in[k]].group;
 
         if (g != 0 && g != keep) {
-
             MR_TRY(close_group(s, &s->groups[g - 1], err));
         }
     }
@@ -289,7 +277,6 @@ static int join(struct scheduling *s, uint32_t i, mr_kernel_loop loop, mr_error 
     const struct mr_plan_op *op = &s->p->ops[i];
     const struct mr_leaf_spec *shape = &op->node->out_specs[0];
     uint32_t chosen = OPEN_GROUPS_MAX;
-    int rc;
 
     for (uint32_t g = 0; g < OPEN_GROUPS_MAX; g++) {
         struct group *group = &s->groups[g];
@@ -303,10 +290,7 @@ static int join(struct scheduling *s, uint32_t i, mr_kernel_loop loop, mr_error 
     }
     if (chosen == OPEN_GROUPS_MAX) {
         chosen = 0;
-        rc = close_group(s, &s->groups[0], err);
-        if (rc < 0) {
-            return rc;
-        }
+        MR_TRY(close_group(s, &s->groups[0], err));
     }
     struct group *group = &s->groups[chosen];
     if (!group->open) {
@@ -315,7 +299,7 @@ static int join(struct scheduling *s, uint32_t i, mr_kernel_loop loop, mr_error 
     MR_TRY(close_inputs(s, op, chosen + 1, err));
     group->loops[group->nops] = loop;
     group->ops[group->nops++] = i;
-    s->group_of[op->out[0]] = chosen + 1;
+    s->slots[op->out[0]].group = chosen + 1;
     return MR_OK;
 }
 
@@ -325,19 +309,17 @@ static void count_uses(struct scheduling *s)
         const struct mr_plan_op *op = &s->p->ops[i];
 
         for (size_t k = 0; op->nout > 0 && k < op->nin; k++) {
-            s->uses[op->in[k]]++;
+            s->slots[op->in[k]].uses++;
         }
     }
     for (uint32_t i = 0; i < s->p->noutputs; i++) {
-        s->uses[s->p->outputs[i]]++;
+        s->slots[s->p->outputs[i]].uses++;
     }
 }
 
 static int fill_steps(struct scheduling *s, mr_error *err)
 {
-    int rc = MR_OK;
-
-    for (uint32_t i = 0; rc == MR_OK && i < s->p->nops; i++) {
+    for (uint32_t i = 0; i < s->p->nops; i++) {
         const struct mr_plan_op *op = &s->p->ops[i];
 
         if (op->nout == 0) {
@@ -345,18 +327,16 @@ static int fill_steps(struct scheduling *s, mr_error *err)
         }
         mr_kernel_loop loop = fusible(s->p, op);
         if (loop != NULL) {
-            rc = join(s, i, loop, err);
+            MR_TRY(join(s, i, loop, err));
             continue;
         }
-        rc = close_inputs(s, op, 0, err);
-        if (rc == MR_OK) {
-            add_eval(s, i);
-        }
+        MR_TRY(close_inputs(s, op, 0, err));
+        add_eval(s, i);
     }
-    for (uint32_t g = 0; rc == MR_OK && g < OPEN_GROUPS_MAX; g++) {
-        rc = close_group(s, &s->groups[g], err);
+    for (uint32_t g = 0; g < OPEN_GROUPS_MAX; g++) {
+        MR_TRY(close_group(s, &s->groups[g], err));
     }
-    return rc;
+    return MR_OK;
 }
 
 /* Results are let go after the last step that reads them. */
@@ -365,12 +345,13 @@ static int fill_dead(struct scheduling *s, mr_error *err)
     struct mr_program *p = s->p;
 
     for (uint32_t i = 0; i < p->noutputs; i++) {
-        s->last[p->outputs[i]] = 0;
-        s->maker[p->outputs[i]] = 0;
+        s->slots[p->outputs[i]].last = 0;
+        s->slots[p->outputs[i]].maker = 0;
     }
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t slot = 0; slot < p->nslots; slot++) {
-            uint32_t at = s->last[slot] > s->maker[slot] ? s->last[slot] : s->maker[slot];
+            const struct slot_use *use = &s->slots[slot];
+            uint32_t at = use->last > use->maker ? use->last : use->maker;
 
             if (at == 0 || p->slots[slot].kind != MR_SLOT_RESULT) {
                 continue;
@@ -392,32 +373,16 @@ static int fill_dead(struct scheduling *s, mr_error *err)
 
 int mr_plan_schedule(struct mr_program *p, mr_error *err)
 {
-    struct scheduling *s = mr_calloc(1, sizeof *s);
-    int rc = MR_OK;
+    MR_AUTO(mr_free) struct scheduling *s = mr_calloc(1, sizeof *s);
+    MR_AUTO(mr_free) struct slot_use *slots = mr_calloc(p->nslots, sizeof *slots);
 
     MR_CHECK_ALLOC(s, err);
+    MR_CHECK_ALLOC(slots, err);
     s->p = p;
-    s->group_of = mr_calloc(p->nslots, sizeof *s->group_of);
-    s->maker = mr_calloc(p->nslots, sizeof *s->maker);
-    s->last = mr_calloc(p->nslots, sizeof *s->last);
-    s->uses = mr_calloc(p->nslots, sizeof *s->uses);
+    s->slots = slots;
     p->steps = mr_calloc(p->nops, sizeof *p->steps);
-    if (s->uses == NULL || s->group_of == NULL || s->maker == NULL || s->last == NULL ||
-        p->steps == NULL) {
-        rc = mr_error_nomem(err);
-        goto out;
-    }
+    MR_CHECK_ALLOC(p->steps, err);
     count_uses(s);
-    rc = fill_steps(s, err);
-    if (rc == MR_OK) {
-        rc = fill_dead(s, err);
-    }
-
-out:
-    mr_free(s->group_of);
-    mr_free(s->maker);
-    mr_free(s->last);
-    mr_free(s->uses);
-    mr_free(s);
-    return rc;
+    MR_TRY(fill_steps(s, err));
+    return fill_dead(s, err);
 }
