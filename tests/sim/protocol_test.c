@@ -7,29 +7,13 @@
 
 #include "base/base.h"
 
-enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };
-
-static void begin(struct sim *sim, int workers, int clients, int dataset, bool repeats)
-{
-    sim_add_workers(sim, workers);
-    sim_add_clients(sim, clients);
-    for (int i = 0; i < clients; i++) {
-        story_plan(sim, i, "digits", dataset, true);
-        sim->clients[i].plan.repeats = repeats;
-    }
-    sim_run_until(sim, 100);
-    for (int i = 0; i < clients; i++) {
-        sim_client_start(sim, &sim->clients[i]);
-    }
-}
-
 /* ---------------------------------------------------------------- commit */
 
 /* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is
  * applied after all. */
 static void an_attempt_sleeps(struct sim *sim)
 {
-    begin(sim, 2, 1, NUMBERS, false);
+    story_begin(sim, 2, 1, NUMBERS, false);
     story_until_stored(sim, "clients/");
     for (int i = 0; i < 20; i++) { /* whatever is in flight then */
         sim->store.slow_ms = 1010; /* an attempt has a second */
@@ -46,16 +30,6 @@ static void a_read_that_shows_nothing_settles_nothing(void **state)
 
     an_attempt_sleeps(sim);
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.4: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.4\n"
                     "[   6547] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
                     "[   6624] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
                     "[   7617] task 3.4/w0.3.1: ended\n"
@@ -82,11 +56,8 @@ static void a_deposed_leader_does_not_say_no(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", NUMBERS, true);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_join(sim, 1, 1, NUMBERS, false);
+    story_start(sim);
     story_until_stored(sim, "datasets/");
     sim_run_until(sim, sim->now + 2);
     sim->faults.answer_loss_percent = 100;
@@ -113,7 +84,8 @@ static void a_deposed_leader_does_not_say_no(void **state)
  * have come. */
 static void they_ask_together(struct sim *sim, enum sim_bug bug)
 {
-    begin(sim, 2, 1, NUMBERS, false);
+    story_join(sim, 2, 1, NUMBERS, false);
+    story_start(sim);
     sim->bug = bug;
     sim->store.slow_ms = 60;
     sim_run_until(sim, 100000);
@@ -125,12 +97,6 @@ static void what_is_decided_counts_before_it_is_committed(void **state)
 
     they_ask_together(sim, SIM_BUG_NONE);
     story_ends_well(sim, sim->now,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
                     "[    101] dataset numbers: registered, numbers\n"
                     "[    164] job digits: created, DYNAMIC\n"
                     "[    164] iteration 3.4: repetition 0 of job digits\n"
@@ -196,7 +162,7 @@ static void an_isolated_leader_falls_silent(void **state)
     struct sim *sim = *state;
     Millrace__ClientHeartbeatRequest request = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
 
-    begin(sim, 1, 1, NUMBERS, false);
+    story_begin(sim, 1, 1, NUMBERS, false);
     story_until_stored(sim, "clients/");
     sim_run_until(sim, sim->now + 1000);
     sim_cut(sim, SIM_NODE_REPLICA(0), SIM_NODE_STORE, false, 10000);
@@ -213,14 +179,6 @@ static void an_isolated_leader_falls_silent(void **state)
     sim_run_until(sim, sim->now + 1000);
     assert_int_equal(sim->probe_answers, 0);
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.3: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.3\n"
                     "[  11106] dispatcher 0: steps down\n"
                     "[  11123] dispatcher 0: leads\n"
                     "[  17429] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
@@ -238,7 +196,7 @@ static void an_isolated_leader_falls_silent(void **state)
 static void it_dies_with_full_hands(struct sim *sim)
 {
     sim->buffer_size = 10;
-    begin(sim, 2, 1, NUMBERS, true);
+    story_begin(sim, 2, 1, NUMBERS, true);
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 5000);
     sim_worker_stop(sim, &sim->workers[0]);
@@ -271,7 +229,7 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    begin(sim, 2, 1, FEW, true);
+    story_begin(sim, 2, 1, FEW, true);
     story_until_stored(sim, "grants/");
     while (strstr(sim->transcript, "w0.3.1: end of provider 0") == NULL ||
            strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
@@ -279,17 +237,6 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     }
     sim_worker_stop(sim, &sim->workers[0]);
     story_ends_well(sim, 60000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset few: registered, few\n"
-                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
-                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
-                    "[    104] iteration 3.4: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.4\n"
                     "[    111] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
                     "[    211] task 3.4/w0.3.1: end of provider 0, repetition 0\n"
                     "[    211] worker 0: stops\n"
@@ -309,7 +256,7 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
 /* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
 static void it_drains(struct sim *sim)
 {
-    begin(sim, 2, 1, NUMBERS, false);
+    story_begin(sim, 2, 1, NUMBERS, false);
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 500);
     sim_worker_drain(sim, &sim->workers[0], 30000);
@@ -340,7 +287,7 @@ static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **s
     struct sim *sim = *state;
     const struct mr_registration *registration = &sim->workers[0].registration;
 
-    begin(sim, 2, 1, FEW, true);
+    story_begin(sim, 2, 1, FEW, true);
     story_until_stored(sim, "grants/");
     sim_store_fill(sim, true);
     sim_run_until(sim, sim->now + 2000); /* its leader has noticed */
@@ -369,7 +316,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
 {
     struct sim *sim = *state;
 
-    begin(sim, 2, 1, FEW, false);
+    story_begin(sim, 2, 1, FEW, false);
     story_until_stored(sim, "grants/");
     while (strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
@@ -384,7 +331,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
  * pause, too. */
 static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
 {
-    begin(sim, 2, 1, NUMBERS, repeats);
+    story_begin(sim, 2, 1, NUMBERS, repeats);
     story_until_stored(sim, "grants/");
     sim->clients[0].plan.slow = true;
     sim->workers[0].process.frozen_until =
@@ -415,7 +362,7 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    begin(sim, 1, 1, NUMBERS, true);
+    story_begin(sim, 1, 1, NUMBERS, true);
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
@@ -423,15 +370,6 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
     assert_false(sim_all_done(sim));
     sim_worker_start(sim, &sim->workers[0]);
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
-                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
-                    "[    104] iteration 3.3: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.3\n"
                     "[   3109] worker 0: stops\n"
                     "[   8027] worker w0.1 at host0:1: lost\n"
                     "[   8027] task 3.3/w0.3.1: lost\n"
@@ -467,7 +405,7 @@ static void a_split_that_kills_is_given_up(void **state)
 {
     struct sim *sim = *state;
 
-    begin(sim, 2, 1, POISON, true);
+    story_begin(sim, 2, 1, POISON, true);
     story_ends_well(sim, 300000, NULL);
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 0); /* the job fails instead, and says why */
     expect_given_up(sim, "split 5 of provider 0 is quarantined");
@@ -478,7 +416,7 @@ static void with_ignore_errors_the_rest_is_read(void **state)
 {
     struct sim *sim = *state;
 
-    begin(sim, 1, 1, BITTER, true);
+    story_begin(sim, 1, 1, BITTER, true);
     story_ends_well(sim, 300000, NULL);
     expect_given_up(sim, "split 7 of provider 0 is quarantined");
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 1);
@@ -487,7 +425,7 @@ static void with_ignore_errors_the_rest_is_read(void **state)
 /* One of two readers dies with elements that it had received, and its application had not. */
 static void a_reader_dies(struct sim *sim, bool repeats)
 {
-    begin(sim, 1, 2, NUMBERS, repeats);
+    story_begin(sim, 1, 2, NUMBERS, repeats);
     sim->clients[1].plan.slow = true;
     story_until_stored(sim, "grants/");
     sim_run_until(sim, 2950);
@@ -520,7 +458,7 @@ static void one_address_is_one_worker(void **state)
 {
     struct sim *sim = *state;
 
-    begin(sim, 2, 1, NUMBERS, false);
+    story_begin(sim, 2, 1, NUMBERS, false);
     story_until_stored(sim, "grants/");
     sim_worker_stop(sim, &sim->workers[1]);
     sim_worker_start_at(sim, &sim->workers[1], sim->workers[0].address);
@@ -530,16 +468,6 @@ static void one_address_is_one_worker(void **state)
     sim_run_until(sim, sim->now + 1000);
     assert_int_equal(sim->rares[SIM_RARE_SUPERSEDED], 1);
     story_ends_well(sim, 60000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.4: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.4\n"
                     "[    109] worker 1: stops\n"
                     "[    109] worker 1: starts at host0:1\n"
                     "[    409] worker 0: stops\n"
@@ -613,21 +541,11 @@ static void the_end_says_what_was_lost(void **state)
 {
     struct sim *sim = *state;
 
-    begin(sim, 2, 1, NUMBERS, false);
+    story_begin(sim, 2, 1, NUMBERS, false);
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.4: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.4\n"
                     "[   3109] worker 0: stops\n"
                     "[   5911] task 3.4/w1.3.2: end of provider 0, repetition 0\n"
                     "[   6107] task 3.4/w1.3.2: ended\n"

@@ -1,6 +1,7 @@
 #include "story.h"
 
 #include "base/base.h"
+#include "base/buf.h"
 
 int story_setup(void **state)
 {
@@ -123,4 +124,61 @@ void story_ends_well(struct sim *sim, int64_t by, const char *lines)
     assert_true(sim_all_done(sim));
     assert_true(same);
     sim->compared = sim->transcript_len;
+}
+
+void story_join(struct sim *sim, int workers, int clients, int dataset, bool repeats)
+{
+    sim_add_workers(sim, workers);
+    sim_add_clients(sim, clients);
+    for (int i = 0; i < clients; i++) {
+        story_plan(sim, i, "digits", dataset, true);
+        sim->clients[i].plan.repeats = repeats;
+    }
+}
+
+/* mr_sim_expect(), and frees the lines. */
+static void expect_built(struct sim *sim, struct mr_buf *lines)
+{
+    mr_sim_expect(sim, (const char *)lines->data);
+    mr_buf_free(lines);
+}
+
+void story_start(struct sim *sim)
+{
+    struct mr_buf said = MR_BUF_INIT;
+
+    for (int i = 0; i < sim->nworkers; i++) {
+        mr_buf_printf(&said, "[      0] worker %d: starts at host%d:1\n", i, i);
+    }
+    mr_buf_printf(&said, "[     13] dispatcher 0: leads\n");
+    for (int i = 0; i < sim->nworkers; i++) {
+        mr_buf_printf(&said, "[     17] worker w%d.1 at host%d:1: registered\n", i, i);
+    }
+    sim_run_until(sim, 100);
+    for (int i = 0; i < sim->nclients; i++) {
+        sim_client_start(sim, &sim->clients[i]);
+        mr_buf_printf(&said, "[    100] client %d: starts\n", i);
+    }
+    expect_built(sim, &said);
+}
+
+void story_begin(struct sim *sim, int workers, int clients, int dataset, bool repeats)
+{
+    const char *name = sim->datasets[dataset].id;
+    int iteration = 2 + workers; /* ids are counted */
+    struct mr_buf said = MR_BUF_INIT;
+
+    story_join(sim, workers, clients, dataset, repeats);
+    story_start(sim);
+    mr_buf_printf(&said, "[    101] dataset %s: registered, %s\n", name, name);
+    mr_buf_printf(&said, "%s[    104] job digits: created, DYNAMIC%s\n",
+                  repeats ? "[    104] the state uses at_least_once: older versions refuse it from "
+                            "now on\n"
+                          : "",
+                  repeats ? ", at_least_once" : "");
+    mr_buf_printf(&said, "[    104] iteration 3.%d: repetition 0 of job digits\n", iteration);
+    for (int i = 0; i < clients; i++) {
+        mr_buf_printf(&said, "[    104] client c%d: attached to iteration 3.%d\n", i, iteration);
+    }
+    expect_built(sim, &said);
 }

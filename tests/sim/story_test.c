@@ -6,18 +6,11 @@
 
 #include "base/base.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
-
 static void a_reader_and_a_worker(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 3 /* few */, true);
+    story_join(sim, 1, 1, FEW, false);
     mr_sim_expect(sim, "[      0] worker 0: starts at host0:1\n"
                        "[     13] dispatcher 0: leads\n"
                        "[     17] worker w0.1 at host0:1: registered\n");
@@ -44,11 +37,7 @@ static void the_next_leader_gives_the_same_answer(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 3 /* few */, true);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_begin(sim, 1, 1, FEW, false);
     story_until_stored(sim, "grants/");
     mr_sim_skip(sim);
     sim_kill_replica(sim, 0, 60000);
@@ -74,11 +63,9 @@ static void a_late_report_is_refused(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 2);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, false);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_join(sim, 2, 1, NUMBERS, false);
+    sim->clients[0].plan.dynamic = false;
+    story_start(sim);
     story_until_stored(sim, "clients/");
     sim_run_until(sim, sim->now + 100);
     mr_sim_skip(sim);
@@ -102,8 +89,8 @@ static unsigned denials_of_a_paused_leader(struct sim *sim)
     Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;
 
     sim_add_clients(sim, 2);
-    story_plan(sim, 0, "digits", 3 /* few */, true);
-    story_plan(sim, 1, "others", 1 /* pairs */, true);
+    story_plan(sim, 0, "digits", FEW, true);
+    story_plan(sim, 1, "others", PAIRS, true);
     sim_run_until(sim, 300);
     sim_client_start(sim, &sim->clients[1]);
     sim_run_until(sim, 500);
@@ -141,8 +128,8 @@ static void a_refused_batch_gives_no_id_twice(void **state)
 
     sim_add_workers(sim, 1);
     sim_add_clients(sim, 2);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
-    story_plan(sim, 1, "others", 3 /* few */, true);
+    story_plan(sim, 0, "digits", NUMBERS, true);
+    story_plan(sim, 1, "others", FEW, true);
     sim->clients[1].plan.repetitions = 2;
     sim_run_until(sim, 100);
     sim_client_start(sim, &sim->clients[0]);
@@ -163,13 +150,7 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 2);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
-    story_plan(sim, 1, "digits", 0 /* numbers */, true);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
-    sim_client_start(sim, &sim->clients[1]);
+    story_begin(sim, 1, 2, NUMBERS, false);
     story_until_stored(sim, "clients/");
     /* Nothing gets to client 0, and the worker is slow. */
     for (int i = 0; i < SIM_REPLICAS; i++) {
@@ -181,16 +162,6 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
         sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(0), false, SIM_CLIENT_TIMEOUT_MS + 1000);
     }
     story_ends_well(sim, 60000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    100] client 1: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.3: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.3\n"
-                    "[    104] client c1: attached to iteration 3.3\n"
                     "[   8104] client c0: lost to iteration 3.3\n"
                     "[   9451] client c0: attached to iteration 3.3\n"
                     "[  12687] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
@@ -211,24 +182,12 @@ static void nobody_is_closed_for_whom_nobody_could_go_on(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_begin(sim, 1, 1, NUMBERS, false);
     story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 20000);
     sim_run_until(sim, 20000);
     assert_false(sim_all_done(sim));
     story_ends_well(sim, 60000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.3: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.3\n"
                     "[  28907] task 3.3/w0.3.1: end of provider 0, repetition 0\n"
                     "[  29105] task 3.3/w0.3.1: ended\n"
                     "[  29105] iteration 3.3: finished\n"
@@ -244,12 +203,7 @@ static void a_worker_that_no_reader_reaches_is_done_without(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 2);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
-    sim->clients[0].plan.repeats = true;
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_begin(sim, 2, 1, NUMBERS, true);
     story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 200000);
     story_ends_well(sim, 100000, NULL);
@@ -263,12 +217,8 @@ static void whoever_is_left_reads_what_is_left(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 2);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_begin(sim, 2, 1, NUMBERS, false);
     sim->clients[0].plan.slow = true;
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
     story_until_stored(sim, "grants/");
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 15000);
     sim_run_until(sim, 14000);
@@ -277,16 +227,6 @@ static void whoever_is_left_reads_what_is_left(void **state)
     sim_run_until(sim, 16000);
     sim->clients[0].plan.slow = false;
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] job digits: created, DYNAMIC\n"
-                    "[    104] iteration 3.4: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.4\n"
                     "[   8624] task 3.4/w0.3.1: no client reaches host0:1\n"
                     "[   8624] task 3.4/w0.3.1: lost\n"
                     "[  14000] worker 1: stops\n"
@@ -308,13 +248,10 @@ static void whoever_is_left_goes_on_in_its_window(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 2);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
+    story_join(sim, 2, 1, NUMBERS, false);
     sim->clients[0].plan.shares = true;
     sim->clients[0].plan.slow = true;
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_start(sim);
     story_until_stored(sim, "grants/");
     sim_run_until(sim, 2000); /* something of both was read */
     sim_cut(sim, SIM_NODE_WORKER(0), SIM_NODE_CLIENT(0), false, 15000);
@@ -324,12 +261,6 @@ static void whoever_is_left_goes_on_in_its_window(void **state)
     sim_run_until(sim, 18000);
     sim->clients[0].plan.slow = false;
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
                     "[    101] dataset numbers: registered, numbers\n"
                     "[    104] the state uses sharing: older versions refuse it from now on\n"
                     "[    104] job digits: created, DYNAMIC\n"
@@ -359,12 +290,7 @@ static void a_dead_worker_is_not_only_out_of_reach(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 2);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", 0 /* numbers */, true);
-    sim->clients[0].plan.repeats = true;
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_begin(sim, 2, 1, NUMBERS, true);
     story_until_stored(sim, "grants/");
     sim_kill_replica(sim, 0,
                      200000); /* the next leader gives its workers more time than its readers */
@@ -381,16 +307,9 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 2);
-    for (int i = 0; i < 2; i++) {
-        story_plan(sim, i, "digits", 0 /* numbers */, true);
-        sim->clients[i].plan.repeats = true;
-        sim->clients[i].plan.slow = true;
-    }
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
-    sim_client_start(sim, &sim->clients[1]);
+    story_begin(sim, 1, 2, NUMBERS, true);
+    sim->clients[0].plan.slow = true;
+    sim->clients[1].plan.slow = true;
     sim_run_until(sim, 1000);
     for (int i = 0; i < SIM_REPLICAS; i++) {
         sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(1), false, 30000);
@@ -402,17 +321,6 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
     sim->clients[1].done = true;
     sim->clients[0].plan.slow = false;
     story_ends_well(sim, 100000,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[    100] client 0: starts\n"
-                    "[    100] client 1: starts\n"
-                    "[    101] dataset numbers: registered, numbers\n"
-                    "[    104] the state uses at_least_once: older versions refuse it from now on\n"
-                    "[    104] job digits: created, DYNAMIC, at_least_once\n"
-                    "[    104] iteration 3.3: repetition 0 of job digits\n"
-                    "[    104] client c0: attached to iteration 3.3\n"
-                    "[    104] client c1: attached to iteration 3.3\n"
                     "[   8608] client c1: lost to iteration 3.3\n"
                     "[  25000] client 1: stops\n"
                     "[  25617] task 3.3/w0.3.1: grants 1..1 of provider 0 are finished\n"
