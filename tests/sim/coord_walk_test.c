@@ -6,13 +6,8 @@
 #include "coord_world.h"
 
 #include "base/base.h"
-#include "coord/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #ifdef __SANITIZE_THREAD__
 #define WALKS 30 /* there is one thread, and it takes twenty times as long */

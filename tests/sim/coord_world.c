@@ -3,11 +3,7 @@
 #include "base/base.h"
 #include "coord/bytes.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 struct coord_tally coord_tally;
 
