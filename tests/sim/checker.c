@@ -11,7 +11,6 @@
  *  - nobody is given up who was heard of in time (given_up.c);
  *  - who is told that a call was not applied can rely on it.
  */
-#include "grow.h"
 #include "rounds.h"
 
 #include "base/base.h"
@@ -23,9 +22,8 @@
 
 static char *keep(struct sim *sim, const char *text)
 {
-    char *copy = mr_strdup(text);
+    char *copy = sim_got(mr_strdup(text));
 
-    MR_ASSERT(copy != NULL);
     MORE(sim->strings, sim->cap_strings, sim->nstrings);
     sim->strings[sim->nstrings++] = copy;
     return copy;
@@ -33,9 +31,7 @@ static char *keep(struct sim *sim, const char *text)
 
 static void note(struct sim *sim, struct mr_map *map, const char *key, const char *text)
 {
-    int rc = mr_map_put(map, keep(sim, key), keep(sim, text), NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_map_put(map, keep(sim, key), keep(sim, text), NULL));
 }
 
 static void note_fact(struct sim *sim, const char *what, const char *of)

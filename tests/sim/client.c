@@ -63,8 +63,8 @@ static void begin_read(struct sim *sim, struct sim_client *client)
         .resumes = plan->resumes,
         .resume_round = plan->resume_round,
         .dataset_id = (char *)(uintptr_t)sim->datasets[plan->dataset].id};
-    int rc = mr_read_init(r, NULL);
-    MR_ASSERT(rc == MR_OK);
+
+    sim_must(mr_read_init(r, NULL));
     client->has_read = true;
     client->attached = false;
     client->stream = 0;

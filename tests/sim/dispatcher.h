@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "grow.h"
+
 #include "dispatcher/turn/turn.h"
 
 struct dispatcher;

@@ -18,7 +18,6 @@
  * but what was counted as skipped and what it says was lost; a reader that waits skips nothing
  * while somebody reads; a production is not gone while it is read.
  */
-#include "grow.h"
 #include "sim.h"
 
 #include "base/base.h"
@@ -112,8 +111,7 @@ static struct sim_view_job *add_job(struct sim *sim, const char *id, const char 
     if (job != NULL) {
         return job;
     }
-    job = mr_calloc(1, sizeof *job);
-    MR_ASSERT(job != NULL);
+    job = sim_got(mr_calloc(1, sizeof *job));
     snprintf(job->id, sizeof job->id, "%s", id);
     for (int i = 0; i < SIM_DATASETS; i++) {
         if (strcmp(sim->datasets[i].id, dataset_id) == 0) {
@@ -160,9 +158,8 @@ void sim_view_production_gone(struct sim *sim, const char *id)
 
 static struct sim_view *add_view(struct sim *sim, const char *id, const struct sim_view_job *job)
 {
-    struct sim_view *view = mr_calloc(1, sizeof *view);
+    struct sim_view *view = sim_got(mr_calloc(1, sizeof *view));
 
-    MR_ASSERT(view != NULL);
     snprintf(view->id, sizeof view->id, "%s", id);
     view->repeats = job->repeats;
     view->job = job;
@@ -172,8 +169,7 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
         view->ncells +=
             (size_t)view->dataset->splits[p] * (view->repeats ? 1 : view->dataset->passes);
     }
-    view->cells = mr_calloc(view->ncells, sizeof *view->cells);
-    MR_ASSERT(view->cells != NULL);
+    view->cells = sim_got(mr_calloc(view->ncells, sizeof *view->cells));
     for (size_t i = 0; i < view->ncells; i++) {
         view->cells[i].last = -1;
     }

@@ -231,8 +231,8 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     sim->buffer_size = 10;
     story_begin(sim, 2, 1, FEW, true);
     story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w0.3.1: end of provider 0") == NULL ||
-           strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
+    while (strstr(story_said(sim), "w0.3.1: end of provider 0") == NULL ||
+           strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_stop(sim, &sim->workers[0]);
@@ -250,7 +250,7 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
                     "[   5609] client 0: end of repetition 0\n"
                     "[   5610] client c0: left iteration 3.4\n"
                     "[   5612] client 0: has read everything\n");
-    assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
+    assert_non_null(strstr(story_said(sim), "w1.3.2/1: opened, a recovery task"));
 }
 
 /* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
@@ -260,7 +260,7 @@ static void it_drains(struct sim *sim)
     story_until_stored(sim, "grants/");
     sim_run_until(sim, sim->now + 500);
     sim_worker_drain(sim, &sim->workers[0], 30000);
-    while (strstr(sim->transcript, " splits of provider 0 back") == NULL) {
+    while (strstr(story_said(sim), " splits of provider 0 back") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_kill_replica(sim, sim_leader(sim), 1000);
@@ -318,12 +318,12 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
 
     story_begin(sim, 2, 1, FEW, false);
     story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
+    while (strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_drain(sim, &sim->workers[0], 30000);
     story_ends_well(sim, 60000, NULL);
-    assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
+    assert_non_null(strstr(story_said(sim), "w1.3.2/1: opened, a recovery task"));
     assert_false(sim->workers_lost);
 }
 
@@ -393,10 +393,10 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
 /* Nobody else is given up with @split. */
 static void expect_given_up(const struct sim *sim, const char *split)
 {
-    const char *first = strstr(sim->transcript, " is quarantined");
+    const char *first = strstr(story_said(sim), " is quarantined");
 
     assert_non_null(first);
-    assert_non_null(strstr(sim->transcript, split));
+    assert_non_null(strstr(story_said(sim), split));
     assert_null(strstr(first + 1, " is quarantined"));
 }
 
@@ -409,7 +409,7 @@ static void a_split_that_kills_is_given_up(void **state)
     story_ends_well(sim, 300000, NULL);
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 0); /* the job fails instead, and says why */
     expect_given_up(sim, "split 5 of provider 0 is quarantined");
-    assert_non_null(strstr(sim->transcript, "failed, split 5"));
+    assert_non_null(strstr(story_said(sim), "failed, split 5"));
 }
 
 static void with_ignore_errors_the_rest_is_read(void **state)
@@ -555,7 +555,7 @@ static void the_end_says_what_was_lost(void **state)
                     "[   8031] client 0: end of repetition 0\n"
                     "[   8032] client c0: left iteration 3.4\n"
                     "[   8036] client 0: has read everything\n");
-    assert_non_null(strstr(sim->transcript, "finished, workers lost: 1, splits lost: "));
+    assert_non_null(strstr(story_said(sim), "finished, workers lost: 1, splits lost: "));
 }
 
 /* Long after everybody has read repetition 0, and its record is gone, somebody wants to read it. */
@@ -595,7 +595,7 @@ static void what_has_ended_is_never_run_again(void **state)
                     "[2000443] client 1: repetition 0 has ended already\n"
                     "[2000443] client 1: has read everything\n");
     assert_int_equal(sim_store_count(sim, "iterations/"), 0);
-    assert_non_null(strstr(sim->transcript, "client 1: repetition 0 has ended already"));
+    assert_non_null(strstr(story_said(sim), "client 1: repetition 0 has ended already"));
 }
 
 int main(void)

@@ -141,9 +141,8 @@ static void turn(struct sim *sim, void *arg)
 
 static struct sim_asked *ask(struct sim_replica *replica, size_t size)
 {
-    struct sim_asked *asked = mr_calloc(1, sizeof *asked + size);
+    struct sim_asked *asked = sim_got(mr_calloc(1, sizeof *asked + size));
 
-    MR_ASSERT(asked != NULL);
     asked->size = size;
     asked->next = replica->asked;
     replica->asked = asked;
@@ -532,9 +531,8 @@ int sim_leader(const struct sim *sim)
 static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
 {
     const struct sim *sim = ((struct sim_replica *)ctx)->sim;
-    struct mr_definition *d = mr_calloc(1, sizeof *d);
+    struct mr_definition *d = sim_got(mr_calloc(1, sizeof *d));
 
-    MR_ASSERT(d != NULL);
     for (int i = 0; i < SIM_DATASETS; i++) {
         const struct sim_dataset *dataset = &sim->datasets[i];
 

@@ -47,9 +47,8 @@ static void on_finish(void *ctx, uint64_t token)
 /* The definition of a dataset is its number. */
 static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
 {
-    struct mr_definition *d = mr_calloc(1, sizeof *d);
+    struct mr_definition *d = sim_got(mr_calloc(1, sizeof *d));
 
-    MR_ASSERT(d != NULL);
     snprintf(d->fingerprint, sizeof d->fingerprint, "dd%030x",
              (unsigned)strtoul((const char *)request->definition.data, NULL, 10));
     d->spec = mr_strdup("s");
@@ -81,9 +80,8 @@ static void start(struct leader *l)
 #undef X
     };
     mr_store *store;
-    int rc = mr_fake_connect(l->fake, &store, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_connect(l->fake, &store, NULL));
     snprintf(instance, sizeof instance, "%032llx", (unsigned long long)l->takeovers);
     l->dispatcher = dispatcher_new(&o, store, &ops, l, l->now);
     dispatcher_put_in(l->dispatcher, false, true /* nothing is late */);
@@ -94,9 +92,7 @@ static void start(struct leader *l)
 
 void leader_open(struct leader *l)
 {
-    int rc = mr_fake_new(1, &l->fake, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_new(1, &l->fake, NULL));
     mr_log_init(MR_LOG_OFF, MR_LOG_TEXT, "sim");
     dispatchers_trust(true);
     start(l);
@@ -168,10 +164,9 @@ void leader_run(struct leader *l, int64_t until)
 const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
                                     const ProtobufCMessage *request, int *code)
 {
-    uint8_t *bytes = mr_malloc(protobuf_c_message_get_packed_size(request) + 1);
+    uint8_t *bytes = sim_got(mr_malloc(protobuf_c_message_get_packed_size(request) + 1));
     bool crash = l->crash_soon;
 
-    MR_ASSERT(bytes != NULL);
     l->crash_soon = false; /* in a timer, not here */
     l->answered = false;
     bool known = dispatcher_call(l->dispatcher, kind, bytes,

@@ -86,9 +86,8 @@ static void send_packet(struct sim *sim, struct sim_client *client, struct sim_l
 static struct sim_packet *pack(const ProtobufCMessage *message)
 {
     size_t size = message != NULL ? protobuf_c_message_get_packed_size(message) : 0;
-    struct sim_packet *packet = mr_calloc(1, sizeof *packet + size);
+    struct sim_packet *packet = sim_got(mr_calloc(1, sizeof *packet + size));
 
-    MR_ASSERT(packet != NULL);
     packet->size = size;
     packet->refusal = message == NULL;
     if (message != NULL) {
@@ -383,9 +382,7 @@ static void take_elements(struct sim *sim, struct mr_read_task *t, const struct 
     h.session = t->session;
     content.n = h.rounds->n_rounds > 0 ? 1 : 0;
     if (content.n > 0) {
-        int rc = mr_block_alloc((uint32_t)h.rounds->n_rounds, &leaf, 1, &block, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_block_alloc((uint32_t)h.rounds->n_rounds, &leaf, 1, &block, NULL));
         int64_t *numbers = mr_block_data(block, 0);
         for (size_t i = 0; i < h.rounds->n_rounds; i++) {
             numbers[NUMBERS * i] = (int64_t)mr_hash64(t->id, strlen(t->id));

@@ -11,6 +11,7 @@
 #include "dispatcher.h"
 #include "lists.h"
 
+#include "base/buf.h"
 #include "base/identity.h"
 #include "base/map.h"
 #include "base/rng.h"
@@ -564,8 +565,7 @@ struct sim {
     uint64_t probe; /* a call whose answers are counted (sim_probe()) */
     unsigned probe_answers;
     int probe_code; /* of the last one */
-    char *transcript;
-    size_t transcript_len, transcript_cap;
+    struct mr_buf transcript;
     size_t compared;    /* of it, by a story */
     bool workers_lost;  /* a worker's life has ended */
     bool clients_lost;  /* a reader has died */

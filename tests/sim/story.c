@@ -50,9 +50,14 @@ static size_t count_lines(const char *text)
     return n;
 }
 
+const char *story_said(const struct sim *sim)
+{
+    return sim->transcript.len > 0 ? (const char *)sim->transcript.data : "";
+}
+
 static const char *said_since(const struct sim *sim)
 {
-    return sim->transcript != NULL ? sim->transcript + sim->compared : "";
+    return story_said(sim) + sim->compared;
 }
 
 void mr_sim_expect(struct sim *sim, const char *lines)
@@ -67,12 +72,12 @@ void mr_sim_expect(struct sim *sim, const char *lines)
         fail_msg("it was said otherwise");
     }
     assert_string_equal(sim->violation, "");
-    sim->compared = sim->transcript_len;
+    sim->compared = sim->transcript.len;
 }
 
 void mr_sim_skip(struct sim *sim)
 {
-    sim->compared = sim->transcript_len;
+    sim->compared = sim->transcript.len;
 }
 
 void story_pause_leader(struct sim *sim, int64_t until)
@@ -123,7 +128,7 @@ void story_ends_well(struct sim *sim, int64_t by, const char *lines)
     assert_string_equal(sim->violation, "");
     assert_true(sim_all_done(sim));
     assert_true(same);
-    sim->compared = sim->transcript_len;
+    sim->compared = sim->transcript.len;
 }
 
 void story_join(struct sim *sim, int workers, int clients, int dataset, bool repeats)

@@ -31,6 +31,7 @@ void story_begin(struct sim *sim, int workers, int clients, int dataset, bool re
  * lines are the core's own, and what befell the cluster.
  */
 void mr_sim_expect(struct sim *sim, const char *lines);
+const char *story_said(const struct sim *sim); /* so far */
 /* What was said so far is not compared. */
 void mr_sim_skip(struct sim *sim);
 /* The leader sleeps, and neither hears nor knows yet that another one leads: until @until. */

@@ -173,7 +173,7 @@ static void a_reader_that_never_heard_of_being_attached_is_attached_again(void *
                     "[  12910] client c1: left iteration 3.3\n"
                     "[  12914] client 0: has read everything\n"
                     "[  12914] client 1: has read everything\n");
-    assert_non_null(strstr(sim->transcript, "client c0: lost to iteration"));
+    assert_non_null(strstr(story_said(sim), "client c0: lost to iteration"));
 }
 
 /* The only worker and the only reader cannot reach each other for longer than a worker may be
@@ -315,7 +315,7 @@ static void what_a_released_reader_takes_is_not_kept_for_ever(void **state)
         sim_cut(sim, SIM_NODE_REPLICA(i), SIM_NODE_CLIENT(1), false, 30000);
     }
     sim_run_until(sim, 25000);
-    assert_non_null(strstr(sim->transcript, "client c1: lost to iteration"));
+    assert_non_null(strstr(story_said(sim), "client c1: lost to iteration"));
     assert_true(sim->rares[SIM_RARE_RELEASED_BEFORE] > 0);
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;

@@ -63,10 +63,9 @@ static bool say(struct sim *sim, struct sim_worker *worker, const struct sim_tas
 static void do_beat(struct sim *sim, struct sim_worker *worker)
 {
     Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
-    struct said *said = mr_calloc((size_t)worker->used + 1, sizeof *said);
+    struct said *said = sim_got(mr_calloc((size_t)worker->used + 1, sizeof *said));
     Millrace__TaskProgress *list[SIM_TASKS_MAX];
 
-    MR_ASSERT(said != NULL);
     mr_registration_beats(&worker->registration);
     request.draining = worker->draining;
     request.leaving = worker->leaving;
