@@ -113,11 +113,7 @@ static struct sim_view_job *add_job(struct sim *sim, const char *id, const char 
     }
     job = sim_got(mr_calloc(1, sizeof *job));
     snprintf(job->id, sizeof job->id, "%s", id);
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, dataset_id) == 0) {
-            job->dataset = i;
-        }
-    }
+    job->dataset = sim_dataset_of(sim, dataset_id);
     job->next = sim->views.job_list;
     sim->views.job_list = job;
     mr_map_put(&sim->views.jobs, job->id, job, NULL);
@@ -357,23 +353,20 @@ static struct handout *newest_handout(struct sim_view *view, const struct cell *
     return NULL;
 }
 
-static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                           uint64_t split, bool to)
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task,
+                        const Millrace__GivenBackRange *back, bool really)
 {
     struct sim_view *view = find(sim, task->iteration);
-    struct cell *cell = view != NULL ? cell_of(view, task->provider, repetition, split) : NULL;
-    struct handout *h = cell != NULL ? newest_handout(view, cell, task->id, !to) : NULL;
 
-    if (h != NULL) {
-        h->given_back = to;
-        cell->handed += to ? -1u : 1u;
+    for (uint64_t k = 0; k < back->count && view != NULL; k++) {
+        struct cell *cell = cell_of(view, task->provider, back->repetition, back->first + k);
+        struct handout *h = cell != NULL ? newest_handout(view, cell, task->id, !really) : NULL;
+
+        if (h != NULL) {
+            h->given_back = really;
+            cell->handed += really ? -1u : 1u;
+        }
     }
-}
-
-void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                        uint64_t split)
-{
-    set_given_back(sim, task, repetition, split, true);
 }
 
 void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
@@ -385,12 +378,6 @@ void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
 
         h->taken_back = h->taken_back || (h->given_back && strcmp(h->task, task->id) == 0);
     }
-}
-
-void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                   uint64_t split)
-{
-    set_given_back(sim, task, repetition, split, false);
 }
 
 bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task,

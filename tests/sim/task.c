@@ -121,11 +121,7 @@ static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_t
         give_back_opened(task);
     }
     for (size_t i = 0; i < request->n_given_back; i++) {
-        const Millrace__GivenBackRange *back = request->given_back[i];
-
-        for (uint64_t k = 0; k < back->count; k++) {
-            sim_view_gave_back(sim, task, back->repetition, back->first + k);
-        }
+        sim_view_gave_back(sim, task, request->given_back[i], true);
         sim_rare(sim, SIM_RARE_GAVE_BACK);
     }
     request->incarnation = worker->incarnation;
@@ -445,11 +441,7 @@ static void note_given_back(struct sim *sim, struct sim_task *task, bool keep)
     }
     sim_rare(sim, SIM_RARE_KEPT);
     for (size_t i = 0; i < request->n_given_back; i++) {
-        const Millrace__GivenBackRange *back = request->given_back[i];
-
-        for (uint64_t k = 0; k < back->count; k++) {
-            sim_view_kept(sim, task, back->repetition, back->first + k);
-        }
+        sim_view_gave_back(sim, task, request->given_back[i], false);
     }
 }
 
@@ -714,11 +706,7 @@ static struct sim_task *new_task(struct sim *sim, struct sim_worker *worker,
     task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     task->repeats = assignment->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     task->nproviders = assignment->n_providers;
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
-            task->dataset = i;
-        }
-    }
+    task->dataset = sim_dataset_of(sim, assignment->dataset_id);
     task->passes = sim->datasets[task->dataset].passes;
     return task;
 }

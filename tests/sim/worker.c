@@ -190,7 +190,7 @@ static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_ca
 
 /* ---------------------------------------------------------------- the process */
 
-static void restarted(struct sim *sim, void *arg)
+void sim_worker_again(struct sim *sim, void *arg)
 {
     sim_worker_start(sim, arg);
 }
@@ -248,8 +248,8 @@ static void leave_if_through(struct sim *sim, struct sim_worker *worker)
 static void left(struct sim *sim, struct sim_worker *worker)
 {
     sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
-              false);
+    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, sim_worker_again,
+              worker, false);
 }
 
 /* What it reads kills it; something starts it again. */
@@ -258,9 +258,7 @@ static void on_crash(struct sim *sim, int number)
     struct sim_worker *worker = &sim->workers[number];
 
     sim_say(sim, "worker %d: crashes", worker->number);
-    sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
-              false);
+    left(sim, worker);
 }
 
 /* ---------------------------------------------------------------- what it is told */
