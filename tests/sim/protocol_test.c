@@ -5,8 +5,6 @@
  */
 #include "story.h"
 
-#include "base/base.h"
-
 /* ---------------------------------------------------------------- commit */
 
 /* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is
@@ -196,8 +194,7 @@ static void an_isolated_leader_falls_silent(void **state)
 static void it_dies_with_full_hands(struct sim *sim)
 {
     sim->buffer_size = 10;
-    story_begin(sim, 2, 1, NUMBERS, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, true);
     sim_run_until(sim, sim->now + 5000);
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 200000);
@@ -229,8 +226,7 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    story_begin(sim, 2, 1, FEW, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, FEW, true);
     while (strstr(story_said(sim), "w0.3.1: end of provider 0") == NULL ||
            strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
@@ -250,14 +246,12 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
                     "[   5609] client 0: end of repetition 0\n"
                     "[   5610] client c0: left iteration 3.4\n"
                     "[   5612] client 0: has read everything\n");
-    assert_non_null(strstr(story_said(sim), "w1.3.2/1: opened, a recovery task"));
 }
 
 /* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
 static void it_drains(struct sim *sim)
 {
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_run_until(sim, sim->now + 500);
     sim_worker_drain(sim, &sim->workers[0], 30000);
     while (strstr(story_said(sim), " splits of provider 0 back") == NULL) {
@@ -287,8 +281,7 @@ static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **s
     struct sim *sim = *state;
     const struct mr_registration *registration = &sim->workers[0].registration;
 
-    story_begin(sim, 2, 1, FEW, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, FEW, true);
     sim_store_fill(sim, true);
     sim_run_until(sim, sim->now + 2000); /* its leader has noticed */
     sim_worker_drain(sim, &sim->workers[0], 60000);
@@ -316,8 +309,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
 {
     struct sim *sim = *state;
 
-    story_begin(sim, 2, 1, FEW, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, FEW, false);
     while (strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
@@ -331,8 +323,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
  * pause, too. */
 static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats)
 {
-    story_begin(sim, 2, 1, NUMBERS, repeats);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, repeats);
     sim->clients[0].plan.slow = true;
     sim->workers[0].process.frozen_until =
         sim->now + 620000; /* worker timeout and retention, and a little more */
@@ -362,8 +353,7 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    story_begin(sim, 1, 1, NUMBERS, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 1, 1, NUMBERS, true);
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 40000);
@@ -425,9 +415,8 @@ static void with_ignore_errors_the_rest_is_read(void **state)
 /* One of two readers dies with elements that it had received, and its application had not. */
 static void a_reader_dies(struct sim *sim, bool repeats)
 {
-    story_begin(sim, 1, 2, NUMBERS, repeats);
+    story_read(sim, 1, 2, NUMBERS, repeats);
     sim->clients[1].plan.slow = true;
-    story_until_stored(sim, "grants/");
     sim_run_until(sim, 2950);
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;
@@ -458,8 +447,7 @@ static void one_address_is_one_worker(void **state)
 {
     struct sim *sim = *state;
 
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_worker_stop(sim, &sim->workers[1]);
     sim_worker_start_at(sim, &sim->workers[1], sim->workers[0].address);
     sim_run_until(sim, sim->now + 300);
@@ -541,8 +529,7 @@ static void the_end_says_what_was_lost(void **state)
 {
     struct sim *sim = *state;
 
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
     story_ends_well(sim, 100000,
@@ -595,7 +582,6 @@ static void what_has_ended_is_never_run_again(void **state)
                     "[2000443] client 1: repetition 0 has ended already\n"
                     "[2000443] client 1: has read everything\n");
     assert_int_equal(sim_store_count(sim, "iterations/"), 0);
-    assert_non_null(strstr(story_said(sim), "client 1: repetition 0 has ended already"));
 }
 
 int main(void)

@@ -187,3 +187,9 @@ void story_begin(struct sim *sim, int workers, int clients, int dataset, bool re
     }
     expect_built(sim, &said);
 }
+
+void story_read(struct sim *sim, int workers, int clients, int dataset, bool repeats)
+{
+    story_begin(sim, workers, clients, dataset, repeats);
+    story_until_stored(sim, "grants/");
+}

@@ -26,6 +26,8 @@ void story_join(struct sim *sim, int workers, int clients, int dataset, bool rep
 void story_start(struct sim *sim);
 /* The same, until the readers are attached. */
 void story_begin(struct sim *sim, int workers, int clients, int dataset, bool repeats);
+/* The same, until splits are handed out. */
+void story_read(struct sim *sim, int workers, int clients, int dataset, bool repeats);
 /*
  * Run until so many lines were said as @lines has, and compare: what was said since the last time. The
  * lines are the core's own, and what befell the cluster.
