@@ -113,7 +113,7 @@ static void on_call_release(struct mr_call *call)
     mr_free(call);
 }
 
-static const struct mr_method *method_of(enum mr_command_kind kind)
+const struct mr_method *dispatcher_method(enum mr_command_kind kind)
 {
     size_t i = 0;
 
@@ -131,7 +131,7 @@ bool dispatcher_call(struct dispatcher *d, enum mr_command_kind kind, const void
     struct mr_item item = {.kind = MR_ITEM_CALL, .call = &c->call};
     size_t taken;
 
-    c->call.method = method_of(kind);
+    c->call.method = dispatcher_method(kind);
     c->call.release = on_call_release;
     c->call.arrived_ms = now_ms;
     c->token = token;

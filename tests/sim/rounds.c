@@ -319,15 +319,9 @@ static void pump(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     say_over(sim, worker, task);
 }
 
-struct tick {
-    struct sim_worker *worker;
-    struct sim_task *task;
-    uint64_t busy;
-};
-
 static void tick(struct sim *sim, void *arg)
 {
-    const struct tick *tick_of = arg;
+    const struct sim_turn *tick_of = arg;
     struct sim_task *task = tick_of->task;
 
     if (task->busy == tick_of->busy && task->rounds != NULL) {
@@ -351,7 +345,7 @@ void sim_rounds_assign(struct sim *sim, struct sim_worker *worker, struct sim_ta
     if (rc < 0) {
         sim_violation(sim, "an assignment: %s", err.message);
     } else if (is_new) {
-        struct tick first = {worker, task, ++task->busy};
+        struct sim_turn first = {worker, task, ++task->busy};
 
         task->work = SIM_WORK_OUT;
         if (sim_draw(sim, SLOW_STARTS) == 0) {
@@ -421,14 +415,9 @@ static void at_worker(struct sim *sim, struct sim_client *client, struct mr_read
     struct sim_worker *worker = &sim->workers[line->worker];
     Millrace__ReadRequest *request =
         millrace__read_request__unpack(NULL, packet->size, packet->bytes);
-    struct sim_task *task = NULL;
+    struct sim_task *task = sim_find_task(worker, t->id);
 
-    for (int i = 0; i < worker->used; i++) {
-        if (worker->tasks[i].rounds != NULL && strcmp(worker->tasks[i].id, t->id) == 0) {
-            task = &worker->tasks[i];
-        }
-    }
-    if (task != NULL) {
+    if (task != NULL && task->rounds != NULL) {
         take_request(sim, client, task, line, request);
         pump(sim, worker, task);
     } else {

@@ -107,7 +107,6 @@ struct sim_message {
     uint64_t actor_life;
     int replica;
     uint64_t call;
-    uint64_t copies; /* 1: it was sent twice */
     uint64_t epoch;
     int64_t sent_at;
     int64_t memory;  /* of a reply: the load of the state that it was decided on */
@@ -363,6 +362,13 @@ static inline struct sim_task *sim_next_task(struct sim_worker *worker, struct s
     }
     return task < worker->tasks + worker->used ? task : NULL;
 }
+
+/* An event of a task, unless `busy` is another one by then. */
+struct sim_turn {
+    struct sim_worker *worker;
+    struct sim_task *task;
+    uint64_t busy;
+};
 
 static inline bool sim_worker_is_registered(const struct sim_worker *worker)
 {
@@ -700,6 +706,7 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_again(struct sim *sim, void *worker); /* as an event */
 /* One that is dead. */
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id); /* or NULL */
 void sim_worker_drop_tasks(struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 /* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is

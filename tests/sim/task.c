@@ -7,7 +7,6 @@
 #include "sim.h"
 
 #include "base/base.h"
-#include "worker/session/splits.h"
 
 #include <millrace/dataset.h>
 
@@ -252,17 +251,11 @@ static size_t kept(const struct sim_task *task)
 
 /* ---------------------------------------------------------------- reading */
 
-struct work_done {
-    struct sim_worker *worker;
-    struct sim_task *task;
-    uint64_t busy;
-};
-
 static void work_done(struct sim *sim, void *arg);
 
 static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
 {
-    struct work_done done = {worker, task, ++task->busy};
+    struct sim_turn done = {worker, task, ++task->busy};
 
     task->work = SIM_WORK_BUSY;
     sim_later(sim, ms, &worker->process, work_done, &done, sizeof done);
@@ -349,7 +342,7 @@ static bool is_poisoned(const struct sim *sim, const struct sim_task *task)
 
 static void work_done(struct sim *sim, void *arg)
 {
-    struct work_done *done = arg;
+    const struct sim_turn *done = arg;
     struct sim_task *task = done->task;
 
     if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
@@ -658,14 +651,13 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
 void sim_task_data(struct sim *sim, const struct sim_data *ask)
 {
     struct sim_worker *worker = &sim->workers[ask->worker];
+    struct sim_task *task = sim_find_task(worker, ask->task);
 
-    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
-        if (task->book != NULL && strcmp(task->id, ask->task) == 0) {
-            serve(sim, worker, task, ask);
-            return;
-        }
+    if (task != NULL && task->book != NULL) {
+        serve(sim, worker, task, ask);
+    } else {
+        answer(sim, ask, SIM_DATA_MOVED);
     }
-    answer(sim, ask, SIM_DATA_MOVED);
 }
 
 /* ---------------------------------------------------------------- life */

@@ -114,7 +114,7 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     }
 }
 
-static struct sim_task *find_task(struct sim_worker *worker, const char *id)
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id)
 {
     for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
         if (strcmp(id, task->id) == 0) {
@@ -144,7 +144,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     for (size_t t = 0; t < update->n_tasks; t++) {
-        struct sim_task *known = find_task(worker, update->tasks[t]->task_id);
+        struct sim_task *known = sim_find_task(worker, update->tasks[t]->task_id);
 
         if (known != NULL && known->rounds != NULL) {
             sim_rounds_assign(sim, worker, known, update->tasks[t]->rounds);
@@ -155,7 +155,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     for (size_t i = 0; i < update->n_rounds; i++) {
-        struct sim_task *task = find_task(worker, update->rounds[i]->task_id);
+        struct sim_task *task = sim_find_task(worker, update->rounds[i]->task_id);
 
         if (task != NULL && task->rounds != NULL) {
             sim_rounds_assign(sim, worker, task, update->rounds[i]->rounds);
