@@ -121,7 +121,6 @@ static void turn(struct leader *l)
     const mr_member *m = dispatcher_machine(l->dispatcher)->member;
 
     dispatcher_turn(l->dispatcher, l->now, (uint64_t)(WALL_MS + l->now));
-    l->turns++;
     if (l->crash_soon && mr_member_newest(m) > mr_member_committed(m)) {
         leader_take_over(l);
     }
@@ -161,8 +160,7 @@ void leader_run(struct leader *l, int64_t until)
     (void)mr_fake_step(l->fake, until);
 }
 
-const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
-                                    const ProtobufCMessage *request, int *code)
+int leader_call(struct leader *l, enum mr_command_kind kind, const ProtobufCMessage *request)
 {
     uint8_t *bytes = sim_got(mr_malloc(protobuf_c_message_get_packed_size(request) + 1));
     bool crash = l->crash_soon;
@@ -180,8 +178,7 @@ const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
         MR_ASSERT(more);
     }
     l->crash_soon = crash;
-    *code = ((const Millrace__OpenReply *)l->answer)->header->code;
-    return l->answer;
+    return ((const Millrace__OpenReply *)l->answer)->header->code;
 }
 
 /* ---------------------------------------------------------------- what is stored */
