@@ -135,9 +135,8 @@ static void retry_in(struct sim *sim, int64_t ms, struct sim_call *call, bool is
 
 static void attempt(struct sim *sim, struct sim_call *call, bool is_worker, int actor)
 {
-    struct sim_message *message = mr_calloc(1, sizeof *message + call->size);
+    struct sim_message *message = sim_got(mr_calloc(1, sizeof *message + call->size));
 
-    MR_ASSERT(message != NULL);
     message->kind = call->kind;
     message->is_worker = is_worker;
     message->actor = actor;
@@ -178,9 +177,8 @@ static void pack(struct sim *sim, bool is_worker, int actor, const ProtobufCMess
         d->definition = (ProtobufCBinaryData){.data = (uint8_t *)(uintptr_t) "def", .len = 3};
         d->compression = (char *)(uintptr_t) "AUTO";
     }
-    void *p = mr_buf_reserve(out, protobuf_c_message_get_packed_size(request) + 1);
+    void *p = sim_got(mr_buf_reserve(out, protobuf_c_message_get_packed_size(request) + 1));
 
-    MR_ASSERT(p != NULL);
     out->len = protobuf_c_message_pack(request, p);
     r->header = NULL;
 }
@@ -206,8 +204,7 @@ void sim_probe(struct sim *sim, int client, int replica, enum mr_command_kind ki
     struct sim_message *message;
 
     pack(sim, false, client, request, &body);
-    message = mr_calloc(1, sizeof *message + body.len);
-    MR_ASSERT(message != NULL);
+    message = sim_got(mr_calloc(1, sizeof *message + body.len));
     memcpy(message->body, body.data, body.len);
     message->size = body.len;
     mr_buf_free(&body);

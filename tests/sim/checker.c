@@ -11,7 +11,6 @@
  *  - nobody is given up who was heard of in time (given_up.c);
  *  - who is told that a call was not applied can rely on it.
  */
-#include "grow.h"
 #include "rounds.h"
 
 #include "json/pbjson.h"
@@ -22,9 +21,8 @@
 
 static char *keep(struct sim *sim, const char *text)
 {
-    char *copy = mr_strdup(text);
+    char *copy = sim_got(mr_strdup(text));
 
-    MR_ASSERT(copy != NULL);
     MORE(sim->strings, sim->cap_strings, sim->nstrings);
     sim->strings[sim->nstrings++] = copy;
     return copy;
@@ -32,25 +30,34 @@ static char *keep(struct sim *sim, const char *text)
 
 static void note(struct sim *sim, struct mr_map *map, const char *key, const char *text)
 {
-    int rc = mr_map_put(map, keep(sim, key), keep(sim, text), NULL);
+    sim_must(mr_map_put(map, keep(sim, key), keep(sim, text), NULL));
+}
 
-    MR_ASSERT(rc == MR_OK);
+static void note_as(struct sim *sim, const char *what, const char *of, const char *text)
+{
+    char name[192];
+
+    snprintf(name, sizeof name, "%s %s", what, of);
+    note(sim, &sim->committed, name, text);
 }
 
 static void note_fact(struct sim *sim, const char *what, const char *of)
 {
-    char name[192];
-
-    snprintf(name, sizeof name, "%s %s", what, of);
-    note(sim, &sim->committed, name, "yes");
+    note_as(sim, what, of, "yes");
 }
 
-static bool is_fact(const struct sim *sim, const char *what, const char *of)
+/* What is noted as @what of it; NULL: nothing. */
+static const char *noted(const struct sim *sim, const char *what, const char *of)
 {
     char name[192];
 
     snprintf(name, sizeof name, "%s %s", what, of);
-    return mr_map_get(&sim->committed, name) != NULL;
+    return mr_map_get(&sim->committed, name);
+}
+
+static bool is_fact(const struct sim *sim, const char *what, const char *of)
+{
+    return noted(sim, what, of) != NULL;
 }
 
 /* The first text under @key stays; another one is a contradiction. */
@@ -111,35 +118,26 @@ static void answer_text(uint64_t repetition, int64_t ahead, bool end,
 }
 
 /* "grants/<iteration>/<provider>/<rest of the task's id>" */
-static void commit_grant(struct sim *sim, const char *key, const char *value, int64_t memory)
+static void commit_grant(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    Millrace__GrantRecord *grant = sim_parse(sim, &millrace__grant_record__descriptor, key, value);
+    const Millrace__GrantRecord *grant = record;
     char name[256], text[600], iteration[64], task[128];
     const char *id = strchr(key, '/') + 1, *provider = strchr(id, '/') + 1;
 
     snprintf(iteration, sizeof iteration, "%.*s", (int)(provider - 1 - id), id);
     snprintf(task, sizeof task, "%s%s", iteration, strchr(provider, '/'));
-
-    if (grant == NULL) {
-        return;
-    }
     snprintf(name, sizeof name, "%s seq %" PRIu64, key, grant->seq);
     answer_text(grant->repetition, grant->ahead, grant->end, grant->ranges, grant->n_ranges, text,
                 sizeof text);
     note_once(sim, &sim->committed, name, text, "one question, two answers");
     sim_view_granted(sim, iteration, task, strtoul(provider, NULL, 10), grant, memory);
-    millrace__grant_record__free_unpacked(grant, NULL);
 }
 
-static void commit_iteration(struct sim *sim, const char *key, const char *value)
+static void commit_iteration(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    Millrace__IterationRecord *it =
-        sim_parse(sim, &millrace__iteration_record__descriptor, key, value);
+    const Millrace__IterationRecord *it = record;
     char name[256], at[32];
 
-    if (it == NULL) {
-        return;
-    }
     /* Only an OFF iteration that nobody reads may be forgotten before its end, and made again. */
     if (it->job_id[0] != '\0' && (sim->job_gc_ms == 0 || it->n_providers > 0)) {
         snprintf(name, sizeof name, "repetition %s/%" PRIu64, it->job_id, it->repetition);
@@ -148,16 +146,14 @@ static void commit_iteration(struct sim *sim, const char *key, const char *value
     snprintf(name, sizeof name, "ran %s/%" PRIu64, it->job_id, it->repetition);
     note(sim, &sim->committed, name, "yes");
     sim_view_iteration(sim, it);
-    snprintf(name, sizeof name, "finished %s", it->id);
-    if (it->finished) {
-        if (mr_map_get(&sim->committed, name) == NULL) {
-            snprintf(at, sizeof at, "%" PRIi64, sim->store.revision);
-            note(sim, &sim->committed, name, at);
+    if (!is_fact(sim, "finished", it->id)) {
+        snprintf(at, sizeof at, "%" PRIi64, sim->store.revision);
+        if (it->finished) {
+            note_as(sim, "finished", it->id, at);
         }
-    } else if (mr_map_get(&sim->committed, name) != NULL) {
+    } else if (!it->finished) {
         sim_violation(sim, "iteration %s had finished and is open again", it->id);
     }
-    millrace__iteration_record__free_unpacked(it, NULL);
 }
 
 /* Parts of an iteration: "<kind>/<iteration>/...". */
@@ -174,42 +170,23 @@ static void commit_part(struct sim *sim, const char *key)
     }
 }
 
-/* A task was closed: its record says so; that of a recovery task goes. */
-static void commit_task(struct sim *sim, const char *key, const char *value)
+/* A task was closed: its record says so. */
+static void commit_task(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    const char *id = key + strlen("tasks/");
-
-    if (value == NULL) {
-        note_fact(sim, "closed", id);
-        return;
+    if (((const Millrace__TaskRecord *)record)->lost) {
+        note_fact(sim, "closed", key + strlen("tasks/"));
     }
-    Millrace__TaskRecord *task = sim_parse(sim, &millrace__task_record__descriptor, key, value);
-
-    if (task == NULL) {
-        return;
-    }
-    if (task->lost) {
-        note_fact(sim, "closed", id);
-    }
-    millrace__task_record__free_unpacked(task, NULL);
 }
 
-static void commit_worker(struct sim *sim, const char *key, const char *value)
+static void commit_worker(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    Millrace__WorkerRecord *worker =
-        sim_parse(sim, &millrace__worker_record__descriptor, key, value);
+    const Millrace__WorkerRecord *worker = record;
     const char *life = key + strlen("workers/");
 
-    if (worker == NULL) {
-        return;
-    }
     note_fact(sim, "worker", worker->incarnation);
     if (worker->lost[0] != '\0') {
-        char name[96];
-        const char *clean;
+        const char *clean = noted(sim, "clean", worker->incarnation);
 
-        snprintf(name, sizeof name, "clean %s", worker->incarnation);
-        clean = mr_map_get(&sim->committed, name);
         /* One whose goodbye is not heard in time, or not taken in by a full store, is lost. */
         sim->workers_lost = sim->workers_lost || clean == NULL ||
                             sim->now - strtoll(clean, NULL, 10) >= SIM_WORKER_TIMEOUT_MS;
@@ -217,77 +194,83 @@ static void commit_worker(struct sim *sim, const char *key, const char *value)
     } else if (is_fact(sim, "lost", life)) {
         sim_violation(sim, "a worker was given life %s, which had ended", life);
     }
-    millrace__worker_record__free_unpacked(worker, NULL);
 }
 
-static void commit_production(struct sim *sim, const char *key, const char *value)
+static void commit_production(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    Millrace__ProductionRecord *production =
-        sim_parse(sim, &millrace__production_record__descriptor, key, value);
-
-    if (production != NULL) {
-        sim_view_production(sim, production);
-        millrace__production_record__free_unpacked(production, NULL);
-    }
+    sim_view_production(sim, record);
 }
 
 void sim_check_leaves_clean(struct sim *sim, const struct sim_worker *worker)
 {
-    char name[96], at[32];
+    char at[32];
 
-    snprintf(name, sizeof name, "clean %s", worker->incarnation);
     snprintf(at, sizeof at, "%lld", (long long)sim->now);
-    note(sim, &sim->committed, name, at);
+    note_as(sim, "clean", worker->incarnation, at);
 }
 
-static void commit_job(struct sim *sim, const char *key, const char *value)
+static void commit_job(struct sim *sim, const char *key, const void *record, int64_t memory)
 {
-    Millrace__JobRecord *job = sim_parse(sim, &millrace__job_record__descriptor, key, value);
+    const Millrace__JobRecord *job = record;
 
-    if (job == NULL) {
-        return;
-    }
     sim_view_job(sim, job);
     note_fact(sim, "job", job->id);
     note(sim, &sim->committed, key, job->id);
-    millrace__job_record__free_unpacked(job, NULL);
+}
+
+/* What is written, by the prefix of its key, and in which pass it is looked at. */
+static const struct kind {
+    const char *prefix;
+    int pass;
+    const ProtobufCMessageDescriptor *type;
+    void (*commit)(struct sim *sim, const char *key, const void *record, int64_t memory);
+} kinds[] = {
+    {"tasks/", 0, &millrace__task_record__descriptor, commit_task},
+    {"workers/", 0, &millrace__worker_record__descriptor, commit_worker},
+    {"jobs/", 0, &millrace__job_record__descriptor, commit_job},
+    {"productions/", 0, &millrace__production_record__descriptor, commit_production},
+    {"iterations/", 1, &millrace__iteration_record__descriptor, commit_iteration},
+    {"grants/", 2, &millrace__grant_record__descriptor, commit_grant},
+};
+
+static void commit_delete(struct sim *sim, int pass, const char *key)
+{
+    if (pass == 0 && starts(key, "tasks/")) { /* a recovery task that was closed goes */
+        note_fact(sim, "closed", key + strlen("tasks/"));
+    } else if (pass == 1 && starts(key, "jobs/")) {
+        if (mr_map_get(&sim->committed, key) == NULL) {
+            note(sim, &sim->told, key, "made and forgotten in one transaction");
+        }
+        sim_view_job_gone(sim, mr_map_get(&sim->committed, key));
+    } else if (pass == 2 && starts(key, "productions/")) {
+        sim_view_production_gone(sim, key + strlen("productions/"));
+    }
 }
 
 /* A transaction has no order within: first what the rest refers to, then the rest. */
 static void commit(struct sim *sim, int pass, const char *key, const char *value, int64_t memory)
 {
-    if (pass == 0 && starts(key, "tasks/")) {
-        commit_task(sim, key, value);
-    }
-    if (value == NULL && pass == 1 && starts(key, "jobs/")) {
-        if (mr_map_get(&sim->committed, key) == NULL) {
-            note(sim, &sim->told, key, "made and forgotten in one transaction");
-        }
-        sim_view_job_gone(sim, mr_map_get(&sim->committed, key));
-    } else if (value == NULL && pass == 2 && starts(key, "productions/")) {
-        sim_view_production_gone(sim, key + strlen("productions/"));
-    }
     if (value == NULL) {
+        commit_delete(sim, pass, key);
         return;
     }
     if (pass == 0 && !starts(key, "jobs/")) {
         note(sim, &sim->committed, key, value);
     }
-    if (pass == 0 && starts(key, "workers/")) {
-        commit_worker(sim, key, value);
-    } else if (pass == 0 && starts(key, "jobs/")) {
-        commit_job(sim, key, value);
-    } else if (pass == 0 && starts(key, "productions/")) {
-        commit_production(sim, key, value);
-    } else if (pass == 1 && starts(key, "iterations/")) {
-        commit_iteration(sim, key, value);
-    } else if (pass == 2 && starts(key, "grants/")) {
-        commit_part(sim, key);
-        commit_grant(sim, key, value, memory);
-    } else if (pass == 2 && starts(key, "cursors/")) {
+    if (pass == 2 && (starts(key, "grants/") || starts(key, "cursors/"))) {
         commit_part(sim, key);
     } else if (pass == 2 && starts(key, "consumers/")) {
         sim_rounds_placed(sim, key, value);
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        ProtobufCMessage *record = kinds[i].pass == pass && starts(key, kinds[i].prefix)
+                                       ? sim_parse(sim, kinds[i].type, key, value)
+                                       : NULL;
+
+        if (record != NULL) {
+            kinds[i].commit(sim, key, record, memory);
+            protobuf_c_message_free_unpacked(record, NULL);
+        }
     }
 }
 

@@ -62,8 +62,8 @@ static void begin_read(struct sim *sim, struct sim_client *client)
         .resumes = plan->resumes,
         .resume_round = plan->resume_round,
         .dataset_id = (char *)(uintptr_t)sim->datasets[plan->dataset].id};
-    int rc = mr_read_init(r, NULL);
-    MR_ASSERT(rc == MR_OK);
+
+    sim_must(mr_read_init(r, NULL));
     client->has_read = true;
     client->attached = false;
     client->stream = 0;
@@ -118,16 +118,6 @@ static enum mr_command_kind kind_of(const ProtobufCMessage *request)
         method++;
     }
     return method->command;
-}
-
-static const ProtobufCMessageDescriptor *reply_type(enum mr_command_kind kind)
-{
-    const struct mr_method *method = mr_methods;
-
-    while (method->command != kind) {
-        method++;
-    }
-    return method->reply;
 }
 
 /* What its session does next, as far as it can. When it is to be looked at again. */
@@ -346,8 +336,8 @@ static void on_reply(struct sim *sim, struct sim_call *call, const struct sim_me
     } else if (message->kind == MR_COMMAND_WATCH_CLIENT) {
         apply_update(sim, client, message);
     } else {
-        ProtobufCMessage *reply = protobuf_c_message_unpack(reply_type(message->kind), NULL,
-                                                            message->size, message->body);
+        ProtobufCMessage *reply = protobuf_c_message_unpack(dispatcher_method(message->kind)->reply,
+                                                            NULL, message->size, message->body);
 
         if (message->kind == MR_COMMAND_OPEN) {
             opened(sim, client, call, (const Millrace__OpenReply *)reply);
@@ -376,10 +366,8 @@ void sim_client_start(struct sim *sim, struct sim_client *client)
     begin(sim, client);
 }
 
-void sim_client_stop(struct sim *sim, struct sim_client *client)
+static void be_gone(struct sim_client *client)
 {
-    sim->clients_lost = true;
-    sim_say(sim, "client %d: stops", client->number);
     client->process.alive = false;
     client->process.life++;
     sim_call_cancel(&client->control);
@@ -387,12 +375,16 @@ void sim_client_stop(struct sim *sim, struct sim_client *client)
     client->coming = false;
 }
 
+void sim_client_stop(struct sim *sim, struct sim_client *client)
+{
+    sim->clients_lost = true;
+    sim_say(sim, "client %d: stops", client->number);
+    be_gone(client);
+}
+
 void sim_client_again(struct sim_client *client)
 {
     MR_ASSERT(client->done);
-    client->process.alive = false;
-    client->process.life++;
-    sim_call_cancel(&client->control);
-    sim_reader_reset(client);
-    client->coming = client->done = false;
+    be_gone(client);
+    client->done = false;
 }

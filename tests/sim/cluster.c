@@ -25,6 +25,16 @@ static void make_datasets(struct sim *sim)
     }
 }
 
+int sim_dataset_of(const struct sim *sim, const char *id)
+{
+    int i = SIM_DATASETS - 1;
+
+    while (i > 0 && strcmp(sim->datasets[i].id, id) != 0) {
+        i--;
+    }
+    return i;
+}
+
 void sim_init(struct sim *sim, uint64_t seed)
 {
     memset(sim, 0, sizeof *sim);
@@ -65,7 +75,7 @@ void sim_add_clients(struct sim *sim, int n)
     }
 }
 
-static void start_client(struct sim *sim, void *arg)
+void sim_client_come(struct sim *sim, void *arg)
 {
     sim_client_start(sim, arg);
 }
@@ -73,7 +83,7 @@ static void start_client(struct sim *sim, void *arg)
 void sim_start_clients(struct sim *sim, int64_t within_ms)
 {
     for (int i = 0; i < sim->nclients; i++) {
-        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, start_client,
+        sim_after(sim, (int64_t)sim_draw(sim, (uint64_t)within_ms), NULL, sim_client_come,
                   &sim->clients[i], false);
     }
 }

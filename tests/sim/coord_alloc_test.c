@@ -9,11 +9,8 @@
 #include "tests/support/heap.h"
 
 #include <malloc.h>
-#include <setjmp.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 /* A life of three members: what befalls them begins with the nth allocation failing. */
 static bool live(uint64_t nth)

@@ -12,10 +12,6 @@
 #include "coord/bytes.h"
 #include "coord/record.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
-
 static int64_t epoch_of(const struct coord_sim *s, int leader)
 {
     return mr_member_epoch(s->nodes[leader].member);

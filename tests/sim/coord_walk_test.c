@@ -7,10 +7,7 @@
 
 #include "base/base.h"
 
-#include <setjmp.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 #ifdef __SANITIZE_THREAD__
 #define WALKS 30 /* there is one thread, and it takes twenty times as long */

@@ -2,10 +2,7 @@
 
 #include "coord/bytes.h"
 
-#include <setjmp.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 struct coord_tally coord_tally;
 

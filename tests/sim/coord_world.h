@@ -8,6 +8,11 @@
 #include "coord/fake/fake.h"
 #include "coord/member.h"
 
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
 #define NODES 3
 #define NUMBERS_MAX 20000
 #define TTL_MS 10000

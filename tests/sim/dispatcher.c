@@ -34,9 +34,8 @@ struct open_stream {
 
 void dispatcher_post(struct dispatcher *d, const struct mr_item *item)
 {
-    struct mr_item *copy = mr_memdup(item, sizeof *item);
+    struct mr_item *copy = sim_got(mr_memdup(item, sizeof *item));
 
-    MR_ASSERT(copy != NULL);
     copy->next = NULL;
     *d->last = copy;
     d->last = &copy->next;
@@ -113,7 +112,7 @@ static void on_call_release(struct mr_call *call)
     mr_free(call);
 }
 
-static const struct mr_method *method_of(enum mr_command_kind kind)
+const struct mr_method *dispatcher_method(enum mr_command_kind kind)
 {
     size_t i = 0;
 
@@ -127,12 +126,11 @@ static const struct mr_method *method_of(enum mr_command_kind kind)
 bool dispatcher_call(struct dispatcher *d, enum mr_command_kind kind, const void *bytes,
                      size_t size, uint64_t token, int64_t now_ms)
 {
-    struct pending_call *c = mr_calloc(1, sizeof *c);
+    struct pending_call *c = sim_got(mr_calloc(1, sizeof *c));
     struct mr_item item = {.kind = MR_ITEM_CALL, .call = &c->call};
     size_t taken;
 
-    MR_ASSERT(c != NULL);
-    c->call.method = method_of(kind);
+    c->call.method = dispatcher_method(kind);
     c->call.release = on_call_release;
     c->call.arrived_ms = now_ms;
     c->token = token;
@@ -141,9 +139,8 @@ bool dispatcher_call(struct dispatcher *d, enum mr_command_kind kind, const void
         return false;
     }
     if (c->call.method->stream) {
-        struct open_stream *s = mr_calloc(1, sizeof *s);
+        struct open_stream *s = sim_got(mr_calloc(1, sizeof *s));
 
-        MR_ASSERT(s != NULL);
         mr_dstream_init(&s->d, &stream_ops, c->call.method);
         s->of = d;
         s->token = token;
@@ -254,7 +251,7 @@ static void on_trace(void *ctx, const char *line)
 struct dispatcher *dispatcher_new(const struct mr_turn_options *opts, mr_store *store,
                                   const struct dispatcher_ops *ops, void *ctx, int64_t now_ms)
 {
-    struct dispatcher *d = mr_calloc(1, sizeof *d);
+    struct dispatcher *d = sim_got(mr_calloc(1, sizeof *d));
     struct mr_turn_options o = *opts;
     struct mr_turn_port port = {
         .reply = on_reply,
@@ -268,16 +265,13 @@ struct dispatcher *dispatcher_new(const struct mr_turn_options *opts, mr_store *
         .trace = on_trace,
         .ctx = d};
 
-    MR_ASSERT(d != NULL);
     d->ops = *ops;
     d->ctx = ctx;
     d->last = &d->first;
     d->store = store;
     d->idle_ms = d->due_ms = d->turned_ms = now_ms;
     o.store = store;
-    int rc = mr_turn_new(&o, &port, now_ms, &d->turn, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_turn_new(&o, &port, now_ms, &d->turn, NULL));
     d->due_ms = mr_turn_due(d->turn);
     return d;
 }

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include "grow.h"
+
 #include "dispatcher/turn/turn.h"
 
 struct dispatcher;
@@ -33,6 +35,7 @@ struct dispatcher *dispatcher_new(const struct mr_turn_options *opts, mr_store *
 /* As SIGKILL would: nothing is said to anybody. NULL is fine. */
 void dispatcher_kill(struct dispatcher *d);
 
+const struct mr_method *dispatcher_method(enum mr_command_kind kind);
 /* A request comes in; of a method that is a stream it opens one. false: it is not a @kind. @kind
  * STATUS is Follow. */
 bool dispatcher_call(struct dispatcher *d, enum mr_command_kind kind, const void *bytes,

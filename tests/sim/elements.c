@@ -18,7 +18,6 @@
  * but what was counted as skipped and what it says was lost; a reader that waits skips nothing
  * while somebody reads; a production is not gone while it is read.
  */
-#include "grow.h"
 #include "sim.h"
 
 #include <stdlib.h>
@@ -110,14 +109,9 @@ static struct sim_view_job *add_job(struct sim *sim, const char *id, const char 
     if (job != NULL) {
         return job;
     }
-    job = mr_calloc(1, sizeof *job);
-    MR_ASSERT(job != NULL);
+    job = sim_got(mr_calloc(1, sizeof *job));
     snprintf(job->id, sizeof job->id, "%s", id);
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, dataset_id) == 0) {
-            job->dataset = i;
-        }
-    }
+    job->dataset = sim_dataset_of(sim, dataset_id);
     job->next = sim->views.job_list;
     sim->views.job_list = job;
     mr_map_put(&sim->views.jobs, job->id, job, NULL);
@@ -158,9 +152,8 @@ void sim_view_production_gone(struct sim *sim, const char *id)
 
 static struct sim_view *add_view(struct sim *sim, const char *id, const struct sim_view_job *job)
 {
-    struct sim_view *view = mr_calloc(1, sizeof *view);
+    struct sim_view *view = sim_got(mr_calloc(1, sizeof *view));
 
-    MR_ASSERT(view != NULL);
     snprintf(view->id, sizeof view->id, "%s", id);
     view->repeats = job->repeats;
     view->job = job;
@@ -170,8 +163,7 @@ static struct sim_view *add_view(struct sim *sim, const char *id, const struct s
         view->ncells +=
             (size_t)view->dataset->splits[p] * (view->repeats ? 1 : view->dataset->passes);
     }
-    view->cells = mr_calloc(view->ncells, sizeof *view->cells);
-    MR_ASSERT(view->cells != NULL);
+    view->cells = sim_got(mr_calloc(view->ncells, sizeof *view->cells));
     for (size_t i = 0; i < view->ncells; i++) {
         view->cells[i].last = -1;
     }
@@ -359,23 +351,20 @@ static struct handout *newest_handout(struct sim_view *view, const struct cell *
     return NULL;
 }
 
-static void set_given_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                           uint64_t split, bool to)
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task,
+                        const Millrace__GivenBackRange *back, bool really)
 {
     struct sim_view *view = find(sim, task->iteration);
-    struct cell *cell = view != NULL ? cell_of(view, task->provider, repetition, split) : NULL;
-    struct handout *h = cell != NULL ? newest_handout(view, cell, task->id, !to) : NULL;
 
-    if (h != NULL) {
-        h->given_back = to;
-        cell->handed += to ? -1u : 1u;
+    for (uint64_t k = 0; k < back->count && view != NULL; k++) {
+        struct cell *cell = cell_of(view, task->provider, back->repetition, back->first + k);
+        struct handout *h = cell != NULL ? newest_handout(view, cell, task->id, !really) : NULL;
+
+        if (h != NULL) {
+            h->given_back = really;
+            cell->handed += really ? -1u : 1u;
+        }
     }
-}
-
-void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                        uint64_t split)
-{
-    set_given_back(sim, task, repetition, split, true);
 }
 
 void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
@@ -387,12 +376,6 @@ void sim_view_taken_back(struct sim *sim, const struct sim_task *task)
 
         h->taken_back = h->taken_back || (h->given_back && strcmp(h->task, task->id) == 0);
     }
-}
-
-void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                   uint64_t split)
-{
-    set_given_back(sim, task, repetition, split, false);
 }
 
 bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task,

@@ -44,16 +44,6 @@ void sim_kill_replica(struct sim *sim, int number, int64_t down_ms)
     sim_after(sim, down_ms, NULL, start_replica, replica, false);
 }
 
-static void start_worker(struct sim *sim, void *arg)
-{
-    sim_worker_start(sim, arg);
-}
-
-static void start_client(struct sim *sim, void *arg)
-{
-    sim_client_start(sim, arg);
-}
-
 static void store_back(struct sim *sim, void *arg)
 {
     sim->store.away = false;
@@ -203,7 +193,7 @@ static void kill_worker(struct sim *sim, struct sim_worker *worker)
 {
     if (worker->process.alive) {
         sim_worker_stop(sim, worker);
-        sim_after(sim, downtime(sim), NULL, start_worker, worker, false);
+        sim_after(sim, downtime(sim), NULL, sim_worker_again, worker, false);
     }
 }
 
@@ -213,7 +203,7 @@ static void kill_client(struct sim *sim, struct sim_client *client)
         sim_rounds_kill(sim, client->plan.seat);
     } else if (client->process.alive && !client->done) {
         sim_client_stop(sim, client);
-        sim_after(sim, downtime(sim), NULL, start_client, client, false);
+        sim_after(sim, downtime(sim), NULL, sim_client_come, client, false);
     }
 }
 

@@ -5,8 +5,6 @@
  */
 #include "story.h"
 
-enum { NUMBERS = 0, FEW = 3, POISON = 4, BITTER = 5 };
-
 /* ---------------------------------------------------------------- commit */
 
 /* A member of the store sleeps with the first attempt; a read shows nothing; then the attempt is
@@ -56,11 +54,8 @@ static void a_deposed_leader_does_not_say_no(void **state)
 {
     struct sim *sim = *state;
 
-    sim_add_workers(sim, 1);
-    sim_add_clients(sim, 1);
-    story_plan(sim, 0, "digits", NUMBERS, true);
-    sim_run_until(sim, 100);
-    sim_client_start(sim, &sim->clients[0]);
+    story_join(sim, 1, 1, NUMBERS, false);
+    story_start(sim);
     story_until_stored(sim, "datasets/");
     sim_run_until(sim, sim->now + 2);
     sim->faults.answer_loss_percent = 100;
@@ -87,7 +82,8 @@ static void a_deposed_leader_does_not_say_no(void **state)
  * have come. */
 static void they_ask_together(struct sim *sim, enum sim_bug bug)
 {
-    story_begin(sim, 2, 1, NUMBERS, false);
+    story_join(sim, 2, 1, NUMBERS, false);
+    story_start(sim);
     sim->bug = bug;
     sim->store.slow_ms = 60;
     sim_run_until(sim, 100000);
@@ -99,12 +95,6 @@ static void what_is_decided_counts_before_it_is_committed(void **state)
 
     they_ask_together(sim, SIM_BUG_NONE);
     story_ends_well(sim, sim->now,
-                    "[      0] worker 0: starts at host0:1\n"
-                    "[      0] worker 1: starts at host1:1\n"
-                    "[     13] dispatcher 0: leads\n"
-                    "[     17] worker w0.1 at host0:1: registered\n"
-                    "[     17] worker w1.1 at host1:1: registered\n"
-                    "[    100] client 0: starts\n"
                     "[    101] dataset numbers: registered, numbers\n"
                     "[    164] job digits: created, DYNAMIC\n"
                     "[    164] iteration 3.4: repetition 0 of job digits\n"
@@ -204,8 +194,7 @@ static void an_isolated_leader_falls_silent(void **state)
 static void it_dies_with_full_hands(struct sim *sim)
 {
     sim->buffer_size = 10;
-    story_begin(sim, 2, 1, NUMBERS, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, true);
     sim_run_until(sim, sim->now + 5000);
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 200000);
@@ -237,10 +226,9 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    story_begin(sim, 2, 1, FEW, true);
-    story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w0.3.1: end of provider 0") == NULL ||
-           strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
+    story_read(sim, 2, 1, FEW, true);
+    while (strstr(story_said(sim), "w0.3.1: end of provider 0") == NULL ||
+           strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_stop(sim, &sim->workers[0]);
@@ -258,17 +246,15 @@ static void what_comes_back_after_the_end_gets_a_recovery_task(void **state)
                     "[   5609] client 0: end of repetition 0\n"
                     "[   5610] client c0: left iteration 3.4\n"
                     "[   5612] client 0: has read everything\n");
-    assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
 }
 
 /* A worker goes on purpose while it reads; the leader dies when what it gives back has arrived. */
 static void it_drains(struct sim *sim)
 {
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_run_until(sim, sim->now + 500);
     sim_worker_drain(sim, &sim->workers[0], 30000);
-    while (strstr(sim->transcript, " splits of provider 0 back") == NULL) {
+    while (strstr(story_said(sim), " splits of provider 0 back") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_kill_replica(sim, sim_leader(sim), 1000);
@@ -295,8 +281,7 @@ static void a_worker_does_not_leave_before_it_is_written_that_it_drains(void **s
     struct sim *sim = *state;
     const struct mr_registration *registration = &sim->workers[0].registration;
 
-    story_begin(sim, 2, 1, FEW, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, FEW, true);
     sim_store_fill(sim, true);
     sim_run_until(sim, sim->now + 2000); /* its leader has noticed */
     sim_worker_drain(sim, &sim->workers[0], 60000);
@@ -341,7 +326,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
 
     story_begin(sim, 2, 1, FEW, false);
     story_until_stored(sim, "grants/");
-    while (strstr(sim->transcript, "w1.3.2: end of provider 0") == NULL) {
+    while (strstr(story_said(sim), "w1.3.2: end of provider 0") == NULL) {
         assert_true(sim_step(sim));
     }
     sim_worker_drain(sim, &sim->workers[0], 30000);
@@ -365,7 +350,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
                     "[   1019] worker 0: stops\n"
                     "[   2019] worker 0: starts at host0:2\n"
                     "[   2023] worker w0.1 at host0:2: registered\n");
-    assert_non_null(strstr(sim->transcript, "w1.3.2/1: opened, a recovery task"));
+    assert_non_null(strstr(story_said(sim), "w1.3.2/1: opened, a recovery task"));
     assert_false(sim->workers_lost);
 }
 
@@ -373,8 +358,7 @@ static void what_is_given_back_after_the_end_gets_a_recovery_task(void **state)
  * pause, too. */
 static void it_is_away_until_it_is_forgotten(struct sim *sim, bool repeats, const char *lines)
 {
-    story_begin(sim, 2, 1, NUMBERS, repeats);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, repeats);
     sim->clients[0].plan.slow = true;
     sim->workers[0].process.frozen_until =
         sim->now + 620000; /* worker timeout and retention, and a little more */
@@ -426,8 +410,7 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
     struct sim *sim = *state;
 
     sim->buffer_size = 10;
-    story_begin(sim, 1, 1, NUMBERS, true);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 1, 1, NUMBERS, true);
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
     sim_run_until(sim, 40000);
@@ -450,10 +433,10 @@ static void with_nobody_left_the_next_worker_recovers(void **state)
 /* Nobody else is given up with @split. */
 static void expect_given_up(const struct sim *sim, const char *split)
 {
-    const char *first = strstr(sim->transcript, " is quarantined");
+    const char *first = strstr(story_said(sim), " is quarantined");
 
     assert_non_null(first);
-    assert_non_null(strstr(sim->transcript, split));
+    assert_non_null(strstr(story_said(sim), split));
     assert_null(strstr(first + 1, " is quarantined"));
 }
 
@@ -466,7 +449,7 @@ static void a_split_that_kills_is_given_up(void **state)
     story_ends_well(sim, 300000, NULL);
     assert_int_equal(sim->rares[SIM_RARE_QUARANTINE], 0); /* the job fails instead, and says why */
     expect_given_up(sim, "split 5 of provider 0 is quarantined");
-    assert_non_null(strstr(sim->transcript, "failed, split 5"));
+    assert_non_null(strstr(story_said(sim), "failed, split 5"));
 }
 
 static void with_ignore_errors_the_rest_is_read(void **state)
@@ -482,9 +465,8 @@ static void with_ignore_errors_the_rest_is_read(void **state)
 /* One of two readers dies with elements that it had received, and its application had not. */
 static void a_reader_dies(struct sim *sim, bool repeats, const char *lines)
 {
-    story_begin(sim, 1, 2, NUMBERS, repeats);
+    story_read(sim, 1, 2, NUMBERS, repeats);
     sim->clients[1].plan.slow = true;
-    story_until_stored(sim, "grants/");
     sim_run_until(sim, 2950);
     sim_client_stop(sim, &sim->clients[1]);
     sim->clients[1].done = true;
@@ -531,8 +513,7 @@ static void one_address_is_one_worker(void **state)
 {
     struct sim *sim = *state;
 
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_worker_stop(sim, &sim->workers[1]);
     sim_worker_start_at(sim, &sim->workers[1], sim->workers[0].address);
     sim_run_until(sim, sim->now + 300);
@@ -614,8 +595,7 @@ static void the_end_says_what_was_lost(void **state)
 {
     struct sim *sim = *state;
 
-    story_begin(sim, 2, 1, NUMBERS, false);
-    story_until_stored(sim, "grants/");
+    story_read(sim, 2, 1, NUMBERS, false);
     sim_run_until(sim, sim->now + 3000);
     sim_worker_stop(sim, &sim->workers[0]);
     story_ends_well(sim, 100000,
@@ -628,7 +608,7 @@ static void the_end_says_what_was_lost(void **state)
                     "[   8031] client 0: end of repetition 0\n"
                     "[   8032] client c0: left iteration 3.4\n"
                     "[   8036] client 0: has read everything\n");
-    assert_non_null(strstr(sim->transcript, "finished, workers lost: 1, splits lost: "));
+    assert_non_null(strstr(story_said(sim), "finished, workers lost: 1, splits lost: "));
 }
 
 /* Long after everybody has read repetition 0, and its record is gone, somebody wants to read it. */
@@ -668,7 +648,6 @@ static void what_has_ended_is_never_run_again(void **state)
                     "[2000443] client 1: repetition 0 has ended already\n"
                     "[2000443] client 1: has read everything\n");
     assert_int_equal(sim_store_count(sim, "iterations/"), 0);
-    assert_non_null(strstr(sim->transcript, "client 1: repetition 0 has ended already"));
 }
 
 int main(void)

@@ -32,10 +32,9 @@ static int find_worker(const struct sim *sim, const char *incarnation)
 
 static int connect_line(struct mr_read_task *t, mr_error *err)
 {
-    struct sim_line *line = t->line != NULL ? t->line : mr_calloc(1, sizeof *line);
+    struct sim_line *line = t->line != NULL ? t->line : sim_got(mr_calloc(1, sizeof *line));
     struct sim_client *client = client_of(t->read);
 
-    MR_ASSERT(line != NULL);
     sim_line_clear(line);
     *line = (struct sim_line){.connection = ++client->sim->connections};
     t->line = line;
@@ -198,9 +197,8 @@ static mr_block *pack(const struct sim_data *data)
 {
     struct mr_leaf_spec leaf = {.dtype = MR_INT64, .rank = 1, .dims = {NUMBERS}};
     mr_block *block = NULL;
-    int rc = mr_block_alloc((uint32_t)data->n, &leaf, 1, &block, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_block_alloc((uint32_t)data->n, &leaf, 1, &block, NULL));
     int64_t *numbers = mr_block_data(block, 0);
     for (size_t i = 0; i < data->n; i++) {
         const struct sim_element *e = &data->elements[i];

@@ -139,9 +139,8 @@ static void turn(struct sim *sim, void *arg)
 
 static struct sim_asked *ask(struct sim_replica *replica, size_t size)
 {
-    struct sim_asked *asked = mr_calloc(1, sizeof *asked + size);
+    struct sim_asked *asked = sim_got(mr_calloc(1, sizeof *asked + size));
 
-    MR_ASSERT(asked != NULL);
     asked->size = size;
     asked->next = replica->asked;
     replica->asked = asked;
@@ -530,24 +529,17 @@ int sim_leader(const struct sim *sim)
 static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
 {
     const struct sim *sim = ((struct sim_replica *)ctx)->sim;
-    struct mr_definition *d = mr_calloc(1, sizeof *d);
+    const struct sim_dataset *dataset = &sim->datasets[sim_dataset_of(sim, request->dataset_id)];
+    struct mr_definition *d = sim_got(mr_calloc(1, sizeof *d));
 
-    MR_ASSERT(d != NULL);
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        const struct sim_dataset *dataset = &sim->datasets[i];
-
-        if (strcmp(dataset->id, request->dataset_id) != 0) {
-            continue;
-        }
-        snprintf(d->fingerprint, sizeof d->fingerprint, "%s", dataset->fingerprint);
-        snprintf(d->summary, sizeof d->summary, "%s", dataset->id);
-        d->nproviders = dataset->nproviders;
-        d->ignores_errors = dataset->ignores_errors;
-        for (size_t p = 0; p < dataset->nproviders; p++) {
-            d->providers[p] = dataset->splits[p];
-            d->split_elements[p] = SIM_SPLIT_ELEMENTS;
-            d->sources[p] = d->names[p];
-        }
+    snprintf(d->fingerprint, sizeof d->fingerprint, "%s", dataset->fingerprint);
+    snprintf(d->summary, sizeof d->summary, "%s", dataset->id);
+    d->nproviders = dataset->nproviders;
+    d->ignores_errors = dataset->ignores_errors;
+    for (size_t p = 0; p < dataset->nproviders; p++) {
+        d->providers[p] = dataset->splits[p];
+        d->split_elements[p] = SIM_SPLIT_ELEMENTS;
+        d->sources[p] = d->names[p];
     }
     d->spec = mr_strdup("s");
     d->spec_size = 1;

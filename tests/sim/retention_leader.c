@@ -46,9 +46,8 @@ static void on_finish(void *ctx, uint64_t token)
 /* The definition of a dataset is its number. */
 static struct mr_definition *on_define(void *ctx, const Millrace__RegisterDatasetRequest *request)
 {
-    struct mr_definition *d = mr_calloc(1, sizeof *d);
+    struct mr_definition *d = sim_got(mr_calloc(1, sizeof *d));
 
-    MR_ASSERT(d != NULL);
     snprintf(d->fingerprint, sizeof d->fingerprint, "dd%030x",
              (unsigned)strtoul((const char *)request->definition.data, NULL, 10));
     d->spec = mr_strdup("s");
@@ -80,9 +79,8 @@ static void start(struct leader *l)
 #undef X
     };
     mr_store *store;
-    int rc = mr_fake_connect(l->fake, &store, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_connect(l->fake, &store, NULL));
     snprintf(instance, sizeof instance, "%032llx", (unsigned long long)l->takeovers);
     l->dispatcher = dispatcher_new(&o, store, &ops, l, l->now);
     dispatcher_put_in(l->dispatcher, false, true /* nothing is late */);
@@ -93,9 +91,7 @@ static void start(struct leader *l)
 
 void leader_open(struct leader *l)
 {
-    int rc = mr_fake_new(1, &l->fake, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_new(1, &l->fake, NULL));
     mr_log_init(MR_LOG_OFF, MR_LOG_TEXT, "sim");
     dispatchers_trust(true);
     start(l);
@@ -124,7 +120,6 @@ static void turn(struct leader *l)
     const mr_member *m = dispatcher_machine(l->dispatcher)->member;
 
     dispatcher_turn(l->dispatcher, l->now, (uint64_t)(WALL_MS + l->now));
-    l->turns++;
     if (l->crash_soon && mr_member_newest(m) > mr_member_committed(m)) {
         leader_take_over(l);
     }
@@ -164,13 +159,11 @@ void leader_run(struct leader *l, int64_t until)
     (void)mr_fake_step(l->fake, until);
 }
 
-const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
-                                    const ProtobufCMessage *request, int *code)
+int leader_call(struct leader *l, enum mr_command_kind kind, const ProtobufCMessage *request)
 {
-    uint8_t *bytes = mr_malloc(protobuf_c_message_get_packed_size(request) + 1);
+    uint8_t *bytes = sim_got(mr_malloc(protobuf_c_message_get_packed_size(request) + 1));
     bool crash = l->crash_soon;
 
-    MR_ASSERT(bytes != NULL);
     l->crash_soon = false; /* in a timer, not here */
     l->answered = false;
     bool known = dispatcher_call(l->dispatcher, kind, bytes,
@@ -184,8 +177,7 @@ const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
         MR_ASSERT(more);
     }
     l->crash_soon = crash;
-    *code = ((const Millrace__OpenReply *)l->answer)->header->code;
-    return l->answer;
+    return ((const Millrace__OpenReply *)l->answer)->header->code;
 }
 
 /* ---------------------------------------------------------------- what is stored */

@@ -86,7 +86,6 @@ static void register_dataset(struct world *w, uint32_t dataset)
 {
     Millrace__RegisterDatasetRequest in = MILLRACE__REGISTER_DATASET_REQUEST__INIT;
     char number[16], id[33];
-    int code;
 
     name_dataset(dataset, id);
     in.dataset_id = dataset < NAMED_DATASETS ? id : lent("");
@@ -94,8 +93,7 @@ static void register_dataset(struct world *w, uint32_t dataset)
     in.definition =
         (ProtobufCBinaryData){.data = (uint8_t *)number,
                               .len = (size_t)snprintf(number, sizeof number, "%u", dataset) + 1};
-    (void)leader_call(&w->leader, MR_COMMAND_REGISTER_DATASET, &in.base, &code);
-    assert_int_equal(code, MR_OK);
+    assert_int_equal(leader_call(&w->leader, MR_COMMAND_REGISTER_DATASET, &in.base), MR_OK);
 }
 
 static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const **reply)
@@ -104,7 +102,6 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
     Millrace__JobSpec spec = MILLRACE__JOB_SPEC__INIT;
     const struct job *job = &w->jobs[r->job];
     char name[32], dataset[33];
-    int code;
 
     snprintf(name, sizeof name, "job-%u", r->job);
     name_dataset(job->dataset, dataset);
@@ -117,30 +114,28 @@ static int open_job(struct world *w, struct reader *r, Millrace__OpenReply const
     in.client = r->client;
     in.dataset_id = dataset;
     in.repetition = r->repetition;
-    *reply = (const Millrace__OpenReply *)leader_call(&w->leader, MR_COMMAND_OPEN, &in.base, &code);
+    int code = leader_call(&w->leader, MR_COMMAND_OPEN, &in.base);
+
+    *reply = (const Millrace__OpenReply *)w->leader.answer;
     return code;
 }
 
 static int release(struct world *w, struct reader *r)
 {
     Millrace__ReleaseClientRequest in = MILLRACE__RELEASE_CLIENT_REQUEST__INIT;
-    int code;
 
     in.client = r->client;
     in.iteration_id = r->iteration;
-    leader_call(&w->leader, MR_COMMAND_RELEASE_CLIENT, &in.base, &code);
-    return code;
+    return leader_call(&w->leader, MR_COMMAND_RELEASE_CLIENT, &in.base);
 }
 
 static int client_heartbeat(struct world *w, struct reader *r)
 {
     Millrace__ClientHeartbeatRequest in = MILLRACE__CLIENT_HEARTBEAT_REQUEST__INIT;
-    int code;
 
     in.client = r->client;
     in.iteration_id = r->iteration;
-    leader_call(&w->leader, MR_COMMAND_CLIENT_HEARTBEAT, &in.base, &code);
-    return code;
+    return leader_call(&w->leader, MR_COMMAND_CLIENT_HEARTBEAT, &in.base);
 }
 
 /* Of the production that @iteration reads, on the same worker as @task; false: it reads none. */
@@ -168,7 +163,6 @@ static void answer_joins(struct world *w, const struct reader *r)
     Millrace__TaskProgress progress = MILLRACE__TASK_PROGRESS__INIT, *list[] = {&progress};
     Millrace__JoinAnswer join = MILLRACE__JOIN_ANSWER__INIT;
     char task[128];
-    int code;
 
     progress.task_id = task;
     progress.join = &join;
@@ -178,7 +172,7 @@ static void answer_joins(struct world *w, const struct reader *r)
         snprintf(task, sizeof task, "%s/%s.1", r->iteration, w->workers[i]);
         in.incarnation = w->workers[i];
         join.first = world_draw(w, 5 * WORKERS) == 0 ? 1 : 0;
-        leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base, &code);
+        (void)leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base);
     }
 }
 
@@ -189,7 +183,6 @@ static void work(struct world *w, const struct job *job, const char *iteration, 
 
     Millrace__GetSplitsRequest get = MILLRACE__GET_SPLITS_REQUEST__INIT;
     Millrace__TaskEndedRequest end = MILLRACE__TASK_ENDED_REQUEST__INIT;
-    int code;
 
     get.task_id = end.task_id = task;
     if (producing_task(w, iteration, task, producing, sizeof producing)) {
@@ -198,10 +191,10 @@ static void work(struct world *w, const struct job *job, const char *iteration, 
     get.incarnation = end.incarnation = worker;
     get.seq = 1;
     if (job->dynamic) {
-        leader_call(&w->leader, MR_COMMAND_GET_SPLITS, &get.base, &code);
+        (void)leader_call(&w->leader, MR_COMMAND_GET_SPLITS, &get.base);
     }
     if (world_draw(w, 4) != 0) { /* else another reader of it, or the next round, has it ended */
-        leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &end.base, &code);
+        (void)leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &end.base);
     }
 }
 
@@ -221,19 +214,17 @@ static bool end_tasks(struct world *w, struct reader *r)
 {
     Millrace__WatchClientRequest in = MILLRACE__WATCH_CLIENT_REQUEST__INIT;
     bool finished = false;
-    int code;
 
     in.client = r->client;
     in.iteration_id = r->iteration;
     for (int round = 0; !finished && round < 20; round++) {
         char tasks[64][128], workers[64][33];
-        const Millrace__ClientUpdate *update = (const Millrace__ClientUpdate *)leader_call(
-            &w->leader, MR_COMMAND_WATCH_CLIENT, &in.base, &code);
         size_t n = 0;
 
+        assert_int_equal(leader_call(&w->leader, MR_COMMAND_WATCH_CLIENT, &in.base), MR_OK);
         dispatcher_end_stream(w->leader.dispatcher, w->leader.calls); /* one look is enough */
+        const Millrace__ClientUpdate *update = (const Millrace__ClientUpdate *)w->leader.answer;
 
-        assert_int_equal(code, MR_OK);
         finished = update->finished;
         for (size_t i = 0; !finished && i < update->n_tasks && n < 64; i++) {
             if (!update->tasks[i]->ended && is_alive(w, update->tasks[i]->worker_incarnation)) {
@@ -255,13 +246,11 @@ static int register_at(struct world *w, uint32_t slot, uint32_t host)
 {
     Millrace__RegisterWorkerRequest in = MILLRACE__REGISTER_WORKER_REQUEST__INIT;
     char address[32];
-    int code;
 
     snprintf(address, sizeof address, "host-%u:1", host);
     in.incarnation = w->workers[slot];
     in.address = address;
-    leader_call(&w->leader, MR_COMMAND_REGISTER_WORKER, &in.base, &code);
-    return code;
+    return leader_call(&w->leader, MR_COMMAND_REGISTER_WORKER, &in.base);
 }
 
 static int register_worker(struct world *w, uint32_t slot)
@@ -277,7 +266,7 @@ static int register_worker(struct world *w, uint32_t slot)
     }
     watch.incarnation = w->workers[slot];
     if (code == MR_OK) {
-        leader_call(&w->leader, MR_COMMAND_WATCH_WORKER, &watch.base, &code);
+        code = leader_call(&w->leader, MR_COMMAND_WATCH_WORKER, &watch.base);
         w->streams[slot] = w->leader.calls;
     }
     return code;
@@ -288,24 +277,20 @@ static void end_endless(struct world *w, uint32_t slot)
 {
     Millrace__TaskEndedRequest in = MILLRACE__TASK_ENDED_REQUEST__INIT;
     char task[128];
-    int code;
 
     snprintf(task, sizeof task, "%s/%s.1", w->endless->iteration, w->workers[slot]);
     in.task_id = task;
     in.incarnation = w->workers[slot];
-    leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &in.base, &code);
-    assert_int_equal(code, MR_OK);
+    assert_int_equal(leader_call(&w->leader, MR_COMMAND_TASK_ENDED, &in.base), MR_OK);
 }
 
 static int worker_heartbeat(struct world *w, uint32_t slot, bool leaving)
 {
     Millrace__WorkerHeartbeatRequest in = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
-    int code;
 
     in.incarnation = w->workers[slot];
     in.leaving = leaving;
-    leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base, &code);
-    return code;
+    return leader_call(&w->leader, MR_COMMAND_WORKER_HEARTBEAT, &in.base);
 }
 
 /* ---------------------------------------------------------------- what they do */

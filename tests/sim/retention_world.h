@@ -57,7 +57,7 @@ struct leader {
     mr_fake *fake;
     struct dispatcher *dispatcher;
     int64_t now; /* ms of virtual time */
-    uint64_t calls, turns, takeovers;
+    uint64_t calls, takeovers;
     bool crash_soon; /* it dies in its next timer that changes something, before it knows that that
                       * is committed */
     ProtobufCMessage *answer;
@@ -70,10 +70,9 @@ void leader_close(struct leader *l);
 void leader_take_over(struct leader *l);
 /* Let time go on to @until, with what comes due. */
 void leader_run(struct leader *l, int64_t until);
-/* The answer, until the next one; its code is *@code. Of a watch it is the first message: number
- * `calls` is its stream's. */
-const ProtobufCMessage *leader_call(struct leader *l, enum mr_command_kind kind,
-                                    const ProtobufCMessage *request, int *code);
+/* The code of the answer, which is `answer` until the next one. Of a watch it is the first message:
+ * number `calls` is its stream's. */
+int leader_call(struct leader *l, enum mr_command_kind kind, const ProtobufCMessage *request);
 bool leader_has(const struct leader *l, const char *key);
 char *leader_text(const struct leader *l, const char *key); /* NULL: it is not there */
 size_t leader_count(const struct leader *l, const char *prefix);

@@ -85,9 +85,8 @@ static void send_packet(struct sim *sim, struct sim_client *client, struct sim_l
 static struct sim_packet *pack(const ProtobufCMessage *message)
 {
     size_t size = message != NULL ? protobuf_c_message_get_packed_size(message) : 0;
-    struct sim_packet *packet = mr_calloc(1, sizeof *packet + size);
+    struct sim_packet *packet = sim_got(mr_calloc(1, sizeof *packet + size));
 
-    MR_ASSERT(packet != NULL);
     packet->size = size;
     packet->refusal = message == NULL;
     if (message != NULL) {
@@ -319,15 +318,9 @@ static void pump(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     say_over(sim, worker, task);
 }
 
-struct tick {
-    struct sim_worker *worker;
-    struct sim_task *task;
-    uint64_t busy;
-};
-
 static void tick(struct sim *sim, void *arg)
 {
-    const struct tick *tick_of = arg;
+    const struct sim_turn *tick_of = arg;
     struct sim_task *task = tick_of->task;
 
     if (task->busy == tick_of->busy && task->rounds != NULL) {
@@ -351,7 +344,7 @@ void sim_rounds_assign(struct sim *sim, struct sim_worker *worker, struct sim_ta
     if (rc < 0) {
         sim_violation(sim, "an assignment: %s", err.message);
     } else if (is_new) {
-        struct tick first = {worker, task, ++task->busy};
+        struct sim_turn first = {worker, task, ++task->busy};
 
         task->work = SIM_WORK_OUT;
         if (sim_draw(sim, SLOW_STARTS) == 0) {
@@ -382,9 +375,7 @@ static void take_elements(struct sim *sim, struct mr_read_task *t, const struct 
     h.session = t->session;
     content.n = h.rounds->n_rounds > 0 ? 1 : 0;
     if (content.n > 0) {
-        int rc = mr_block_alloc((uint32_t)h.rounds->n_rounds, &leaf, 1, &block, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_block_alloc((uint32_t)h.rounds->n_rounds, &leaf, 1, &block, NULL));
         int64_t *numbers = mr_block_data(block, 0);
         for (size_t i = 0; i < h.rounds->n_rounds; i++) {
             numbers[NUMBERS * i] = (int64_t)mr_hash64(t->id, strlen(t->id));
@@ -423,14 +414,9 @@ static void at_worker(struct sim *sim, struct sim_client *client, struct mr_read
     struct sim_worker *worker = &sim->workers[line->worker];
     Millrace__ReadRequest *request =
         millrace__read_request__unpack(NULL, packet->size, packet->bytes);
-    struct sim_task *task = NULL;
+    struct sim_task *task = sim_find_task(worker, t->id);
 
-    for (int i = 0; i < worker->used; i++) {
-        if (worker->tasks[i].rounds != NULL && strcmp(worker->tasks[i].id, t->id) == 0) {
-            task = &worker->tasks[i];
-        }
-    }
-    if (task != NULL) {
+    if (task != NULL && task->rounds != NULL) {
         take_request(sim, client, task, line, request);
         pump(sim, worker, task);
     } else {

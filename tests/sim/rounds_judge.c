@@ -33,12 +33,10 @@ struct judge {
 
 struct judge *judge_new(uint32_t consumers)
 {
-    struct judge *j = mr_calloc(1, sizeof *j);
+    struct judge *j = sim_got(mr_calloc(1, sizeof *j));
 
-    MR_ASSERT(j != NULL);
     j->n = consumers;
-    j->steps = mr_calloc(ROUNDS_MAX, sizeof *j->steps);
-    MR_ASSERT(j->steps != NULL);
+    j->steps = sim_got(mr_calloc(ROUNDS_MAX, sizeof *j->steps));
     return j;
 }
 

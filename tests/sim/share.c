@@ -4,7 +4,6 @@
  * (session/reading.h). Modelled are the elements, which are all kept for the judge, and files, each
  * of one element.
  */
-#include "grow.h"
 #include "sim.h"
 
 #define ELEMENT_BYTES 100
@@ -87,9 +86,8 @@ static void store(struct sim *sim, struct sim_worker *worker, struct sim_task *l
     while ((bytes = w->unstored_bytes) > 0) {
         if (mr_window_flush_due(w, bytes)) {
             uint64_t end = w->end - bytes / ELEMENT_BYTES + 1;
-            int rc = mr_window_stored(w, end, ELEMENT_BYTES, ELEMENT_BYTES, NULL);
 
-            MR_ASSERT(rc == MR_OK);
+            sim_must(mr_window_stored(w, end, ELEMENT_BYTES, ELEMENT_BYTES, NULL));
         } else if (mr_window_trim_due(w)) {
             trim(sim, worker, log);
         } else {
@@ -145,9 +143,7 @@ static void go_back(struct sim *sim, struct sim_task *log, struct sim_task *read
     uint64_t at;
 
     if (mr_reading_goes_back(&reading->reading, &at)) {
-        int rc = mr_window_rewind(&log->window, reading->reader, at, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_window_rewind(&log->window, reading->reader, at, NULL));
         skipped(sim, log, reading, at, reading->reader->next, is_to_be_held_for(reading));
         sim_rare(sim, SIM_RARE_WENT_BACK);
     }
@@ -184,9 +180,7 @@ void sim_share_read(struct sim *sim, struct sim_worker *worker, struct sim_task 
         read_ahead(log, reading);
     }
     if (mr_reading_returns(&reading->reading, &upto)) {
-        int rc = mr_window_returned(&log->window, reading->reader, upto, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_window_returned(&log->window, reading->reader, upto, NULL));
     }
     sim_task_go_on(sim, worker, log);
 }

@@ -11,6 +11,7 @@
 #include "dispatcher.h"
 #include "lists.h"
 
+#include "base/buf.h"
 #include "base/identity.h"
 #include "base/map.h"
 #include "base/rng.h"
@@ -106,7 +107,6 @@ struct sim_message {
     uint64_t actor_life;
     int replica;
     uint64_t call;
-    uint64_t copies; /* 1: it was sent twice */
     uint64_t epoch;
     int64_t sent_at;
     int64_t memory;  /* of a reply: the load of the state that it was decided on */
@@ -363,6 +363,13 @@ static inline struct sim_task *sim_next_task(struct sim_worker *worker, struct s
     return task < worker->tasks + worker->used ? task : NULL;
 }
 
+/* An event of a task, unless `busy` is another one by then. */
+struct sim_turn {
+    struct sim_worker *worker;
+    struct sim_task *task;
+    uint64_t busy;
+};
+
 static inline bool sim_worker_is_registered(const struct sim_worker *worker)
 {
     return worker->registration.watching && !worker->registration.must_register;
@@ -564,8 +571,7 @@ struct sim {
     uint64_t probe; /* a call whose answers are counted (sim_probe()) */
     unsigned probe_answers;
     int probe_code; /* of the last one */
-    char *transcript;
-    size_t transcript_len, transcript_cap;
+    struct mr_buf transcript;
     size_t compared;    /* of it, by a story */
     bool workers_lost;  /* a worker's life has ended */
     bool clients_lost;  /* a reader has died */
@@ -594,11 +600,15 @@ struct sim {
 };
 
 /* cluster.c */
-void sim_init(struct sim *sim, uint64_t seed); /* 0: plain */
-void sim_add_workers(struct sim *sim, int n);  /* and start them */
-void sim_add_clients(struct sim *sim, int n);  /* their plans are the caller's */
+void sim_init(struct sim *sim, uint64_t seed);       /* 0: plain */
+void sim_add_workers(struct sim *sim, int n);        /* and start them */
+void sim_add_clients(struct sim *sim, int n);        /* their plans are the caller's */
+void sim_client_come(struct sim *sim, void *client); /* as an event */
 void sim_start_clients(struct sim *sim, int64_t within_ms);
 void sim_free(struct sim *sim);
+
+/* Which dataset has that id; 0: none has. */
+int sim_dataset_of(const struct sim *sim, const char *id);
 
 /* world.c: time, chance, the transcript */
 void sim_world_free(struct sim *sim);
@@ -693,8 +703,10 @@ void sim_call(struct sim *sim, struct sim_call *call, bool is_worker, int actor,
               enum mr_command_kind kind, const ProtobufCMessage *request);
 void sim_call_cancel(struct sim_call *call);
 void sim_worker_start(struct sim *sim, struct sim_worker *worker);
+void sim_worker_again(struct sim *sim, void *worker); /* as an event */
 /* One that is dead. */
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id); /* or NULL */
 void sim_worker_drop_tasks(struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 /* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is
@@ -833,14 +845,11 @@ void sim_view_told(struct sim *sim, const char *iteration, const Millrace__Itera
  * decided. */
 void sim_view_granted(struct sim *sim, const char *iteration, const char *task, size_t provider,
                       const Millrace__GrantRecord *grant, int64_t memory);
-/* @task gives back, and will not read, a split that it was handed. */
-void sim_view_gave_back(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                        uint64_t split);
+/* @task gives back, and will not read, splits that it was handed; not @really: it may not. */
+void sim_view_gave_back(struct sim *sim, const struct sim_task *task,
+                        const Millrace__GivenBackRange *back, bool really);
 /* It was told that they are taken. */
 void sim_view_taken_back(struct sim *sim, const struct sim_task *task);
-/* It wanted to, and may not. */
-void sim_view_kept(struct sim *sim, const struct sim_task *task, uint64_t repetition,
-                   uint64_t split);
 /* A worker was told of splits of which nothing was written: were they taken back in the same
  * transaction? */
 bool sim_view_given_and_taken(struct sim *sim, const struct sim_task *task,

@@ -92,6 +92,12 @@ struct tallies {
     double took_cluster, took_rounds;
 };
 
+/* What was recorded of it. */
+static void show(const struct sim *sim)
+{
+    (void)fwrite(sim->transcript.data, 1, sim->transcript.len, stdout);
+}
+
 /* Whether it went well. */
 static bool walk(const struct options *o, struct sim *sim, uint64_t seed, bool rounds,
                  struct tallies *t)
@@ -102,9 +108,7 @@ static bool walk(const struct options *o, struct sim *sim, uint64_t seed, bool r
     (rounds ? sim_walk_rounds : sim_walk)(sim, seed, o->bug, o->one);
     sim_tally_add(rounds ? &t->rounds : &t->cluster, sim);
     well = sim->violation[0] == '\0';
-    if (o->one && sim->transcript != NULL) {
-        fputs(sim->transcript, stdout);
-    }
+    show(sim);
     if (!well && o->ranges == 0) {
         say_wrong(o, seed, sim->violation);
     }
@@ -150,9 +154,7 @@ static bool cluster_lives(const struct options *o)
 
     prepare_last_words(o, o->first, "aborted");
     sim_hours(sim, o->first, (unsigned)o->hours, o->one);
-    if (sim->transcript != NULL) {
-        fputs(sim->transcript, stdout);
-    }
+    show(sim);
     well = sim->violation[0] == '\0';
     if (!well) {
         say_wrong(o, o->first, sim->violation);

@@ -133,8 +133,8 @@ static size_t changes_of(const struct mr_txn *txn, struct sim_change *out)
         if (op->kind == MR_OP_GET || op->key.size <= strlen(ROOT)) {
             continue;
         }
-        key = mr_strndup((const char *)op->key.data + strlen(ROOT), op->key.size - strlen(ROOT));
-        MR_ASSERT(key != NULL);
+        key = sim_got(
+            mr_strndup((const char *)op->key.data + strlen(ROOT), op->key.size - strlen(ROOT)));
         if (!is_state(key)) {
             mr_free(key);
             continue;
@@ -201,8 +201,7 @@ static void note_sent(struct sim *sim, struct sim_replica *replica, const struct
         return;
     }
     if (batch == NULL) {
-        batch = mr_calloc(1, sizeof *batch);
-        MR_ASSERT(batch != NULL);
+        batch = sim_got(mr_calloc(1, sizeof *batch));
         snprintf(batch->value, sizeof batch->value, "%.*s", (int)op->value.size,
                  (const char *)op->value.data);
         const char *number = strstr(batch->value, "\"number\":\"");
@@ -211,9 +210,7 @@ static void note_sent(struct sim *sim, struct sim_replica *replica, const struct
         batch->memory = replica->memory;
         batch->next = sim->store.sent;
         sim->store.sent = batch;
-        int rc = mr_map_put(&sim->store.batches, batch->value, batch, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_map_put(&sim->store.batches, batch->value, batch, NULL));
     }
     replica->flight = batch;
 }
@@ -271,9 +268,7 @@ static void way_close(mr_store *s)
 
 mr_store *sim_store_connect(struct sim *sim, struct sim_replica *replica)
 {
-    int rc = mr_fake_connect(sim->store.fake, &replica->way, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_connect(sim->store.fake, &replica->way, NULL));
     world = sim;
     fake_ops = replica->way->ops;
     way_ops = *fake_ops;
@@ -334,9 +329,7 @@ static void compact(struct sim *sim, void *arg)
 
 void sim_store_init(struct sim *sim, sim_applied_fn *applied)
 {
-    int rc = mr_fake_new(sim->seed + 1, &sim->store.fake, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_fake_new(sim->seed + 1, &sim->store.fake, NULL));
     sim->store.applied = applied;
     mr_fake_observe(sim->store.fake, on_applied, sim);
     sim_after(sim, COMPACT_EVERY_MS, NULL, compact, NULL, false);

@@ -10,36 +10,31 @@
  */
 #include "rounds.h"
 
-/* How much of everything there is in a walk. */
-struct weather {
-    unsigned on_percent; /* that something goes wrong at all */
-};
-
 /* Up to @usual, or in one of three up to @most. */
-static unsigned draw_rate(struct sim *sim, const struct weather *w, unsigned usual, unsigned most)
+static unsigned draw_rate(struct sim *sim, unsigned on_percent, unsigned usual, unsigned most)
 {
-    return sim_chance(sim, w->on_percent)
+    return sim_chance(sim, on_percent)
                ? 1 + (unsigned)sim_draw(sim, sim_chance(sim, 67) ? usual : most)
                : 0;
 }
 
-static void draw_network(struct sim *sim, const struct weather *w, struct sim_faults *f)
+static void draw_network(struct sim *sim, unsigned on_percent, struct sim_faults *f)
 {
-    f->loss_percent = draw_rate(sim, w, 4, 15);
-    f->reply_loss_percent = draw_rate(sim, w, 5, 40);
-    f->duplicate_percent = draw_rate(sim, w, 8, 40);
-    f->slow_percent = draw_rate(sim, w, 4, 15);
+    f->loss_percent = draw_rate(sim, on_percent, 4, 15);
+    f->reply_loss_percent = draw_rate(sim, on_percent, 5, 40);
+    f->duplicate_percent = draw_rate(sim, on_percent, 8, 40);
+    f->slow_percent = draw_rate(sim, on_percent, 4, 15);
     f->minutes_permille = sim_chance(sim, 30) ? 5 : 0;
 }
 
-static void draw_store(struct sim *sim, const struct weather *w, struct sim_faults *f)
+static void draw_store(struct sim *sim, unsigned on_percent, struct sim_faults *f)
 {
-    f->answer_loss_percent = draw_rate(sim, w, 10, 50);
-    f->refusal_permille = draw_rate(sim, w, 10, 60);
-    f->store_slow_ms = draw_rate(sim, w, 100, 800);
+    f->answer_loss_percent = draw_rate(sim, on_percent, 10, 50);
+    f->refusal_permille = draw_rate(sim, on_percent, 10, 60);
+    f->store_slow_ms = draw_rate(sim, on_percent, 100, 800);
 }
 
-static void draw_moments(struct sim *sim, const struct weather *w, struct sim_faults *f)
+static void draw_moments(struct sim *sim, unsigned on_percent, struct sim_faults *f)
 {
     static const unsigned most[] = {
 #define X(name, text, most) most,
@@ -47,11 +42,11 @@ static void draw_moments(struct sim *sim, const struct weather *w, struct sim_fa
 #undef X
     };
 
-    f->late_turn_permille = draw_rate(sim, w, 400, 1000);
+    f->late_turn_permille = draw_rate(sim, on_percent, 400, 1000);
     f->pace_ms = sim_chance(sim, 30) ? 900 : 2500;
-    f->burst_percent = draw_rate(sim, w, 20, 60);
+    f->burst_percent = draw_rate(sim, on_percent, 20, 60);
     for (int i = 0; i < SIM_FAULT_COUNT; i++) {
-        f->weights[i] = sim_chance(sim, w->on_percent) ? 1u << sim_draw(sim, 4) : 0;
+        f->weights[i] = sim_chance(sim, on_percent) ? 1u << sim_draw(sim, 4) : 0;
     }
     for (int i = 0; i < SIM_MOMENT_COUNT; i++) {
         f->moments[i] = sim_chance(sim, 50) ? 1 + (unsigned)sim_draw(sim, most[i]) : 0;
@@ -163,12 +158,12 @@ static void draw_conditions(struct sim *sim)
     static const size_t appetites[] = {2, 4, 8};
     static const size_t windows[] = {6, 8, 16};
 
-    struct weather weather = {.on_percent = on[sim_draw(sim, 3)]};
+    unsigned on_percent = on[sim_draw(sim, 3)]; /* that something goes wrong at all */
 
     sim->faults = (struct sim_faults){0};
-    draw_network(sim, &weather, &sim->faults);
-    draw_store(sim, &weather, &sim->faults);
-    draw_moments(sim, &weather, &sim->faults);
+    draw_network(sim, on_percent, &sim->faults);
+    draw_store(sim, on_percent, &sim->faults);
+    draw_moments(sim, on_percent, &sim->faults);
     sim->grain_ms = sim_chance(sim, 75) ? 1 : 1 + (int64_t)sim_draw(sim, 100);
     sim->report_percent = reports[sim_draw(sim, 4)];
     sim->ahead = aheads[sim_draw(sim, 3)];

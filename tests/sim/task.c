@@ -4,7 +4,6 @@
  * what (book.h). Modelled are the calls, the engine (an element for each split, a shuffle buffer,
  * time) and, in share.c, the window of a production.
  */
-#include "grow.h"
 #include "sim.h"
 
 #include "worker/session/splits.h"
@@ -64,8 +63,7 @@ struct mr_grant_report *sim_task_reports(const struct sim_task *task, size_t *n)
     struct mr_grant_report *reports;
 
     *n = task->repeats && task->source != NULL ? task->nproviders : 0;
-    reports = mr_calloc(*n + 1, sizeof *reports);
-    MR_ASSERT(reports != NULL);
+    reports = sim_got(mr_calloc(*n + 1, sizeof *reports));
     for (uint32_t i = 0; i < *n; i++) {
         mr_splits_finished(task->source, i, &reports[i]);
     }
@@ -103,8 +101,7 @@ static void refresh(struct sim *sim, struct sim_call *call)
     }
     mr_free(call->body);
     call->size = protobuf_c_message_get_packed_size(&request->base);
-    call->body = mr_malloc(call->size);
-    MR_ASSERT(call->body != NULL);
+    call->body = sim_got(mr_malloc(call->size));
     protobuf_c_message_pack(&request->base, call->body);
     request->report = before;
     millrace__get_splits_request__free_unpacked(request, NULL);
@@ -123,11 +120,7 @@ static void call_splits(struct sim *sim, struct sim_worker *worker, struct sim_t
         give_back_opened(task);
     }
     for (size_t i = 0; i < request->n_given_back; i++) {
-        const Millrace__GivenBackRange *back = request->given_back[i];
-
-        for (uint64_t k = 0; k < back->count; k++) {
-            sim_view_gave_back(sim, task, back->repetition, back->first + k);
-        }
+        sim_view_gave_back(sim, task, request->given_back[i], true);
         sim_rare(sim, SIM_RARE_GAVE_BACK);
     }
     request->incarnation = worker->incarnation;
@@ -176,9 +169,8 @@ static mr_block *new_element(struct sim_task *task, const struct sim_element *el
 {
     struct mr_leaf_spec leaf = {.dtype = MR_INT64};
     mr_block *block;
-    int rc = mr_block_alloc(1, &leaf, 1, &block, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_block_alloc(1, &leaf, 1, &block, NULL));
     MORE(task->owners, task->cap_owners, task->nelements);
     MORE(task->elements, task->cap_elements, task->nelements);
     task->owners[task->nelements] = 0;
@@ -197,9 +189,7 @@ static void make_ready(struct sim_task *task, size_t at)
         task->log[task->nlog++] = block;
         sim_share_append(task);
     } else {
-        int rc = mr_book_add(task->book, block, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_book_add(task->book, block, NULL));
     }
 }
 
@@ -209,9 +199,7 @@ static void make_element(struct sim *sim, struct sim_task *task, uint64_t split)
         new_element(task, &(struct sim_element){task->at_provider, task->piece_repetition, split});
 
     if (task->origin != NULL && sim->bug != SIM_BUG_FINISHED_IS_READ) {
-        int rc = mr_block_add_origin(&block, task->origin, NULL);
-
-        MR_ASSERT(rc == MR_OK);
+        sim_must(mr_block_add_origin(&block, task->origin, NULL));
     }
     MORE(task->buffer, task->cap_buffer, task->nbuffer);
     task->buffer[task->nbuffer++] = block;
@@ -241,10 +229,9 @@ static uint64_t owner_before(const struct sim_task *task, const struct sim_eleme
 void sim_task_put(struct sim_task *task, const struct sim_element *element, uint64_t at)
 {
     uint64_t owner = owner_before(task, element);
-    int rc =
-        mr_book_feed(task->book, (struct mr_part){.block = new_element(task, element)}, at, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(
+        mr_book_feed(task->book, (struct mr_part){.block = new_element(task, element)}, at, NULL));
     task->owners[task->nelements - 1] = owner;
 }
 
@@ -264,17 +251,11 @@ static size_t kept(const struct sim_task *task)
 
 /* ---------------------------------------------------------------- reading */
 
-struct work_done {
-    struct sim_worker *worker;
-    struct sim_task *task;
-    uint64_t busy;
-};
-
 static void work_done(struct sim *sim, void *arg);
 
 static void be_busy(struct sim *sim, struct sim_worker *worker, struct sim_task *task, int64_t ms)
 {
-    struct work_done done = {worker, task, ++task->busy};
+    struct sim_turn done = {worker, task, ++task->busy};
 
     task->work = SIM_WORK_BUSY;
     sim_later(sim, ms, &worker->process, work_done, &done, sizeof done);
@@ -361,7 +342,7 @@ static bool is_poisoned(const struct sim *sim, const struct sim_task *task)
 
 static void work_done(struct sim *sim, void *arg)
 {
-    struct work_done *done = arg;
+    const struct sim_turn *done = arg;
     struct sim_task *task = done->task;
 
     if (task->busy != done->busy || task->work != SIM_WORK_BUSY) {
@@ -434,8 +415,7 @@ static void note_handed(struct sim_task *task, const Millrace__GetSplitsReply *r
     struct sim_handed **handed = &task->handed[task->provider];
     size_t *n = &task->nhanded[task->provider];
 
-    *handed = mr_reallocarray(*handed, *n + reply->n_ranges + 1, sizeof **handed);
-    MR_ASSERT(*handed != NULL);
+    *handed = sim_got(mr_reallocarray(*handed, *n + reply->n_ranges + 1, sizeof **handed));
     for (size_t i = 0; i < reply->n_ranges; i++) {
         (*handed)[(*n)++] = (struct sim_handed){
             .range = {.first = reply->ranges[i]->first, .count = reply->ranges[i]->count},
@@ -454,11 +434,7 @@ static void note_given_back(struct sim *sim, struct sim_task *task, bool keep)
     }
     sim_rare(sim, SIM_RARE_KEPT);
     for (size_t i = 0; i < request->n_given_back; i++) {
-        const Millrace__GivenBackRange *back = request->given_back[i];
-
-        for (uint64_t k = 0; k < back->count; k++) {
-            sim_view_kept(sim, task, back->repetition, back->first + k);
-        }
+        sim_view_gave_back(sim, task, request->given_back[i], false);
     }
 }
 
@@ -469,8 +445,7 @@ static void take_answer(struct sim *sim, struct sim_worker *worker, struct sim_t
         note_given_back(sim, task, reply->keep);
     }
     note_handed(task, reply);
-    int rc = mr_splits_answer(task->source, &task->ask, reply, NULL);
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_splits_answer(task->source, &task->ask, reply, NULL));
     if (!reply->end) {
         sim_moment(sim, SIM_MOMENT_GRANTED, worker, NULL);
     }
@@ -536,8 +511,8 @@ static struct sim_end *find_end(struct sim_task *task, const char *client)
         }
     }
     MORE(task->ends, task->cap_ends, task->nends);
-    struct sim_end *end = mr_calloc(1, sizeof *end);
-    MR_ASSERT(end != NULL);
+    struct sim_end *end = sim_got(mr_calloc(1, sizeof *end));
+
     task->ends[task->nends++] = end;
     end->number = task->nends;
     return end;
@@ -546,9 +521,8 @@ static struct sim_end *find_end(struct sim_task *task, const char *client)
 static struct sim_data *new_reply(const struct sim_data *ask, enum sim_data_status status,
                                   size_t first, size_t n)
 {
-    struct sim_data *data = mr_calloc(1, sizeof *data + n * sizeof data->elements[0]);
+    struct sim_data *data = sim_got(mr_calloc(1, sizeof *data + n * sizeof data->elements[0]));
 
-    MR_ASSERT(data != NULL);
     *data = *ask;
     data->reply = true;
     data->status = status;
@@ -677,14 +651,13 @@ static void serve(struct sim *sim, struct sim_worker *worker, struct sim_task *t
 void sim_task_data(struct sim *sim, const struct sim_data *ask)
 {
     struct sim_worker *worker = &sim->workers[ask->worker];
+    struct sim_task *task = sim_find_task(worker, ask->task);
 
-    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
-        if (task->book != NULL && strcmp(task->id, ask->task) == 0) {
-            serve(sim, worker, task, ask);
-            return;
-        }
+    if (task != NULL && task->book != NULL) {
+        serve(sim, worker, task, ask);
+    } else {
+        answer(sim, ask, SIM_DATA_MOVED);
     }
-    answer(sim, ask, SIM_DATA_MOVED);
 }
 
 /* ---------------------------------------------------------------- life */
@@ -696,16 +669,13 @@ static void open_book(struct sim_task *task)
                                     .sessions = 1000,
                                     .repeats = task->repeats,
                                     .reports_given = task->reads};
-    int rc = mr_book_new(&limits, &task->book, NULL);
 
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_book_new(&limits, &task->book, NULL));
 }
 
 static void open_source(struct sim_worker *worker, struct sim_task *task)
 {
-    int rc = mr_splits_new((uint32_t)task->nproviders, task->repeats, &task->source, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_splits_new((uint32_t)task->nproviders, task->repeats, &task->source, NULL));
     if (worker->draining) {
         mr_splits_drain(task->source);
     }
@@ -728,11 +698,7 @@ static struct sim_task *new_task(struct sim *sim, struct sim_worker *worker,
     task->dynamic = assignment->mode == MILLRACE__PROCESSING_MODE__PROCESSING_DYNAMIC;
     task->repeats = assignment->guarantee == MILLRACE__GUARANTEE__AT_LEAST_ONCE;
     task->nproviders = assignment->n_providers;
-    for (int i = 0; i < SIM_DATASETS; i++) {
-        if (strcmp(sim->datasets[i].id, assignment->dataset_id) == 0) {
-            task->dataset = i;
-        }
-    }
+    task->dataset = sim_dataset_of(sim, assignment->dataset_id);
     task->passes = sim->datasets[task->dataset].passes;
     return task;
 }

@@ -3,8 +3,8 @@
 
 #define PATIENCE_MS 400000
 
-static const char *const rare_names[][2] = {
-#define X(name, text) {#name, text},
+static const char *const rare_texts[] = {
+#define X(name, text) text,
     SIM_RARES(X)
 #undef X
 };
@@ -15,14 +15,9 @@ static const char *const bug_names[][2] = {{"NONE", "nothing is wrong"},
 #undef X
 };
 
-const char *sim_rare_name(enum sim_rare rare)
-{
-    return rare_names[rare][0];
-}
-
 const char *sim_rare_text(enum sim_rare rare)
 {
-    return rare_names[rare][1];
+    return rare_texts[rare];
 }
 
 const char *sim_bug_name(enum sim_bug bug)

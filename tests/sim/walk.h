@@ -25,7 +25,6 @@ bool sim_bug_is_of_rounds(enum sim_bug bug);
 void sim_hours(struct sim *sim, uint64_t seed, unsigned hours, bool record);
 void sim_tally_add(struct sim_tally *tally, const struct sim *sim);
 
-const char *sim_rare_name(enum sim_rare rare);
 const char *sim_rare_text(enum sim_rare rare);
 const char *sim_bug_name(enum sim_bug bug);
 const char *sim_bug_text(enum sim_bug bug);

@@ -61,10 +61,9 @@ static bool say(struct sim *sim, struct sim_worker *worker, const struct sim_tas
 static void do_beat(struct sim *sim, struct sim_worker *worker)
 {
     Millrace__WorkerHeartbeatRequest request = MILLRACE__WORKER_HEARTBEAT_REQUEST__INIT;
-    struct said *said = mr_calloc((size_t)worker->used + 1, sizeof *said);
+    struct said *said = sim_got(mr_calloc((size_t)worker->used + 1, sizeof *said));
     Millrace__TaskProgress *list[SIM_TASKS_MAX];
 
-    MR_ASSERT(said != NULL);
     mr_registration_beats(&worker->registration);
     request.draining = worker->draining;
     request.leaving = worker->leaving;
@@ -113,7 +112,7 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     }
 }
 
-static struct sim_task *find_task(struct sim_worker *worker, const char *id)
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id)
 {
     for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
         if (strcmp(id, task->id) == 0) {
@@ -143,7 +142,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     for (size_t t = 0; t < update->n_tasks; t++) {
-        struct sim_task *known = find_task(worker, update->tasks[t]->task_id);
+        struct sim_task *known = sim_find_task(worker, update->tasks[t]->task_id);
 
         if (known != NULL && known->rounds != NULL) {
             sim_rounds_assign(sim, worker, known, update->tasks[t]->rounds);
@@ -154,7 +153,7 @@ static void apply_update(struct sim *sim, struct sim_worker *worker,
         }
     }
     for (size_t i = 0; i < update->n_rounds; i++) {
-        struct sim_task *task = find_task(worker, update->rounds[i]->task_id);
+        struct sim_task *task = sim_find_task(worker, update->rounds[i]->task_id);
 
         if (task != NULL && task->rounds != NULL) {
             sim_rounds_assign(sim, worker, task, update->rounds[i]->rounds);
@@ -189,7 +188,7 @@ static void task_reply(struct sim *sim, struct sim_worker *worker, struct sim_ca
 
 /* ---------------------------------------------------------------- the process */
 
-static void restarted(struct sim *sim, void *arg)
+void sim_worker_again(struct sim *sim, void *arg)
 {
     sim_worker_start(sim, arg);
 }
@@ -247,8 +246,8 @@ static void leave_if_through(struct sim *sim, struct sim_worker *worker)
 static void left(struct sim *sim, struct sim_worker *worker)
 {
     sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
-              false);
+    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, sim_worker_again,
+              worker, false);
 }
 
 /* What it reads kills it; something starts it again. */
@@ -257,9 +256,7 @@ static void on_crash(struct sim *sim, int number)
     struct sim_worker *worker = &sim->workers[number];
 
     sim_say(sim, "worker %d: crashes", worker->number);
-    sim_worker_stop(sim, worker);
-    sim_after(sim, 1000 + (int64_t)(sim->plain ? 0 : sim_draw(sim, 2000)), NULL, restarted, worker,
-              false);
+    left(sim, worker);
 }
 
 /* ---------------------------------------------------------------- what it is told */

@@ -1,5 +1,4 @@
 /* Time and chance, and the transcript. */
-#include "grow.h"
 #include "sim.h"
 
 #include <stdarg.h>
@@ -21,10 +20,9 @@ bool sim_chance(struct sim *sim, unsigned percent)
 
 void sim_hex_id(struct sim *sim, char out[33])
 {
-    struct sim_known *known = mr_calloc(1, sizeof *known);
+    struct sim_known *known = sim_got(mr_calloc(1, sizeof *known));
     uint64_t key[2] = {++sim->ids, 0};
 
-    MR_ASSERT(known != NULL);
     if (!sim->plain) {
         key[0] = mr_rng_next(&sim->rng);
         key[1] = mr_rng_next(&sim->rng);
@@ -33,9 +31,7 @@ void sim_hex_id(struct sim *sim, char out[33])
     mr_identity_make(&known->identity);
     known->next = sim->known;
     sim->known = known;
-    int rc = mr_map_put(&sim->identities, known->identity.id, &known->identity, NULL);
-
-    MR_ASSERT(rc == MR_OK);
+    sim_must(mr_map_put(&sim->identities, known->identity.id, &known->identity, NULL));
     memcpy(out, known->identity.id, 33);
 }
 
@@ -99,15 +95,7 @@ void sim_say(struct sim *sim, const char *fmt, ...)
     va_end(args);
     strcat(line, "\n");
     put_names(sim, line);
-    size_t len = strlen(line);
-
-    if (sim->transcript_len + len + 1 > sim->transcript_cap) {
-        sim->transcript_cap = 2 * (sim->transcript_cap + len) + 4096;
-        sim->transcript = mr_realloc(sim->transcript, sim->transcript_cap);
-        MR_ASSERT(sim->transcript != NULL);
-    }
-    memcpy(sim->transcript + sim->transcript_len, line, len + 1);
-    sim->transcript_len += len;
+    mr_buf_puts(&sim->transcript, line);
 }
 
 void sim_violation(struct sim *sim, const char *fmt, ...)
@@ -203,9 +191,8 @@ void sim_after(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn 
 void sim_later(struct sim *sim, int64_t ms, struct sim_process *process, sim_fn *fn,
                const void *arg, size_t size)
 {
-    void *copy = mr_memdup(arg, size);
+    void *copy = sim_got(mr_memdup(arg, size));
 
-    MR_ASSERT(copy != NULL);
     sim_after(sim, ms, process, fn, copy, true);
 }
 
@@ -296,7 +283,7 @@ void sim_world_free(struct sim *sim)
         drop_event(&event);
     }
     mr_free(sim->events);
-    mr_free(sim->transcript);
+    mr_buf_free(&sim->transcript);
     while (sim->known != NULL) {
         struct sim_known *known = sim->known;
 
