@@ -20,8 +20,8 @@ struct mr_read_reports {
     struct mr_round_log rounds;  /* of what they gave */
     struct mr_hand_log hand;     /* ... and how much of that was used */
 };
-/* How the engine opens "distribute" and "from_dataset_id". What is opened reports to @reports, which
- * must outlive it. Safe from any thread. */
+/* How the engine opens "distribute" and "from_dataset_id". What is opened reports to @reports,
+ * which must outlive it. Safe from any thread. */
 struct mr_external_opener mr_reader_opener(struct mr_read_reports *reports);
 
 /* Takes what @opts holds (on success). Does not wait: what goes wrong with the service is told by

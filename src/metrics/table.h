@@ -1,6 +1,6 @@
 /*
- * Every metric that a server exports, with its help: docs/run/metrics.md shows this table, and a test
- * compares the two.
+ * Every metric that a server exports, with its help: docs/run/metrics.md shows this table, and a
+ * test compares the two.
  *
  * X(id, name, type, servers, labels, help): `id` behind MR_METRIC_; `servers`: where it is;
  * `labels`: names with commas between them, in the order in which values are given. Not to be

@@ -37,7 +37,8 @@ bool mr_dtype_is_int(unsigned dtype);
 int mr_infer_dtype(const struct mr_leaf_spec *in, size_t i, uint32_t set, mr_error *err);
 /* MR_EINVAL names both dtypes unless inputs first..nin-1 all have one. */
 int mr_infer_same_dtype(const struct mr_leaf_spec *in, size_t first, size_t nin, mr_error *err);
-/* The shapes and dtypes of the results; the inputs' number and dtypes and the attributes are right. */
+/* The shapes and dtypes of the results; the inputs' number and dtypes and the attributes are
+ * right. */
 int mr_infer_call(const struct mr_kernel *kernel, struct mr_kernel_infer *it, mr_error *err);
 /* MR_EINVAL unless input @i can have this rank. */
 int mr_infer_rank(const struct mr_leaf_spec *in, size_t i, int rank, mr_error *err);

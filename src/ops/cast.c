@@ -7,7 +7,8 @@
 #include "ops/attr.h"
 #include "ops/loops.h"
 
-/* Floats to ints, saturating: @high and @low are the first values beyond that are exact in double. */
+/* Floats to ints, saturating: @high and @low are the first values beyond that are exact in
+ * double. */
 #define SATURATE(tag, T, low, high)                                                                \
     static inline T to_##tag(double v)                                                             \
     {                                                                                              \

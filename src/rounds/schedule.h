@@ -1,7 +1,7 @@
 /*
- * The schedule of coordinated reads (docs/change/rounds.md): whose turn each round is, as a function of
- * segments and nothing else. The dispatcher computes with the one it has decided on, consumers with
- * the one they were told; workers are told their rounds as spans.
+ * The schedule of coordinated reads (docs/change/rounds.md): whose turn each round is, as a
+ * function of segments and nothing else. The dispatcher computes with the one it has decided on,
+ * consumers with the one they were told; workers are told their rounds as spans.
  *
  * Pure: reads the message it is given. A schedule from outside is checked once
  * (mr_schedule_check()), after which the other functions may be called.

@@ -79,7 +79,8 @@ void mr_rpc_method_accept(const struct mr_rpc_method *method, mr_rpc_stream *s);
  * be MR_EUNAVAIL in place of it, as mr_rpc_reply() says. */
 void mr_rpc_stream_reply(mr_rpc_stream *s, int code, const char *message, const void *bytes,
                          size_t size);
-/* The same: the bytes of @m in one piece: lent, or copied to *@copy (mr_free()). NULL: no memory. */
+/* The same: the bytes of @m in one piece: lent, or copied to *@copy (mr_free()). NULL: no
+ * memory. */
 const void *mr_rpc_message_flat(const mr_rpc_message *m, void **copy);
 
 /* What a server answers to a method that it does not have, and to a request that is too large. */

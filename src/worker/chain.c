@@ -172,7 +172,8 @@ uint64_t mr_chain_spec_hash(const mr_chain *p)
 
 /* ---- what must hold ---- */
 
-/* Logs follow on each other, and each reader has one open from where it joined up to where it is. */
+/* Logs follow on each other, and each reader has one open from where it joined up to where it
+ * is. */
 __attribute__((unused)) static bool check_locked(const mr_chain *p)
 {
     const mr_chain_reader *r;

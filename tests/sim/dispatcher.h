@@ -1,6 +1,7 @@
 /*
- * One dispatcher process in virtual time: the turn machine and the member that are shipped, over the
- * fake store, without threads or sockets. Whoever uses it moves the clock and carries what is said.
+ * One dispatcher process in virtual time: the turn machine and the member that are shipped, over
+ * the fake store, without threads or sockets. Whoever uses it moves the clock and carries what is
+ * said.
  */
 #pragma once
 

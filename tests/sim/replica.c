@@ -1,6 +1,6 @@
 /*
- * A dispatcher replica: the process that is shipped (dispatcher.h), when it gets to run, and what goes
- * to and from it over the network.
+ * A dispatcher replica: the process that is shipped (dispatcher.h), when it gets to run, and what
+ * goes to and from it over the network.
  */
 #include "sim.h"
 

@@ -1,5 +1,5 @@
-/* Who leads: one dispatcher as it is shipped, over the fake store, for months. Nothing is late here,
- * and turns come only when something is due: there are too many for more. */
+/* Who leads: one dispatcher as it is shipped, over the fake store, for months. Nothing is late
+ * here, and turns come only when something is due: there are too many for more. */
 #include "retention_world.h"
 
 #include "base/log.h"

@@ -135,8 +135,8 @@ static void crash(struct sim *sim, void *arg)
     }
 }
 
-/* A consumer that has just begun, in a place where another process was, hears nothing of a worker, and
- * that one dies. */
+/* A consumer that has just begun, in a place where another process was, hears nothing of a worker,
+ * and that one dies. */
 static void lose_another(struct sim *sim, const struct sim_client *client, int worker)
 {
     int other = (int)sim_draw(sim, (uint64_t)sim->nworkers);

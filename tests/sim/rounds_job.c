@@ -1,6 +1,6 @@
 /*
- * Whoever runs a coordinated job: a consumer that dies or fails is started again, sometimes beside a
- * process that is only slow.
+ * Whoever runs a coordinated job: a consumer that dies or fails is started again, sometimes beside
+ * a process that is only slow.
  */
 #include "rounds.h"
 

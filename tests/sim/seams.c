@@ -1,6 +1,7 @@
 /*
- * Where what is shipped calls what is shipped. The linker leads these calls here first (--wrap): the
- * judge listens, and bugs are put in that are in no program. Nothing of the code below or above knows.
+ * Where what is shipped calls what is shipped. The linker leads these calls here first (--wrap):
+ * the judge listens, and bugs are put in that are in no program. Nothing of the code below or above
+ * knows.
  */
 #include "sim.h"
 

@@ -1,6 +1,7 @@
 /*
- * A cluster in virtual time: dispatchers as they are shipped (dispatcher.h), over the fake store
- * on bad ways, workers and clients as small actors, and a checker that keeps a model of its own. One seed gives one run, always the same.
+ * A cluster in virtual time: dispatchers as they are shipped (dispatcher.h), over the fake store on
+ * bad ways, workers and clients as small actors, and a checker that keeps a model of its own. One
+ * seed gives one run, always the same.
  *
  * Everything happens in events, ordered by time and then by creation. An event belongs to a
  * process; it is dropped when that life of the process is over and put off while the process is

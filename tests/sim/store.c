@@ -1,7 +1,7 @@
 /*
  * The store is coord/fake, which the conformance suite holds to the contract. Here is each
- * dispatcher's way to it, on which requests are late, lost or refused; and what the judge sees of it:
- * transactions, as they are applied.
+ * dispatcher's way to it, on which requests are late, lost or refused; and what the judge sees of
+ * it: transactions, as they are applied.
  */
 #include "sim.h"
 

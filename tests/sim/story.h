@@ -30,8 +30,8 @@ void story_begin(struct sim *sim, int workers, int clients, int dataset, bool re
 /* The same, until splits are handed out. */
 void story_read(struct sim *sim, int workers, int clients, int dataset, bool repeats);
 /*
- * Run until so many lines were said as @lines has, and compare: what was said since the last time. The
- * lines are the core's own, and what befell the cluster.
+ * Run until so many lines were said as @lines has, and compare: what was said since the last time.
+ * The lines are the core's own, and what befell the cluster.
  */
 void mr_sim_expect(struct sim *sim, const char *lines);
 const char *story_said(const struct sim *sim); /* so far */
@@ -41,7 +41,7 @@ void mr_sim_skip(struct sim *sim);
 void story_pause_leader(struct sim *sim, int64_t until);
 /* Until a key that begins with @prefix is in the store. What was said till then is not compared. */
 void story_until_stored(struct sim *sim, const char *prefix);
-/* By then everybody has read everything, nothing was wrong, and @lines were said since the last time:
- * all but which splits somebody was given, or has finished. @lines NULL: too many to read, not
- * compared. */
+/* By then everybody has read everything, nothing was wrong, and @lines were said since the last
+ * time: all but which splits somebody was given, or has finished. @lines NULL: too many to read,
+ * not compared. */
 void story_ends_well(struct sim *sim, int64_t by, const char *lines);

@@ -78,9 +78,9 @@ static void a_late_report_is_refused(void **state)
              "[   8009] worker w0.2 at host0:1: registered\n");
 }
 
-/* The leader stands still until another one leads; then it wakes and finds a call in its queue, from
- * a process that knows neither: about a dataset that was registered meanwhile. It must not say that
- * there is none. */
+/* The leader stands still until another one leads; then it wakes and finds a call in its queue,
+ * from a process that knows neither: about a dataset that was registered meanwhile. It must not say
+ * that there is none. */
 static unsigned denials_of_a_paused_leader(struct sim *sim)
 {
     Millrace__GetDatasetRequest request = MILLRACE__GET_DATASET_REQUEST__INIT;

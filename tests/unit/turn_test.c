@@ -1,6 +1,7 @@
 /*
- * The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered before
- * what it rests on is committed, what is committed is all of it, and who is refused is told why.
+ * The dispatcher's turn machine over the store in memory, on virtual time: nothing is answered
+ * before what it rests on is committed, what is committed is all of it, and who is refused is told
+ * why.
  */
 #include "dispatcher.h"
 #include "dispatcher/turn/internal.h"

@@ -92,7 +92,8 @@ bool mr_read_task_is_over(const struct mr_read_task *t);
 /* Elements of @t that nobody gets when this read goes: the application is not through with them,
  * and the task is over. */
 uint64_t mr_read_holds_of(const struct mr_read_task *t);
-/* There are none, of any task, nor does an operator behind the read that mixes elements hold any. */
+/* There are none, of any task, nor does an operator behind the read that mixes elements hold
+ * any. */
 bool mr_read_is_used_up(const struct mr_read *r);
 
 /* ---- update.c ---- */

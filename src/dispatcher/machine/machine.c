@@ -1,4 +1,5 @@
-/* A core: its life and clock, and one step of it: time, the rule, what it changed and who is told. */
+/* A core: its life and clock, and one step of it: time, the rule, what it changed and who is
+ * told. */
 #include "dispatcher/takeover/takeover.h"
 #include "options/programs.h"
 

@@ -53,7 +53,7 @@ void mr_production_leave(mr_core *core, struct mr_iteration *it);
 void mr_production_note_finished(mr_core *core, struct mr_iteration *it);
 void mr_sharing_report_free(struct mr_sharing_report *report);
 
-/* ---------------------------------------------------------------- apply_rounds.c, rounds_schedule.c */
+/* ------------------------------------------------ apply_rounds.c, rounds_schedule.c */
 
 struct mr_coordination *mr_coordination_new(mr_core *core, const struct mr_job *job);
 void mr_coordination_free(struct mr_coordination *rounds);

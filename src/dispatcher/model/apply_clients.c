@@ -1,7 +1,7 @@
 /*
- * Updates of client sessions, one for each reader. Durable when it attaches and when it is released,
- * by itself or because nothing was heard of it; a released one is kept for a while so that workers
- * hear of it, under the next leader too.
+ * Updates of client sessions, one for each reader. Durable when it attaches and when it is
+ * released, by itself or because nothing was heard of it; a released one is kept for a while so
+ * that workers hear of it, under the next leader too.
  */
 #include "dispatcher/model/apply.h"
 

@@ -1,8 +1,8 @@
 /* Updates of jobs. */
 #include "dispatcher/model/apply.h"
 
-/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own in
- * everything else. */
+/* Trainers: jobs of one name that share productions (CrossTrainerCache). Each is a job of its own
+ * in everything else. */
 static struct mr_trainers *trainers_of(mr_core *core, const char *name)
 {
     struct mr_trainers *trainers = mr_trainers_find(core, name);

@@ -2,8 +2,8 @@
  * Updates of productions: one run of a dataset on all workers, for several iterations that want the
  * same elements.
  *
- *     made by the first iteration that wants it ──► joined by others ──► the last of them is gone: it
- *                                        ╰─(a user failed, a worker     goes
+ *     made by the first iteration that wants it ──► joined by others ──► the last is gone: it goes
+ *                                        ╰─(a user failed, a worker
  *                                           trimmed its start)──► closed: nobody joins it
  *
  * An iteration uses its production as long as its record exists, finished or not: somebody who

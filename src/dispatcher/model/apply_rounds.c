@@ -1,7 +1,7 @@
 /*
  * Updates of coordinated reads: the schedule of an iteration, and the places of its consumers.
- * Schedule and sessions are durable as far as anybody acts on them; positions, paces and reports are
- * heard anew by each leader.
+ * Schedule and sessions are durable as far as anybody acts on them; positions, paces and reports
+ * are heard anew by each leader.
  */
 #include "dispatcher/model/apply.h"
 

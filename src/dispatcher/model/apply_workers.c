@@ -1,8 +1,8 @@
 /*
- * Updates of workers, by life: from the moment that a process has registered and watches until it is
- * silent for too long or superseded by another process at its address. One record a life, written
- * at both ends and never by a heartbeat. A process that was lost and comes back begins another life
- * under the same incarnation, with fresh tasks, since its old ones were given up.
+ * Updates of workers, by life: from the moment that a process has registered and watches until it
+ * is silent for too long or superseded by another process at its address. One record a life,
+ * written at both ends and never by a heartbeat. A process that was lost and comes back begins
+ * another life under the same incarnation, with fresh tasks, since its old ones were given up.
  *
  * A life is named by the stamp of its registration, which is never given again: the record of the
  * life before may be gone by then (retention, somebody's hand), and the process may still have the
@@ -222,8 +222,8 @@ void mr_apply_worker_lost(mr_core *core, const struct mr_worker_lost *u)
 }
 
 /* Deleted are first its grants, then its own record, then what became of its tasks: whatever has a
- * grant and no life was not forgotten like this (set_aside.c), and whatever has a life still has the
- * end of its tasks. */
+ * grant and no life was not forgotten like this (set_aside.c), and whatever has a life still has
+ * the end of its tasks. */
 void mr_apply_worker_removed(mr_core *core, const struct mr_worker_removed *u)
 {
     struct mr_core_worker *worker = u->worker;

@@ -1,6 +1,7 @@
 /*
- * Coordinated reads (docs/change/rounds.md): the schedule of an iteration and the places of consumers.
- * Durable as far as anybody acts on them; positions, paces and reports are heard anew by each leader.
+ * Coordinated reads (docs/change/rounds.md): the schedule of an iteration and the places of
+ * consumers. Durable as far as anybody acts on them; positions, paces and reports are heard anew by
+ * each leader.
  */
 #pragma once
 

@@ -4,8 +4,8 @@
  * its ranges are apart.
  *
  * A split is named by its position, repetition x splits of the provider + index, so that the same
- * index of two repetitions is two splits and a range may run over from one repetition into the next.
- * Sources without an end have no such product: there a position is the index.
+ * index of two repetitions is two splits and a range may run over from one repetition into the
+ * next. Sources without an end have no such product: there a position is the index.
  */
 #include "dispatcher/model/model.h"
 

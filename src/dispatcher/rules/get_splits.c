@@ -1,14 +1,14 @@
 /*
  * GetSplits. Of each provider (source) of a DYNAMIC iteration one cursor is kept, {repetition,
- * next}, and of each task the last answer it got, so that it can be given again; both are written in
- * the transaction that the answer waits for.
+ * next}, and of each task the last answer it got, so that it can be given again; both are written
+ * in the transaction that the answer waits for.
  *
  *  seq = stored       the stored answer, again: it was lost on its way
  *  seq = stored + 1   the receipt for the stored one; decide, write, answer
  *  seq < stored       OUT_OF_RANGE: an old copy
- *  seq > stored + 1   the task is closed: its worker has answers that the records do not know (nor is
- *                     there one without a record, so somebody's hand was in the store), and what else
- *                     it has from there nobody can say
+ *  seq > stored + 1   the task is closed: its worker has answers that the records do not know (nor
+ *                     is there one without a record, so somebody's hand was in the store), and what
+ *                     else it has from there nobody can say
  *
  * What the request reports finished is taken in before its number is looked at: a repeated request
  * may report more than the first one did.

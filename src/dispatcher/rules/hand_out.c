@@ -2,10 +2,11 @@
  * What a task is given of a source when it asks.
  *
  * What workers that drain gave back unopened goes to whoever asks before the cursor moves on,
- * whatever repetition is asked for: the same element is made of it. At most once: what a lost worker
- * held is not handed out again, it is counted. At least once: what lost workers had not finished is
- * in the pool of the cursor and goes first. The end is told as soon as the pool is empty, even if
- * others may still be lost (buffers wait for it); what comes back later is recovery.c's.
+ * whatever repetition is asked for: the same element is made of it. At most once: what a lost
+ * worker held is not handed out again, it is counted. At least once: what lost workers had not
+ * finished is in the pool of the cursor and goes first. The end is told as soon as the pool is
+ * empty, even if others may still be lost (buffers wait for it); what comes back later is
+ * recovery.c's.
  */
 #include "base/base.h"
 #include "dispatcher/rules/rules.h"
@@ -98,8 +99,8 @@ static bool is_taken_back(const struct mr_task *task, const Millrace__GetSplitsR
            in->n_given_back + it->cursors[in->provider].rec->n_given_back <= MR_SPLIT_RANGES_MAX;
 }
 
-/* @task gives back what it says; false: they are not taken, it has to read them. That is an answer like any other, stored
- * under its number: a copy of the request could have another one later. */
+/* @task gives back what it says; false: they are not taken, it has to read them. That is an answer
+ * like any other, stored under its number: a copy of the request could have another one later. */
 static bool give_back(mr_core *core, struct mr_task *task, const Millrace__GetSplitsRequest *in)
 {
     uint64_t sum = 0;

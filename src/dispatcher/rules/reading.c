@@ -1,17 +1,18 @@
 /*
  * Iterations that read a production; joining one that runs already.
  *
- * One that never ends is joined at once, at the start of each worker's window. Of one that may end a
- * job wants all, so it takes two steps:
+ * One that never ends is joined at once, at the start of each worker's window. Of one that may end
+ * a job wants all, so it takes two steps:
  *
  *   1. the iteration is committed as joining. Each live worker opens a reader, which pins what is
  *      there, and answers with the first element that it can have, until it hears the decision.
- *   2. all have answered 0, and no splits went with lost workers: it is committed as a user. Otherwise
- *      it is committed with a production of its own, and says why. Elements are delivered only then.
+ *   2. all have answered 0, and no splits went with lost workers: it is committed as a user.
+ *      Otherwise it is committed with a production of its own, and says why. Elements are delivered
+ *      only then.
  *
- * Answers are soft: the next leader hears them again. A worker that does not answer is not waited for
- * longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds the job
- * up.
+ * Answers are soft: the next leader hears them again. A worker that does not answer is not waited
+ * for longer than MR_JOIN_HEARTBEATS heartbeats: to produce once more costs CPU, and waiting holds
+ * the job up.
  */
 #include "dispatcher/rules/rules.h"
 

@@ -5,8 +5,8 @@
  * looked at.
  *
  *     RegisterWorker ──► newcomer, in memory ──(WatchWorker)──► a life, with its record and tasks
- *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker is NOT_FOUND,
- *                                                                     and it registers again
+ *                             ╰──(another leader, too many others)──► forgotten: its WatchWorker
+ *                                                                     is NOT_FOUND; it comes again
  */
 #include "base/address.h"
 #include "dispatcher/rules/rules.h"

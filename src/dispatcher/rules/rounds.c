@@ -5,10 +5,10 @@
  *     open ──(lost: closing)──► in doubt ──(all consumers have reported)──► outcome
  *       ╰──(ended by itself)──────────────────────────────────────────────►┘
  *
- * That a task is closing is derived: it takes turns, is not open, and has no outcome. One transaction
- * writes the outcome with a segment without the task, from the horizon on, where nobody can be yet; so
- * everything below the horizon is decided, and a next leader, which has to ask again if this one was
- * not committed, has told nobody anything else.
+ * That a task is closing is derived: it takes turns, is not open, and has no outcome. One
+ * transaction writes the outcome with a segment without the task, from the horizon on, where nobody
+ * can be yet; so everything below the horizon is decided, and a next leader, which has to ask again
+ * if this one was not committed, has told nobody anything else.
  */
 #include "dispatcher/rules/rules.h"
 

@@ -36,7 +36,8 @@ struct mr_iteration *mr_iteration_create_hidden(mr_core *core, struct mr_product
                                                 uint64_t seed);
 size_t mr_iteration_review_changes(const struct mr_iteration *it);
 void mr_iteration_review(mr_core *core, struct mr_iteration *it);
-/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after it. */
+/* The first half of it: the losses. The iteration may have failed (and its tasks be gone) after
+ * it. */
 void mr_iteration_account_losses(mr_core *core, struct mr_iteration *it);
 /* End it at once, because one of its tasks failed. */
 void mr_iteration_fail(mr_core *core, struct mr_iteration *it, int code, const char *why);

@@ -3,8 +3,8 @@
  * together again from its parts in the store. One thread does both, so that neither the loop nor
  * the RPC thread waits for either.
  *
- * Threads: mr_definition_thread_submit() from the loop; results come through the mailbox (registrations) or as
- * answers to the caller (definitions).
+ * Threads: mr_definition_thread_submit() from the loop; results come through the mailbox
+ * (registrations) or as answers to the caller (definitions).
  */
 #pragma once
 

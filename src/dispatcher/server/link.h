@@ -1,6 +1,6 @@
 /*
- * A standby's ways to the leader: the live stream (dispatcher/turn/follow.h), and a thread that finds
- * out whether connects are refused.
+ * A standby's ways to the leader: the live stream (dispatcher/turn/follow.h), and a thread that
+ * finds out whether connects are refused.
  *
  * Threads: functions are the loop's; events come through the mailbox.
  */

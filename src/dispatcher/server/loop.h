@@ -12,8 +12,8 @@
 
 typedef struct mr_loop mr_loop;
 
-/* Who this process is (`instance`, `secret`, `seed`, `started_ms`) is drawn here. @rpc is lent, and so
- * is the store: it is closed before mr_loop_free(). */
+/* Who this process is (`instance`, `secret`, `seed`, `started_ms`) is drawn here. @rpc is lent, and
+ * so is the store: it is closed before mr_loop_free(). */
 int mr_loop_start(const struct mr_turn_options *opts, mr_rpc_runtime *rpc, mr_loop **ret,
                   mr_error *err);
 /* Serve the dispatcher's methods. Before the server's start; it is freed after the loop. */

@@ -16,5 +16,6 @@ struct mr_rpc_service {
     struct mr_method_numbers *numbers; /* of unary calls */
 };
 
-/* Serve mr_methods; @services has one for each, lent until the server is freed. Before its start. */
+/* Serve mr_methods; @services has one for each, lent until the server is freed. Before its
+ * start. */
 int mr_rpc_serve(mr_rpc_server *server, struct mr_rpc_service *services, mr_error *err);

@@ -16,8 +16,8 @@ struct mr_staged {
     struct staged_list blobs;
 };
 
-/* Take in *@rec, which was stored under @key: it is NULL then. What was on its way out is left over.
- * MR_EDATALOSS: it contradicts its key, or what is there. */
+/* Take in *@rec, which was stored under @key: it is NULL then. What was on its way out is left
+ * over. MR_EDATALOSS: it contradicts its key, or what is there. */
 typedef int mr_load_fn(mr_core *core, const char *key, void **rec, mr_error *err);
 mr_load_fn mr_load_schema, mr_load_dataset, mr_load_job, mr_load_worker, mr_load_production,
     mr_load_iteration, mr_load_task, mr_load_cursor, mr_load_grant, mr_load_rounds,

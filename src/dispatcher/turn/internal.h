@@ -1,5 +1,5 @@
-/* What the files of the turn machine share: its state, and the parts that one turn is made of. A file
- * calls those that are declared above its own part, and none below. */
+/* What the files of the turn machine share: its state, and the parts that one turn is made of. A
+ * file calls those that are declared above its own part, and none below. */
 #pragma once
 
 #include "base/rng.h"

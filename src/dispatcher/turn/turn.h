@@ -1,14 +1,14 @@
 /*
- * The dispatcher without its surroundings: calls, answers of the store and time go in; transactions,
- * replies and pushes come out. What a turn does with them:
+ * The dispatcher without its surroundings: calls, answers of the store and time go in;
+ * transactions, replies and pushes come out. What a turn does with them:
  *
  *  - calls come before timers: a dispatcher that slept hears its workers before it judges them;
  *  - each command is decided at once, by the core, whose state moves with it; its changes go to the
  *    member (coord/member.h), which commits them in batches;
  *  - each effect is held until the batch that it rests on is committed. When a batch is not, the
  *    whole state is thrown away and loaded again;
- *  - while it does not lead, calls are refused with the leader's address, or kept for up to a second
- *    while nobody leads.
+ *  - while it does not lead, calls are refused with the leader's address, or kept for up to a
+ *    second while nobody leads.
  *
  * A driver does the rest: src/dispatcher/server with a thread and a server, tests/sim with neither.
  *
@@ -56,7 +56,8 @@ enum mr_term_news {
 
 /* What the driver does for it. None of them may call back. */
 struct mr_turn_port {
-    /* Answer a unary call, once. @message->failed: without memory. @error NULL, or code 0: success. */
+    /* Answer a unary call, once. @message->failed: without memory. @error NULL, or code 0:
+     * success. */
     void (*reply)(void *ctx, struct mr_call *call, const struct mr_buf *message,
                   const mr_error *error);
     /*

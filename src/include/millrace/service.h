@@ -1,9 +1,9 @@
 /*
  * The service: datasets registered with a dispatcher and read from its workers.
  *
- * Reading is an ordinary dataset: operator "distribute" (docs/use/operators.md) applied to a dataset,
- * or operator "from_dataset_id" on its own; then mr_iterator_open(). The functions here are the
- * rest.
+ * Reading is an ordinary dataset: operator "distribute" (docs/use/operators.md) applied to a
+ * dataset, or operator "from_dataset_id" on its own; then mr_iterator_open(). The functions here
+ * are the rest.
  *
  * @service is "grpc://host:port[,host:port...]" or the same without the scheme: the addresses of
  * all dispatchers. Every call ends within @timeout_ms (0: 60 s, a status 10 s): with MR_EUNAVAIL
@@ -35,8 +35,9 @@ MR_API int mr_service_register(const char *service, mr_dataset *ds, const char *
                                const char *compression, int timeout_ms, char **ret, mr_error *err);
 
 /*
- * Check the arguments of a read, the attributes of "distribute" and "from_dataset_id", before anything
- * is built or sent: MR_EINVAL or MR_EUNIMPL names the argument and the rule. Does not block.
+ * Check the arguments of a read, the attributes of "distribute" and "from_dataset_id", before
+ * anything is built or sent: MR_EINVAL or MR_EUNIMPL names the argument and the rule. Does not
+ * block.
  */
 MR_API int mr_service_check_read(const struct mr_attr *attrs, size_t nattrs, mr_error *err);
 
@@ -44,7 +45,8 @@ MR_API int mr_service_check_read(const struct mr_attr *attrs, size_t nattrs, mr_
 MR_API int mr_service_dataset_spec(const char *service, const char *dataset_id, int timeout_ms,
                                    mr_spec **ret, int64_t *cardinality, mr_error *err);
 
-/* The state of the cluster as one JSON document (docs/run/status.md). *@ret is freed with mr_free(). */
+/* The state of the cluster as one JSON document (docs/run/status.md). *@ret is freed with
+ * mr_free(). */
 MR_API int mr_service_status(const char *service, int timeout_ms, char **ret, mr_error *err);
 
 /*

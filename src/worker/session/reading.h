@@ -47,8 +47,8 @@ bool mr_reading_decided(struct mr_reading *r);
  * there was none. */
 void mr_reading_started(struct mr_reading *r, uint64_t first,
                         const struct mr_reading_stand *before);
-/* The window was given up. An earlier task stood @before, and had not read @unread elements. Returns
- * how many of those skipped clients did not know. */
+/* The window was given up. An earlier task stood @before, and had not read @unread elements.
+ * Returns how many of those skipped clients did not know. */
 uint64_t mr_reading_missed(struct mr_reading *r, const struct mr_reading_stand *before,
                            uint64_t unread);
 /* It has no reader any more. */
