@@ -25,16 +25,6 @@ static void make_datasets(struct sim *sim)
     }
 }
 
-int sim_dataset_of(const struct sim *sim, const char *id)
-{
-    int i = SIM_DATASETS - 1;
-
-    while (i > 0 && strcmp(sim->datasets[i].id, id) != 0) {
-        i--;
-    }
-    return i;
-}
-
 void sim_init(struct sim *sim, uint64_t seed)
 {
     memset(sim, 0, sizeof *sim);

@@ -608,10 +608,10 @@ void sim_client_come(struct sim *sim, void *client); /* as an event */
 void sim_start_clients(struct sim *sim, int64_t within_ms);
 void sim_free(struct sim *sim);
 
+/* world.c: time, chance, the transcript, who is meant */
 /* Which dataset has that id; 0: none has. */
 int sim_dataset_of(const struct sim *sim, const char *id);
-
-/* world.c: time, chance, the transcript */
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id); /* or NULL */
 void sim_world_free(struct sim *sim);
 void sim_at(struct sim *sim, int64_t at, struct sim_process *process, sim_fn *fn, void *arg,
             bool owned);
@@ -707,7 +707,6 @@ void sim_worker_start(struct sim *sim, struct sim_worker *worker);
 void sim_worker_again(struct sim *sim, void *worker); /* as an event */
 /* One that is dead. */
 void sim_worker_start_at(struct sim *sim, struct sim_worker *worker, const char *address);
-struct sim_task *sim_find_task(struct sim_worker *worker, const char *id); /* or NULL */
 void sim_worker_drop_tasks(struct sim_worker *worker);
 void sim_worker_stop(struct sim *sim, struct sim_worker *worker);
 /* It finishes what it has begun, gives back the rest, and leaves; after @ms at the latest. It is

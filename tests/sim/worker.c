@@ -112,16 +112,6 @@ static void drop(struct sim *sim, struct sim_worker *worker, struct sim_task *ta
     }
 }
 
-struct sim_task *sim_find_task(struct sim_worker *worker, const char *id)
-{
-    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
-        if (strcmp(id, task->id) == 0) {
-            return task;
-        }
-    }
-    return NULL;
-}
-
 static void apply_update(struct sim *sim, struct sim_worker *worker,
                          const Millrace__WorkerUpdate *update)
 {

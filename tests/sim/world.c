@@ -1,4 +1,4 @@
-/* Time and chance, and the transcript. */
+/* Time and chance, the transcript, and who is meant by an id. */
 #include "sim.h"
 
 #include <stdarg.h>
@@ -273,6 +273,28 @@ bool sim_is_stranding(const struct sim *sim)
 {
     return sim->stranded_at != 0 && sim->now < sim->stranded_at + 2 * SIM_OUT_OF_REACH_MS &&
            sim->rares[SIM_RARE_UNREACHABLE] == 0;
+}
+
+/* ---------------------------------------------------------------- who is meant */
+
+int sim_dataset_of(const struct sim *sim, const char *id)
+{
+    int i = SIM_DATASETS - 1;
+
+    while (i > 0 && strcmp(sim->datasets[i].id, id) != 0) {
+        i--;
+    }
+    return i;
+}
+
+struct sim_task *sim_find_task(struct sim_worker *worker, const char *id)
+{
+    for (struct sim_task *task = NULL; (task = sim_next_task(worker, task)) != NULL;) {
+        if (strcmp(id, task->id) == 0) {
+            return task;
+        }
+    }
+    return NULL;
 }
 
 void sim_world_free(struct sim *sim)
