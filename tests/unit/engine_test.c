@@ -50,7 +50,7 @@ static int outside_pull(void *ctx, struct mr_want want, int timeout_ms, mr_block
                 return MR_TIMEOUT;
             }
         }
-        return MR_ECANCELED;
+        return mr_error_set(err, MR_ECANCELED, "cancelled");
     }
     if ((int64_t)n > o->rows - o->next) {
         n = (uint32_t)(o->rows - o->next);
