@@ -18,16 +18,17 @@
 #define WALK sim_walk_rounds
 #define SEEDS (SLOW ? 24 : 80)
 #define SEEDS_WITH_BUG 400
+#define HOURS 0
 #define RARES_FROM SIM_RARE_ROUNDS_CLOSING_TAKEOVER
 #define RARES_TO SIM_RARE_COUNT
 #else
 #define WALK sim_walk
 #define SEEDS (SLOW ? 200 : 1000)
 #define SEEDS_WITH_BUG 2500
+#define HOURS (SLOW ? 0 : 6)
 #define RARES_FROM 0
 #define RARES_TO SIM_RARE_ROUNDS_CLOSING_TAKEOVER
 #endif
-#define HOURS 6
 
 static void walks_hold(void **state)
 {
@@ -106,7 +107,7 @@ int main(void)
             n++;
         }
     }
-    if (!ROUNDS && !SLOW) {
+    if (HOURS > 0) {
         tests[n++] = (struct CMUnitTest)cmocka_unit_test(hours_hold);
     }
     return _cmocka_run_group_tests(ROUNDS ? "rounds" : "walks", tests, n, NULL, NULL);
