@@ -16,6 +16,15 @@ from interrupts import interrupted
 ENDLESS = 1 << 60
 LONG_S = 120  # only bounds a failing test
 GATE = threading.Lock()  # what consumers have seen stands still for whoever holds it
+OPEN = []  # the iterators of the test that runs
+
+
+@pytest.fixture(autouse=True)
+def closed(make_cluster):
+    """A consumer that a test leaves waiting is closed: nothing of it is there in the next test."""
+    yield
+    while OPEN:
+        OPEN.pop().close()
 
 
 class Consumer(threading.Thread):
@@ -40,6 +49,7 @@ class Consumer(threading.Thread):
                 )
             )
         )
+        OPEN.append(self.iterator)
 
     def run(self):
         try:
@@ -94,11 +104,8 @@ class Consumers(list):
 
     def rounds(self):
         assert len({len(c.seen) for c in self}) == 1, [len(c.seen) for c in self]
-        for (
-            consumer
-        ) in (
-            self
-        ):  # all of them know in which rounds they are, and so does a consumer that has come to its end
+        # All of them know in which rounds they are, as does one that has come to its end.
+        for consumer in self:
             assert consumer.numbers == self[0].numbers and consumer.numbers == sorted(
                 set(consumer.numbers)
             )

@@ -67,11 +67,8 @@ class Build:
         self.path = os.path.abspath(path)
         entries = json.loads((pathlib.Path(self.path) / "compile_commands.json").read_text())
         self.compile = {}
-        for (
-            e
-        ) in (
-            entries
-        ):  # a test may compile a file once more; the library's object is what others link
+        # A test may compile a file once more; the library's object is what others link.
+        for e in entries:
             if e["file"] not in self.compile or " -o tests/" in self.compile[e["file"]]:
                 self.compile[e["file"]] = e["command"]
         self.links = {}
