@@ -110,6 +110,13 @@ struct mr_op_run {
     int (*seek)(struct mr_op_iter *it, uint64_t index, mr_error *err);
 };
 
+/* In a table entry: MR_RUN(struct x_iter, .open = x_open, .pull = x_pull). */
+#define MR_RUN(iter, ...)                                                                          \
+    &(const struct mr_op_run)                                                                      \
+    {                                                                                              \
+        .size = sizeof(iter), __VA_ARGS__                                                          \
+    }
+
 int mr_op_open(const struct mr_op_ctx *ctx, const mr_dataset *ds, struct mr_op_iter **ret,
                mr_error *err);
 /* The first input becomes it->input. */

@@ -176,12 +176,7 @@ static void split_close(struct mr_op_iter *head)
     mr_op_close(it->input);
 }
 
-static const struct mr_op_run split_run = {
-    .size = sizeof(struct split_iter),
-    .open = split_open,
-    .pull = split_pull,
-    .state = split_state,
-    .close = split_close,
-};
-
-const struct mr_operator mr_split_operator = {.name = "splits", .run = &split_run};
+const struct mr_operator mr_split_operator = {
+    .name = "splits",
+    .run = MR_RUN(struct split_iter, .open = split_open, .pull = split_pull, .state = split_state,
+                  .close = split_close)};

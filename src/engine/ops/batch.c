@@ -293,51 +293,26 @@ static void batch_close(struct mr_op_iter *head)
     mr_padding_free(&it->padding);
 }
 
-static const struct mr_op_run batch_run = {
-    .size = sizeof(struct batch_iter),
-    .open = batch_open,
-    .pull = batch_pull,
-    .state = batch_state,
-    .close = batch_close,
-};
-
-static const struct mr_arg batch_args[] = {
-    {.name = "batch_size", .kind = MR_ATTR_INT, .min = 1, .max = MR_BLOCK_ROWS_MAX},
-    {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_batch = {
     .name = "batch",
     .inputs = 1,
     .rate = MR_RATE_BATCH,
-    .args = batch_args,
+    .args = MR_ARGS(MR_INT("batch_size", 1, MR_BLOCK_ROWS_MAX), MR_OPTIONAL_BOOL("drop_remainder")),
     .infer = batch_infer,
-    .run = &batch_run,
-};
-
-static const struct mr_op_run padded_batch_run = {
-    .size = sizeof(struct batch_iter),
-    .open = padded_batch_open,
-    .pull = batch_pull,
-    .state = batch_state,
-    .close = batch_close,
-};
-
-static const struct mr_arg padded_batch_args[] = {
-    {.name = "batch_size", .kind = MR_ATTR_INT, .min = 1, .max = MR_BLOCK_ROWS_MAX},
-    {.name = "padded_shapes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
-    {.name = "sizes", .kind = MR_ATTR_INTS, .flags = MR_ARG_OPTIONAL},
-    {.name = "padding_values", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL | MR_ARG_TENSORS},
-    {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
+    .run = MR_RUN(struct batch_iter, .open = batch_open, .pull = batch_pull, .state = batch_state,
+                  .close = batch_close),
 };
 
 const struct mr_operator mr_operator_padded_batch = {
     .name = "padded_batch",
     .inputs = 1,
     .rate = MR_RATE_BATCH,
-    .args = padded_batch_args,
+    .args = MR_ARGS(MR_INT("batch_size", 1, MR_BLOCK_ROWS_MAX),
+                    MR_ARG("padded_shapes", MR_ATTR_INTS, MR_ARG_OPTIONAL | MR_ARG_CONSTANT),
+                    MR_ARG("sizes", MR_ATTR_INTS, MR_ARG_OPTIONAL),
+                    MR_ARG("padding_values", MR_ATTR_BLOCK, MR_ARG_OPTIONAL | MR_ARG_TENSORS),
+                    MR_OPTIONAL_BOOL("drop_remainder")),
     .infer = padded_batch_infer,
-    .run = &padded_batch_run,
+    .run = MR_RUN(struct batch_iter, .open = padded_batch_open, .pull = batch_pull,
+                  .state = batch_state, .close = batch_close),
 };

@@ -317,18 +317,11 @@ static void cache_close(struct mr_op_iter *head)
     mr_gather_free(&it->left);
 }
 
-static const struct mr_op_run cache_run = {
-    .size = sizeof(struct cache_iter),
-    .open = cache_open,
-    .pull = cache_pull,
-    .state = cache_state,
-    .close = cache_close,
-};
-
 const struct mr_operator mr_operator_cache = {
     .name = "cache",
     .inputs = 1,
     .infer = cache_infer,
     .release = kept_free,
-    .run = &cache_run,
+    .run = MR_RUN(struct cache_iter, .open = cache_open, .pull = cache_pull, .state = cache_state,
+                  .close = cache_close),
 };

@@ -312,25 +312,12 @@ static void choose_close(struct mr_op_iter *head)
 static const struct mr_op_run choose_run = CHOOSE_RUN(choose_open);
 static const struct mr_op_run sample_run = CHOOSE_RUN(sample_open);
 
-static const struct mr_arg choose_args[] = {
-    {.name = "stop_on_empty", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
-static const struct mr_arg sample_args[] = {
-    {.name = "weights", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_OPTIONAL},
-    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
-    {.name = "rerandomize_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {.name = "stop_on_empty", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_choose = {
     .name = "choose",
     .inputs = 2,
     .or_more_inputs = true,
     .rate = MR_RATE_ONE,
-    .args = choose_args,
+    .args = MR_ARGS(MR_OPTIONAL_BOOL("stop_on_empty")),
     .infer = choose_infer,
     .run = &choose_run,
 };
@@ -340,7 +327,10 @@ const struct mr_operator mr_operator_sample = {
     .inputs = 1,
     .or_more_inputs = true,
     .rate = MR_RATE_ONE,
-    .args = sample_args,
+    .args =
+        MR_ARGS(MR_ARG("weights", MR_ATTR_BLOCK, MR_ARG_OPTIONAL),
+                MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
+                MR_OPTIONAL_BOOL("rerandomize_each_iteration"), MR_OPTIONAL_BOOL("stop_on_empty")),
     .infer = sample_infer,
     .run = &sample_run,
 };

@@ -120,19 +120,11 @@ static void concatenate_close(struct mr_op_iter *head)
     mr_op_close(((struct concatenate_iter *)head)->input);
 }
 
-static const struct mr_op_run concatenate_run = {
-    .size = sizeof(struct concatenate_iter),
-    .open = concatenate_open,
-    .pull = concatenate_pull,
-    .state = concatenate_state,
-    .seek = concatenate_seek,
-    .close = concatenate_close,
-};
-
 const struct mr_operator mr_operator_concatenate = {
     .name = "concatenate",
     .inputs = 2,
     .rate = MR_RATE_ONE,
     .infer = concatenate_infer,
-    .run = &concatenate_run,
+    .run = MR_RUN(struct concatenate_iter, .open = concatenate_open, .pull = concatenate_pull,
+                  .state = concatenate_state, .seek = concatenate_seek, .close = concatenate_close),
 };

@@ -92,23 +92,11 @@ static void elements_close(struct mr_op_iter *head)
     mr_gather_free(&it->rows);
 }
 
-static const struct mr_op_run elements_run = {
-    .size = sizeof(struct elements_iter),
-    .open = elements_open,
-    .pull = elements_pull,
-    .state = elements_state,
-    .close = elements_close,
-};
-
-static const struct mr_arg elements_args[] = {
-    {.name = "dataset", .kind = MR_ATTR_BYTES, .flags = MR_ARG_DATASET},
-    {.name = "spec", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
-    {0},
-};
-
 const struct mr_operator mr_operator_elements_of = {
     .name = "elements_of",
-    .args = elements_args,
+    .args = MR_ARGS(MR_ARG("dataset", MR_ATTR_BYTES, MR_ARG_DATASET),
+                    MR_ARG("spec", MR_ATTR_BYTES, MR_ARG_CONSTANT)),
     .infer = elements_infer,
-    .run = &elements_run,
+    .run = MR_RUN(struct elements_iter, .open = elements_open, .pull = elements_pull,
+                  .state = elements_state, .close = elements_close),
 };

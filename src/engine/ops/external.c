@@ -155,45 +155,23 @@ static const struct mr_op_run external_run = {
     .close = external_close,
 };
 
-#define OPTIONAL_TEXT(n)                                                                           \
-    {                                                                                              \
-        .name = (n), .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT             \
-    }
-#define OPTIONAL_COUNT(n)                                                                          \
-    {                                                                                              \
-        .name = (n), .kind = MR_ATTR_INT, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT, .min = -1,   \
-        .max = INT64_MAX                                                                           \
-    }
+#define OPTIONAL_TEXT(n) MR_ARG(n, MR_ATTR_BYTES, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)
+#define OPTIONAL_COUNT(n) MR_INT_FLAGS(n, -1, INT64_MAX, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)
 #define SERVICE_ARGS                                                                               \
-    {.name = "service", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},                          \
-        {.name = "processing_mode", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},              \
-        OPTIONAL_TEXT("job_name"), OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"),  \
-        OPTIONAL_TEXT("guarantee"), OPTIONAL_TEXT("on_loss"), OPTIONAL_TEXT("trainer_id"),         \
-        OPTIONAL_TEXT("sharing"), OPTIONAL_TEXT("lag"), OPTIONAL_TEXT("last_round"),               \
-        OPTIONAL_COUNT("num_consumers"), OPTIONAL_COUNT("consumer_index"),                         \
-        OPTIONAL_COUNT("resume_round"), OPTIONAL_COUNT("first_epoch"),                             \
-        OPTIONAL_COUNT("max_outstanding_requests"), OPTIONAL_COUNT("connect_timeout_ms"),          \
-        OPTIONAL_COUNT("heartbeat_ms")
-
-static const struct mr_arg distribute_args[] = {SERVICE_ARGS, {0}};
-
-static const struct mr_arg from_dataset_id_args[] = {
-    SERVICE_ARGS,
-    {.name = "dataset_id", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
-    {.name = "spec", .kind = MR_ATTR_BYTES, .flags = MR_ARG_CONSTANT},
-    {.name = "cardinality",
-     .kind = MR_ATTR_INT,
-     .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT,
-     .min = -2,
-     .max = INT64_MAX},
-    {0},
-};
+    MR_ARG("service", MR_ATTR_BYTES, MR_ARG_CONSTANT),                                             \
+        MR_ARG("processing_mode", MR_ATTR_BYTES, MR_ARG_CONSTANT), OPTIONAL_TEXT("job_name"),      \
+        OPTIONAL_TEXT("compression"), OPTIONAL_TEXT("target_workers"), OPTIONAL_TEXT("guarantee"), \
+        OPTIONAL_TEXT("on_loss"), OPTIONAL_TEXT("trainer_id"), OPTIONAL_TEXT("sharing"),           \
+        OPTIONAL_TEXT("lag"), OPTIONAL_TEXT("last_round"), OPTIONAL_COUNT("num_consumers"),        \
+        OPTIONAL_COUNT("consumer_index"), OPTIONAL_COUNT("resume_round"),                          \
+        OPTIONAL_COUNT("first_epoch"), OPTIONAL_COUNT("max_outstanding_requests"),                 \
+        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
 
 const struct mr_operator mr_operator_distribute = {
     .name = "distribute",
     .inputs = 1,
     .external = true,
-    .args = distribute_args,
+    .args = MR_ARGS(SERVICE_ARGS),
     .infer = distribute_infer,
     .run = &external_run,
 };
@@ -201,7 +179,9 @@ const struct mr_operator mr_operator_distribute = {
 const struct mr_operator mr_operator_from_dataset_id = {
     .name = "from_dataset_id",
     .external = true,
-    .args = from_dataset_id_args,
+    .args = MR_ARGS(SERVICE_ARGS, MR_ARG("dataset_id", MR_ATTR_BYTES, MR_ARG_CONSTANT),
+                    MR_ARG("spec", MR_ATTR_BYTES, MR_ARG_CONSTANT),
+                    MR_INT_FLAGS("cardinality", -2, INT64_MAX, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = from_dataset_id_infer,
     .run = &external_run,
 };

@@ -124,19 +124,12 @@ static void filter_close(struct mr_op_iter *head)
     mr_block_unref(it->in.rest);
 }
 
-static const struct mr_op_run filter_run = {
-    .size = sizeof(struct filter_iter),
-    .open = filter_open,
-    .pull = filter_pull,
-    .state = filter_state,
-    .close = filter_close,
-};
-
 const struct mr_operator mr_operator_filter = {
     .name = "filter",
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = mr_infer_subset,
-    .run = &filter_run,
+    .run = MR_RUN(struct filter_iter, .open = filter_open, .pull = filter_pull,
+                  .state = filter_state, .close = filter_close),
 };

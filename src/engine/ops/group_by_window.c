@@ -374,26 +374,14 @@ static void group_close(struct mr_op_iter *head)
     mr_expander_free(&it->reduce);
 }
 
-static const struct mr_op_run group_run = {
-    .size = sizeof(struct group_iter),
-    .open = group_open,
-    .pull = group_pull,
-    .state = group_state,
-    .close = group_close,
-};
-
-static const struct mr_arg group_args[] = {
-    MR_OPTIONAL_INT("window_size", 1, INT64_MAX),
-    {0},
-};
-
 const struct mr_operator mr_operator_group_by_window = {
     .name = "group_by_window",
     .inputs = 1,
     .function = MR_FUNCTION_KEY,
     .min_more_functions = 1,
     .max_more_functions = 2,
-    .args = group_args,
+    .args = MR_ARGS(MR_OPTIONAL_INT("window_size", 1, INT64_MAX)),
     .infer = group_infer,
-    .run = &group_run,
+    .run = MR_RUN(struct group_iter, .open = group_open, .pull = group_pull, .state = group_state,
+                  .close = group_close),
 };

@@ -34,22 +34,11 @@ static int ignore_errors_pull(struct mr_op_iter *head, const struct mr_pull *pul
     }
 }
 
-static const struct mr_op_run ignore_errors_run = {
-    .size = sizeof(struct mr_op_iter),
-    .open = mr_op_open_input,
-    .pull = ignore_errors_pull,
-};
-
-static const struct mr_arg ignore_errors_args[] = {
-    {.name = "log_warning", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_ignore_errors = {
     .name = "ignore_errors",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = ignore_errors_args,
+    .args = MR_ARGS(MR_OPTIONAL_BOOL("log_warning")),
     .infer = ignore_errors_infer,
-    .run = &ignore_errors_run,
+    .run = MR_RUN(struct mr_op_iter, .open = mr_op_open_input, .pull = ignore_errors_pull),
 };

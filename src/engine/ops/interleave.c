@@ -431,37 +431,16 @@ static void interleave_close(struct mr_op_iter *head)
     mr_expander_free(&it->expander);
 }
 
-static const struct mr_op_run interleave_run = {
-    .size = sizeof(struct interleave_iter),
-    .open = interleave_open,
-    .pull = interleave_pull,
-    .state = interleave_state,
-    .close = interleave_close,
-};
-
-static const struct mr_op_run flat_map_run = {
-    .size = sizeof(struct interleave_iter),
-    .open = flat_map_open,
-    .pull = interleave_pull,
-    .state = interleave_state,
-    .close = interleave_close,
-};
-
-static const struct mr_arg interleave_args[] = {
-    MR_OPTIONAL_INT("cycle_length", 1, 4096),
-    MR_OPTIONAL_INT("block_length", 1, INT64_MAX),
-    MR_OPTIONAL_INT("num_parallel_calls", -1, 4096),
-    {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_interleave = {
     .name = "interleave",
     .inputs = 1,
     .function = MR_FUNCTION_DATASET,
-    .args = interleave_args,
+    .args = MR_ARGS(
+        MR_OPTIONAL_INT("cycle_length", 1, 4096), MR_OPTIONAL_INT("block_length", 1, INT64_MAX),
+        MR_OPTIONAL_INT("num_parallel_calls", -1, 4096), MR_OPTIONAL_BOOL("deterministic")),
     .infer = interleave_infer,
-    .run = &interleave_run,
+    .run = MR_RUN(struct interleave_iter, .open = interleave_open, .pull = interleave_pull,
+                  .state = interleave_state, .close = interleave_close),
 };
 
 const struct mr_operator mr_operator_flat_map = {
@@ -469,5 +448,6 @@ const struct mr_operator mr_operator_flat_map = {
     .inputs = 1,
     .function = MR_FUNCTION_DATASET,
     .infer = interleave_infer,
-    .run = &flat_map_run,
+    .run = MR_RUN(struct interleave_iter, .open = flat_map_open, .pull = interleave_pull,
+                  .state = interleave_state, .close = interleave_close),
 };

@@ -115,27 +115,14 @@ static void map_close(struct mr_op_iter *head)
     mr_block_unref(it->in.rest);
 }
 
-static const struct mr_op_run map_run = {
-    .size = sizeof(struct map_iter),
-    .open = map_open,
-    .pull = map_pull,
-    .state = map_state,
-    .seek = map_seek,
-    .close = map_close,
-};
-
-static const struct mr_arg map_args[] = {
-    MR_OPTIONAL_INT("num_parallel_calls", -1, 4096),
-    {.name = "deterministic", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_map = {
     .name = "map",
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_VALUES,
-    .args = map_args,
+    .args =
+        MR_ARGS(MR_OPTIONAL_INT("num_parallel_calls", -1, 4096), MR_OPTIONAL_BOOL("deterministic")),
     .infer = map_infer,
-    .run = &map_run,
+    .run = MR_RUN(struct map_iter, .open = map_open, .pull = map_pull, .state = map_state,
+                  .seek = map_seek, .close = map_close),
 };

@@ -271,24 +271,12 @@ static void prefetch_close(struct mr_op_iter *head)
     mr_op_close(it->input);
 }
 
-static const struct mr_op_run prefetch_run = {
-    .size = sizeof(struct prefetch_iter),
-    .open = prefetch_open,
-    .pull = prefetch_pull,
-    .state = prefetch_state,
-    .close = prefetch_close,
-};
-
-static const struct mr_arg prefetch_args[] = {
-    MR_OPTIONAL_INT("buffer_size", -1, INT64_MAX),
-    {0},
-};
-
 const struct mr_operator mr_operator_prefetch = {
     .name = "prefetch",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = prefetch_args,
+    .args = MR_ARGS(MR_OPTIONAL_INT("buffer_size", -1, INT64_MAX)),
     .infer = mr_infer_same,
-    .run = &prefetch_run,
+    .run = MR_RUN(struct prefetch_iter, .open = prefetch_open, .pull = prefetch_pull,
+                  .state = prefetch_state, .close = prefetch_close),
 };

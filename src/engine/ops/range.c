@@ -147,26 +147,12 @@ static int range_seek(struct mr_op_iter *head, uint64_t index, mr_error *err)
     return MR_OK;
 }
 
-static const struct mr_op_run range_run = {
-    .size = sizeof(struct range_iter),
-    .open = range_open,
-    .pull = range_pull,
-    .state = range_state,
-    .seek = range_seek,
-};
-
-static const struct mr_arg range_args[] = {
-    {.name = "start", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "stop", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "step", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {.name = "dtype", .kind = MR_ATTR_DTYPE, .flags = MR_ARG_OPTIONAL},
-    {.name = "whole", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_range = {
     .name = "range",
-    .args = range_args,
+    .args = MR_ARGS(MR_INT("start", INT64_MIN, INT64_MAX), MR_INT("stop", INT64_MIN, INT64_MAX),
+                    MR_INT("step", INT64_MIN, INT64_MAX),
+                    MR_ARG("dtype", MR_ATTR_DTYPE, MR_ARG_OPTIONAL), MR_OPTIONAL_BOOL("whole")),
     .infer = range_infer,
-    .run = &range_run,
+    .run = MR_RUN(struct range_iter, .open = range_open, .pull = range_pull, .state = range_state,
+                  .seek = range_seek),
 };

@@ -395,18 +395,12 @@ static void records_close(struct mr_op_iter *head)
 }
 
 #define RECORDS_RUN(open_fn)                                                                       \
-    {                                                                                              \
-        .size = sizeof(struct records_iter), .open = open_fn, .pull = records_pull,                \
-        .state = records_state, .close = records_close, .whole_split = true,                       \
-    }
-
-static const struct mr_op_run tfrecord_run = RECORDS_RUN(tfrecord_open);
-static const struct mr_op_run text_line_run = RECORDS_RUN(text_line_open);
-static const struct mr_op_run fixed_run = RECORDS_RUN(fixed_open);
+    MR_RUN(struct records_iter, .open = open_fn, .pull = records_pull, .state = records_state,     \
+           .close = records_close, .whole_split = true)
 
 static const struct mr_arg records_args[] = {
-    {.name = "filename", .kind = MR_ATTR_BYTES},
-    {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
+    MR_ARG("filename", MR_ATTR_BYTES, 0),
+    MR_ARG("compression_type", MR_ATTR_BYTES, MR_ARG_OPTIONAL),
     MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
     {0},
 };
@@ -415,29 +409,23 @@ const struct mr_operator mr_operator_tfrecord = {
     .name = "tfrecord",
     .args = records_args,
     .infer = records_infer,
-    .run = &tfrecord_run,
+    .run = RECORDS_RUN(tfrecord_open),
 };
 
 const struct mr_operator mr_operator_text_line = {
     .name = "text_line",
     .args = records_args,
     .infer = records_infer,
-    .run = &text_line_run,
-};
-
-static const struct mr_arg fixed_args[] = {
-    {.name = "filename", .kind = MR_ATTR_BYTES},
-    {.name = "record_bytes", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    MR_OPTIONAL_INT("header_bytes", 0, INT64_MAX / 4),
-    MR_OPTIONAL_INT("footer_bytes", 0, INT32_MAX),
-    {.name = "compression_type", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL},
-    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX),
-    {0},
+    .run = RECORDS_RUN(text_line_open),
 };
 
 const struct mr_operator mr_operator_fixed_length_record = {
     .name = "fixed_length_record",
-    .args = fixed_args,
+    .args = MR_ARGS(MR_ARG("filename", MR_ATTR_BYTES, 0), MR_INT("record_bytes", 1, INT32_MAX),
+                    MR_OPTIONAL_INT("header_bytes", 0, INT64_MAX / 4),
+                    MR_OPTIONAL_INT("footer_bytes", 0, INT32_MAX),
+                    MR_ARG("compression_type", MR_ATTR_BYTES, MR_ARG_OPTIONAL),
+                    MR_OPTIONAL_INT("buffer_size", INT64_MIN, INT64_MAX)),
     .infer = records_infer,
-    .run = &fixed_run,
+    .run = RECORDS_RUN(fixed_open),
 };

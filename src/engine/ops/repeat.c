@@ -137,23 +137,12 @@ static int repeat_state(struct mr_op_iter *head, struct mr_state *s, mr_error *e
     return MR_OK;
 }
 
-static const struct mr_op_run repeat_run = {
-    .size = sizeof(struct repeat_iter),
-    .open = repeat_open,
-    .pull = repeat_pull,
-    .state = repeat_state,
-};
-
-static const struct mr_arg repeat_args[] = {
-    MR_OPTIONAL_INT("count", INT64_MIN, INT64_MAX),
-    {0},
-};
-
 const struct mr_operator mr_operator_repeat = {
     .name = "repeat",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = repeat_args,
+    .args = MR_ARGS(MR_OPTIONAL_INT("count", INT64_MIN, INT64_MAX)),
     .infer = repeat_infer,
-    .run = &repeat_run,
+    .run =
+        MR_RUN(struct repeat_iter, .open = repeat_open, .pull = repeat_pull, .state = repeat_state),
 };

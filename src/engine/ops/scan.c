@@ -225,27 +225,15 @@ static void scan_close(struct mr_op_iter *head)
     mr_apply_free(&it->apply);
 }
 
-static const struct mr_op_run scan_run = {
-    .size = sizeof(struct scan_iter),
-    .open = scan_open,
-    .pull = scan_pull,
-    .state = scan_state,
-    .close = scan_close,
-};
-
-static const struct mr_arg scan_args[] = {
-    {.name = "initial_state", .kind = MR_ATTR_BLOCK},
-    {.name = "structure", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
-    {0},
-};
-
 const struct mr_operator mr_operator_scan = {
     .name = "scan",
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .min_more_functions = 1,
     .max_more_functions = 1,
-    .args = scan_args,
+    .args = MR_ARGS(MR_ARG("initial_state", MR_ATTR_BLOCK, 0),
+                    MR_ARG("structure", MR_ATTR_BYTES, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = scan_infer,
-    .run = &scan_run,
+    .run = MR_RUN(struct scan_iter, .open = scan_open, .pull = scan_pull, .state = scan_state,
+                  .close = scan_close),
 };

@@ -105,24 +105,11 @@ static int shard_state(struct mr_op_iter *head, struct mr_state *s, mr_error *er
     return mr_state_bounded(s, &it->skip, it->shards, err);
 }
 
-static const struct mr_op_run shard_run = {
-    .size = sizeof(struct shard_iter),
-    .open = shard_open,
-    .pull = shard_pull,
-    .state = shard_state,
-};
-
-static const struct mr_arg shard_args[] = {
-    {.name = "num_shards", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    {.name = "index", .kind = MR_ATTR_INT, .min = 0, .max = INT32_MAX},
-    {0},
-};
-
 const struct mr_operator mr_operator_shard = {
     .name = "shard",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = shard_args,
+    .args = MR_ARGS(MR_INT("num_shards", 1, INT32_MAX), MR_INT("index", 0, INT32_MAX)),
     .infer = shard_infer,
-    .run = &shard_run,
+    .run = MR_RUN(struct shard_iter, .open = shard_open, .pull = shard_pull, .state = shard_state),
 };

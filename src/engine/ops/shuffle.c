@@ -226,26 +226,14 @@ static void shuffle_close(struct mr_op_iter *head)
     mr_block_unref(it->pending);
 }
 
-static const struct mr_op_run shuffle_run = {
-    .size = sizeof(struct shuffle_iter),
-    .open = shuffle_open,
-    .pull = shuffle_pull,
-    .state = shuffle_state,
-    .close = shuffle_close,
-};
-
-static const struct mr_arg shuffle_args[] = {
-    {.name = "buffer_size", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
-    {.name = "reshuffle_each_iteration", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_shuffle = {
     .name = "shuffle",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = shuffle_args,
+    .args = MR_ARGS(MR_INT("buffer_size", INT64_MIN, INT64_MAX),
+                    MR_OPTIONAL_INT("seed", INT64_MIN, INT64_MAX),
+                    MR_OPTIONAL_BOOL("reshuffle_each_iteration")),
     .infer = shuffle_infer,
-    .run = &shuffle_run,
+    .run = MR_RUN(struct shuffle_iter, .open = shuffle_open, .pull = shuffle_pull,
+                  .state = shuffle_state, .close = shuffle_close),
 };

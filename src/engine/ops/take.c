@@ -99,39 +99,20 @@ static int take_state(struct mr_op_iter *head, struct mr_state *s, mr_error *err
     return mr_state_bounded(s, &it->left, it->left, err);
 }
 
-static const struct mr_op_run take_run = {
-    .size = sizeof(struct take_iter),
-    .open = take_open,
-    .pull = take_pull,
-    .state = take_state,
-};
-
-static const struct mr_op_run skip_run = {
-    .size = sizeof(struct take_iter),
-    .open = take_open,
-    .pull = skip_pull,
-    .state = take_state,
-};
-
-static const struct mr_arg take_args[] = {
-    {.name = "count", .kind = MR_ATTR_INT, .min = INT64_MIN, .max = INT64_MAX},
-    {0},
-};
-
 const struct mr_operator mr_operator_take = {
     .name = "take",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = take_args,
+    .args = MR_ARGS(MR_INT("count", INT64_MIN, INT64_MAX)),
     .infer = take_infer,
-    .run = &take_run,
+    .run = MR_RUN(struct take_iter, .open = take_open, .pull = take_pull, .state = take_state),
 };
 
 const struct mr_operator mr_operator_skip = {
     .name = "skip",
     .inputs = 1,
     .rate = MR_RATE_ONE,
-    .args = take_args,
+    .args = MR_ARGS(MR_INT("count", INT64_MIN, INT64_MAX)),
     .infer = skip_infer,
-    .run = &skip_run,
+    .run = MR_RUN(struct take_iter, .open = take_open, .pull = skip_pull, .state = take_state),
 };

@@ -83,19 +83,12 @@ static void take_while_close(struct mr_op_iter *head)
     mr_block_unref(it->in.rest);
 }
 
-static const struct mr_op_run take_while_run = {
-    .size = sizeof(struct take_while_iter),
-    .open = take_while_open,
-    .pull = take_while_pull,
-    .state = take_while_state,
-    .close = take_while_close,
-};
-
 const struct mr_operator mr_operator_take_while = {
     .name = "take_while",
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .function = MR_FUNCTION_PREDICATE,
     .infer = mr_infer_subset,
-    .run = &take_while_run,
+    .run = MR_RUN(struct take_while_iter, .open = take_while_open, .pull = take_while_pull,
+                  .state = take_while_state, .close = take_while_close),
 };

@@ -190,27 +190,9 @@ static void tensors_close(struct mr_op_iter *head)
     mr_block_unref(((struct tensors_iter *)head)->rows);
 }
 
-static const struct mr_op_run tensors_run = {
-    .size = sizeof(struct tensors_iter),
-    .open = tensors_open,
-    .pull = tensors_pull,
-    .state = tensors_state,
-    .seek = tensors_seek,
-    .close = tensors_close,
-};
-
-static const struct mr_op_run slices_run = {
-    .size = sizeof(struct tensors_iter),
-    .open = slices_open,
-    .pull = tensors_pull,
-    .state = tensors_state,
-    .seek = tensors_seek,
-    .close = tensors_close,
-};
-
 static const struct mr_arg tensors_args[] = {
-    {.name = "tensors", .kind = MR_ATTR_BLOCK, .flags = MR_ARG_TENSORS},
-    {.name = "structure", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
+    MR_ARG("tensors", MR_ATTR_BLOCK, MR_ARG_TENSORS),
+    MR_ARG("structure", MR_ATTR_BYTES, MR_ARG_OPTIONAL | MR_ARG_CONSTANT),
     {0},
 };
 
@@ -218,12 +200,14 @@ const struct mr_operator mr_operator_from_tensors = {
     .name = "from_tensors",
     .args = tensors_args,
     .infer = tensors_infer,
-    .run = &tensors_run,
+    .run = MR_RUN(struct tensors_iter, .open = tensors_open, .pull = tensors_pull,
+                  .state = tensors_state, .seek = tensors_seek, .close = tensors_close),
 };
 
 const struct mr_operator mr_operator_from_tensor_slices = {
     .name = "from_tensor_slices",
     .args = tensors_args,
     .infer = slices_infer,
-    .run = &slices_run,
+    .run = MR_RUN(struct tensors_iter, .open = slices_open, .pull = tensors_pull,
+                  .state = tensors_state, .seek = tensors_seek, .close = tensors_close),
 };

@@ -116,17 +116,10 @@ static void unbatch_close(struct mr_op_iter *head)
     mr_gather_free(&((struct unbatch_iter *)head)->rows);
 }
 
-static const struct mr_op_run unbatch_run = {
-    .size = sizeof(struct unbatch_iter),
-    .open = unbatch_open,
-    .pull = unbatch_pull,
-    .state = unbatch_state,
-    .close = unbatch_close,
-};
-
 const struct mr_operator mr_operator_unbatch = {
     .name = "unbatch",
     .inputs = 1,
     .infer = unbatch_infer,
-    .run = &unbatch_run,
+    .run = MR_RUN(struct unbatch_iter, .open = unbatch_open, .pull = unbatch_pull,
+                  .state = unbatch_state, .close = unbatch_close),
 };

@@ -230,18 +230,11 @@ static void unique_close(struct mr_op_iter *head)
     (void)mr_env_recharge_array(head->env, &it->charged, 0);
 }
 
-static const struct mr_op_run unique_run = {
-    .size = sizeof(struct unique_iter),
-    .open = unique_open,
-    .pull = unique_pull,
-    .state = unique_state,
-    .close = unique_close,
-};
-
 const struct mr_operator mr_operator_unique = {
     .name = "unique",
     .inputs = 1,
     .rate = MR_RATE_ONE,
     .infer = unique_infer,
-    .run = &unique_run,
+    .run = MR_RUN(struct unique_iter, .open = unique_open, .pull = unique_pull,
+                  .state = unique_state, .close = unique_close),
 };

@@ -375,26 +375,12 @@ static void window_close(struct mr_op_iter *head)
     mr_gather_free(&it->rows);
 }
 
-static const struct mr_op_run window_run = {
-    .size = sizeof(struct window_iter),
-    .open = window_open,
-    .pull = window_pull,
-    .state = window_state,
-    .close = window_close,
-};
-
-static const struct mr_arg window_args[] = {
-    {.name = "size", .kind = MR_ATTR_INT, .min = 1, .max = INT32_MAX},
-    MR_OPTIONAL_INT("shift", 1, INT32_MAX),
-    MR_OPTIONAL_INT("stride", 1, INT32_MAX),
-    {.name = "drop_remainder", .kind = MR_ATTR_BOOL, .flags = MR_ARG_OPTIONAL},
-    {0},
-};
-
 const struct mr_operator mr_operator_window = {
     .name = "window",
     .inputs = 1,
-    .args = window_args,
+    .args = MR_ARGS(MR_INT("size", 1, INT32_MAX), MR_OPTIONAL_INT("shift", 1, INT32_MAX),
+                    MR_OPTIONAL_INT("stride", 1, INT32_MAX), MR_OPTIONAL_BOOL("drop_remainder")),
     .infer = window_infer,
-    .run = &window_run,
+    .run = MR_RUN(struct window_iter, .open = window_open, .pull = window_pull,
+                  .state = window_state, .close = window_close),
 };

@@ -300,26 +300,13 @@ static void zip_close(struct mr_op_iter *head)
     mr_free(it->passed);
 }
 
-static const struct mr_op_run zip_run = {
-    .size = sizeof(struct zip_iter),
-    .open = zip_open,
-    .pull = zip_pull,
-    .state = zip_state,
-    .seek = zip_seek,
-    .close = zip_close,
-};
-
-static const struct mr_arg zip_args[] = {
-    {.name = "structure", .kind = MR_ATTR_BYTES, .flags = MR_ARG_OPTIONAL | MR_ARG_CONSTANT},
-    {0},
-};
-
 const struct mr_operator mr_operator_zip = {
     .name = "zip",
     .inputs = 1,
     .or_more_inputs = true,
     .rate = MR_RATE_ONE,
-    .args = zip_args,
+    .args = MR_ARGS(MR_ARG("structure", MR_ATTR_BYTES, MR_ARG_OPTIONAL | MR_ARG_CONSTANT)),
     .infer = zip_infer,
-    .run = &zip_run,
+    .run = MR_RUN(struct zip_iter, .open = zip_open, .pull = zip_pull, .state = zip_state,
+                  .seek = zip_seek, .close = zip_close),
 };
