@@ -28,6 +28,7 @@ from ._service.job import (
     _check_text,
     _is_dynamic,
     _job_attrs,
+    _timeout,
 )
 from .dataset import Dataset
 
@@ -298,11 +299,11 @@ def register_dataset(
     if not isinstance(dataset, Dataset):
         raise TypeError(f"register_dataset takes a Dataset, not {type(dataset).__name__}")
     wanted = None if dataset_id is None else _check_text("dataset_id", dataset_id)
-    name = compression.encode()
+    name, timeout = compression.encode(), _timeout(timeout_ms)
     return _interruptible(
         lambda: _take_text(
             lambda ret, err: lib.mr_service_register(
-                address.encode(), dataset._handle.ptr, wanted, name, timeout_ms, ret, err
+                address.encode(), dataset._handle.ptr, wanted, name, timeout, ret, err
             )
         )
     )
@@ -436,10 +437,10 @@ def status(service: str | tuple[str, str], *, timeout_ms: int = 0) -> str:
     ...     json.loads(mr.service.status(dispatcher.target)).get("jobs", [])
     []
     """
-    address = _check_service(service)
+    address, timeout = _check_service(service), _timeout(timeout_ms)
     return _interruptible(
         lambda: _take_text(
-            lambda ret, err: lib.mr_service_status(address.encode(), timeout_ms, ret, err)
+            lambda ret, err: lib.mr_service_status(address.encode(), timeout, ret, err)
         )
     )
 
@@ -470,10 +471,9 @@ def delete_dataset(service: str | tuple[str, str], dataset_id: str, *, timeout_m
     ...     mr.service.delete_dataset(dispatcher.target, id)
     """
     address, id, err = _check_service(service), _check_text("dataset_id", dataset_id), _ffi.Error()
+    timeout = _timeout(timeout_ms)
     _interruptible(
-        lambda: check(
-            lib.mr_service_delete_dataset(address.encode(), id, timeout_ms, byref(err)), err
-        )
+        lambda: check(lib.mr_service_delete_dataset(address.encode(), id, timeout, byref(err)), err)
     )
 
 
@@ -509,9 +509,10 @@ def delete_job(
     millrace.errors.NotFoundError: ...
     """
     address, job, err = _check_service(service), _check_text("job_name", job_name), _ffi.Error()
+    timeout = _timeout(timeout_ms)
     _interruptible(
         lambda: check(
-            lib.mr_service_delete_job(address.encode(), job, force, timeout_ms, byref(err)), err
+            lib.mr_service_delete_job(address.encode(), job, force, timeout, byref(err)), err
         )
     )
 

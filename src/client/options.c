@@ -145,7 +145,7 @@ static int parse_arguments(const struct mr_attr *attrs, size_t n, uint64_t ordin
     MR_TRY(count(attrs, n, "max_outstanding_requests", 0, &outstanding, err));
     o->max_outstanding = (uint64_t)outstanding;
     MR_TRY(count(attrs, n, "connect_timeout_ms", 60000, &o->connect_timeout_ms, err));
-    MR_TRY(count(attrs, n, "heartbeat_ms", 1000, &o->heartbeat_ms, err));
+    MR_TRY(count(attrs, n, "heartbeat_interval_ms", 1000, &o->heartbeat_ms, err));
     MR_TRY(text(attrs, n, "service", "", &o->service, err));
     if (mr_attr_find(attrs, n, "service") != NULL) {
         MR_TRY(mr_control_check_service(o->service, err));

@@ -29,7 +29,9 @@ static uint64_t learned(const struct mr_read *read, char *cluster, char *incarna
 
 static bool trouble(const struct mr_read *read, char *why, size_t size)
 {
-    return mr_control_trouble(mr_reader_of(read)->control, why, size);
+    bool ever; /* until then a line on stderr says it (struct mr_control_options.announce) */
+
+    return mr_control_trouble(mr_reader_of(read)->control, why, size, &ever) && ever;
 }
 
 static void lost(struct mr_read *read, const struct mr_losses *more)

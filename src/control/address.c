@@ -21,8 +21,10 @@ static int parse_one(const char *s, size_t n, char **ret, mr_error *err)
     MR_AUTO(mr_free) char *address = mr_strndup(s + skip, n);
     MR_CHECK_ALLOC(address, err);
     if (!mr_address_is_valid(address)) {
-        return mr_error_set(err, MR_EINVAL, "'%s' is not an address: host:port is wanted",
-                            MR_SHOWN(address));
+        return mr_error_set(
+            err, MR_EINVAL,
+            "'%s' is not an address: host:port is wanted, with a port from 1 to 65535",
+            MR_SHOWN(address));
     }
     *ret = MR_TAKE(address);
     return MR_OK;

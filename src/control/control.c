@@ -370,11 +370,12 @@ void mr_control_speak_as(mr_control *c, const struct mr_identity *who)
     c->who = *who;
 }
 
-bool mr_control_trouble(mr_control *c, char *why, size_t size)
+bool mr_control_trouble(mr_control *c, char *why, size_t size, bool *ever)
 {
     MR_LOCK(&c->lock);
     (void)snprintf(why, size, "%s", c->trouble);
-    return c->answered && c->trouble[0] != '\0';
+    *ever = c->answered;
+    return c->trouble[0] != '\0';
 }
 
 uint64_t mr_control_learned(mr_control *c, char cluster[MR_NAME_BYTES_MAX + 1],

@@ -65,9 +65,9 @@ void mr_control_wake(mr_control *c);
 void mr_control_tell(mr_control *c, const char *method, ProtobufCMessage *request,
                      int64_t timeout_ms);
 
-/* What went wrong with the last attempt of a call, in @why; false: it was answered, or none ever
- * was. */
-bool mr_control_trouble(mr_control *c, char *why, size_t size);
+/* What went wrong with the last attempt of a call, in @why; false: it was answered. *@ever: whether
+ * any call was. */
+bool mr_control_trouble(mr_control *c, char *why, size_t size, bool *ever);
 
 /* What the leader's answers said; empty and 0 before the first. @cluster and @incarnation may be
  * NULL. */

@@ -28,9 +28,13 @@ static int serve(struct worker_values *v, struct run *run, mr_worker *w, const m
             return MR_OK;
         }
         if (mr_now_ms() >= until) {
+            char why[MR_ERROR_MESSAGE_SIZE];
+            bool known = mr_worker_trouble(w, why, sizeof why);
+
             return mr_error_set(err, MR_EUNAVAIL,
-                                "no dispatcher at %s took this worker on within %lld ms",
-                                v->lib.dispatchers, (long long)v->lib.dispatcher_timeout_ms);
+                                "no dispatcher at %s took this worker on within %lld ms%s%s",
+                                v->lib.dispatchers, (long long)v->lib.dispatcher_timeout_ms,
+                                known ? ": " : "", known ? why : "");
         }
     }
     if (rc == MR_OK) {

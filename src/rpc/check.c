@@ -12,7 +12,8 @@ int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *
 {
     if (!mr_address_parse(address, ret)) {
         return mr_error_set(err, MR_EINVAL,
-                            "'%s' is not an address to connect to: host:port is wanted",
+                            "'%s' is not an address to connect to: host:port is wanted, with a "
+                            "port from 1 to 65535",
                             MR_SHOWN(address));
     }
     return MR_OK;

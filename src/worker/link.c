@@ -112,6 +112,13 @@ int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err)
     return link->stopping ? mr_error_set(err, MR_ECANCELED, "the worker was stopped") : MR_OK;
 }
 
+bool mr_worker_trouble(mr_worker *w, char *why, size_t size)
+{
+    bool ever;
+
+    return mr_control_trouble(w->link->control, why, size, &ever);
+}
+
 bool mr_link_list_is_final(struct mr_link *link)
 {
     MR_LOCK(&link->lock);

@@ -31,6 +31,8 @@ int mr_worker_port(const mr_worker *w);
 /* MR_OK once a dispatcher has accepted the worker, MR_TIMEOUT after @timeout_ms (-1: wait).
  * MR_ECANCELED after stop. */
 int mr_worker_wait_registered(mr_worker *w, int64_t timeout_ms, mr_error *err);
+/* Why its last call to a dispatcher was not answered, in @why; false: it was, or none was made. */
+bool mr_worker_trouble(mr_worker *w, char *why, size_t size);
 
 /* For monitoring: MR_EUNAVAIL before it is registered, and once it drains. Does not block. */
 int mr_worker_ready(mr_worker *w, mr_error *err);

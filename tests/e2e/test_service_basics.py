@@ -320,6 +320,10 @@ def test_compression_at_registration_changes_no_value(cluster):
         {"target_workers": "SOME"},
         {"max_outstanding_requests": 0},
         {"max_outstanding_requests": 1.5},
+        {"connect_timeout_ms": 2**63},
+        {"job_name": "\udc80", "num_consumers": 2, "consumer_index": 0},
+        {"service": "\udc80:1"},
+        {"service": "127.0.0.1:99999"},
         {"guarantee": "maybe"},
         {"cross_trainer_cache": "me", "job_name": "j"},
         {"sharing": "always"},
@@ -410,7 +414,7 @@ def test_what_does_not_go_with_sharing_is_an_invalid_argument(arguments, word):
 
 
 def test_other_odd_arguments():
-    for trainer in ("", None, 3, b"t"):
+    for trainer in ("", None, 3, b"t", "a\0", "\udc80"):
         with pytest.raises(ValueError, match="trainer_id"):
             mr.service.CrossTrainerCache(trainer)
     with pytest.raises(mr.errors.NotFoundError, match="credentials"):
@@ -424,6 +428,23 @@ def test_other_odd_arguments():
             mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", worker_tags=tags))
     with pytest.raises(TypeError):
         mr.service.DispatchServer({"port": 3})
+    with pytest.raises(ValueError, match="DispatcherConfig.work_dir has a zero byte"):
+        mr.service.DispatchServer(mr.service.DispatcherConfig(work_dir="a\0b"))
+
+
+def test_a_timeout_that_cannot_be_is_a_value_error_with_its_name():
+    service = "grpc://127.0.0.1:1"
+    for timeout_ms in (-1, 2**31, 10**30, 1.5, "x", True):
+        for call in (
+            lambda: mr.service.register_dataset(service, Dataset.range(1), timeout_ms=timeout_ms),
+            lambda: mr.service.status(service, timeout_ms=timeout_ms),
+            lambda: mr.service.delete_dataset(service, "id", timeout_ms=timeout_ms),
+            lambda: mr.service.delete_job(service, "job", timeout_ms=timeout_ms),
+        ):
+            with pytest.raises(ValueError, match="timeout_ms"):
+                call()
+    with pytest.raises(ValueError, match="heartbeat_interval_ms"):
+        mr.service.distribute("parallel_epochs", service, heartbeat_interval_ms=-1)
 
 
 @pytest.mark.parametrize(
@@ -448,6 +469,8 @@ def test_a_setting_of_another_type_is_a_type_error_with_its_name(field, value):
 def test_a_setting_that_the_server_refuses_is_named_in_the_error():
     with pytest.raises(mr.errors.InvalidArgumentError, match="--heartbeat 1ms: must be from 10ms"):
         mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", heartbeat_interval_ms=1))
+    with pytest.raises(mr.errors.InvalidArgumentError, match="--worker-timeout"):
+        mr.service.DispatchServer(mr.service.DispatcherConfig(worker_timeout_ms=1))
     with pytest.raises(TypeError, match="WorkerConfig.heartbeat_interval_ms"):
         mr.service.WorkerServer(mr.service.WorkerConfig("127.0.0.1:1", heartbeat_interval_ms="100"))
 

@@ -244,7 +244,7 @@ static void start_readers(struct cluster *c)
         r->cluster = c;
         r->attrs[r->nattrs++] = text("service", c->service);
         r->attrs[r->nattrs++] = number("max_outstanding_requests", 16);
-        r->attrs[r->nattrs++] = number("heartbeat_ms", 100);
+        r->attrs[r->nattrs++] = number("heartbeat_interval_ms", 100);
         assert_true(r->nattrs <= ATTRS_MAX);
         assert_int_equal(mr_thread_start(&r->thread, "reader", read_all, r, NULL), MR_OK);
     }

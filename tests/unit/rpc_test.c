@@ -32,12 +32,12 @@ static void what_grpc_says_is_cut_to_its_point(void **state)
          "nothing listens or answers there: Connection refused"},
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Failed to "
          "connect to remote host: FD shutdown",
-         "nothing listens or answers there: FD shutdown"},
+         "nothing listens or answers there: Connection refused or closed"},
         {"failed to connect to all addresses; last error: UNAVAILABLE: ipv6:%5B::1%5D:5050: Failed "
          "to connect to remote host: No route to host",
          "nothing listens or answers there: No route to host"},
         {"failed to connect to all addresses; last error: UNKNOWN: Timeout occurred: FD shutdown",
-         "nothing listens or answers there: UNKNOWN: Timeout occurred: FD shutdown"},
+         "nothing listens or answers there: Connection refused or closed"},
         {"failed to connect to all addresses; last error: UNKNOWN: ipv4:10.0.0.1:5050: Socket "
          "closed",
          "Socket closed"},

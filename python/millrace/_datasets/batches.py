@@ -99,7 +99,7 @@ class Batches(DatasetBase):
         Raises
         ------
         ValueError
-            Shapes or values are not built as the elements are.
+            Shapes or values do not have the structure of the elements.
 
         Examples
         --------

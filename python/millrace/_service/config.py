@@ -209,6 +209,8 @@ def check_fields(config: Any) -> None:
                 f"{type(config).__name__}.{field.name} is of type {kind.__name__}, "
                 f"not {value!r}"
             )
+        if kind is str and "\0" in os.fsdecode(value):
+            raise ValueError(f"{type(config).__name__}.{field.name} has a zero byte: {value!r}")
     endpoints = getattr(config, "etcd_endpoints", None)
     if (
         endpoints is not None
@@ -218,7 +220,7 @@ def check_fields(config: Any) -> None:
         )
     ):
         raise TypeError(
-            "DispatcherConfig.etcd_endpoints is a string or a list of them, not " f"{endpoints!r}"
+            f"DispatcherConfig.etcd_endpoints is a string or a list of them, not {endpoints!r}"
         )
 
 

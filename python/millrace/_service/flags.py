@@ -14,7 +14,7 @@ def _with_heartbeat(config: DispatcherConfig) -> DispatcherConfig:
     timeouts = (config.client_timeout_ms, config.worker_timeout_ms)
     shortest = min((t for t in timeouts if t is not None), default=3000)
     if config.heartbeat_interval_ms is None and shortest < 3000:
-        return dataclasses.replace(config, heartbeat_interval_ms=max(shortest // 3, 1))
+        return dataclasses.replace(config, heartbeat_interval_ms=max(shortest // 3, 10))
     return config
 
 

@@ -27,7 +27,7 @@ class ShardingPolicy(enum.IntEnum):
     DYNAMIC
         The sources are cut into splits, which are handed to the workers as they ask.
     FILE, DATA, FILE_OR_DATA, HINT
-        Not built.
+        Not supported.
     """
 
     OFF = 0
@@ -65,12 +65,7 @@ class CrossTrainerCache:
     """
 
     def __init__(self, trainer_id: str) -> None:
-        if not isinstance(trainer_id, str):
-            raise ValueError(
-                f"trainer_id is a string, not {type(trainer_id).__name__} " f"({trainer_id!r})"
-            )
-        if not trainer_id:
-            raise ValueError("trainer_id cannot be empty")
+        _check_text("trainer_id", trainer_id)
         self.trainer_id = trainer_id
 
     def __repr__(self) -> str:
@@ -124,24 +119,37 @@ def _check_text(what: str, value: Any) -> bytes:
         raise ValueError(
             f"{what} is a string that is not empty and has no zero byte, not {value!r}"
         )
-    return value.encode()
+    return _encoded(what, value)
+
+
+def _encoded(what: str, value: str) -> bytes:
+    try:
+        return value.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{what} cannot be encoded as UTF-8: {value!r}") from None
 
 
 def _word(what: str, value: Any) -> str:
     """A string; which ones there are the library says."""
     if not isinstance(value, str):
         raise ValueError(f"{what} is a string, not {type(value).__name__} ({value!r})")
+    _encoded(what, value)
     return value
 
 
 def _whole(what: str, value: Any) -> int:
     """An integer; within which bounds the library says."""
-    if (
-        isinstance(value, (bool, np.bool_))
-        or not isinstance(value, (int, np.integer))
-        or not -(2**63) <= value < 2**63
-    ):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         raise ValueError(f"{what} is an integer, not {value!r}")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{what} must fit into 64 bits, it is {value}")
+    return int(value)
+
+
+def _timeout(value: Any) -> int:
+    """The argument `timeout_ms`: milliseconds, 0 for the call's default."""
+    if not 0 <= _whole("timeout_ms", value) < 2**31:
+        raise ValueError(f"timeout_ms must be at least 0 and below 2**31, it is {value}")
     return int(value)
 
 
@@ -185,7 +193,7 @@ def _job_attrs(job: JobArguments, compression: str | None = None) -> AttrTable:
         raise ValueError(f"on_loss {job.on_loss!r} must be one of {', '.join(_ON_LOSS)}")
     if job.data_transfer_protocol not in (None, "grpc"):
         raise errors.UnimplementedError(
-            f"data_transfer_protocol {job.data_transfer_protocol!r} is " 'not built: "grpc" is'
+            f"data_transfer_protocol {job.data_transfer_protocol!r} is not supported: use 'grpc'"
         )
     attrs = AttrTable().bytes("service", _check_service(job.service))
     attrs.bytes("processing_mode", _mode_name(job.processing_mode))
@@ -209,7 +217,7 @@ def _job_attrs(job: JobArguments, compression: str | None = None) -> AttrTable:
         ("resume_round", job.resume_round),
         ("max_outstanding_requests", job.max_outstanding_requests),
         ("connect_timeout_ms", job.connect_timeout_ms),
-        ("heartbeat_ms", job.heartbeat_interval_ms),
+        ("heartbeat_interval_ms", job.heartbeat_interval_ms),
         ("first_epoch", job.first_epoch or None),
     ):
         if number is not None:

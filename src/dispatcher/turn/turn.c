@@ -114,6 +114,7 @@ static void resign(mr_turn *t)
 /* Somebody should know why nothing works. */
 static void complain(mr_turn *t)
 {
+    const char *trouble = mr_member_trouble(t->member);
     bool fine = t->serving ? mr_member_stalled_ms(t->member, t->now_ms) <= MR_STALLED_MS
                            : mr_turn_led_by_another(t);
 
@@ -126,7 +127,7 @@ static void complain(mr_turn *t)
                t->serving ? "etcd does not answer, retrying"
                           : "etcd does not answer or nobody leads, retrying",
                "for_ms", "%lld", (long long)(t->now_ms - t->silent_since_ms), "error", "%s",
-               mr_member_trouble(t->member), NULL);
+               trouble[0] != '\0' ? trouble : "no answer yet", NULL);
     }
 }
 

@@ -165,7 +165,7 @@ static const struct mr_op_run external_run = {
         OPTIONAL_TEXT("lag"), OPTIONAL_TEXT("last_round"), OPTIONAL_COUNT("num_consumers"),        \
         OPTIONAL_COUNT("consumer_index"), OPTIONAL_COUNT("resume_round"),                          \
         OPTIONAL_COUNT("first_epoch"), OPTIONAL_COUNT("max_outstanding_requests"),                 \
-        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_ms")
+        OPTIONAL_COUNT("connect_timeout_ms"), OPTIONAL_COUNT("heartbeat_interval_ms")
 
 const struct mr_operator mr_operator_distribute = {
     .name = "distribute",

@@ -53,9 +53,9 @@ const char *mr_grpc_behind(const char *text, const char *what)
  * What gRPC says in many words says one thing, at its end; whom it is about says the caller:
  * "DNS resolution failed for a:1: C-ares status is not ARES_SUCCESS qtype=AAAA name=a
  * is_balancer=0: Domain name not found", and "failed to connect to all addresses; last error:
- * UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host: Connection refused". Whether the
- * latter ends with "Connection refused" or "FD shutdown" is a matter of luck: gRPC's poll engine
- * may see the hang-up of a socket before the error on it. @before: what that end is about.
+ * UNKNOWN: ipv4:10.0.0.1:5050: Failed to connect to remote host: Connection refused". The latter
+ * ends with "FD shutdown" if gRPC's poll engine sees the hang-up of the socket before the error on
+ * it, so that says only that the connection was refused or closed. @before: what the end is about.
  */
 static const char *to_the_point(const char *text, const char **before)
 {
@@ -79,7 +79,8 @@ static const char *to_the_point(const char *text, const char **before)
         strstr(text, "Connection refused") != NULL) {
         *before = "nothing listens or answers there: ";
     }
-    return point != NULL ? point : text;
+    text = point != NULL ? point : text;
+    return strstr(text, "FD shutdown") != NULL ? "Connection refused or closed" : text;
 }
 
 int mr_grpc_status_error(grpc_status_code status, grpc_slice details, mr_error *err)
