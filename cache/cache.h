@@ -65,7 +65,7 @@ struct mr_cache_options {
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err);
 /*
  * The same for one log in memory, where there is no disk to be had: @bytes_max is what its window
- * holds; half as much again is unstored or a copy. MR_EINVAL: less than 8 MiB.
+ * holds; half as much again is unstored or a copy. MR_EINVAL: less than 2 MiB.
  */
 int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err);
 /*

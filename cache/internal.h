@@ -37,6 +37,7 @@
 
 struct mr_cache_limits {
     uint64_t log_bytes_max; /* of all logs together, on disk */
+    uint64_t log_bytes_min; /* of one */
     /* of one log: unstored elements; the storage's write buffer is not in it */
     uint64_t log_memory_bytes;
     uint32_t logs_max;

@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include "base/limits.h"
 
-#define BYTES_MIN (8 * MR_MIB)
 #define AHEAD_BYTES (1 * MR_MIB) /* how far production runs ahead of the fastest reader */
 
 /* ---- open and close ---- */
@@ -67,10 +66,11 @@ static int reserve(mr_cache *cache, uint64_t *bytes, uint64_t *id, mr_error *err
     }
     uint64_t left = cache->limits.log_bytes_max - cache->reserved_bytes;
     *bytes = *bytes == 0 ? left : *bytes;
-    if (*bytes < BYTES_MIN) {
-        return mr_error_set(err, left < BYTES_MIN ? MR_EEXHAUSTED : MR_EINVAL,
-                            "a log of %" PRIu64 " bytes is too small, %llu is the least", *bytes,
-                            BYTES_MIN);
+    uint64_t least = cache->limits.log_bytes_min;
+    if (*bytes < least) {
+        return mr_error_set(err, left < least ? MR_EEXHAUSTED : MR_EINVAL,
+                            "a log of %" PRIu64 " bytes is too small, %" PRIu64 " is the least",
+                            *bytes, least);
     }
     if (*bytes > left) {
         return mr_error_set(err, MR_EEXHAUSTED,

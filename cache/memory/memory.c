@@ -1,7 +1,7 @@
 #include "base/limits.h"
 #include "cache/internal.h"
 
-#define BYTES_MIN (8 * MR_MIB)
+#define BYTES_MIN (2 * MR_MIB)
 
 struct record {
     TAILQ_ENTRY(record) link;
@@ -183,6 +183,7 @@ const struct mr_storage_ops mr_memory_storage_ops = {
 int mr_cache_open_memory(uint64_t bytes_max, mr_cache **ret, mr_error *err)
 {
     struct mr_cache_limits limits = {.log_bytes_max = bytes_max,
+                                     .log_bytes_min = BYTES_MIN,
                                      .log_memory_bytes =
                                          bytes_max / 4 /* the most a window takes */,
                                      .logs_max = 1};

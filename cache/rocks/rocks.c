@@ -7,6 +7,7 @@
  * reading it. */
 #define OPEN_FILES_MAX 256
 #define DISK_BYTES_MIN (32 * MR_MIB)
+#define LOG_BYTES_MIN (8 * MR_MIB)
 /* For RocksDB's own files: manifest, options, log, and what a file has besides its records. */
 #define DISK_BYTES_RESERVED (8 * MR_MIB)
 #define MEMORY_BYTES_MIN (16 * MR_MIB)
@@ -201,6 +202,7 @@ static int open_over_rocks(const struct mr_cache_options *opts, mr_cache **ret, 
                             LOGS_LIMIT);
     }
     struct mr_cache_limits limits = {.log_bytes_max = opts->disk_bytes_max - DISK_BYTES_RESERVED,
+                                     .log_bytes_min = LOG_BYTES_MIN,
                                      .log_memory_bytes = memory / logs * 4 / QUARTERS_PER_LOG,
                                      .logs_max = logs};
     if (limits.log_memory_bytes < MR_MIB) {

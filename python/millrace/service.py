@@ -143,7 +143,7 @@ def distribute(
         Of a coordinated read: with which round to begin, where a consumer cannot take its place
         again (FailedPreconditionError, with everybody's position).
     connect_timeout_ms : int, optional
-        Milliseconds until a service that does not answer is UnavailableError.
+        Milliseconds until a service that does not answer when the read begins is UnavailableError.
     heartbeat_interval_ms : int, optional
         Milliseconds between reports to the dispatcher, which says how often by default.
     first_epoch : int, default 0

@@ -95,7 +95,8 @@ void mr_buf_clear(struct mr_buf *b)
 
 int mr_buf_error(const struct mr_buf *b, mr_error *err)
 {
-    return b->refused > 0 ? mr_memory_refused(b->memory, b->refused, err) : mr_error_nomem(err);
+    return b->refused > 0 ? mr_memory_refused(b->memory, MR_MEMORY_WORK, b->refused, err)
+                          : mr_error_nomem(err);
 }
 
 void mr_buf_free(struct mr_buf *b)

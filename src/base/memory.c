@@ -154,19 +154,25 @@ bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes
     return false;
 }
 
-int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err)
+int mr_memory_refused(const mr_memory *m, enum mr_memory_use use, size_t bytes, mr_error *err)
 {
     const mr_memory *which = m;
+    char kept[64] = "";
 
     /* The one that is fullest says most. */
     for (; m != NULL; m = m->parent) {
-        which = mr_memory_is_short(m, MR_MEMORY_WORK, bytes) ? m : which;
+        which = mr_memory_is_short(m, use, bytes) ? m : which;
+    }
+    if (use != MR_MEMORY_WORK) {
+        (void)snprintf(kept, sizeof kept, ", and %llu are kept for what elements need",
+                       (unsigned long long)(mr_memory_limit(which) - bound(which, use, bytes)));
     }
     return mr_error_set_traits(
         err, MR_EEXHAUSTED, MR_MEMORY_UNNAMED,
-        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in use",
+        "%zu bytes more do not fit into the memory budget of %llu bytes, %llu of which are in "
+        "use%s",
         bytes, (unsigned long long)mr_memory_limit(which),
-        (unsigned long long)mr_memory_used(which));
+        (unsigned long long)mr_memory_used(which), kept);
 }
 
 uint64_t mr_memory_limit(const mr_memory *m)

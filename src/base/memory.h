@@ -47,11 +47,12 @@ bool mr_memory_could(const mr_memory *m, enum mr_memory_use use, size_t bytes);
 /* So many bytes more would be refused now. */
 bool mr_memory_is_short(const mr_memory *m, enum mr_memory_use use, size_t bytes);
 /*
- * MR_EEXHAUSTED with the numbers. Whoever wanted the memory is not known here: MR_MEMORY_UNNAMED,
- * among the traits, says so to the layer that knows, which names it and takes the trait away.
+ * MR_EEXHAUSTED with the numbers of what was refused for @use. Whoever wanted the memory is not
+ * known here: MR_MEMORY_UNNAMED, among the traits, says so to the layer that knows, which names it
+ * and takes the trait away.
  */
 #define MR_MEMORY_UNNAMED (1u << 31)
-int mr_memory_refused(const mr_memory *m, size_t bytes, mr_error *err);
+int mr_memory_refused(const mr_memory *m, enum mr_memory_use use, size_t bytes, mr_error *err);
 
 uint64_t mr_memory_limit(const mr_memory *m);
 uint64_t mr_memory_used(const mr_memory *m);

@@ -55,7 +55,7 @@ void *mr_aligned_memory(size_t size, void **raw, mr_error *err)
         return NULL;
     }
     if (!mr_memory_charge(memory, MR_MEMORY_WORK, size)) {
-        (void)mr_memory_refused(memory, size, err);
+        (void)mr_memory_refused(memory, MR_MEMORY_WORK, size, err);
         return NULL;
     }
     /*

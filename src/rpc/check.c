@@ -8,6 +8,14 @@
 #define SILENT_CALLS 1024u
 #define SILENT_MS 30000
 
+int mr_rpc_refuse_fork(pid_t parent, mr_error *err)
+{
+    return mr_error_set(err, MR_EPRECOND,
+                        "process %ld, of which this is a fork, has the service open: close its "
+                        "iterators before it forks, or start the child with spawn",
+                        (long)parent);
+}
+
 int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *err)
 {
     if (!mr_address_parse(address, ret)) {

@@ -25,6 +25,8 @@
 #include "base/limits.h"
 #include "rpc/rpc.h"
 
+#include <sys/types.h>
+
 /* The largest message that a client takes: one element and its header. */
 #define MR_RPC_REPLY_BYTES_MAX ((size_t)(MR_ELEMENT_BYTES_MAX + 16 * MR_MIB))
 #define MR_RPC_METADATA_MAX 8
@@ -38,6 +40,9 @@ extern const char mr_rpc_transport[];
 bool mr_rpc_is_own_thread(void);
 
 /* ---- what is checked before a transport acts (check.c) ---- */
+
+/* MR_EPRECOND in a child that was forked while @parent had a runtime. */
+int mr_rpc_refuse_fork(pid_t parent, mr_error *err);
 
 int mr_rpc_parse_address(const char *address, struct mr_address *ret, mr_error *err);
 int mr_rpc_parse_listen(const char *address, const struct mr_rpc_tls *tls, struct mr_address *ret,

@@ -16,6 +16,9 @@
 /* The least that a cache, and that a log takes (cache.h). */
 #define DISK_BYTES_MIN (32 * MR_MIB)
 #define WINDOW_BYTES_MIN (8 * MR_MIB)
+/* Of those in memory when memory_bytes_max is taken: many jobs then have little each, and none has
+ * to wait for the end of another. */
+#define SMALL_WINDOW_BYTES (2 * MR_MIB)
 #define MEMORY_BYTES_MIN (32 * MR_MIB)
 #define MEMORY_SHARE 8u /* of the machine */
 #define MEMORY_DEFAULT_MIN (128 * MR_MIB)
@@ -246,7 +249,7 @@ int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_erro
     mr_mutex_unlock(&w->lock);
     MR_LOCK(&w->opening);
     if (!w->charged && !mr_memory_charge(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max)) {
-        int rc = mr_memory_refused(w->memory, (size_t)w->memory_bytes_max, err);
+        int rc = mr_memory_refused(w->memory, MR_MEMORY_HELD, (size_t)w->memory_bytes_max, err);
         mr_error_wrap(err, "memory for windows on disk");
         return rc;
     }
@@ -267,11 +270,11 @@ static uint64_t with_copies(uint64_t bytes)
 static uint64_t memory_share_locked(const mr_windows *w)
 {
     uint64_t part = w->memory_bytes_max / WINDOWS_MAX;
-    uint64_t left = w->taken < w->memory_bytes_max ? (w->memory_bytes_max - w->taken) / 3
-                                                   : 0; /* half, with copies */
-    uint64_t bytes = part < left ? part : left;
+    uint64_t left = w->taken < w->memory_bytes_max ? w->memory_bytes_max - w->taken : 0;
+    uint64_t bytes = part < left / 3 ? part : left / 3; /* half, with copies */
+    uint64_t least = left >= with_copies(WINDOW_BYTES_MIN) ? WINDOW_BYTES_MIN : SMALL_WINDOW_BYTES;
 
-    return bytes < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : bytes;
+    return bytes < least ? least : bytes;
 }
 
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
@@ -289,10 +292,10 @@ int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint6
     }
     if (want > least && least > 0 &&
         mr_memory_is_short(w->memory, use, (size_t)with_copies(want))) {
-        want = least < WINDOW_BYTES_MIN ? WINDOW_BYTES_MIN : least;
+        want = least < SMALL_WINDOW_BYTES ? SMALL_WINDOW_BYTES : least;
     }
     if (!mr_memory_charge(w->memory, use, (size_t)with_copies(want))) {
-        return mr_memory_refused(w->memory, (size_t)with_copies(want), err);
+        return mr_memory_refused(w->memory, use, (size_t)with_copies(want), err);
     }
     *bytes = want;
     *taken = with_copies(want);

@@ -38,7 +38,7 @@ void mr_windows_free(mr_windows *w);
  * moment, with the reason. */
 int mr_windows_open(mr_windows *w, const char *name, mr_cache_log **ret, mr_error *err);
 /* Memory for a window that is in memory only: *@bytes, at least @least, which may be 0. Each has
- * half of what others have left of memory_bytes_max, and little when nothing is left; *@taken is
+ * half of what others have left of memory_bytes_max, and 2 MiB when nothing is left; *@taken is
  * what it takes of the worker's budget, with its copies. MR_EEXHAUSTED: that has no more. */
 int mr_windows_take_memory(mr_windows *w, uint64_t least, uint64_t *bytes, uint64_t *taken,
                            mr_error *err);

@@ -37,7 +37,11 @@ static unsigned failures;  /* that the chain told */
 int mr_cache_open(const struct mr_cache_options *opts, mr_cache **ret, mr_error *err)
 {
     struct mr_cache_limits limits = {
-        .log_bytes_max = opts->disk_bytes_max, .log_memory_bytes = MIB / 2, .logs_max = 8};
+        .log_bytes_max = opts->disk_bytes_max,
+        .log_bytes_min = 8 * MIB,
+        .log_memory_bytes = MIB / 2,
+        .logs_max = 8,
+    };
     int rc = mr_storage_fake_new(&storage, err);
 
     if (rc < 0) {

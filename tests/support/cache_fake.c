@@ -8,8 +8,10 @@
 
 void test_cache_open(struct test_cache *t, uint64_t disk, uint64_t memory, uint32_t logs)
 {
-    struct mr_cache_limits limits = {
-        .log_bytes_max = disk, .log_memory_bytes = memory, .logs_max = logs};
+    struct mr_cache_limits limits = {.log_bytes_max = disk,
+                                     .log_bytes_min = 8 * 1024 * 1024,
+                                     .log_memory_bytes = memory,
+                                     .logs_max = logs};
     mr_storage *storage;
     mr_error err;
 

@@ -151,7 +151,7 @@ static void a_budget_is_never_exceeded(void **state)
     assert_true(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
     assert_false(mr_memory_charge(m, MR_MEMORY_WORK, 1000));
     assert_false(mr_memory_charge(m, MR_MEMORY_WORK, SIZE_MAX));
-    assert_int_equal(mr_memory_refused(m, 1000, &err), MR_EEXHAUSTED);
+    assert_int_equal(mr_memory_refused(m, MR_MEMORY_WORK, 1000, &err), MR_EEXHAUSTED);
     assert_non_null(
         strstr(err.message, "1000 bytes more do not fit into the memory budget of 16000 bytes"));
     mr_memory_release(m, 15000);
@@ -172,7 +172,7 @@ static void part_of_a_budget_is_charged_to_both(void **state)
     assert_int_equal(mr_memory_used(all), none + 14000);
     assert_false(mr_memory_charge(part, MR_MEMORY_WORK, 2000)); /* the whole has no more */
     assert_true(mr_memory_is_short(part, MR_MEMORY_WORK, 2000));
-    (void)mr_memory_refused(part, 2000, &err);
+    (void)mr_memory_refused(part, MR_MEMORY_WORK, 2000, &err);
     assert_non_null(strstr(err.message, "the memory budget of 16000 bytes"));
     /* What is charged keeps both, whoever has let go of them. */
     mr_memory_unref(part);

@@ -656,11 +656,11 @@ static void whose_record_somebody_deleted_is_somebody_else(void **state)
     expect_another_identity(t, iteration, before, MR_EPRECOND);
 }
 
-static void keep_note(void *ctx, const char *line)
+static void keep_note(void *ctx, bool is_loss, const char *line)
 {
     struct mr_buf *notes = ctx;
 
-    mr_buf_printf(notes, "%s\n", line);
+    mr_buf_printf(notes, "%s%s\n", is_loss ? "! " : "", line);
 }
 
 /* One line each in a dispatcher's log, without the moves that only a debugger wants. */
@@ -684,9 +684,9 @@ static void who_comes_and_goes_and_what_is_lost_is_noted(void **state)
         (const char *)notes.data,
         "worker ba180358.1 at a:1: registered\n"
         "worker ba180358.1 at a:1: superseded\n"
-        "iteration 5.3 of job train: 25 splits lost\n"
+        "! iteration 5.3 of job train: 25 splits lost\n"
         "worker 6e7d5791.1 at a:1: registered\n"
-        "iteration 5.3 of job train: failed, worker a:1: x.tfrecord at 17: corrupt\n");
+        "! iteration 5.3 of job train: failed, worker a:1: x.tfrecord at 17: corrupt\n");
     mr_buf_free(&notes);
     table_close(t);
     mr_free(t);

@@ -388,7 +388,8 @@ static void arguments_are_checked_without_a_dataset(void **state)
         {TEXT("job_name", ""), MR_EINVAL,
          "job_name must not be empty: leave it out for a job of this reader's own"},
         {TEXT("service", "grpc://a:1,b"), MR_EINVAL,
-         "service 'grpc://a:1,b': 'b' is not an address: host:port is wanted, with a port from 1 to 65535"},
+         "service 'grpc://a:1,b': 'b' is not an address: host:port is wanted, with a port from 1 "
+         "to 65535"},
         {NUMBER("max_outstanding_requests", 0), MR_EINVAL,
          "max_outstanding_requests 0 must be at least 1"},
         {NUMBER("first_epoch", INT64_MAX), MR_EINVAL,

@@ -102,9 +102,9 @@ struct mr_core_config {
 
     /* Called with one line (no newline) for each move of the state; NULL: none. */
     void (*trace)(void *ctx, const char *line);
-    /* The same with the few of them that operators want to read: workers that come and go, what is
-     * lost. NULL: none. */
-    void (*note)(void *ctx, const char *line);
+    /* The same with the few of them that operators want to read: workers that come and go;
+     * @is_loss: what is lost or has failed. NULL: none. */
+    void (*note)(void *ctx, bool is_loss, const char *line);
     void *trace_ctx;
 };
 

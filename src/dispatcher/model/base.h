@@ -118,6 +118,8 @@ void mr_core_trace(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 /* A line of the trace that operators want to read, too: somebody came or went, something was
  * lost. */
 void mr_core_note(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
+/* Something is lost, or has failed. */
+void mr_core_note_loss(mr_core *core, const char *fmt, ...) MR_PRINTF(2, 3);
 int64_t mr_time_add(int64_t t, int64_t ms); /* saturates at MR_NEVER */
 /* Set a string of a record, the way protobuf-c frees it. */
 void mr_core_set(mr_core *core, char **slot, const char *value);

@@ -23,13 +23,15 @@ struct mr_stamp mr_core_stamp(mr_core *core)
     return (struct mr_stamp){core->config.epoch, ++core->counter};
 }
 
-static void say(const mr_core *core, bool note, const char *fmt, va_list args)
+enum importance { TRACE, NOTE, LOSS };
+
+static void say(const mr_core *core, enum importance importance, const char *fmt, va_list args)
 {
     char line[512];
 
     vsnprintf(line, sizeof line, fmt, args);
-    if (note && core->config.note != NULL) {
-        core->config.note(core->config.trace_ctx, line);
+    if (importance != TRACE && core->config.note != NULL) {
+        core->config.note(core->config.trace_ctx, importance == LOSS, line);
     }
     if (core->config.trace != NULL) {
         core->config.trace(core->config.trace_ctx, line);
@@ -44,7 +46,7 @@ void mr_core_trace(mr_core *core, const char *fmt, ...)
         return;
     }
     va_start(args, fmt);
-    say(core, false, fmt, args);
+    say(core, TRACE, fmt, args);
     va_end(args);
 }
 
@@ -53,7 +55,16 @@ void mr_core_note(mr_core *core, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    say(core, true, fmt, args);
+    say(core, NOTE, fmt, args);
+    va_end(args);
+}
+
+void mr_core_note_loss(mr_core *core, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    say(core, LOSS, fmt, args);
     va_end(args);
 }
 

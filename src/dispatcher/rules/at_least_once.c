@@ -21,8 +21,8 @@ static void quarantine(struct returning *r, uint64_t position)
 
     MR_APPLY(r->core, split_given_up, it, r->provider);
     r->core->out->tally.lost++;
-    mr_core_note(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined",
-                 it->rec->id, index, r->provider);
+    mr_core_note_loss(r->core, "iteration %s: split %" PRIu64 " of provider %zu is quarantined",
+                      it->rec->id, index, r->provider);
     if (!it->dataset->rec->ignores_errors) {
         snprintf(
             r->why, r->why_size,

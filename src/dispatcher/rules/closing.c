@@ -95,7 +95,8 @@ static bool close_unreachable(mr_core *core, struct mr_iteration *it)
         if (!mr_core_has_room(core, 1 + mr_iteration_review_changes(it))) {
             return false;
         }
-        mr_core_note(core, "task %s: no client reaches %s", task->id, task->worker->rec->address);
+        mr_core_note_loss(core, "task %s: no client reaches %s", task->id,
+                          task->worker->rec->address);
         close_task(core, task);
     }
     return true;
@@ -132,8 +133,8 @@ void mr_iteration_close_refusing(mr_core *core, struct mr_iteration *it, char *c
         struct mr_task *task = find_refusing(core, it, incarnations[i]);
 
         if (task != NULL) {
-            mr_core_note(core, "task %s: %s refuses connections and is silent, closed", task->id,
-                         task->worker->rec->address);
+            mr_core_note_loss(core, "task %s: %s refuses connections and is silent, closed",
+                              task->id, task->worker->rec->address);
             close_task(core, task);
         }
     }
@@ -167,8 +168,8 @@ static bool close_stuck(mr_core *core, struct mr_iteration *it)
         }
         struct mr_task *producing = mr_task_producing(core, task);
 
-        mr_core_note(core, "task %s: nothing came of it for %lld ms, closed", task->id,
-                     (long long)mr_task_stalled_ms(core, task));
+        mr_core_note_loss(core, "task %s: nothing came of it for %lld ms, closed", task->id,
+                          (long long)mr_task_stalled_ms(core, task));
         if (producing != NULL) {
             MR_APPLY(core, task_barren, producing, true); /* so nobody else is to read there */
         }

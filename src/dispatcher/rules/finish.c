@@ -58,12 +58,12 @@ static void finish(mr_core *core, struct mr_iteration *it, int code, const char 
         it->rules->failed(core, it, why);
     }
     if (code < 0) {
-        mr_core_note(core, "iteration %s of job %s: failed, %s", it->rec->id, mr_job_label(it->job),
-                     why);
+        mr_core_note_loss(core, "iteration %s of job %s: failed, %s", it->rec->id,
+                          mr_job_label(it->job), why);
     } else if (end->lost_workers > 0) {
-        mr_core_note(core,
-                     "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64,
-                     it->rec->id, mr_job_label(it->job), end->lost_workers, end->lost_splits);
+        mr_core_note_loss(
+            core, "iteration %s of job %s: finished, workers lost: %u, splits lost: %" PRIu64,
+            it->rec->id, mr_job_label(it->job), end->lost_workers, end->lost_splits);
         if (end->repeated_splits > 0) {
             mr_core_note(core, "iteration %s: %" PRIu64 " splits were repeated", it->rec->id,
                          end->repeated_splits);

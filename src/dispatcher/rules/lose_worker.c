@@ -8,9 +8,9 @@ static void note_loss(mr_core *core, const struct mr_task *task)
     uint64_t splits = mr_task_granted(task);
 
     if (splits > 0 && !mr_iteration_repeats(it)) {
-        mr_core_note(core, "iteration %s of %s %s: %" PRIu64 " splits lost", it->rec->id,
-                     it->job != NULL ? "job" : "production",
-                     it->job != NULL ? mr_job_label(it->job) : it->makes->rec->id, splits);
+        mr_core_note_loss(core, "iteration %s of %s %s: %" PRIu64 " splits lost", it->rec->id,
+                          it->job != NULL ? "job" : "production",
+                          it->job != NULL ? mr_job_label(it->job) : it->makes->rec->id, splits);
     }
 }
 

@@ -82,15 +82,15 @@ static bool is_paused(mr_core *core)
     if (core->loss_pause == MR_LOSS_PAUSE_OFF) {
         core->loss_pause = MR_LOSS_PAUSE_ON;
         core->loss_pause_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_note(core, "%zu of %zu workers are silent: one more grace", quiet,
-                     core->live_workers);
+        mr_core_note_loss(core, "%zu of %zu workers are silent: one more grace", quiet,
+                          core->live_workers);
         return true;
     }
     if (core->loss_pause == MR_LOSS_PAUSE_ON && core->config.may_resign) {
         core->config.may_resign = false; /* once: if nobody takes over, the next time it is true */
         core->loss_pause_until = mr_time_add(core->now, core->config.worker_timeout_ms);
-        mr_core_note(core, "%zu of %zu workers are silent: another dispatcher may judge", quiet,
-                     core->live_workers);
+        mr_core_note_loss(core, "%zu of %zu workers are silent: another dispatcher may judge",
+                          quiet, core->live_workers);
         mr_core_resign(core);
         return true;
     }

@@ -134,9 +134,9 @@ static void on_trace(void *ctx, const char *line)
     mr_log(MR_LOG_DEBUG, "core", "move", "%s", line, NULL);
 }
 
-static void on_note(void *ctx, const char *line)
+static void on_note(void *ctx, bool is_loss, const char *line)
 {
-    mr_log(MR_LOG_INFO, line, NULL);
+    mr_log(is_loss ? MR_LOG_WARN : MR_LOG_INFO, line, NULL);
 }
 
 /* ---- beginning and end ---- */

@@ -35,7 +35,7 @@ void mr_slot_spoil(mr_core *core, const char *slot, const char *id, const char *
         }
         mr_core_index(core, &core->flaws, flaw->by_id, flaw);
     }
-    mr_core_note(core, "job %s is set aside: %s", slot, line);
+    mr_core_note_loss(core, "job %s is set aside: %s", slot, line);
 }
 
 void mr_job_spoil(mr_core *core, const struct mr_job *job, const char *line)

@@ -63,8 +63,8 @@ static bool revive(mr_core *core, const char *ref, bool stored)
         return false;
     }
     MR_APPLY(core, worker_revived, worker, !stored);
-    mr_core_note(core, "worker %s: its record %s: it counts as lost", ref,
-                 stored ? "is bad" : "is gone and it has splits");
+    mr_core_note_loss(core, "worker %s: its record %s: it counts as lost", ref,
+                      stored ? "is bad" : "is gone and it has splits");
     return true;
 }
 
@@ -113,7 +113,7 @@ bool mr_core_do_without(mr_core *core, const char *key, mr_error *err)
     if (flaw == NULL) {
         return false;
     }
-    mr_core_note(core, "done without: %s", flaw->why);
+    mr_core_note_loss(core, "done without: %s", flaw->why);
     if (!mr_key_is_below(key, MR_KEY_WORKERS) ||
         !revive(core, key + strlen(MR_KEY_WORKERS), true /* stored */)) {
         mr_leave_over_key(core, key);

@@ -81,7 +81,7 @@ struct mr_turn_port {
     /* Why the process must not go on. */
     void (*unwell)(void *ctx, const mr_error *why);
     void (*trace)(void *ctx, const char *line); /* each move of the state; NULL: not wanted */
-    void (*note)(void *ctx, const char *line);  /* those that operators want to read */
+    void (*note)(void *ctx, bool is_loss, const char *line); /* struct mr_core_config */
     void *ctx;
 };
 

@@ -275,10 +275,7 @@ bool mr_grpc_inherited(const struct mr_rpc_runtime *rt)
 int mr_grpc_check(const struct mr_rpc_runtime *rt, mr_error *err)
 {
     if (mr_grpc_inherited(rt)) {
-        return mr_error_set(err, MR_EPRECOND,
-                            "opened before fork (in process %ld): open it in the child, or start "
-                            "the child with spawn",
-                            (long)rt->pid);
+        return mr_rpc_refuse_fork(rt->pid, err);
     }
     return MR_OK;
 }

@@ -77,8 +77,7 @@ int mr_rpc_acquire(mr_rpc_runtime **ret, mr_error *err)
         mr_cond_init(&mr_local.wake);
         rc = mr_thread_start(&mr_local.thread, "mr-local", run, NULL, err);
     } else if (mr_local.pid != getpid()) {
-        rc = mr_error_set(err, MR_EPRECOND, "opened before fork (in process %ld)",
-                          (long)mr_local.pid);
+        rc = mr_rpc_refuse_fork(mr_local.pid, err);
     }
     if (rc < 0) {
         mr_free(rt);
